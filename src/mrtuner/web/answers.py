@@ -1,0 +1,194 @@
+"""What the API answers: a screen over a period, and what a store holds."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any, Final
+
+from mrtuner import __version__
+from mrtuner.errors import BadValue, UsageError
+from mrtuner.history.analysis import AT_WORK, Period, changes, host_work, instances
+from mrtuner.history.reading import History
+from mrtuner.history.series import Grid, Kind, Measure, Series, grid, lines, shifted
+from mrtuner.web.period import earlier, period_of
+from mrtuner.web.screens import SCREENS
+from mrtuner.web.screens.limits import headroom
+from mrtuner.web.screens.view import Chart, Screen, Table, View
+
+if TYPE_CHECKING:
+    from mrtuner.web.document import FleetAnswer, ScreenAnswer
+
+#: Points of a chart unless the address asks for more: about a screen's width.
+_POINTS: Final = 400
+_MOST_POINTS: Final = 2000
+_DAY: Final = timedelta(days=1)
+_HOUR: Final = timedelta(hours=1)
+
+
+def screen_answer(history: History, name: str, given: Mapping[str, str]) -> ScreenAnswer:
+    """Return a screen over the period that the parameters of an address name.
+
+    Raises:
+        UsageError: there is no such screen or instance.
+        BadValue: a parameter cannot be used.
+    """
+    if name not in SCREENS:
+        raise UsageError(f"there is no screen {name}", f"There are {', '.join(SCREENS)}.")
+    screen = SCREENS[name]
+    about = period_of(history, given)
+    over = grid(history, about, screen.sources, most=_points(given))
+    before = earlier(about, given)
+    view = View(history=history, grid=over, before=before, statement=_statement(given))
+    charts, tables = screen.build(view)
+    earlier_charts: Sequence[Chart] = ()
+    if before is not None and screen.name != "compare":
+        earlier_charts, _ = screen.build(replace(view, grid=shifted(over, before), before=None))
+    return _answer(view, screen, charts, tables, earlier_charts)
+
+
+def _points(given: Mapping[str, str]) -> int:
+    text = given.get("points", str(_POINTS))
+    if not text.isdecimal() or not 10 <= int(text) <= _MOST_POINTS:
+        raise BadValue(f"points={text} is out of range", f"Give 10 to {_MOST_POINTS}.")
+    return int(text)
+
+
+def _statement(given: Mapping[str, str]) -> int | None:
+    if not (text := given.get("statement")):
+        return None
+    try:
+        return int(text)
+    except ValueError:
+        raise BadValue(
+            f"statement={text!r} is no query identifier", "Give the number that Top SQL shows."
+        ) from None
+
+
+def _answer(
+    view: View, screen: Screen, charts: Sequence[Chart], tables: Sequence[Table],
+    earlier_charts: Sequence[Chart],
+) -> ScreenAnswer:  # fmt: skip
+    from mrtuner.web import document
+
+    before = {one.name: one for one in earlier_charts}
+    about, over = view.about, view.grid
+    return document.ScreenAnswer(
+        screen=screen.name, title=screen.title, instance=about.instance,
+        begin=about.begin.timestamp(), end=about.end.timestamp(), last=_last(view.history, about),
+        step=over.step, times=over.times,
+        charts=[_chart(one, before.get(one.name)) for one in charts],
+        tables=[_table(one) for one in tables],
+        changes=[
+            document.ScreenChange(at=one.at.timestamp(), what=one.what, detail=one.detail)
+            for one in changes(view.history, about)
+        ],
+        damaged=list(view.history.damaged),
+    )  # fmt: skip
+
+
+def _chart(of: Chart, before: Chart | None) -> Any:
+    from mrtuner.web import document
+
+    def lines(series: Sequence[Series]) -> list[document.ChartSeries]:
+        return [document.ChartSeries(name=one.name, values=one.values) for one in series]
+
+    return document.Chart(
+        name=of.name, title=of.title, help=of.help, unit=of.unit, stacked=of.stacked,
+        series=lines(of.series), before=lines(before.series) if before else [],
+        limits=[document.ChartLimit(name=name, value=float(value)) for name, value in of.limits],
+        missing=of.missing if of.empty else None,
+    )  # fmt: skip
+
+
+def _table(of: Table) -> Any:
+    from mrtuner.web import document
+
+    return document.ScreenTable(
+        name=of.name, title=of.title,
+        columns=[document.TableColumn(name=name, title=title, unit=unit)
+                 for name, title, unit in of.columns],
+        rows=[[_cell(row.get(name)) for name, _, _ in of.columns] for row in of.rows],
+        missing=None if of.rows else of.missing,
+    )  # fmt: skip
+
+
+def _cell(value: Any) -> Any:
+    if isinstance(value, datetime):
+        return (value if value.tzinfo else value.replace(tzinfo=UTC)).timestamp()
+    return value
+
+
+def _last(history: History, about: Period) -> float | None:
+    found = history.row(
+        "SELECT max(time) AS last FROM samples WHERE instance = $instance",
+        {"instance": about.instance},
+    )["last"]
+    return None if found is None else found.replace(tzinfo=UTC).timestamp()
+
+
+def fleet_answer(history: History) -> FleetAnswer:
+    """Return what a store holds: its instances, the one with the least headroom first."""
+    from mrtuner.web import document
+
+    recent = _recent(history)
+    members = [_member(history, name, recent.get(name)) for name in instances(history)]
+    members.sort(key=lambda one: (-(one.used or 0), one.instance))
+    return document.FleetAnswer(
+        directory=str(history.directory), version=__version__, now=time.time(),
+        screens=[
+            document.ScreenName(name=one.name, title=one.title, help=one.help)
+            for one in SCREENS.values()
+        ],
+        instances=members,
+    )  # fmt: skip
+
+
+def _recent(history: History) -> dict[str, datetime]:
+    """The last sample of each instance, of those that have one in the store's last day."""
+    newest = history.row("SELECT max(time) AS time FROM samples_by_hour")["time"]
+    if newest is None:
+        return {}
+    _, rows = history.table(
+        "SELECT instance, max(time) FROM samples WHERE time >= $begin GROUP BY 1",
+        {"begin": newest - _DAY},
+    )
+    return dict(rows)
+
+
+def _member(history: History, name: str, recent: datetime | None) -> Any:
+    from mrtuner.web import document
+
+    first, last = history.table(
+        "SELECT min(time), max(time) FROM samples_by_hour WHERE instance = $instance",
+        {"instance": name},
+    )[1][0]
+    if last is None:
+        return document.FleetMember(
+            instance=name, first=None, last=None, load=None, cpus=None, tightest=None, used=None,
+            changes=0,
+        )  # fmt: skip
+    end = last.replace(tzinfo=UTC) + _HOUR
+    hour = Period(instance=name, begin=end - _HOUR, end=end)
+    over = Grid(about=hour, begin=int(hour.begin.timestamp()), step=3600, count=1)
+    shares = [
+        (one.values[0], one.name)
+        for one in headroom(View(history=history, grid=over))
+        if one.values[0] is not None
+    ]
+    used, tightest = max(shares, default=(None, None))
+    host = host_work(history, hour)
+    return document.FleetMember(
+        instance=name, first=first.replace(tzinfo=UTC).timestamp(),
+        last=(recent or last).replace(tzinfo=UTC).timestamp(), load=_load(history, over),
+        cpus=None if host is None else host.cpus, tightest=tightest, used=used,
+        changes=len(changes(history, Period(instance=name, begin=end - _DAY, end=end))),
+    )  # fmt: skip
+
+
+def _load(history: History, over: Grid) -> float | None:
+    if not any(one.name == "sessions" for one in history.sources):
+        return None
+    return lines(history, over, "sessions", {"load": Measure(Kind.NUMBER)}, AT_WORK)[0].values[0]

@@ -1,0 +1,125 @@
+"""The viewer as an ASGI application: an API over one store, and the files of the page."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from mrtuner.errors import BadValue, MissingPart, MrTunerError, Refused, UsageError
+
+if TYPE_CHECKING:
+    from starlette.applications import Starlette
+    from starlette.requests import Request
+    from starlette.responses import Response
+
+#: The page's built files.
+STATIC: Final = files("mrtuner.web") / "static"
+#: Everything comes from the page's own address; nothing may frame it.
+_HEADERS: Final = {
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; "
+    "img-src 'self' data:; connect-src 'self'; manifest-src 'self'; base-uri 'none'; "
+    "form-action 'self'; frame-ancestors 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+}
+_LOOPBACK: Final = ("127.0.0.1", "localhost", "[::1]")
+_LONGEST_QUERY: Final = 4096
+
+
+def app(directory: Path, *, hosts: tuple[str, ...] = _LOOPBACK) -> Starlette:
+    """Return the viewer of a store.
+
+    Args:
+        directory: The store.
+        hosts: What a request may call this server. Another name is refused, so that a page from
+            elsewhere cannot reach it through a name of its own.
+    """
+    from starlette.applications import Starlette
+    from starlette.middleware import Middleware
+    from starlette.middleware.gzip import GZipMiddleware
+    from starlette.middleware.trustedhost import TrustedHostMiddleware
+    from starlette.routing import Mount, Route
+    from starlette.staticfiles import StaticFiles
+
+    def fleet(request: Request) -> Response:
+        from mrtuner.web.answers import fleet_answer
+
+        return _answered(directory, request, lambda history, _: fleet_answer(history))
+
+    def screen(request: Request) -> Response:
+        from mrtuner.web.answers import screen_answer
+
+        name = request.path_params["name"]
+        return _answered(directory, request, lambda h, given: screen_answer(h, name, given))
+
+    return Starlette(
+        routes=[
+            Route("/api/fleet", fleet),
+            Route("/api/screens/{name}", screen),
+            Mount("/", StaticFiles(directory=str(STATIC), html=True, check_dir=False)),
+        ],
+        middleware=[
+            Middleware(TrustedHostMiddleware, allowed_hosts=list(hosts), www_redirect=False),
+            Middleware(_SecurityHeaders),
+            Middleware(GZipMiddleware, minimum_size=1000),
+        ],
+        exception_handlers={404: _not_found},
+    )
+
+
+def _answered(
+    directory: Path, request: Request, ask: Callable[[Any, Mapping[str, str]], Any]
+) -> Response:
+    """A JSON document of the store, or the error in JSON. Runs in a thread."""
+    import msgspec
+    from starlette.responses import Response
+
+    from mrtuner.history.reading import open_history
+
+    if len(request.url.query) > _LONGEST_QUERY:
+        return _error(414, "the address is too long", None)
+    try:
+        with open_history(directory) as history:
+            body = msgspec.json.encode(ask(history, dict(request.query_params)))
+    except MrTunerError as error:
+        return _error(_status(error), error.message, error.hint)
+    return Response(body, media_type="application/json", headers={"Cache-Control": "no-store"})
+
+
+def _status(error: MrTunerError) -> int:
+    if isinstance(error, Refused | MissingPart):
+        return 503
+    return 404 if isinstance(error, UsageError) and not isinstance(error, BadValue) else 400
+
+
+def _error(status: int, message: str, hint: str | None) -> Response:
+    from starlette.responses import JSONResponse
+
+    return JSONResponse({"error": {"message": message, "hint": hint}}, status_code=status)
+
+
+def _not_found(request: Request, _: Exception) -> Response:
+    return _error(404, f"there is nothing at {request.url.path}", "The page is at /.")
+
+
+class _SecurityHeaders:
+    """Adds the headers to whatever is answered."""
+
+    def __init__(self, app: Any) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        async def sent(message: Any) -> None:
+            if message["type"] == "http.response.start":
+                extra = [
+                    (name.lower().encode(), value.encode()) for name, value in _HEADERS.items()
+                ]
+                message["headers"] = [*message["headers"], *extra]
+            await send(message)
+
+        await self.app(scope, receive, sent)

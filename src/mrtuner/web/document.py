@@ -1,0 +1,109 @@
+"""What the viewer's API answers."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from mrtuner.documents import Doc, Document, Struct
+
+
+class ChartSeries(Struct):
+    """A line of a chart."""
+
+    name: Annotated[str, Doc("what it is of")]
+    values: Annotated[list[float | None], Doc("one a step; null: not sampled, or unknown")]
+
+
+class ChartLimit(Struct):
+    """A level that the lines of a chart cannot or should not pass."""
+
+    name: Annotated[str, Doc("what sets it")]
+    value: Annotated[float, Doc("in the chart's unit")]
+
+
+class Chart(Struct):
+    """A chart over the steps of a screen."""
+
+    name: Annotated[str, Doc("its name in addresses")]
+    title: Annotated[str, Doc("what it shows")]
+    help: Annotated[str, Doc("how to read it")]
+    unit: Annotated[str, Doc("bytes/s, s, share, sessions, … of its values")]
+    stacked: Annotated[bool, Doc("whether the lines add up")]
+    series: Annotated[list[ChartSeries], Doc("the largest first")]
+    before: Annotated[list[ChartSeries], Doc("the same in the period to compare with")]
+    limits: Annotated[list[ChartLimit], Doc("drawn across")]
+    missing: Annotated[str | None, Doc("why it is empty; null: it is not")]
+
+
+class TableColumn(Struct):
+    """A column of a table."""
+
+    name: Annotated[str, Doc("its name in JSON and CSV")]
+    title: Annotated[str, Doc("its heading")]
+    unit: Annotated[str, Doc("text, integer, s, ms, bytes, share, time, sql, statement, …")]
+
+
+class ScreenTable(Struct):
+    """A table of a screen."""
+
+    name: Annotated[str, Doc("its name in addresses")]
+    title: Annotated[str, Doc("what it shows")]
+    columns: Annotated[list[TableColumn], Doc("from left to right")]
+    rows: Annotated[list[list[Any]], Doc("values in the order of the columns")]
+    missing: Annotated[str | None, Doc("why it is empty; null: it is not")]
+
+
+class ScreenChange(Struct):
+    """What is drawn as a line on every chart."""
+
+    at: Annotated[float, Doc("seconds since 1970")]
+    what: Annotated[str, Doc("setting, restart, failover, upgrade, gap, …")]
+    detail: Annotated[str, Doc("in words")]
+
+
+class ScreenAnswer(Document, tag="mrtuner.screen/1"):
+    """A screen of the viewer over one period of one instance."""
+
+    screen: Annotated[str, Doc("its name")]
+    title: Annotated[str, Doc("its title")]
+    instance: Annotated[str, Doc("the instance")]
+    begin: Annotated[float, Doc("of the period, seconds since 1970")]
+    end: Annotated[float, Doc("of the period")]
+    last: Annotated[float | None, Doc("the last sample of the instance, seconds since 1970")]
+    step: Annotated[int, Doc("length of a step in seconds")]
+    times: Annotated[list[int], Doc("when each step begins")]
+    charts: Annotated[list[Chart], Doc("from top to bottom")]
+    tables: Annotated[list[ScreenTable], Doc("below the charts")]
+    changes: Annotated[list[ScreenChange], Doc("in the order of time")]
+    damaged: Annotated[list[str], Doc("files of the store that were left out, with the reason")]
+
+
+class FleetMember(Struct):
+    """An instance of the store."""
+
+    instance: Annotated[str, Doc("its name")]
+    first: Annotated[float | None, Doc("its first sample, seconds since 1970")]
+    last: Annotated[float | None, Doc("its last sample")]
+    load: Annotated[float | None, Doc("sessions at work on average in its last hour")]
+    cpus: Annotated[int | None, Doc("CPUs of its host, if known")]
+    tightest: Annotated[str | None, Doc("what is nearest to its limit in the last hour")]
+    used: Annotated[float | None, Doc("share of that limit")]
+    changes: Annotated[int, Doc("changes and events in its last day")]
+
+
+class ScreenName(Struct):
+    """A screen that there is."""
+
+    name: Annotated[str, Doc("its name in addresses")]
+    title: Annotated[str, Doc("its title")]
+    help: Annotated[str, Doc("what it answers")]
+
+
+class FleetAnswer(Document, tag="mrtuner.fleet/1"):
+    """What a store holds."""
+
+    directory: Annotated[str, Doc("the store")]
+    version: Annotated[str, Doc("of MrTuner")]
+    now: Annotated[float, Doc("seconds since 1970")]
+    screens: Annotated[list[ScreenName], Doc("in the order of the menu")]
+    instances: Annotated[list[FleetMember], Doc("the least headroom first")]

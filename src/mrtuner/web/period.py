@@ -1,0 +1,68 @@
+"""The period that an address names: `from` and `to`, or the last `since`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+from mrtuner.errors import BadValue
+from mrtuner.history.analysis import Period, period
+from mrtuner.history.reading import History
+from mrtuner.units import parse_duration
+
+#: Longer than summaries are kept [s].
+_LONGEST: Final = 10 * 366 * 86_400.0
+_SHORTEST: Final = 10.0
+_DEFAULT: Final = "1h"
+
+
+def period_of(history: History, given: Mapping[str, str]) -> Period:
+    """Return the period that the parameters of an address name.
+
+    Raises:
+        BadValue: a time cannot be read, or the period is reversed or too long.
+        UsageError: there is no such instance.
+    """
+    begin, end = (_moment(given, name) for name in ("from", "to"))
+    if begin is not None and end is None:
+        raise BadValue("`from` without `to`", "Give both, or since=1h.")
+    since = parse_duration(given.get("since", _DEFAULT))
+    if begin is not None and end is not None:
+        since = (end - begin).total_seconds()
+    if not _SHORTEST <= since <= _LONGEST:
+        raise BadValue(
+            f"a period of {since:.0f} seconds cannot be shown",
+            "It ends after it begins, and is at least ten seconds and at most ten years long.",
+        )
+    return period(history, given.get("instance"), since=since, until=end)
+
+
+def earlier(about: Period, given: Mapping[str, str]) -> Period | None:
+    """Return the period so long before, as `compare` asks; None if it does not.
+
+    Raises:
+        BadValue: it is no duration.
+    """
+    if not (offset := given.get("compare")):
+        return None
+    back = parse_duration(offset)
+    if not 0 < back <= _LONGEST:
+        raise BadValue(f"compare={offset} is out of range", "Give a duration, such as 1d or 7d.")
+    back = timedelta(seconds=back)
+    return replace(about, begin=about.begin - back, end=about.end - back)
+
+
+def _moment(given: Mapping[str, str], name: str) -> datetime | None:
+    if not (text := given.get(name)):
+        return None
+    try:
+        if text.replace(".", "", 1).isdigit():
+            return datetime.fromtimestamp(float(text), UTC)
+        found = datetime.fromisoformat(text)
+    except (ValueError, OverflowError, OSError):
+        raise BadValue(
+            f"{name}={text!r} is not a time", "Write 2026-11-23T10:00, or seconds since 1970."
+        ) from None
+    return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)

@@ -1,0 +1,28 @@
+"""The screens of the viewer, in the order of its menu. A new one is a module with a `SCREEN`."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from mrtuner.web.screens import (
+    changes,
+    compare,
+    connections,
+    io,
+    limits,
+    load,
+    moment,
+    replication,
+    statements,
+    vacuum,
+    wal,
+)
+from mrtuner.web.screens.view import Screen
+
+SCREENS: Final[dict[str, Screen]] = {
+    module.SCREEN.name: module.SCREEN
+    for module in (
+        load, moment, statements, limits, wal, io, vacuum, connections, replication, compare,
+        changes,
+    )
+}  # fmt: skip

@@ -1,0 +1,72 @@
+"""Before and after: two periods of the same length, statement by statement."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from mrtuner.history.analysis import AT_WORK, StatementChange, compare
+from mrtuner.history.series import Grid, Kind, Measure, Series, rate, shifted, split
+from mrtuner.web.screens.view import Chart, Screen, Table, View
+
+_TOP: Final = 50
+_COLUMNS: Final = (
+    ("query_id", "Statement", "statement"),
+    ("text", "Text", "sql"),
+    ("more_load", "More sessions busy", "sessions"),
+    ("calls_before", "Calls before", "integer"),
+    ("calls_after", "Calls after", "integer"),
+    ("mean_before", "Time a call before", "s"),
+    ("mean_after", "Time a call after", "s"),
+)
+
+
+def _build(view: View) -> tuple[Sequence[Chart], Sequence[Table]]:
+    if view.before is None:
+        missing = "choose a period to compare with"
+        return [], [Table(name="statements", title="Statements", columns=_COLUMNS, rows=(),
+                          missing=missing)]  # fmt: skip
+    earlier = shifted(view.grid, view.before)
+    charts = [
+        Chart(name=name, title=title, unit=unit, series=[
+            Series(label, one.values)
+            for label, grid in (("after", view.grid), ("before", earlier))
+            for one in _whole(view, grid, source, measure, where)
+        ])
+        for name, title, unit, source, measure, where in (
+            ("load", "Sessions at work", "sessions", "sessions", Measure(Kind.NUMBER), AT_WORK),
+            ("commits", "Transactions", "/s", "databases", rate("commits"), "true"),
+            ("wal", "WAL written", "bytes/s", "wal", rate("bytes"), "true"),
+        )
+    ]  # fmt: skip
+    found = compare(view.history, view.before, view.about, top=_TOP)
+    rows = [_row(one) for one in found.statements]
+    return charts, [
+        Table(name="statements", title="Statements, the largest changes first",
+              columns=_COLUMNS, rows=rows)
+    ]  # fmt: skip
+
+
+def _whole(view: View, over: Grid, source: str, measure: Measure, where: str) -> list[Series]:
+    return split(view.history, over, source, measure, "''", where=where) if view.has(source) else []
+
+
+def _row(of: StatementChange) -> dict[str, Any]:
+    some = of.after or of.before
+    row: dict[str, Any] = {
+        "query_id": None if some is None else str(some.query_id),
+        "text": of.text, "more_load": of.more_load,
+    }  # fmt: skip
+    for name, work in (("before", of.before), ("after", of.after)):
+        row[f"calls_{name}"] = work.calls if work else None
+        row[f"mean_{name}"] = work.seconds / work.calls if work and work.calls else None
+    return row
+
+
+SCREEN: Final = Screen(
+    name="compare",
+    title="Before and after",
+    help="What changed between two periods",
+    sources=("sessions", "statements", "databases", "wal"),
+    build=_build,
+)

@@ -1,0 +1,112 @@
+"""Connections, and who blocks whom."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from mrtuner.history.series import Kind, Measure, rate
+from mrtuner.web.screens.view import Chart, Screen, Table, View
+
+_MOST: Final = 200
+_BLOCKED: Final = (
+    ("time", "Last seen", "time"),
+    ("pid", "Process", "text"),
+    ("role", "Role", "text"),
+    ("application", "Application", "text"),
+    ("query_id", "Statement", "statement"),
+    ("wait", "Waits for", "text"),
+    ("blocked_by", "Blocked by processes", "text"),
+    ("waited", "Seen waiting", "s"),
+)
+_OLDEST: Final = (
+    ("time", "Last seen", "time"),
+    ("pid", "Process", "text"),
+    ("role", "Role", "text"),
+    ("application", "Application", "text"),
+    ("state", "State", "text"),
+    ("transaction_seconds", "Age of the transaction", "s"),
+    ("query_id", "Statement", "statement"),
+)
+_PER_MINUTE: Final = 60.0
+
+
+def _build(view: View) -> tuple[Sequence[Chart], Sequence[Table]]:
+    maximum = view.lines("connections", {"maximum": Measure(Kind.HIGHEST, "maximum")})
+    highest = max((value or 0 for one in maximum for value in one.values), default=0)
+    gauges = ("active", "idle", "idle_in_transaction", "waiting")
+    states = {name.replace("_", " "): Measure(Kind.HIGHEST, name) for name in gauges}
+    charts = [
+        Chart(
+            name="connections", title="Sessions of clients", unit="sessions",
+            help="The most in each step. Waiting: for a lock.",
+            series=view.lines("connections", {"all": Measure(Kind.HIGHEST, "clients")} | states),
+            limits=[(f"max_connections {highest:.0f}", highest)] if highest else [],
+        ),
+        Chart(
+            name="transaction", title="Oldest transaction", unit="s",
+            help="While it is open, vacuum removes no row that died after it began.",
+            series=view.lines("connections", {
+                "age": Measure(Kind.HIGHEST, "oldest_transaction"),
+            }),
+        ),
+        Chart(
+            name="churn", title="Sessions begun", unit="/min", stacked=True,
+            missing="PostgreSQL counts this since version 14",
+            series=view.split("databases", rate("sessions", scale=_PER_MINUTE), "database"),
+        ),
+        Chart(
+            name="transactions", title="Transactions", unit="/s", stacked=True,
+            series=view.lines("databases", {
+                "committed": rate("commits"), "rolled back": rate("rollbacks"),
+            }),
+        ),
+    ]  # fmt: skip
+    return charts, [
+        Table(name="blocked", title="Who waits for whose lock", columns=_BLOCKED,
+              rows=_blocked(view), missing="nobody was seen waiting for a lock"),
+        Table(name="oldest", title="Oldest transactions", columns=_OLDEST, rows=_oldest(view)),
+    ]  # fmt: skip
+
+
+def _blocked(view: View) -> Sequence[dict[str, Any]]:
+    return _sessions(
+        view,
+        f"""SELECT max(time) AS time, s.pid::VARCHAR AS pid, role, application,
+                   s.query_id::VARCHAR AS query_id,
+                   any_value(wait_type || ': ' || wait_event) AS wait, blocked_by,
+                   count(*) AS waited
+            FROM sessions AS s WHERE {{}} AND blocked_by IS NOT NULL
+            GROUP BY s.pid, role, application, s.query_id, blocked_by
+            ORDER BY waited DESC, s.pid LIMIT {_MOST}""",
+    )
+
+
+def _oldest(view: View) -> Sequence[dict[str, Any]]:
+    return _sessions(
+        view,
+        f"""SELECT max(time) AS time, s.pid::VARCHAR AS pid, role, application,
+                   arg_max(state, time) AS state,
+                   max(s.transaction_seconds) AS transaction_seconds,
+                   arg_max(query_id, time)::VARCHAR AS query_id
+            FROM sessions AS s WHERE {{}} AND s.transaction_seconds > 0
+            GROUP BY s.pid, role, application
+            ORDER BY transaction_seconds DESC, s.pid LIMIT {_MOST}""",
+    )
+
+
+def _sessions(view: View, sql: str) -> Sequence[dict[str, Any]]:
+    """Rows of sessions as sampled, which are kept for less long than their summary."""
+    if not view.has("sessions"):
+        return ()
+    inside = "instance = $instance AND time >= $begin AND time < $end"
+    return view.history.rows(sql.format(inside), view.grid.parameters)
+
+
+SCREEN: Final = Screen(
+    name="connections",
+    title="Connections and locks",
+    help="How many sessions there were, and who waited for whom",
+    sources=("connections", "databases", "sessions"),
+    build=_build,
+)

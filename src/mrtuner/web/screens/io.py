@@ -1,0 +1,64 @@
+"""I/O by kind of process, and what the disk took for it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from mrtuner.history.series import rate, ratio
+from mrtuner.web.screens.view import Chart, Screen, Table, View
+
+_BY: Final = "backend_type || ', ' || context"
+_MISSING: Final = "PostgreSQL counts this since version 16"
+_ELSEWHERE: Final = "the recorder did not run on the server's host"
+
+
+def _build(view: View) -> tuple[Sequence[Chart], Sequence[Table]]:
+    data = "object <> 'wal'"
+    return [
+        Chart(
+            name="reads", title="Read from outside shared_buffers", unit="bytes/s", stacked=True,
+            help="By kind of process and context. What the page cache of the kernel holds counts "
+                 "as read, too.",
+            series=view.split("io", rate("read_bytes"), _BY, where=data), missing=_MISSING,
+        ),
+        Chart(
+            name="writes", title="Written and extended", unit="bytes/s", stacked=True,
+            help="Client backends that write have to make room for themselves.",
+            series=view.split("io", rate("(write_bytes + extend_bytes)"), _BY, where=data),
+            missing=_MISSING,
+        ),
+        Chart(
+            name="hits", title="Found in shared_buffers", unit="share",
+            series=view.lines("databases", {
+                "hit ratio": ratio("blocks_hit", "(blocks_hit + blocks_read)"),
+            }),
+        ),
+        Chart(
+            name="requests", title="Requests to the disk", unit="/s", missing=_ELSEWHERE,
+            series=view.lines("host", {
+                "reads": rate("disk_reads"), "writes": rate("disk_writes"),
+            }),
+        ),
+        Chart(
+            name="latency", title="Time of a request to the disk", unit="s", missing=_ELSEWHERE,
+            series=view.lines("host", {
+                "read": ratio("disk_read_time", "disk_reads"),
+                "write": ratio("disk_write_time", "disk_writes"),
+            }),
+        ),
+        Chart(
+            name="temporary", title="Temporary files", unit="bytes/s", stacked=True,
+            help="What sorts and hashes wrote beyond work_mem.",
+            series=view.split("databases", rate("temp_bytes"), "database"),
+        ),
+    ], []  # fmt: skip
+
+
+SCREEN: Final = Screen(
+    name="io",
+    title="I/O",
+    help="Which processes read and write, and how fast the disk answers",
+    sources=("io", "host", "databases"),
+    build=_build,
+)

@@ -1,0 +1,54 @@
+"""Waits: how many sessions were at work, and what they waited for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from mrtuner.history.analysis import AT_WORK, CPU, host_work
+from mrtuner.history.series import Kind, Measure, Series
+from mrtuner.web.screens.view import Chart, Screen, Table, View
+
+_CLASS: Final = f"coalesce(wait_type, '{CPU}')"
+_EVENT: Final = f"coalesce(wait_type || ': ' || wait_event, '{CPU}')"
+_MOST_EVENTS: Final = 20
+
+
+def _build(view: View) -> tuple[Sequence[Chart], Sequence[Table]]:
+    host = host_work(view.history, view.about)
+    cpus = None if host is None else host.cpus
+    sessions = Measure(Kind.NUMBER)
+    events = view.split("sessions", sessions, _EVENT, where=AT_WORK, top=_MOST_EVENTS)
+    charts = [
+        Chart(
+            name="load", title="Sessions at work", unit="sessions", stacked=True,
+            help="By what they wait for. Above the number of CPUs, sessions wait for each other.",
+            series=view.split("sessions", sessions, _CLASS, where=AT_WORK),
+            limits=[(f"{cpus} CPUs", cpus)] if cpus else [],
+        )
+    ]  # fmt: skip
+    columns = (("event", "Wait event", "text"), ("sessions", "Sessions on average", "sessions"),
+               ("share", "Share of the load", "share"))  # fmt: skip
+    return charts, [
+        Table(name="events", title="Wait events", columns=columns, rows=_averages(events))
+    ]
+
+
+def _averages(series: Sequence[Series]) -> list[dict[str, object]]:
+    known = {one.name: [value for value in one.values if value is not None] for one in series}
+    averages = {name: sum(values) / len(values) for name, values in known.items() if values}
+    whole = sum(averages.values())
+    return [
+        {"event": name, "sessions": average, "share": average / whole}
+        for name, average in averages.items()
+        if average
+    ]
+
+
+SCREEN: Final = Screen(
+    name="load",
+    title="Waits",
+    help="How many sessions were at work, and what they waited for",
+    sources=("sessions", "samples"),
+    build=_build,
+)

@@ -1,0 +1,105 @@
+"""Top SQL: the statements that took most time, and the history of one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from mrtuner.history.analysis import StatementWork, statements
+from mrtuner.history.series import OTHER, Series, rate, ratio
+from mrtuner.web.screens.view import Chart, Screen, Table, View
+
+_TOP: Final = 50
+_MISSING: Final = "pg_stat_statements was not recorded in this period"
+_COLUMNS: Final = (
+    ("query_id", "Statement", "statement"),
+    ("text", "Text", "sql"),
+    ("database", "Database", "text"),
+    ("role", "Role", "text"),
+    ("load", "Sessions kept busy", "sessions"),
+    ("calls", "Calls", "integer"),
+    ("mean", "Time a call", "s"),
+    ("seconds", "Time", "s"),
+    ("rows", "Rows", "integer"),
+    ("blocks_read", "Blocks read", "integer"),
+    ("temp_blocks", "Temporary blocks", "integer"),
+    ("wal_bytes", "WAL", "bytes"),
+)
+_SECOND: Final = 0.001  # from ms
+
+
+def _build(view: View) -> tuple[Sequence[Chart], Sequence[Table]]:
+    works = statements(view.history, view.about, _TOP)
+    if view.statement is not None:
+        return _one(view, view.statement, works)
+    busy = view.split("statements", rate("exec_ms", scale=_SECOND), "query_id")
+    texts = {str(work.query_id): _short(work) for work in works}
+    chart = Chart(
+        name="time", title="Time in statements", unit="sessions", stacked=True, missing=_MISSING,
+        help="How many sessions each statement keeps busy.",
+        series=[Series(texts.get(one.name, one.name), one.values) for one in _apart(busy, texts)],
+    )  # fmt: skip
+    table = Table(
+        name="statements", title="Statements", columns=_COLUMNS, missing=_MISSING,
+        rows=[_row(work, view) for work in works],
+    )  # fmt: skip
+    return [chart], [table]
+
+
+def _apart(series: Sequence[Series], texts: dict[str, str]) -> Sequence[Series]:
+    """Lines with names that differ, though texts cut short may not."""
+    names = [texts.get(one.name, one.name) for one in series]
+    return [
+        Series(f"{name} · {one.name}", one.values)
+        if one.name != OTHER and names.count(name) > 1
+        else one
+        for name, one in zip(names, series, strict=True)
+    ]
+
+
+def _short(work: StatementWork) -> str:
+    text = " ".join((work.text or str(work.query_id)).split())
+    return text if len(text) <= 60 else text[:59] + "…"
+
+
+def _row(work: StatementWork, view: View) -> dict[str, Any]:
+    return {name: getattr(work, name) for name, _, _ in _COLUMNS if hasattr(work, name)} | {
+        # Beyond 2⁵³ a number loses digits in a browser.
+        "query_id": str(work.query_id),
+        "mean": work.seconds / work.calls if work.calls else None,
+        "load": work.seconds / view.about.seconds,
+    }
+
+
+def _one(
+    view: View, query: int, works: Sequence[StatementWork]
+) -> tuple[Sequence[Chart], Sequence[Table]]:
+    where = f"query_id = {int(query)}"
+    charts = [
+        Chart(name=name, title=title, unit=unit, missing=_MISSING,
+              series=view.lines("statements", measures, where))
+        for name, title, unit, measures in (
+            ("calls", "Calls", "/s", {"calls": rate("calls")}),
+            ("mean", "Time a call", "s",
+             {"time": ratio("exec_ms", "calls", scale=_SECOND),
+              "of it reading": ratio("read_ms", "calls", scale=_SECOND)}),
+            ("blocks", "Blocks a call", "blocks",
+             {"read": ratio("blocks_read", "calls"), "hit": ratio("blocks_hit", "calls"),
+              "temporary": ratio("(temp_blocks_read + temp_blocks_written)", "calls")}),
+            ("rows", "Rows a call", "rows", {"rows": ratio("rows", "calls")}),
+            ("wal", "WAL", "bytes/s", {"WAL": rate("wal_bytes")}),
+        )
+    ]  # fmt: skip
+    rows = [_row(work, view) for work in works if work.query_id == query]
+    return charts, [
+        Table(name="statements", title="Statement", columns=_COLUMNS, rows=rows, missing=_MISSING)
+    ]
+
+
+SCREEN: Final = Screen(
+    name="statements",
+    title="Top SQL",
+    help="Which statements took most time",
+    sources=("statements",),
+    build=_build,
+)

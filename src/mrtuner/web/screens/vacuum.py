@@ -1,0 +1,98 @@
+"""Vacuum: dead rows, sizes with TOAST, and how near transaction IDs are to their end."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from mrtuner.history.series import Kind, Measure, rate
+from mrtuner.web.screens.view import Chart, Screen, Table, View
+
+_TABLE: Final = "schema || '.' || name"
+_BLOCK: Final = 8192
+_HOUR: Final = 3600.0
+_MOST: Final = 200
+_COLUMNS: Final = (
+    ("table", "Table", "text"),
+    ("live", "Live rows", "integer"),
+    ("dead", "Dead rows", "integer"),
+    ("dead_share", "Dead", "share"),
+    ("updated", "Updated", "integer"),
+    ("hot", "Of them HOT", "share"),
+    ("deleted", "Deleted", "integer"),
+    ("autovacuums", "Autovacuums", "integer"),
+    ("size", "Size", "bytes"),
+    ("indexes", "Indexes", "bytes"),
+    ("toast", "TOAST", "bytes"),
+    ("toast_dead", "Dead TOAST chunks", "integer"),
+    ("age", "Transactions since freezing", "integer"),
+)
+
+
+def _build(view: View) -> tuple[Sequence[Chart], Sequence[Table]]:
+    charts = [
+        Chart(
+            name="dead", title="Dead rows", unit="rows",
+            help="Estimated. They fall when a table is vacuumed.",
+            series=view.split("tables", Measure(Kind.LAST, "dead"), _TABLE),
+        ),
+        Chart(
+            name="changed", title="Rows updated and deleted", unit="/s", stacked=True,
+            series=view.split("tables", rate("(updated + deleted)"), _TABLE),
+        ),
+        Chart(
+            name="autovacuums", title="Autovacuums", unit="/h", stacked=True,
+            series=view.split("tables", rate("autovacuums", scale=_HOUR), _TABLE),
+        ),
+        Chart(
+            name="size", title="Size of tables", unit="bytes",
+            help="Without indexes and TOAST, as of the last vacuum or analyze.",
+            series=view.split("tables", Measure(Kind.LAST, "pages", scale=_BLOCK), _TABLE),
+        ),
+        Chart(
+            name="ages", title="Age of transaction IDs", unit="transactions",
+            help="At 2³¹ the server takes no more commands that write.",
+            series=view.split("ages", Measure(Kind.LAST, "age"), "database"),
+        ),
+    ]  # fmt: skip
+    return charts, [
+        Table(name="tables", title="Tables", columns=_COLUMNS, rows=_tables(view),
+              missing="no table was recorded in this period")
+    ]  # fmt: skip
+
+
+def _tables(view: View) -> Sequence[dict[str, Any]]:
+    if not view.has("tables"):
+        return ()
+    rows = view.history.rows(
+        f"""SELECT {_TABLE} AS "table", arg_max(live, time) AS live, arg_max(dead, time) AS dead,
+                   sum(updated)::BIGINT AS updated, sum(hot_updated)::BIGINT AS hot_updated,
+                   sum(deleted)::BIGINT AS deleted, sum(autovacuums)::BIGINT AS autovacuums,
+                   arg_max(pages, time) * {_BLOCK} AS size,
+                   arg_max(index_pages, time) * {_BLOCK} AS indexes,
+                   arg_max(toast_pages, time) * {_BLOCK} AS toast,
+                   arg_max(toast_dead, time) AS toast_dead, arg_max(age, time) AS age
+            FROM tables WHERE instance = $instance AND time >= $begin AND time < $end
+            GROUP BY 1 ORDER BY dead DESC NULLS LAST, 1 LIMIT {_MOST}""",
+        view.grid.parameters,
+    )
+    return [
+        row | {
+            "dead_share": _share(row["dead"], (row["dead"] or 0) + (row["live"] or 0)),
+            "hot": _share(row["hot_updated"], row["updated"]),
+        }
+        for row in rows
+    ]  # fmt: skip
+
+
+def _share(part: int | None, whole: int | None) -> float | None:
+    return part / whole if part is not None and whole else None
+
+
+SCREEN: Final = Screen(
+    name="vacuum",
+    title="Vacuum and TOAST",
+    help="Which tables gather dead rows, and whether vacuum keeps up",
+    sources=("tables", "ages"),
+    build=_build,
+)

@@ -1,0 +1,92 @@
+"""What a screen is made of: charts and tables over one period of one instance."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from mrtuner.history.analysis import Period
+from mrtuner.history.reading import History
+from mrtuner.history.series import Grid, Measure, Series, lines, split
+
+#: Where a source has no rows in the period, or the store has none of it.
+_NOT_RECORDED: Final = "not recorded in this period"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chart:
+    """Lines over the steps of a screen, in one unit."""
+
+    name: str
+    title: str
+    unit: str
+    series: Sequence[Series]
+    help: str = ""
+    stacked: bool = False
+    limits: Sequence[tuple[str, float]] = ()
+    missing: str = _NOT_RECORDED
+
+    @property
+    def empty(self) -> bool:
+        """Whether there is nothing to draw."""
+        return not any(value is not None for one in self.series for value in one.values)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Table:
+    """Rows under headings: (name, title, unit) of each column."""
+
+    name: str
+    title: str
+    columns: Sequence[tuple[str, str, str]]
+    rows: Sequence[Mapping[str, Any]]
+    missing: str = "nothing in this period"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class View:
+    """What a screen asks: a history, a period cut into steps, and what its address names."""
+
+    history: History
+    grid: Grid
+    statement: int | None = None
+    before: Period | None = None  # the period to compare with
+
+    @property
+    def about(self) -> Period:
+        """The period."""
+        return self.grid.about
+
+    def has(self, source: str) -> bool:
+        """Whether the store has rows of a source."""
+        return any(one.name == source for one in self.history.sources)
+
+    def lines(
+        self, source: str, measures: Mapping[str, Measure], where: str = "true"
+    ) -> list[Series]:
+        """See `mrtuner.history.series.lines`; without the source there are none."""
+        return lines(self.history, self.grid, source, measures, where) if self.has(source) else []
+
+    def split(
+        self, source: str, measure: Measure, by: str, *, where: str = "true", top: int = 8,
+        parameters: Mapping[str, Any] | None = None,
+    ) -> list[Series]:  # fmt: skip
+        """See `mrtuner.history.series.split`; without the source there are none."""
+        if not self.has(source):
+            return []
+        return split(
+            self.history, self.grid, source, measure, by,
+            where=where, top=top, parameters=parameters,
+        )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Screen:
+    """A page of the viewer: its name, what it answers, the sources it needs, and how it is made."""
+
+    name: str
+    title: str
+    help: str
+    sources: tuple[str, ...]
+    build: Callable[[View], tuple[Sequence[Chart], Sequence[Table]]] = field(repr=False)

@@ -1,0 +1,64 @@
+"""Checkpoints and WAL."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from mrtuner.history.series import Kind, Measure, rate, ratio
+from mrtuner.web.screens.view import Chart, Screen, Table, View
+
+_HOUR: Final = 3600.0
+_SECOND: Final = 0.001  # from ms
+_BLOCK: Final = 8192.0
+
+
+def _build(view: View) -> tuple[Sequence[Chart], Sequence[Table]]:
+    return [
+        Chart(
+            name="wal", title="WAL written", unit="bytes/s",
+            series=view.lines("wal", {"WAL": rate("bytes")}),
+        ),
+        Chart(
+            name="checkpoints", title="Checkpoints", unit="/h", stacked=True,
+            help="Requested ones come earlier than checkpoint_timeout: max_wal_size was reached, "
+                 "or a command asked for one.",
+            series=view.lines("checkpoints", {
+                "requested": rate("requested", scale=_HOUR), "timed": rate("timed", scale=_HOUR),
+            }),
+        ),
+        Chart(
+            name="writing", title="Time of checkpoints", unit="share",
+            help="Share of the time in which buffers were written and files synced.",
+            series=view.lines("checkpoints", {
+                "writing": rate("write_ms", scale=_SECOND),
+                "syncing": rate("sync_ms", scale=_SECOND),
+            }),
+        ),
+        Chart(
+            name="full_pages", title="Full-page images", unit="share",
+            help="Share of the WAL records that hold a whole page: the first change of a page "
+                 "after a checkpoint.",
+            series=view.lines("wal", {"share": ratio("full_page_images", "records")}),
+        ),
+        Chart(
+            name="buffers", title="Buffers written", unit="bytes/s", stacked=True,
+            series=view.lines("checkpoints", {
+                "by checkpoints": rate("buffers_written", scale=_BLOCK),
+                "by the background writer": rate("buffers_cleaned", scale=_BLOCK),
+            }),
+        ),
+        Chart(
+            name="pg_wal", title="Size of pg_wal", unit="bytes",
+            series=view.lines("wal_directory", {"size": Measure(Kind.HIGHEST, "bytes")}),
+        ),
+    ], []  # fmt: skip
+
+
+SCREEN: Final = Screen(
+    name="wal",
+    title="Checkpoints and WAL",
+    help="How much WAL was written, and whether checkpoints came too early",
+    sources=("wal", "checkpoints"),
+    build=_build,
+)

@@ -1,0 +1,108 @@
+/** What the API answers; declared in `mrtuner/web/document.py`. */
+
+export interface Series {
+  name: string;
+  values: (number | null)[];
+}
+
+export interface Chart {
+  name: string;
+  title: string;
+  help: string;
+  unit: string;
+  stacked: boolean;
+  series: Series[];
+  before: Series[];
+  limits: { name: string; value: number }[];
+  missing: string | null;
+}
+
+export type Cell = string | number | boolean | null;
+
+export interface Column {
+  name: string;
+  title: string;
+  unit: string;
+}
+
+export interface Table {
+  name: string;
+  title: string;
+  columns: Column[];
+  rows: Cell[][];
+  missing: string | null;
+}
+
+export interface Change {
+  at: number;
+  what: string;
+  detail: string;
+}
+
+export interface Screen {
+  screen: string;
+  title: string;
+  instance: string;
+  begin: number;
+  end: number;
+  last: number | null;
+  step: number;
+  times: number[];
+  charts: Chart[];
+  tables: Table[];
+  changes: Change[];
+  damaged: string[];
+}
+
+export interface Member {
+  instance: string;
+  first: number | null;
+  last: number | null;
+  load: number | null;
+  cpus: number | null;
+  tightest: string | null;
+  used: number | null;
+  changes: number;
+}
+
+export interface Fleet {
+  directory: string;
+  version: string;
+  now: number;
+  screens: { name: string; title: string; help: string }[];
+  instances: Member[];
+}
+
+/** An answer that is an error, with what would help. */
+export class Failure extends Error {
+  constructor(
+    message: string,
+    readonly hint: string | null,
+  ) {
+    super(message);
+  }
+}
+
+export function fleet(signal: AbortSignal): Promise<Fleet> {
+  return get<Fleet>("api/fleet", signal);
+}
+
+export function screen(name: string, query: URLSearchParams, signal: AbortSignal): Promise<Screen> {
+  return get<Screen>(`api/screens/${encodeURIComponent(name)}?${query}`, signal);
+}
+
+async function get<T>(address: string, signal: AbortSignal): Promise<T> {
+  let response: Response;
+  try {
+    response = await fetch(address, { signal, headers: { Accept: "application/json" } });
+  } catch (error) {
+    if (signal.aborted) throw error;
+    throw new Failure("the server does not answer", "Is mrtuner serve still running?");
+  }
+  const body: unknown = await response.json().catch(() => null);
+  if (!response.ok) {
+    const told = (body as { error?: { message?: string; hint?: string | null } } | null)?.error;
+    throw new Failure(told?.message ?? `the server answered ${response.status}`, told?.hint ?? null);
+  }
+  return body as T;
+}

@@ -1,0 +1,267 @@
+/** Charts over time: lines or areas, limits across, changes down, a brush to zoom. */
+
+import uPlot from "uplot";
+import "uplot/dist/uPlot.min.css";
+import type { Change, Chart, Screen, Series, Table } from "./api";
+import { make } from "./dom";
+import { clock, day, ticks, value } from "./format";
+import { table } from "./table";
+
+const HEIGHT = 240;
+const COLOURS = 9;
+/** A limit so many times above the data is not drawn: the data would be a flat line. */
+const NEAR = 4;
+/** Ticks of bytes are powers of two. */
+const POWERS = Array.from({ length: 50 }, (_, power) => 2 ** power);
+const DASHES = [[], [6, 3], [2, 2], [8, 3, 2, 3]];
+
+export interface Moves {
+  zoom(from: number, to: number): void;
+  at(moment: number): void;
+}
+
+export interface Drawn {
+  element: HTMLElement;
+  resize(): void;
+  destroy(): void;
+}
+
+export function chart(given: Chart, on: Screen, moves: Moves): Drawn {
+  const title = make("figcaption", {}, make("h3", {}, given.title), make("p", { class: "help" }, given.help));
+  const figure = make("figure", { class: "chart", "data-chart": given.name }, title);
+  if (given.missing !== null) {
+    figure.append(make("p", { class: "empty" }, given.missing));
+    return { element: figure, resize() {}, destroy() {} };
+  }
+  const place = make("div", { class: "plot" });
+  const legend = make("ul", { class: "legend" });
+  const reading = make("p", { class: "reading", "aria-live": "polite" });
+  const numbers = make(
+    "details",
+    {},
+    make("summary", {}, "Numbers"),
+  );
+  numbers.addEventListener("toggle", () => {
+    if (numbers.open && numbers.childElementCount === 1) numbers.append(table(asTable(given, on)));
+  });
+  figure.append(place, legend, reading, numbers);
+
+  const hidden = new Set<number>();
+  const plot = new uPlot(options(given, on, moves, reading), data(given, on, hidden), place);
+  given.series.forEach((series, number) =>
+    legend.append(
+      entry(series.name, number, (show) => {
+        if (show) hidden.delete(number);
+        else hidden.add(number);
+        plot.setData(data(given, on, hidden));
+      }),
+    ),
+  );
+  place.tabIndex = 0;
+  place.setAttribute("role", "img");
+  place.setAttribute("aria-label", `${given.title}. ${described(given, on)} Arrow keys read values; Enter zooms in.`);
+  place.addEventListener("keydown", (event) => keys(event, plot, on, moves));
+  return {
+    element: figure,
+    resize: () => plot.setSize({ width: place.clientWidth || 600, height: HEIGHT }),
+    destroy: () => plot.destroy(),
+  };
+}
+
+function described(given: Chart, on: Screen): string {
+  const highest = given.series.map((series) => Math.max(...series.values.map((one) => one ?? 0)));
+  const parts = given.series.map((series, n) => `${series.name} up to ${value(highest[n], given.unit)}`);
+  return `${parts.join(", ")}, from ${day(on.begin)} ${clock(on.begin)} to ${day(on.end)} ${clock(on.end)} UTC.`;
+}
+
+/** Times and values for uPlot; of stacked lines the sums, the highest first. */
+function data(given: Chart, on: Screen, hidden: Set<number>): uPlot.AlignedData {
+  const nothing = on.times.map(() => null);
+  const values = given.series.map((series, n) => (hidden.has(n) ? nothing : series.values));
+  if (!given.stacked) return [on.times, ...values, ...before(given, on).map((series) => series.values)];
+  const sums: (number | null)[][] = [];
+  values.forEach((series, n) => {
+    const below = sums[n - 1];
+    sums.push(
+      series.map((one, at) => {
+        const under = below?.[at] ?? null;
+        return one === null && under === null ? null : (one ?? 0) + (under ?? 0);
+      }),
+    );
+  });
+  return [on.times, ...sums.reverse(), ...before(given, on).map((series) => series.values)];
+}
+
+/** The lines of the period to compare with; of stacked ones their sum. */
+function before(given: Chart, on: Screen): Series[] {
+  if (!given.stacked || given.before.length === 0) return given.before;
+  const values = on.times.map((_, at) => {
+    const known = given.before.map((series) => series.values[at] ?? null).filter((one) => one !== null);
+    return known.length === 0 ? null : known.reduce((sum, one) => sum + one, 0);
+  });
+  return [{ name: "all", values }];
+}
+
+function options(given: Chart, on: Screen, moves: Moves, reading: HTMLElement): uPlot.Options {
+  const count = given.series.length;
+  const lines: uPlot.Series[] = given.series.map((_, n) => {
+    // Sums are drawn from the highest to the lowest, so that each covers what is below it.
+    const number = given.stacked ? count - 1 - n : n;
+    const colour = () => css(`--series-${number % COLOURS}`);
+    return {
+      label: given.series[number]!.name,
+      stroke: colour,
+      width: given.stacked ? 1 : 2,
+      dash: given.stacked ? [] : DASHES[Math.floor(number / COLOURS) % DASHES.length]!,
+      points: { show: sparse(given), size: 5 },
+      ...(given.stacked ? { fill: colour } : {}),
+    };
+  });
+  const earlier: uPlot.Series[] = before(given, on).map((series) => {
+    const number = given.series.findIndex((one) => one.name === series.name);
+    return {
+      label: `before: ${series.name}`,
+      stroke: () => (number < 0 ? css("--text") : css(`--series-${number % COLOURS}`)),
+      width: 1.5,
+      dash: [4, 4],
+      points: { show: false },
+    };
+  });
+  const highest = Math.max(0, ...data(given, on, new Set()).slice(1).flatMap((values) => [...values].map((one) => one ?? 0)));
+  const limits = given.limits.filter((limit) => highest * NEAR >= limit.value);
+  const top = Math.max(highest, ...limits.map((limit) => limit.value)) || 1;
+  const axis = { stroke: () => css("--text-soft"), grid: { stroke: () => css("--grid"), width: 1 }, ticks: { show: false } };
+  return {
+    width: 600,
+    height: HEIGHT,
+    tzDate: (seconds) => uPlot.tzDate(new Date(seconds * 1000), "UTC"),
+    scales: {
+      x: { range: [on.begin, Math.max(on.end, on.begin + 1)] },
+      y: { range: [0, top * 1.08] },
+    },
+    series: [{}, ...lines, ...earlier],
+    axes: [
+      { ...axis, values: (_, times, __, ___, step) => ticks(times, step) },
+      { ...axis, size: 76, ...(given.unit.startsWith("bytes") ? { incrs: POWERS } : {}), values: (_, levels) => levels.map((level) => value(level, given.unit)) },
+    ],
+    cursor: { drag: { x: true, y: false, setScale: false }, points: { size: 7 }, focus: { prox: 24 } },
+    legend: { show: false },
+    hooks: {
+      draw: [(plot) => overlay(plot, limits, on.changes)],
+      setCursor: [(plot) => void (reading.textContent = read(plot, given, on))],
+      setSelect: [
+        (plot) => {
+          const { left, width } = plot.select;
+          if (width > 4) moves.zoom(plot.posToVal(left, "x"), plot.posToVal(left + width, "x"));
+          plot.setSelect({ left: 0, top: 0, width: 0, height: 0 }, false);
+        },
+      ],
+      ready: [
+        (plot) =>
+          plot.over.addEventListener("click", (event) => {
+            if (event.detail === 1 && plot.select.width === 0) moves.at(plot.posToVal(event.offsetX, "x"));
+          }),
+      ],
+    },
+  };
+}
+
+/** Single values would be invisible as lines. */
+function sparse(given: Chart): boolean {
+  return given.series.every((one) => one.values.filter((value) => value !== null).length < 3);
+}
+
+function overlay(plot: uPlot, limits: Chart["limits"], changes: Change[]): void {
+  const { ctx } = plot;
+  const { left, top, width, height } = plot.bbox;
+  ctx.save();
+  ctx.lineWidth = devicePixelRatio;
+  ctx.textAlign = "left";
+  ctx.textBaseline = "alphabetic";
+  ctx.font = `${11 * devicePixelRatio}px system-ui, sans-serif`;
+  for (const limit of limits) {
+    const y = plot.valToPos(limit.value, "y", true);
+    ctx.setLineDash([8, 4]);
+    ctx.strokeStyle = ctx.fillStyle = css("--limit");
+    line(ctx, left, y, left + width, y);
+    ctx.fillText(limit.name, left + 6, y - 5);
+  }
+  ctx.setLineDash([2, 3]);
+  ctx.strokeStyle = css("--change");
+  for (const change of changes) {
+    const x = plot.valToPos(change.at, "x", true);
+    if (x >= left && x <= left + width) line(ctx, x, top, x, top + height);
+  }
+  ctx.restore();
+}
+
+function line(ctx: CanvasRenderingContext2D, x0: number, y0: number, x1: number, y1: number): void {
+  ctx.beginPath();
+  ctx.moveTo(x0, y0);
+  ctx.lineTo(x1, y1);
+  ctx.stroke();
+}
+
+/** The values under the cursor, and a change that is near. */
+function read(plot: uPlot, given: Chart, on: Screen): string {
+  const at = plot.cursor.idx;
+  const time = at === null || at === undefined ? undefined : on.times[at];
+  if (at === null || at === undefined || time === undefined) return "";
+  const values = given.series.map((series) => `${series.name} ${value(series.values[at], given.unit)}`);
+  const near = on.changes.filter((change) => Math.abs(change.at - time) <= on.step);
+  const past = before(given, on).map((series) => `before: ${series.name} ${value(series.values[at], given.unit)}`);
+  const said = near.map((change) => `${clock(change.at)} ${change.what}: ${change.detail}`);
+  return [`${day(time)} ${clock(time)}`, ...values, ...past, ...said].join(" · ");
+}
+
+function entry(name: string, number: number, toggle: (show: boolean) => void): HTMLElement {
+  const swatch = make("span", { class: `swatch s${number % COLOURS}` });
+  const button = make("button", { type: "button", "aria-pressed": "true", title: name }, swatch, name);
+  button.addEventListener("click", () => {
+    const show = button.getAttribute("aria-pressed") === "false";
+    button.setAttribute("aria-pressed", String(show));
+    toggle(show);
+  });
+  return make("li", {}, button);
+}
+
+function keys(event: KeyboardEvent, plot: uPlot, on: Screen, moves: Moves): void {
+  const last = on.times.length - 1;
+  const now = plot.cursor.idx ?? last;
+  const steps: Record<string, number> = { ArrowLeft: now - 1, ArrowRight: now + 1, Home: 0, End: last };
+  if (event.key in steps) {
+    const at = Math.min(last, Math.max(0, steps[event.key]!));
+    const left = plot.valToPos(on.times[at]!, "x");
+    plot.setCursor({ left, top: HEIGHT / 2 });
+  } else if (event.key === "Enter") {
+    const middle = on.times[now] ?? on.begin;
+    const quarter = Math.max((on.end - on.begin) / 8, 15);
+    moves.zoom(middle - quarter, middle + quarter);
+  } else if (event.key === " ") {
+    moves.at(on.times[now] ?? on.begin);
+  } else {
+    return;
+  }
+  event.preventDefault();
+}
+
+function asTable(given: Chart, on: Screen): Table {
+  return {
+    name: given.name,
+    title: `${given.title}, in steps of ${value(on.step, "s")}`,
+    columns: [
+      { name: "time", title: "Time (UTC)", unit: "time" },
+      ...given.series.map((series) => ({ name: series.name, title: series.name, unit: given.unit })),
+      ...given.before.map(({ name }) => ({ name: `before ${name}`, title: `${name}, before`, unit: given.unit })),
+    ],
+    rows: on.times.map((time, at) => [
+      time,
+      ...[...given.series, ...given.before].map((series) => series.values[at] ?? null),
+    ]),
+    missing: null,
+  };
+}
+
+function css(name: string): string {
+  return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+}

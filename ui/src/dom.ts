@@ -1,0 +1,19 @@
+/** Elements. Text is always set as text, so that names and statements are never read as HTML. */
+
+type Child = Node | string | null;
+type Attributes = Record<string, string | boolean | ((event: Event) => void)>;
+
+export function make<K extends keyof HTMLElementTagNameMap>(
+  tag: K,
+  attributes: Attributes = {},
+  ...children: Child[]
+): HTMLElementTagNameMap[K] {
+  const element = document.createElement(tag);
+  for (const [name, given] of Object.entries(attributes)) {
+    if (typeof given === "function") element.addEventListener(name, given);
+    else if (given === true) element.setAttribute(name, "");
+    else if (given !== false) element.setAttribute(name, given);
+  }
+  element.append(...children.filter((child) => child !== null));
+  return element;
+}

@@ -1,0 +1,234 @@
+/** The page: a menu of screens, an instance and a period, charts over tables. */
+
+import type { Cell, Fleet, Member, Screen } from "./api";
+import { Failure, fleet, screen } from "./api";
+import { chart, type Drawn } from "./chart";
+import { make } from "./dom";
+import { ago, value } from "./format";
+import { address, go, query, read, type State } from "./state";
+import { table } from "./table";
+
+const PERIODS: [string, string][] = [
+  ["15min", "15 minutes"],
+  ["1h", "1 hour"],
+  ["6h", "6 hours"],
+  ["24h", "24 hours"],
+  ["7d", "7 days"],
+  ["30d", "30 days"],
+  ["365d", "1 year"],
+];
+const COMPARED: [string, string][] = [
+  ["", "nothing"],
+  ["1h", "an hour before"],
+  ["1d", "a day before"],
+  ["7d", "a week before"],
+  ["28d", "four weeks before"],
+];
+/** A sample older than this many seconds is worth a warning. */
+const STALE = 300;
+/** What is shown around a moment that was clicked, in seconds to each side. */
+const AROUND = 30;
+
+const root = document.getElementById("app")!;
+let store: Fleet | null = null;
+let drawn: Drawn[] = [];
+let asked: AbortController | null = null;
+
+theme(localStorage.getItem("theme"));
+addEventListener("hashchange", () => void show());
+addEventListener("resize", () => drawn.forEach((one) => one.resize()));
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => void show());
+void show();
+
+async function show(): Promise<void> {
+  asked?.abort();
+  asked = new AbortController();
+  const { signal } = asked;
+  const state = read();
+  drawn.forEach((one) => one.destroy());
+  drawn = [];
+  const main = make("main", { id: "main", tabindex: "-1" }, make("p", { class: "loading", role: "status" }, "Loading …"));
+  root.replaceChildren(header(state), menu(state), main);
+  try {
+    store ??= await fleet(signal);
+    root.replaceChildren(header(state), menu(state), main);
+    if (!state.screen) {
+      store = await fleet(signal);
+      main.replaceChildren(...overview(store));
+    } else {
+      fill(main, await screen(state.screen, query(state), signal), state);
+    }
+  } catch (error) {
+    if (signal.aborted) return;
+    main.replaceChildren(failure(error));
+  }
+}
+
+function failure(error: unknown): HTMLElement {
+  const [message, hint] =
+    error instanceof Failure ? [error.message, error.hint] : [error instanceof Error ? error.message : String(error), null];
+  return make(
+    "div",
+    { class: "error", role: "alert" },
+    make("h2", {}, "This cannot be shown"),
+    make("p", {}, message),
+    hint ? make("p", { class: "hint" }, hint) : null,
+    make("button", { type: "button", click: () => void show() }, "Try again"),
+  );
+}
+
+function header(state: State): HTMLElement {
+  const bar = make("header", {}, make("a", { class: "brand", href: "#" }, "MrTuner"));
+  if (state.screen) bar.append(controls(state));
+  const dark = document.documentElement.dataset["theme"] ?? "auto";
+  const themes: [string, string][] = [["auto", "System"], ["light", "Light"], ["dark", "Dark"]];
+  bar.append(choice("Theme", themes, dark, (given) => {
+    localStorage.setItem("theme", given);
+    theme(given);
+    void show();
+  }));
+  return bar;
+}
+
+function theme(given: string | null): void {
+  if (given === "light" || given === "dark") document.documentElement.dataset["theme"] = given;
+  else delete document.documentElement.dataset["theme"];
+}
+
+function controls(state: State): HTMLElement {
+  const names = store?.instances.map((one) => one.instance) ?? [];
+  const chosen = state.instance || names[0] || "";
+  const periods = state.from === null ? including(PERIODS, state.since) : [["", "chosen"] as [string, string], ...PERIODS];
+  return make(
+    "div",
+    { class: "controls" },
+    choice("Instance", names.map((name) => [name, name]), chosen, (instance) => go({ instance, statement: "" })),
+    choice("Last", periods, state.from === null ? state.since : "", (since) => {
+      if (since) go({ since, from: null, to: null });
+    }),
+    moment("From", state.from, (from) => range(from, state.to)),
+    moment("To", state.to, (to) => range(state.from, to)),
+    choice("Compare with", including(COMPARED, state.compare), state.compare, (compare) => go({ compare })),
+  );
+}
+
+/** The choices, with one from the address that is not among them. */
+function including(choices: [string, string][], chosen: string): [string, string][] {
+  return choices.some(([name]) => name === chosen) ? choices : [[chosen, chosen], ...choices];
+}
+
+/** With one end given, the other is an hour away. */
+function range(from: number | null, to: number | null): void {
+  if (from === null && to === null) return;
+  go({ from: from ?? to! - 3600, to: to ?? from! + 3600 });
+}
+
+function choice(
+  label: string, options: [string, string][], chosen: string, then: (value: string) => void,
+): HTMLElement {
+  const select = make(
+    "select",
+    { change: () => then(select.value) },
+    ...options.map(([name, words]) => make("option", { value: name, selected: name === chosen }, words)),
+  );
+  return make("label", {}, make("span", {}, label), select);
+}
+
+function moment(label: string, chosen: number | null, then: (value: number | null) => void): HTMLElement {
+  const given = chosen === null ? "" : new Date(chosen * 1000).toISOString().slice(0, 19);
+  const input = make("input", {
+    type: "datetime-local",
+    step: "1",
+    value: given,
+    change: () => then(input.value ? Date.parse(`${input.value}Z`) / 1000 : null),
+  });
+  return make("label", {}, make("span", {}, `${label} (UTC)`), input);
+}
+
+function menu(state: State): HTMLElement {
+  const entries: [string, string, string][] = [["", "Fleet", "All instances"]];
+  for (const one of store?.screens ?? []) entries.push([one.name, one.title, one.help]);
+  const links = entries.map(([name, title, help]) => {
+    const target = address({ ...state, screen: name, statement: "" });
+    const current = name === state.screen;
+    return make("li", {}, make("a", { href: target, title: help, ...(current ? { "aria-current": "page" } : {}) }, title));
+  });
+  return make("nav", { "aria-label": "Screens" }, make("ul", {}, ...links));
+}
+
+function fill(main: HTMLElement, on: Screen, state: State): void {
+  const now = Date.now() / 1000;
+  const age = on.last === null ? null : now - on.last;
+  const title = state.statement ? `${on.title}: ${state.statement}` : on.title;
+  main.replaceChildren(
+    make(
+      "div",
+      { class: "bar" },
+      make("h2", {}, `${title} · ${on.instance}`),
+      make("span", { class: age !== null && age > STALE ? "age stale" : "age" }, age === null ? "" : `last sample ${ago(age)}`),
+      make("span", { class: "moves" }, ...moves(on)),
+    ),
+    ...on.damaged.map((one) => make("p", { class: "error" }, `left out: ${one}`)),
+  );
+  const to = {
+    zoom: (from: number, until: number) => go({ from: Math.floor(from), to: Math.ceil(until) }),
+    at: (moment: number) => {
+      if (state.screen !== "moment") {
+        go({ screen: "moment", from: Math.floor(moment) - AROUND, to: Math.floor(moment) + AROUND });
+      }
+    },
+  };
+  const charts = make("div", { class: "charts" });
+  main.append(charts);
+  for (const given of on.charts) {
+    const one = chart(given, on, to);
+    charts.append(one.element);
+    drawn.push(one);
+  }
+  drawn.forEach((one) => one.resize());
+  for (const given of on.tables) main.append(table(given, (unit, cell) => link(unit, cell, state)));
+}
+
+function moves(on: Screen): HTMLElement[] {
+  const length = on.end - on.begin;
+  const button = (words: string, label: string, from: number, to: number): HTMLElement =>
+    make("button", { type: "button", title: label, "aria-label": label, click: () => go({ from, to }) }, words);
+  const [begin, end] = [Math.floor(on.begin), Math.ceil(on.end)];
+  const half = Math.round(length / 2);
+  return [
+    button("←", "Earlier", begin - half, end - half),
+    button("→", "Later", begin + half, end + half),
+    button("−", "Zoom out", begin - half, end + half),
+    button("+", "Zoom in", begin + Math.round(length / 4), end - Math.round(length / 4)),
+  ];
+}
+
+function link(unit: string, cell: Cell, state: State): string | null {
+  if (unit === "statement" && cell !== null) {
+    return address({ ...state, screen: "statements", statement: String(cell), compare: "" });
+  }
+  if (unit === "instance" && cell !== null) {
+    return address({ ...state, screen: "load", instance: String(cell), from: null, to: null });
+  }
+  return null;
+}
+
+function overview(of: Fleet): HTMLElement[] {
+  const title = make("h2", {}, "Fleet");
+  if (of.instances.length === 0) {
+    return [title, make("p", { class: "empty" }, `${of.directory} holds nothing yet: mrtuner record DSN --dir ${of.directory}`)];
+  }
+  const columns = [
+    ["instance", "Instance", "instance"],
+    ["tightest", "Nearest to its limit", "text"],
+    ["used", "Used", "share"],
+    ["load", "Sessions at work", "sessions"],
+    ["cpus", "CPUs", "integer"],
+    ["changes", "Changes in a day", "integer"],
+    ["last", "Last sample (UTC)", "time"],
+  ].map(([name, words, unit]) => ({ name: name!, title: words!, unit: unit! }));
+  const rows = of.instances.map((one) => columns.map((column) => one[column.name as keyof Member]));
+  const given = { name: "fleet", title: "Instances, the least headroom first", columns, rows, missing: null };
+  const about = make("p", { class: "help" }, `${of.directory} · MrTuner ${of.version} · ${value(of.instances.length, "integer")} instances`);
+  return [title, about, table(given, (unit, cell) => link(unit, cell, read()))];
+}

@@ -1,0 +1,69 @@
+/** What is shown, as the page's address has it: a link reproduces the view. */
+
+export interface State {
+  screen: string;
+  instance: string;
+  since: string;
+  from: number | null;
+  to: number | null;
+  compare: string;
+  statement: string;
+}
+
+const DEFAULT: State = {
+  screen: "",
+  instance: "",
+  since: "1h",
+  from: null,
+  to: null,
+  compare: "",
+  statement: "",
+};
+
+export function read(): State {
+  const given = new URLSearchParams(location.hash.slice(1));
+  const from = moment(given.get("from"));
+  const to = moment(given.get("to"));
+  return {
+    screen: given.get("screen") ?? DEFAULT.screen,
+    instance: given.get("instance") ?? DEFAULT.instance,
+    since: given.get("since") ?? DEFAULT.since,
+    from,
+    to,
+    compare: given.get("compare") ?? DEFAULT.compare,
+    statement: given.get("statement") ?? DEFAULT.statement,
+  };
+}
+
+function moment(text: string | null): number | null {
+  const value = Number(text);
+  return text === null || text === "" || !Number.isFinite(value) ? null : value;
+}
+
+/** The part of an address that shows this. */
+export function address(state: State): string {
+  const query = new URLSearchParams();
+  for (const [name, value] of Object.entries(state) as [keyof State, string | number | null][]) {
+    if (value !== null && value !== DEFAULT[name]) query.set(name, String(value));
+  }
+  return `#${query}`;
+}
+
+export function go(change: Partial<State>): void {
+  location.hash = address({ ...read(), ...change });
+}
+
+/** What the API is asked for. */
+export function query(state: State): URLSearchParams {
+  const asked = new URLSearchParams();
+  if (state.instance) asked.set("instance", state.instance);
+  if (state.from !== null && state.to !== null) {
+    asked.set("from", String(state.from));
+    asked.set("to", String(state.to));
+  } else {
+    asked.set("since", state.since);
+  }
+  if (state.compare) asked.set("compare", state.compare);
+  if (state.statement) asked.set("statement", state.statement);
+  return asked;
+}

@@ -1,0 +1,108 @@
+/** Tables that sort by any column and can be saved as CSV. */
+
+import type { Cell, Column, Table } from "./api";
+import { make } from "./dom";
+import { day, clock, value } from "./format";
+
+const TEXT = new Set(["text", "sql", "statement", "instance"]);
+const ROWS = 100;
+
+export type Link = (unit: string, cell: Cell) => string | null;
+
+export function table(given: Table, link: Link = () => null): HTMLElement {
+  const heading = make("h3", {}, given.title);
+  if (given.missing !== null) {
+    return make("section", { class: "table" }, heading, make("p", { class: "empty" }, given.missing));
+  }
+  let sorted: { column: number; down: boolean } | null = null;
+  let shown = ROWS;
+  const body = make("tbody");
+  const heads = given.columns.map((column, place) => {
+    const button = make("button", { type: "button", click: () => sort(place) }, column.title);
+    return make("th", { scope: "col", class: kind(column) }, button);
+  });
+  const more = make("button", { type: "button", class: "more", click: () => ((shown *= 10), fill()) });
+  const save = make("button", { type: "button", click: () => download(`${given.name}.csv`, csv(given)) }, "CSV");
+
+  function sort(place: number): void {
+    const text = TEXT.has(given.columns[place]!.unit);
+    sorted = { column: place, down: sorted?.column === place ? !sorted.down : !text };
+    heads.forEach((head, at) => {
+      if (at === place) head.setAttribute("aria-sort", sorted!.down ? "descending" : "ascending");
+      else head.removeAttribute("aria-sort");
+    });
+    fill();
+  }
+
+  function fill(): void {
+    const rows = sorted === null ? given.rows : [...given.rows].sort(by(sorted.column, sorted.down));
+    body.replaceChildren(...rows.slice(0, shown).map((row) => line(given.columns, row, link)));
+    more.hidden = rows.length <= shown;
+    more.textContent = `Show more of ${rows.length} rows`;
+  }
+
+  fill();
+  const scroll = make(
+    "div",
+    { class: "scroll", tabindex: "0", role: "region", "aria-label": given.title },
+    make("table", {}, make("thead", {}, make("tr", {}, ...heads)), body),
+  );
+  return make("section", { class: "table" }, make("div", { class: "bar" }, heading, save), scroll, more);
+}
+
+function line(columns: Column[], row: Cell[], link: Link): HTMLElement {
+  const cells = columns.map((column, place) => {
+    const cell = row[place] ?? null;
+    const words = shown(cell, column.unit);
+    const target = link(column.unit, cell);
+    const child = target === null ? words : make("a", { href: target }, words);
+    return make("td", { class: kind(column), ...(column.unit === "sql" ? { title: words } : {}) }, child);
+  });
+  return make("tr", {}, ...cells);
+}
+
+function shown(cell: Cell, unit: string): string {
+  if (cell === null) return "–";
+  return typeof cell === "number" ? value(cell, unit) : String(cell);
+}
+
+function kind(column: Column): string {
+  return TEXT.has(column.unit) || column.unit === "time" ? column.unit : "number";
+}
+
+/** Rows without a value come last, whichever way they are sorted. */
+function by(column: number, down: boolean): (one: Cell[], other: Cell[]) => number {
+  return (one, other) => {
+    const [a, b] = [one[column] ?? null, other[column] ?? null];
+    if (a === null || b === null) return Number(a === null) - Number(b === null);
+    const order = typeof a === "number" && typeof b === "number" ? a - b : String(a).localeCompare(String(b));
+    return down ? -order : order;
+  };
+}
+
+function csv(given: Table): string {
+  const head = given.columns.map((column) => quoted(column.name)).join(",");
+  const rows = given.rows.map((row) =>
+    row.map((cell, place) => quoted(given.columns[place]!.unit === "time" ? iso(cell) : cell)).join(","),
+  );
+  return [head, ...rows, ""].join("\r\n");
+}
+
+function iso(cell: Cell): Cell {
+  return typeof cell === "number" ? `${day(cell)}T${clock(cell)}Z` : cell;
+}
+
+/** A cell that a spreadsheet would run as a formula gets an apostrophe. */
+function quoted(cell: Cell): string {
+  if (cell === null) return "";
+  if (typeof cell !== "string") return String(cell);
+  const safe = /^[=+\-@\t\r]/.test(cell) ? `'${cell}` : cell;
+  return /[",\r\n]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
+}
+
+export function download(name: string, text: string): void {
+  const address = URL.createObjectURL(new Blob([text], { type: "text/csv" }));
+  const anchor = make("a", { href: address, download: name });
+  anchor.click();
+  URL.revokeObjectURL(address);
+}

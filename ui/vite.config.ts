@@ -1,0 +1,13 @@
+import { defineConfig } from "vite";
+
+// The page is served by `mrtuner serve` from the package, so it is built into it.
+export default defineConfig({
+  base: "./",
+  build: {
+    outDir: "../src/mrtuner/web/static",
+    emptyOutDir: true,
+    assetsInlineLimit: 0,
+    modulePreload: { polyfill: false },
+  },
+  server: { proxy: { "/api": "http://127.0.0.1:8080" } },
+});
