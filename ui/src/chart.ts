@@ -27,7 +27,7 @@ export interface Drawn {
 }
 
 export function chart(given: Chart, on: Screen, moves: Moves): Drawn {
-  const title = make("figcaption", {}, make("h3", {}, given.title), make("p", { class: "help" }, given.help));
+  const title = make("figcaption", {}, make("h2", {}, given.title), make("p", { class: "help" }, given.help));
   const figure = make("figure", { class: "chart", "data-chart": given.name }, title);
   if (given.missing !== null) {
     figure.append(make("p", { class: "empty" }, given.missing));

@@ -70,7 +70,7 @@ function failure(error: unknown): HTMLElement {
   return make(
     "div",
     { class: "error", role: "alert" },
-    make("h2", {}, "This cannot be shown"),
+    make("h1", {}, "This cannot be shown"),
     make("p", {}, message),
     hint ? make("p", { class: "hint" }, hint) : null,
     make("button", { type: "button", click: () => void show() }, "Try again"),
@@ -164,7 +164,7 @@ function fill(main: HTMLElement, on: Screen, state: State): void {
     make(
       "div",
       { class: "bar" },
-      make("h2", {}, `${title} · ${on.instance}`),
+      make("h1", {}, `${title} · ${on.instance}`),
       make("span", { class: age !== null && age > STALE ? "age stale" : "age" }, age === null ? "" : `last sample ${ago(age)}`),
       make("span", { class: "moves" }, ...moves(on)),
     ),
@@ -214,7 +214,7 @@ function link(unit: string, cell: Cell, state: State): string | null {
 }
 
 function overview(of: Fleet): HTMLElement[] {
-  const title = make("h2", {}, "Fleet");
+  const title = make("h1", {}, "Fleet");
   if (of.instances.length === 0) {
     return [title, make("p", { class: "empty" }, `${of.directory} holds nothing yet: mrtuner record DSN --dir ${of.directory}`)];
   }

@@ -10,7 +10,7 @@ const ROWS = 100;
 export type Link = (unit: string, cell: Cell) => string | null;
 
 export function table(given: Table, link: Link = () => null): HTMLElement {
-  const heading = make("h3", {}, given.title);
+  const heading = make("h2", {}, given.title);
   if (given.missing !== null) {
     return make("section", { class: "table" }, heading, make("p", { class: "empty" }, given.missing));
   }

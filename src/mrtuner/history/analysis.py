@@ -475,6 +475,13 @@ def changes(history: History, about: Period) -> tuple[HistoryChange, ...]:
             about.parameters,
         )
     ]
+    found += _settings(history, about)
+    return tuple(sorted(found, key=lambda one: (one.at, one.what, one.detail)))
+
+
+def _settings(history: History, about: Period) -> list[HistoryChange]:
+    if not _has(history, "settings"):
+        return []
     rows = history.rows(
         """SELECT * FROM (
                SELECT time, name, value, unit,
@@ -484,7 +491,7 @@ def changes(history: History, about: Period) -> tuple[HistoryChange, ...]:
            WHERE number > 1 AND time >= $begin AND value IS DISTINCT FROM before""",
         about.parameters,
     )
-    found += [
+    return [
         HistoryChange(
             at=row["time"].replace(tzinfo=UTC), what="setting",
             detail=f"{row['name']}: {_setting(row['before'])} → {_setting(row['value'])}"
@@ -492,7 +499,6 @@ def changes(history: History, about: Period) -> tuple[HistoryChange, ...]:
         )
         for row in rows
     ]  # fmt: skip
-    return tuple(sorted(found, key=lambda one: (one.at, one.what, one.detail)))
 
 
 def _setting(value: str | None) -> str:

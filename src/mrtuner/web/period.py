@@ -47,10 +47,10 @@ def earlier(about: Period, given: Mapping[str, str]) -> Period | None:
     """
     if not (offset := given.get("compare")):
         return None
-    back = parse_duration(offset)
-    if not 0 < back <= _LONGEST:
+    seconds = parse_duration(offset)
+    if not 0 < seconds <= _LONGEST:
         raise BadValue(f"compare={offset} is out of range", "Give a duration, such as 1d or 7d.")
-    back = timedelta(seconds=back)
+    back = timedelta(seconds=seconds)
     return replace(about, begin=about.begin - back, end=about.end - back)
 
 

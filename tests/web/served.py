@@ -1,0 +1,66 @@
+"""The viewer, served by the command itself."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+#: The hour, as an address names it.
+HOUR = "from=2026-11-23T02:00&to=2026-11-23T03:00"
+
+
+class Viewer:
+    """A running `mrtuner serve`."""
+
+    def __init__(self, address: str) -> None:
+        self.address = address
+
+    def get(self, path: str, **headers: str) -> tuple[int, dict[str, str], bytes]:
+        """Status, headers and body of what is at a path."""
+        request = urllib.request.Request(self.address + path, headers=headers)
+        try:
+            with urllib.request.urlopen(request, timeout=60) as answer:
+                return answer.status, dict(answer.headers), answer.read()
+        except urllib.error.HTTPError as error:
+            return error.code, dict(error.headers), error.read()
+
+    def screen(self, name: str, query: str = HOUR) -> dict[str, Any]:
+        """A screen of the API."""
+        status, _, body = self.get(f"api/screens/{name}?{query}")
+        assert status == 200, body
+        found: dict[str, Any] = json.loads(body)
+        return found
+
+    def refused(self, path: str) -> tuple[int, str, str | None]:
+        """Status, message and hint of an error."""
+        status, _, body = self.get(path)
+        error = json.loads(body)["error"]
+        return status, error["message"], error["hint"]
+
+
+@contextmanager
+def serving(directory: Path) -> Iterator[Viewer]:
+    """`mrtuner serve` on a free port until the test ends."""
+    command = [
+        sys.executable, "-c", "from mrtuner.cli import main; main()", "serve", "--dir",
+        str(directory), "--port", "0",
+    ]  # fmt: skip
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        said = process.stderr.readline()
+        try:
+            found = re.search(r"http://127\.0\.0\.1:\d+/", said)
+            assert found, said + process.stderr.read()
+            yield Viewer(found.group())
+        finally:
+            process.send_signal(signal.SIGTERM)
+            process.communicate(timeout=60)

@@ -1,0 +1,234 @@
+"""What the API answers, over HTTP, of the hour that `history_story` tells."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import threading
+import urllib.request
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from http.client import HTTPConnection
+from pathlib import Path
+from typing import Any
+
+import pytest
+from history_data import batch, queue, row, sample
+from history_story import DEAR, INSTANCE, TEXTS
+from served import HOUR, Viewer, serving
+
+from mrtuner.history.store.layout import DATABASE
+from mrtuner.history.store.writer import Writer
+from mrtuner.web.screens import SCREENS
+
+TWO = datetime(2026, 11, 23, 2, tzinfo=UTC).timestamp()
+
+
+def chart(screen: Mapping[str, Any], name: str) -> dict[str, Any]:
+    (found,) = [one for one in screen["charts"] if one["name"] == name]
+    return dict(found)
+
+
+def rows(screen: Mapping[str, Any], name: str) -> list[dict[str, Any]]:
+    (table,) = [one for one in screen["tables"] if one["name"] == name]
+    names = [column["name"] for column in table["columns"]]
+    return [dict(zip(names, row, strict=True)) for row in table["rows"]]
+
+
+def line(of: Mapping[str, Any], name: str, part: str = "series") -> list[float | None]:
+    (found,) = [one for one in of[part] if one["name"] == name]
+    values: list[float | None] = found["values"]
+    return values
+
+
+@pytest.mark.parametrize("name", SCREENS)
+def test_every_screen_has_one_value_a_step_and_one_cell_a_column(viewer: Viewer, name: str) -> None:
+    found = viewer.screen(name)
+    assert found["instance"] == INSTANCE
+    assert (found["begin"], found["end"]) == (TWO, TWO + 3600)
+    assert all(b - a == found["step"] for a, b in zip(found["times"], found["times"][1:]))
+    for one in found["charts"]:
+        assert {len(series["values"]) for series in one["series"]} <= {len(found["times"])}
+        known = [v for series in one["series"] for v in series["values"] if v is not None]
+        assert (one["missing"] is None) == bool(known)
+    for table in found["tables"]:
+        assert {len(row) for row in table["rows"]} <= {len(table["columns"])}
+        assert (table["missing"] is None) == bool(table["rows"])
+
+
+def test_waits_are_shown_with_the_line_of_the_cpus(viewer: Viewer) -> None:
+    found = viewer.screen("load")
+    load = chart(found, "load")
+    assert load["limits"] == [{"name": "4 CPUs", "value": 4.0}]
+    at = found["times"].index(int(TWO) + 35 * 60)
+    assert (line(load, "CPU")[at], line(load, "IO")[at]) == (2.0, 8.0)
+    (cpu, _) = sorted(rows(found, "events"), key=lambda row: str(row["event"]))
+    assert (cpu["event"], cpu["sessions"]) == ("CPU", 2.0)
+
+
+def test_a_statement_is_found_by_its_text_and_has_a_history(viewer: Viewer) -> None:
+    first, *_ = rows(viewer.screen("statements"), "statements")
+    assert (first["query_id"], first["text"]) == (str(DEAR), TEXTS[DEAR])
+    assert first["mean"] == pytest.approx(0.5)
+    one = viewer.screen("statements", f"{HOUR}&statement={DEAR}")
+    at = one["times"].index(int(TWO) + 45 * 60)
+    assert line(chart(one, "calls"), "calls")[at] == pytest.approx(1.0)
+    assert line(chart(one, "mean"), "time")[at] == pytest.approx(0.5)
+
+
+def test_headroom_names_the_tightest_first(viewer: Viewer) -> None:
+    """3.2 of four CPUs are busy while the disk is slow; 20 of 100 connections are used."""
+    first, second, *_ = rows(viewer.screen("limits"), "headroom")
+    assert (first["resource"], first["highest"]) == ("CPU", pytest.approx(0.8))
+    assert (second["resource"], second["highest"]) == ("connections", pytest.approx(0.2))
+
+
+def test_the_hour_before_is_drawn_beside_it(viewer: Viewer) -> None:
+    half = "from=2026-11-23T02:30&to=2026-11-23T02:40&compare=20min"
+    wal = chart(viewer.screen("wal", half), "wal")
+    assert max(v for v in line(wal, "WAL") if v) == pytest.approx(16e6)
+    assert max(v for v in line(wal, "WAL", "before") if v) == pytest.approx(1e6)
+    compared = rows(viewer.screen("compare", half), "statements")
+    assert compared[0]["query_id"] == str(DEAR)
+    assert compared[0]["calls_before"] is None
+
+
+def test_a_change_is_drawn_on_every_chart(viewer: Viewer) -> None:
+    found = viewer.screen("io")
+    (change,) = [one for one in found["changes"] if one["what"] == "setting"]
+    assert (change["at"], change["detail"]) == (TWO + 1800, "max_wal_size: 1024 → 4096 (MB)")
+
+
+def test_a_moment_shows_who_was_at_work(viewer: Viewer) -> None:
+    found = viewer.screen("moment", "from=2026-11-23T02:35&to=2026-11-23T02:35:10")
+    waits = [row["wait"] for row in rows(found, "sessions") if row["pid"] == "201"]
+    assert waits == ["IO: WALSync"] * 10
+
+
+def test_the_fleet_says_how_each_instance_is(viewer: Viewer) -> None:
+    status, _, body = viewer.get("api/fleet")
+    (member,) = json.loads(body)["instances"]
+    assert status == 200
+    assert (member["instance"], member["cpus"], member["last"]) == (INSTANCE, 4, TWO + 3599)
+    # 59 minutes at 1.2 of 4 CPUs, and ten of them at 2 more.
+    used = (1.2 * 3540 + 2 * 600) / (4 * 3540)
+    assert (member["tightest"], member["used"]) == ("CPU", pytest.approx(used))
+    assert member["changes"] == 1
+
+
+@pytest.mark.parametrize(
+    ("path", "status", "message"),
+    [
+        ("api/screens/load?from=2026-11-23T03:00&to=2026-11-23T02:00", 400, "a period of -3600"),
+        ("api/screens/load?from=0&to=99999999999999999999", 400, "is not a time"),
+        ("api/screens/load?from=1900-01-01&to=2026-01-01", 400, "cannot be shown"),
+        ("api/screens/load?from=2026-11-23T02:00", 400, "`from` without `to`"),
+        ("api/screens/load?since=tomorrow", 400, "cannot read 'tomorrow' as a duration"),
+        ("api/screens/load?compare=-1d", 400, "cannot read '-1d' as a duration"),
+        ("api/screens/load?points=1000000", 400, "points=1000000 is out of range"),
+        ("api/screens/statements?statement=1;DROP", 400, "is no query identifier"),
+        ("api/screens/load?instance=nobody", 404, "the store has no instance nobody"),
+        ("api/screens/nothing", 404, "there is no screen nothing"),
+        ("api/nothing", 404, "there is nothing at /api/nothing"),
+        ("..%2f..%2fetc/passwd", 404, "there is nothing at"),
+        (f"api/screens/load?instance={'x' * 5000}", 414, "the address is too long"),
+    ],
+)
+def test_a_bad_address_gets_a_clear_error(
+    viewer: Viewer, path: str, status: int, message: str
+) -> None:
+    found, said, hint = viewer.refused(path)
+    assert (found, message in said) == (status, True), said
+    assert hint or status == 414
+
+
+def test_an_instance_is_a_value_and_never_sql(viewer: Viewer) -> None:
+    name = "db'%20OR%20''='"
+    assert viewer.refused(f"api/screens/load?instance={name}")[0] == 404
+
+
+def test_nothing_may_be_written(viewer: Viewer) -> None:
+    for path in ("api/fleet", "api/screens/load", ""):
+        request = urllib.request.Request(viewer.address + path, data=b"x", method="POST")
+        with pytest.raises(urllib.request.HTTPError, match="405"):
+            urllib.request.urlopen(request, timeout=60)
+
+
+def test_every_answer_forbids_what_the_page_does_not_need(viewer: Viewer) -> None:
+    for path in ("", "api/fleet", "api/nothing", "icon.svg"):
+        _, headers, _ = viewer.get(path)
+        policy = headers["content-security-policy"]
+        assert "default-src 'none'" in policy
+        assert "unsafe" not in policy
+        assert headers["x-content-type-options"] == "nosniff"
+        assert headers["x-frame-options"] == "DENY"
+
+
+def test_a_name_from_elsewhere_is_refused(viewer: Viewer) -> None:
+    """A page of another site whose name points here gets nothing (DNS rebinding)."""
+    assert viewer.get("api/fleet", Host="attacker.example")[0] == 400
+
+
+def test_only_this_machine_is_answered(viewer: Viewer) -> None:
+    port = int(viewer.address.rsplit(":", 1)[1].strip("/"))
+    listening = Path("/proc/net/tcp").read_text(encoding="ascii")
+    places = [line.split()[1] for line in listening.splitlines()[1:] if line.split()[3] == "0A"]
+    assert f"0100007F:{port:04X}" in places
+    assert f"00000000:{port:04X}" not in places
+
+
+def test_a_thousand_requests_at_once_are_all_answered(viewer: Viewer) -> None:
+    """Some are told to come back; none hangs, and the next one is served."""
+    host = viewer.address.split("/")[2]
+    told: list[int] = []
+
+    def ask() -> None:
+        connection = HTTPConnection(host, timeout=120)
+        try:
+            connection.request("GET", "/api/screens/changes")
+            told.append(connection.getresponse().status)
+        except OSError:
+            told.append(0)
+        finally:
+            connection.close()
+
+    threads = [threading.Thread(target=ask) for _ in range(1000)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(told) == 1000
+    assert set(told) <= {200, 503}
+    assert viewer.get("api/fleet")[0] == 200
+
+
+def test_a_store_that_is_being_written_is_read(tmp_path: Path) -> None:
+    source = queue()
+    with Writer(tmp_path, [source]) as writer:
+        writer.commit([batch(sample(source, 60, row("mail", 1, 1.0, 1)))])
+        with serving(tmp_path) as viewer:
+            first = json.loads(viewer.get("api/fleet")[2])["instances"][0]["last"]
+            writer.commit([batch(sample(source, 120, row("mail", 2, 1.0, 1)))])
+            second = json.loads(viewer.get("api/fleet")[2])["instances"][0]["last"]
+    assert second - first == 60
+
+
+def test_an_empty_store_is_served_and_says_so(tmp_path: Path) -> None:
+    with Writer(tmp_path, [queue()]):
+        pass
+    with serving(tmp_path) as viewer:
+        assert json.loads(viewer.get("api/fleet")[2])["instances"] == []
+        status, message, hint = viewer.refused("api/screens/load")
+    assert (status, message, hint) == (404, "the store has 0 instances", "Record one first.")
+
+
+def test_a_store_that_becomes_unreadable_is_an_error_not_a_crash(tmp_path: Path) -> None:
+    with Writer(tmp_path, [queue()]):
+        pass
+    with serving(tmp_path) as viewer:
+        with sqlite3.connect(tmp_path / DATABASE) as db:
+            db.execute("PRAGMA user_version = 99")
+        db.close()
+        status, message, _ = viewer.refused("api/fleet")
+    assert status == 503
+    assert "newer" in message
