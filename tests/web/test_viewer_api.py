@@ -9,6 +9,7 @@ import urllib.request
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from http.client import HTTPConnection
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -46,7 +47,7 @@ def test_every_screen_has_one_value_a_step_and_one_cell_a_column(viewer: Viewer,
     found = viewer.screen(name)
     assert found["instance"] == INSTANCE
     assert (found["begin"], found["end"]) == (TWO, TWO + 3600)
-    assert all(b - a == found["step"] for a, b in zip(found["times"], found["times"][1:]))
+    assert all(b - a == found["step"] for a, b in pairwise(found["times"]))
     for one in found["charts"]:
         assert {len(series["values"]) for series in one["series"]} <= {len(found["times"])}
         known = [v for series in one["series"] for v in series["values"] if v is not None]
