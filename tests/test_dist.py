@@ -15,6 +15,8 @@ import pytest
 import mrtuner
 
 ROOT = Path(__file__).resolve().parent.parent
+#: Whether `make page` was run, as `make dist` does.
+BUILT = (ROOT / "src/mrtuner/web/static/index.html").is_file()
 #: What each extra is for, as a command that needs it; `{tmp}` is a directory to write to.
 USES = {
     "embedded": "python -c 'from mrtuner.postgres.binaries import find_binaries; find_binaries()'",
@@ -26,6 +28,7 @@ USES = {
     "parquet": "python -c 'from mrtuner.bench.record import parquet; import pyarrow.parquet'",
     "prove": "mrtuner bench simulate --help",
     "rds": "rdstune lint {tmp}/group.tf",
+    "web": "python -c 'import mrtuner.web.app, starlette, uvicorn'",
     "report": "rdstune show --class db.r6g.xlarge --family postgres17 --html {tmp}/group.html",
 }
 
@@ -68,7 +71,10 @@ def test_a_wheel_holds_the_whole_package_and_nothing_else(built: Path) -> None:
     (wheel,) = built.glob("*.whl")
     names = {name for name in ZipFile(wheel).namelist() if ".dist-info/" not in name}
     assert len(names) > 100
-    assert names == sources()
+    page = {name for name in names if name.startswith("mrtuner/web/static/")}
+    assert names - page == sources()
+    kinds = {name.rpartition(".")[2] for name in page}
+    assert kinds == ({"html", "js", "css", "svg"} if BUILT else set())
 
 
 def test_a_source_distribution_holds_what_the_wheel_is_built_from(built: Path) -> None:
@@ -76,7 +82,9 @@ def test_a_source_distribution_holds_what_the_wheel_is_built_from(built: Path) -
     with tarfile.open(sdist) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
     assert {f"src/{name}" for name in sources()} <= names
-    assert {"pyproject.toml", "README.md", "LICENSE", "CHANGELOG.md"} <= names
+    assert {"pyproject.toml", "README.md", "LICENSE", "CHANGELOG.md", "ui/package.json"} <= names
+    assert ("src/mrtuner/web/static/index.html" in names) == BUILT
+    assert not any(name.startswith("ui/node_modules") for name in names)
 
 
 def test_without_extras_it_tunes(installed: Path) -> None:

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import json
-import re
 import signal
 import subprocess
 import sys
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 #: The hour, as an address names it.
 HOUR = "from=2026-11-23T02:00&to=2026-11-23T03:00"
@@ -52,15 +53,43 @@ def serving(directory: Path) -> Iterator[Viewer]:
     """`mrtuner serve` on a free port until the test ends."""
     command = [
         sys.executable, "-c", "from mrtuner.cli import main; main()", "serve", "--dir",
-        str(directory), "--port", "0",
+        str(directory), "--port", "0", "--json",
     ]  # fmt: skip
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
-        assert process.stderr is not None
-        said = process.stderr.readline()
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
         try:
-            found = re.search(r"http://127\.0\.0\.1:\d+/", said)
-            assert found, said + process.stderr.read()
-            yield Viewer(found.group())
+            yield Viewer(json.loads(_document(process.stdout))["address"])
         finally:
             process.send_signal(signal.SIGTERM)
             process.communicate(timeout=60)
+
+
+def _document(stdout: Iterable[str]) -> str:
+    """The document that comes first; it ends with a brace at the beginning of a line."""
+    lines: list[str] = []
+    for line in stdout:
+        lines.append(line)
+        if line.rstrip() in {"}", "{}"}:
+            break
+    return "".join(lines)
+
+
+@pytest.fixture(scope="session")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The store of that hour."""
+    from history_story import story
+
+    directory = tmp_path_factory.mktemp("recorded")
+    story(directory)
+    return directory
+
+
+@pytest.fixture(scope="session")
+def viewer(recorded: Path) -> Iterator[Viewer]:
+    """Its viewer."""
+    from mrtuner.web.app import STATIC
+
+    if not (STATIC / "index.html").is_file():
+        pytest.skip("the page is not built: make page")
+    with serving(recorded) as found:
+        yield found

@@ -22,7 +22,8 @@ _LOOPBACK: Final = "127.0.0.1"
     help="Port to answer on, of this machine's loopback address; 0 takes a free one.",
 )  # fmt: skip
 @click.option("--open", "browser", is_flag=True, help="Open the page in the browser.")
-def command(directory: Path | None, port: int, browser: bool) -> None:
+@options.json_option
+def command(directory: Path | None, port: int, browser: bool, as_json: bool) -> None:
     """Show a history in the browser: load, statements, headroom, WAL, I/O, vacuum, locks.
 
     \b
@@ -35,9 +36,11 @@ def command(directory: Path | None, port: int, browser: bool) -> None:
     write at the same time.
     """
     prerequisites.require("duckdb", "starlette", "uvicorn")
+    from mrtuner.documents import as_builtins
     from mrtuner.history.directory import history_directory
     from mrtuner.history.reading import open_history
     from mrtuner.web.app import STATIC, app
+    from mrtuner.web.document import Serving
 
     place = history_directory(directory)
     with open_history(place):  # Whatever is wrong with the store is said now.
@@ -46,7 +49,8 @@ def command(directory: Path | None, port: int, browser: bool) -> None:
         raise MissingPart("the page is not built", "In a checkout, run: make page.")
     with _listening(port) as listener:
         address = f"http://{_LOOPBACK}:{listener.getsockname()[1]}/"
-        terminal.print_note(f"the history of {place} is at {address}; Ctrl-C ends it")
+        told = as_builtins(Serving(address=address, directory=str(place)))
+        terminal.answer(told, [f"{place} is shown at {address}; Ctrl-C ends it"], as_json)
         if browser:
             click.launch(address)
         import uvicorn

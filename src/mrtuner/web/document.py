@@ -107,3 +107,10 @@ class FleetAnswer(Document, tag="mrtuner.fleet/1"):
     now: Annotated[float, Doc("seconds since 1970")]
     screens: Annotated[list[ScreenName], Doc("in the order of the menu")]
     instances: Annotated[list[FleetMember], Doc("the least headroom first")]
+
+
+class Serving(Document, tag="mrtuner.serving/1"):
+    """A viewer that answers."""
+
+    address: Annotated[str, Doc("of the page; the API is below it, at api/")]
+    directory: Annotated[str, Doc("the store")]
