@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: install page demo test test-slow dist lint types docs requirements catalog bench-start bench-tune bench-worth bench-overhead bench-same bench-demo bench-history bench-recording bench-bursts clean
+.PHONY: install page site demo test test-slow dist lint types docs requirements catalog bench-start bench-tune bench-worth bench-overhead bench-same bench-demo bench-history bench-recording bench-bursts clean
 
 install: $(STAMP)
 
@@ -24,8 +24,14 @@ NODE := PATH="$(abspath $(BIN)):$$PATH"
 
 page: $(PAGE)
 
-$(PAGE): $(STAMP) $(shell find ui -path ui/node_modules -prune -o -type f -print)
+$(PAGE): $(STAMP) $(shell find ui -path ui/node_modules -prune -o -type f ! -name form.json -print)
+	$(BIN)/python -c 'import json; from mrtuner.web.tuner import form; print(json.dumps(form()))' > ui/src/form.json
 	cd ui && $(NODE) npm install --silent && $(NODE) npm run --silent build
+
+# The tuner for every machine shape, without a server behind it, and the docs: files below site/.
+site: page
+	$(BIN)/python tools/build_site.py site
+	$(BIN)/sphinx-build -W -q -b html docs site/docs
 
 demo: install
 	$(BIN)/mrtuner demo
@@ -106,4 +112,4 @@ bench-bursts: install
 	$(BIN)/python bench/bursts.py $(ARGS)
 
 clean:
-	rm -rf $(VENV) .cache ui/node_modules src/mrtuner/web/static build dist docs/_build report.html report.json
+	rm -rf $(VENV) .cache ui/node_modules src/mrtuner/web/static site build dist docs/_build report.html report.json

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import signal
 import subprocess
 import sys
@@ -14,6 +15,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
+#: Its file is not part of the package; the tests take it from where `make page` put it.
+AXE = Path(__file__).parents[2] / "ui" / "node_modules" / "axe-core" / "axe.min.js"
+#: A page is waited for so long on a busy machine [ms].
+PATIENCE = 120_000
+in_a_browser = pytest.mark.skipif(
+    CHROMIUM is None or not AXE.is_file(),
+    reason="needs chromium (apt-get install chromium) and the page (make page)",
+)
 
 #: The hour, as an address names it.
 HOUR = "from=2026-11-23T02:00&to=2026-11-23T03:00"
@@ -93,3 +104,24 @@ def viewer(recorded: Path) -> Iterator[Viewer]:
         pytest.skip("the page is not built: make page")
     with serving(recorded) as found:
         yield found
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Any]:
+    """A headless Chromium, one for all tests: Playwright can be started once in a process."""
+    sync_api = pytest.importorskip("playwright.sync_api", reason="no playwright: make install")
+    with sync_api.sync_playwright() as playwright:
+        running = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield running
+        running.close()
+
+
+def violations(page: Any) -> list[str]:
+    """What axe-core finds on a page."""
+    page.evaluate(AXE.read_text(encoding="utf-8"))
+    found = page.evaluate("axe.run()")["violations"]
+    return [
+        f"{one['id']}: {node['html'][:200]} {node['failureSummary']}"
+        for one in found
+        for node in one["nodes"]
+    ]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,31 +10,15 @@ from typing import Any
 import pytest
 from history_data import batch, sample
 from history_story import DEAR, INSTANCE, of_source
-from served import Viewer, serving
+from served import PATIENCE, Viewer, in_a_browser, serving, violations
 
 from mrtuner.history.source import built_in
 from mrtuner.history.store.writer import Writer
 from mrtuner.web.screens import SCREENS
 
-sync_api = pytest.importorskip("playwright.sync_api", reason="no playwright here: make install")
-
-CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
-AXE = Path(__file__).parents[2] / "ui" / "node_modules" / "axe-core" / "axe.min.js"
 DESK, PHONE = {"width": 1280, "height": 900}, {"width": 390, "height": 800}
-PATIENCE = 60_000  # ms: of a busy machine
 
-pytestmark = pytest.mark.skipif(
-    CHROMIUM is None or not AXE.is_file(),
-    reason="needs chromium (apt-get install chromium) and the page (make page)",
-)
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with sync_api.sync_playwright() as playwright:
-        running = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield running
-        running.close()
+pytestmark = in_a_browser
 
 
 class Page:
@@ -65,16 +48,6 @@ class Page:
         self.page.wait_for_selector("main h1")
         return self.page
 
-    def violations(self) -> list[str]:
-        """What axe-core finds."""
-        self.page.evaluate(AXE.read_text(encoding="utf-8"))
-        found = self.page.evaluate("axe.run()")["violations"]
-        return [
-            f"{one['id']}: {node['html'][:200]} {node['failureSummary']}"
-            for one in found
-            for node in one["nodes"]
-        ]
-
 
 @pytest.fixture
 def at(browser: Any, viewer: Viewer) -> Iterator[Any]:
@@ -102,7 +75,7 @@ def test_every_screen_opens_without_a_complaint(
         assert page.locator("[role=alert]").count() == 0
         wide = page.evaluate("document.documentElement.scrollWidth - innerWidth")
         assert wide <= 0, f"{name} is {wide} px wider than the screen"
-        assert opened.violations() == []
+        assert violations(page) == []
     assert opened.complaints == []
     assert {re.sub(r"(//[^/]+/).*", r"\1", url) for url in opened.requests} <= {
         "about:blank", re.sub(r"(//[^/]+/).*", r"\1", viewer.address),
@@ -155,7 +128,7 @@ def test_dragging_over_a_chart_zooms_in_and_the_link_reproduces_it(at: Any) -> N
     page.mouse.down()
     page.mouse.move(box["x"] + box["width"] * 0.75, middle, steps=5)
     page.mouse.up()
-    page.wait_for_function("!location.hash.includes('to=1795402800')")
+    page.wait_for_url(lambda url: "to=1795402800" not in url)
     at.ready()
     found = re.search(r"from=(\d+)&to=(\d+)", page.url)
     assert found
@@ -169,7 +142,7 @@ def test_a_click_leads_to_the_sessions_of_that_moment_and_on_to_a_statement(at: 
     page = at.open(hour("load"))
     box = page.locator("[data-chart=load] .u-over").bounding_box()
     page.mouse.click(box["x"] + box["width"] * 35 / 60, box["y"] + box["height"] / 2)
-    page.wait_for_function("location.hash.includes('screen=moment')")
+    page.wait_for_url(lambda url: "screen=moment" in url)
     page.wait_for_selector("h1:has-text('Sessions')")
     waits = page.locator("td", has_text="IO: WALSync")
     assert waits.count() > 0
@@ -186,7 +159,7 @@ def test_the_keyboard_reads_values_and_zooms(at: Any) -> None:
     reading = page.locator("[data-chart=wal] .reading")
     assert reading.inner_text().startswith("2026-11-23 02:01:00 · WAL 977 kB/s")
     page.keyboard.press("Enter")
-    page.wait_for_function("!location.hash.includes('from=1795399200')")
+    page.wait_for_url(lambda url: "from=1795399200" not in url)
     at.ready()
 
 
@@ -197,7 +170,7 @@ def test_the_period_before_is_drawn_and_listed(at: Any) -> None:
     heads = page.locator("[data-chart=wal] thead th").all_inner_texts()
     assert heads == ["Time (UTC)", "WAL", "WAL, before"]
     page.select_option("label:has-text('Compare') select", "1h")
-    page.wait_for_function("location.hash.includes('compare=1h')")
+    page.wait_for_url(lambda url: "compare=1h" in url)
     at.ready()
 
 

@@ -80,6 +80,7 @@ function failure(error: unknown): HTMLElement {
 function header(state: State): HTMLElement {
   const bar = make("header", {}, make("a", { class: "brand", href: "#" }, "MrTuner"));
   if (state.screen) bar.append(controls(state));
+  bar.append(make("a", { class: "tuner-link", href: "./tuner.html" }, "Tuner"));
   const dark = document.documentElement.dataset["theme"] ?? "auto";
   const themes: [string, string][] = [["auto", "System"], ["light", "Light"], ["dark", "Dark"]];
   bar.append(choice("Theme", themes, dark, (given) => {

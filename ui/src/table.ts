@@ -101,7 +101,7 @@ function quoted(cell: Cell): string {
 }
 
 export function download(name: string, text: string): void {
-  const address = URL.createObjectURL(new Blob([text], { type: "text/csv" }));
+  const address = URL.createObjectURL(new Blob([text], { type: "text/plain" }));
   const anchor = make("a", { href: address, download: name });
   anchor.click();
   URL.revokeObjectURL(address);

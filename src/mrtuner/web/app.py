@@ -27,6 +27,8 @@ _HEADERS: Final = {
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
 }
+#: Tells the tuner page that the rules run here, and need not be loaded into the browser.
+_ENGINE: Final = '<meta name="engine" content="server" />'
 _LOOPBACK: Final = ("127.0.0.1", "localhost", "[::1]")
 _LONGEST_QUERY: Final = 4096
 
@@ -43,6 +45,7 @@ def app(directory: Path, *, hosts: tuple[str, ...] = _LOOPBACK) -> Starlette:
     from starlette.middleware import Middleware
     from starlette.middleware.gzip import GZipMiddleware
     from starlette.middleware.trustedhost import TrustedHostMiddleware
+    from starlette.responses import HTMLResponse, JSONResponse
     from starlette.routing import Mount, Route
     from starlette.staticfiles import StaticFiles
 
@@ -57,10 +60,21 @@ def app(directory: Path, *, hosts: tuple[str, ...] = _LOOPBACK) -> Starlette:
         name = request.path_params["name"]
         return _answered(directory, request, lambda h, given: screen_answer(h, name, given))
 
+    def tune(request: Request) -> Response:
+        from mrtuner.web.tuner import answer
+
+        return JSONResponse(answer(dict(request.query_params)))
+
+    def tuner(_: Request) -> Response:
+        page = (STATIC / "tuner.html").read_text(encoding="utf-8")
+        return HTMLResponse(page.replace("<head>", f"<head>{_ENGINE}", 1))
+
     return Starlette(
         routes=[
             Route("/api/fleet", fleet),
             Route("/api/screens/{name}", screen),
+            Route("/api/tune", tune),
+            Route("/tuner.html", tuner),
             Mount("/", StaticFiles(directory=str(STATIC), html=True, check_dir=False)),
         ],
         middleware=[

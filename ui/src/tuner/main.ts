@@ -1,0 +1,188 @@
+/** The tuner: a form, and for every change of it the advice, its reasons, and the memory it needs. */
+
+import { make } from "../dom";
+import { value } from "../format";
+import { download, table } from "../table";
+import fields from "../form.json";
+import { engine, type Answer, type Budget, type Outcome, type Setting } from "./engine";
+
+interface Field {
+  name: string;
+  flag: string;
+  help: string;
+  default: string;
+  metavar: string;
+  first: boolean;
+  words: string[];
+  switch: boolean;
+}
+
+const EXAMPLE: Record<string, string> = {
+  postgres: "18",
+  workload: "web",
+  memory: "16GB",
+  cpus: "4",
+  storage: "ssd",
+  connections: "200",
+};
+const ENDINGS: Record<string, string> = { conf: "conf", sql: "sql", markdown: "md", nixos: "nix", puppet: "pp", text: "txt" };
+/** Wait so long after a key before asking again, in milliseconds. */
+const PAUSE = 150;
+
+const root = document.getElementById("app")!;
+const python = engine();
+const result = make("section", { class: "answer", "aria-live": "polite" }, make("p", { class: "loading", role: "status" }, "Loading the rules …"));
+let form = "conf";
+let asked = 0;
+let timer = 0;
+
+const controls = (fields as Field[]).map((field) => ({ field, input: control(field) }));
+root.replaceChildren(
+  make(
+    "header",
+    {},
+    make("span", { class: "brand" }, "MrTuner"),
+    make("p", { class: "help" }, "Settings for PostgreSQL that fit this machine, each with its reason. Nothing you enter leaves this page."),
+  ),
+  make("main", { id: "main" }, make("h1", {}, "Tune PostgreSQL"), layout(), result),
+);
+restore();
+addEventListener("hashchange", () => {
+  restore();
+  void answer();
+});
+python.ready.then(answer, (error) => failed(error));
+
+function layout(): HTMLElement {
+  const shown = controls.filter(({ field }) => field.first).map(({ field, input }) => labelled(field, input));
+  const more = controls.filter(({ field }) => !field.first).map(({ field, input }) => labelled(field, input));
+  return make(
+    "form",
+    { submit: (event) => event.preventDefault(), input: later, change: later },
+    make("div", { class: "controls" }, ...shown),
+    make("details", { class: "more-inputs" }, make("summary", {}, "More about the machine"), make("div", { class: "controls" }, ...more)),
+  );
+}
+
+function control(field: Field): HTMLInputElement | HTMLSelectElement {
+  const words = field.switch ? ["yes"] : field.words;
+  if (words.length > 0) {
+    const none = make("option", { value: "" }, field.default || "not given");
+    return make("select", { name: field.name }, none, ...words.map((word) => make("option", { value: word }, word)));
+  }
+  return make("input", {
+    name: field.name,
+    placeholder: field.default || field.metavar.toLowerCase(),
+    autocomplete: "off",
+    spellcheck: "false",
+  });
+}
+
+function labelled(field: Field, input: HTMLElement): HTMLElement {
+  return make("label", { title: `--${field.flag}` }, make("span", {}, field.help), input);
+}
+
+function given(): Record<string, string> {
+  const entered = controls.map(({ field, input }) => [field.name, input.value.trim()] as const);
+  return Object.fromEntries(entered.filter(([, text]) => text));
+}
+
+function restore(): void {
+  const linked = new URLSearchParams(location.hash.slice(1));
+  const values = [...linked.keys()].length === 0 ? EXAMPLE : Object.fromEntries(linked);
+  for (const { field, input } of controls) input.value = values[field.name] ?? "";
+}
+
+function later(): void {
+  clearTimeout(timer);
+  timer = setTimeout(() => {
+    history.replaceState(null, "", `#${new URLSearchParams(given())}`);
+    void answer();
+  }, PAUSE);
+}
+
+async function answer(): Promise<void> {
+  const number = ++asked;
+  const question = given();
+  try {
+    const outcome = await python.ask(question);
+    if (number !== asked) return;
+    show(outcome);
+    result.dataset["of"] = new URLSearchParams(question).toString();
+  } catch (error) {
+    failed(error);
+  }
+}
+
+function failed(error: unknown): void {
+  result.replaceChildren(
+    make("div", { class: "error", role: "alert" }, make("h2", {}, "The rules did not load"), make("p", {}, String(error))),
+  );
+}
+
+function show(outcome: Outcome): void {
+  if ("error" in outcome) {
+    const { message, hint } = outcome.error;
+    result.replaceChildren(
+      make("div", { class: "error", role: "alert" }, make("p", {}, message), hint ? make("p", { class: "hint" }, hint) : null),
+    );
+    return;
+  }
+  result.replaceChildren(
+    make("p", { class: "help" }, outcome.title),
+    settings("Settings", outcome.settings.filter((one) => !one.suggestion)),
+    ...(outcome.budget ? [budget(outcome.budget)] : []),
+    ...outcome.notices.map((text) => make("p", { class: "notice" }, text)),
+    written(outcome),
+    settings("Suggestions: for you to decide", outcome.settings.filter((one) => one.suggestion)),
+  );
+}
+
+function settings(title: string, rows: Setting[]): HTMLElement {
+  const columns = [
+    ["name", "Setting", "text"],
+    ["now", "Default", "text"],
+    ["value", "Advice", "text"],
+    ["reason", "Why", "text"],
+    ["formula", "From", "text"],
+    ["risk", "What it may cost", "text"],
+  ].map(([name, words, unit]) => ({ name: name!, title: words!, unit: unit! }));
+  const cells = rows.map((row) => columns.map((column) => (row[column.name as keyof Setting] as string | null) || null));
+  return table({ name: "settings", title, columns, rows: cells, missing: rows.length ? null : "nothing to change" });
+}
+
+/** The worst case as one bar: each part as wide as its share of the memory. */
+function budget(of: Budget): HTMLElement {
+  const bar = make("div", { class: "budget", role: "img", "aria-label": spoken(of) });
+  const parts = [...of.parts].sort((a, b) => b.bytes - a.bytes);
+  parts.forEach((part, number) => {
+    const share = make("span", { class: `s${number % 9}`, title: `${part.name}: ${value(part.bytes, "bytes")}, ${part.how}` });
+    share.style.width = `${(100 * part.bytes) / of.memory}%`;
+    bar.append(share);
+  });
+  const limit = make("span", { class: "ceiling", title: `ceiling: ${value(of.ceiling, "bytes")}` });
+  limit.style.left = `${(100 * of.ceiling) / of.memory}%`;
+  bar.append(limit);
+  const legend = parts.map((part, number) =>
+    make("li", {}, make("span", { class: `swatch s${number % 9}` }), `${part.name} ${value(part.bytes, "bytes")} `, make("small", {}, part.how)),
+  );
+  return make("section", { class: "table" }, make("h2", {}, spoken(of)), bar, make("ul", { class: "parts" }, ...legend));
+}
+
+function spoken(of: Budget): string {
+  return `Memory: at worst ${value(of.total, "bytes")} of ${value(of.memory, "bytes")}; ${value(of.ceiling, "bytes")} are allowed`;
+}
+
+function written(of: Answer): HTMLElement {
+  const names = Object.keys(of.texts);
+  if (!names.includes(form)) form = names[0]!;
+  const text = make("pre", { tabindex: "0", "aria-label": "The settings as a file" }, of.texts[form]!);
+  const select = make(
+    "select",
+    { "aria-label": "Format", change: () => ((form = select.value), (text.textContent = of.texts[form]!)) },
+    ...names.map((name) => make("option", { value: name, selected: name === form }, name)),
+  );
+  const save = make("button", { type: "button", click: () => download(`mrtuner.${ENDINGS[form] ?? "yaml"}`, of.texts[form]!) }, "Save");
+  const copy = make("button", { type: "button", click: () => void navigator.clipboard.writeText(of.texts[form]!) }, "Copy");
+  return make("section", { class: "table written" }, make("div", { class: "bar" }, make("h2", {}, "As a file"), select, copy, save), text);
+}
