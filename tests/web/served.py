@@ -60,11 +60,11 @@ class Viewer:
 
 
 @contextmanager
-def serving(directory: Path) -> Iterator[Viewer]:
+def serving(directory: Path, *options: str) -> Iterator[Viewer]:
     """`mrtuner serve` on a free port until the test ends."""
     command = [
         sys.executable, "-c", "from mrtuner.cli import main; main()", "serve", "--dir",
-        str(directory), "--port", "0", "--json",
+        str(directory), "--port", "0", "--json", *options,
     ]  # fmt: skip
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None

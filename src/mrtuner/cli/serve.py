@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import socket
+from ipaddress import ip_address
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from mrtuner.cli import options, prerequisites, terminal
 from mrtuner.cli.history.store_options import directory_option
-from mrtuner.errors import MissingPart, MrTunerError
+from mrtuner.errors import MissingPart, MrTunerError, Refused, UsageError
+from mrtuner.files import read_file
+
+if TYPE_CHECKING:
+    from mrtuner.web.access import Access
 
 _LOOPBACK: Final = "127.0.0.1"
 
@@ -18,12 +23,35 @@ _LOOPBACK: Final = "127.0.0.1"
 @options.command("serve")
 @directory_option
 @click.option(
+    "--host", default=_LOOPBACK, show_default=True, metavar="ADDRESS",
+    help="Address to answer on; any but a loopback address needs --password-file and TLS.",
+)  # fmt: skip
+@click.option(
     "--port", type=click.IntRange(0, 65535), default=8080, show_default=True, metavar="PORT",
-    help="Port to answer on, of this machine's loopback address; 0 takes a free one.",
+    help="Port to answer on; 0 takes a free one.",
+)  # fmt: skip
+@click.option(
+    "--password-file", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
+    help="File whose first line is the password that the page asks for.",
+)  # fmt: skip
+@click.option(
+    "--tls-cert", type=click.Path(path_type=Path, dir_okay=False, exists=True), metavar="FILE",
+    help="Certificate in PEM, with its chain.",
+)  # fmt: skip
+@click.option(
+    "--tls-key", type=click.Path(path_type=Path, dir_okay=False, exists=True), metavar="FILE",
+    help="Key of the certificate.",
+)  # fmt: skip
+@click.option(
+    "--behind-proxy", is_flag=True,
+    help="A proxy in front of it speaks TLS with browsers, so this server need not.",
 )  # fmt: skip
 @click.option("--open", "browser", is_flag=True, help="Open the page in the browser.")
 @options.json_option
-def command(directory: Path | None, port: int, browser: bool, as_json: bool) -> None:
+def command(
+    directory: Path | None, host: str, port: int, password_file: Path | None,
+    tls_cert: Path | None, tls_key: Path | None, behind_proxy: bool, browser: bool, as_json: bool,
+) -> None:  # fmt: skip
     """Show a history in the browser: load, statements, headroom, WAL, I/O, vacuum, locks.
 
     \b
@@ -31,15 +59,17 @@ def command(directory: Path | None, port: int, browser: bool, as_json: bool) -> 
       mrtuner serve
       mrtuner serve --dir /var/lib/mrtuner --port 8081
       ssh -L 8080:127.0.0.1:8080 bastion mrtuner serve      # then open http://127.0.0.1:8080/
+      mrtuner serve --host 0.0.0.0 --port 443 --password-file /etc/mrtuner/password \\
+        --tls-cert /etc/mrtuner/cert.pem --tls-key /etc/mrtuner/key.pem
 
-    It answers on the loopback address only, reads the history and changes nothing. A recorder may
-    write at the same time.
+    It reads the history and changes nothing. A recorder may write at the same time.
     """
-    prerequisites.require("duckdb", "starlette", "uvicorn")
+    prerequisites.require("argon2", "duckdb", "starlette", "uvicorn")
+    _refuse_unsafe(host, password_file, (tls_cert, tls_key), behind_proxy=behind_proxy)
     from mrtuner.documents import as_builtins
     from mrtuner.history.directory import history_directory
     from mrtuner.history.reading import open_history
-    from mrtuner.web.app import STATIC, app
+    from mrtuner.web.app import STATIC
     from mrtuner.web.document import Serving
 
     place = history_directory(directory)
@@ -47,25 +77,74 @@ def command(directory: Path | None, port: int, browser: bool, as_json: bool) -> 
         pass
     if not (STATIC / "index.html").is_file():
         raise MissingPart("the page is not built", "In a checkout, run: make page.")
-    with _listening(port) as listener:
-        address = f"http://{_LOOPBACK}:{listener.getsockname()[1]}/"
+    access = None if password_file is None else _access(password_file)
+    with _listening(host, port) as listener:
+        name = f"[{host}]" if ":" in host else host
+        scheme = "https" if tls_cert else "http"
+        address = f"{scheme}://{name}:{listener.getsockname()[1]}/"
         told = as_builtins(Serving(address=address, directory=str(place)))
         terminal.answer(told, [f"{place} is shown at {address}; Ctrl-C ends it"], as_json)
         if browser:
             click.launch(address)
-        import uvicorn
-
-        config = uvicorn.Config(
-            app(place), log_level="warning", server_header=False, lifespan="off",
-            limit_concurrency=200, timeout_keep_alive=30, h11_max_incomplete_event_size=16_384,
+        _serve(
+            place, listener, access,
+            ssl_certfile=tls_cert, ssl_keyfile=tls_key, proxy_headers=behind_proxy,
         )  # fmt: skip
-        uvicorn.Server(config).run(sockets=[listener])
 
 
-def _listening(port: int) -> socket.socket:
+def _refuse_unsafe(
+    host: str, password_file: Path | None, tls: tuple[Path | None, Path | None], *,
+    behind_proxy: bool,
+) -> None:  # fmt: skip
+    if (tls[0] is None) != (tls[1] is None):
+        raise UsageError("--tls-cert and --tls-key belong together", "Give both, or neither.")
+    if password_file is None and not _is_loopback(host):
+        raise Refused(
+            f"whoever reaches {host} would see statements and settings",
+            "Give --password-file FILE, or answer on 127.0.0.1 and forward a port by ssh.",
+        )
+    if password_file is not None and tls[0] is None and not behind_proxy:
+        raise Refused(
+            "the password would cross the network unencrypted",
+            "Give --tls-cert and --tls-key, or --behind-proxy if a proxy speaks TLS.",
+        )
+
+
+def _serve(place: Path, listener: socket.socket, access: Access | None, **more: Any) -> None:
+    import uvicorn
+
+    from mrtuner.web.app import app
+
+    # Whoever is asked for a password comes by a name that is not known here.
+    shown = app(place) if access is None else app(place, hosts=("*",), access=access)
+    config = uvicorn.Config(
+        shown, log_level="warning", server_header=False, lifespan="off", limit_concurrency=200,
+        timeout_keep_alive=30, timeout_graceful_shutdown=5, h11_max_incomplete_event_size=16_384,
+        **more,
+    )  # fmt: skip
+    uvicorn.Server(config).run(sockets=[listener])
+
+
+def _is_loopback(host: str) -> bool:
     try:
-        return socket.create_server((_LOOPBACK, port))
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _access(path: Path) -> Access:
+    from mrtuner.web.access import access
+
+    lines = read_file(path).splitlines()
+    return access(lines[0] if lines else "")
+
+
+def _listening(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, port), family=family)
     except OSError as error:
         raise MrTunerError(
-            f"cannot listen on {_LOOPBACK}:{port}: {error.strerror}", "Name another with --port."
+            f"cannot listen on {host}:{port}: {error.strerror}",
+            "Name others with --host and --port.",
         ) from None

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from mrtuner.errors import BadValue, MissingPart, MrTunerError, Refused, UsageError
+from mrtuner.web.access import Access, Gate
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette
@@ -33,13 +34,16 @@ _LOOPBACK: Final = ("127.0.0.1", "localhost", "[::1]")
 _LONGEST_QUERY: Final = 4096
 
 
-def app(directory: Path, *, hosts: tuple[str, ...] = _LOOPBACK) -> Starlette:
+def app(
+    directory: Path, *, hosts: tuple[str, ...] = _LOOPBACK, access: Access | None = None
+) -> Starlette:
     """Return the viewer of a store.
 
     Args:
         directory: The store.
         hosts: What a request may call this server. Another name is refused, so that a page from
             elsewhere cannot reach it through a name of its own.
+        access: Who may see it; None for whoever reaches it, which is for the loopback address only.
     """
     from starlette.applications import Starlette
     from starlette.middleware import Middleware
@@ -80,6 +84,7 @@ def app(directory: Path, *, hosts: tuple[str, ...] = _LOOPBACK) -> Starlette:
         middleware=[
             Middleware(TrustedHostMiddleware, allowed_hosts=list(hosts), www_redirect=False),
             Middleware(_SecurityHeaders),
+            *([Middleware(Gate, access=access)] if access else []),
             Middleware(GZipMiddleware, minimum_size=1000),
         ],
         exception_handlers={404: _not_found},

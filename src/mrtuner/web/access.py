@@ -1,0 +1,220 @@
+"""Who may see the viewer: one password, sessions in memory, and few attempts a minute.
+
+Everything but the login is refused to whoever has no session. Sessions end with the process.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+import threading
+import time
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from http.cookies import CookieError, SimpleCookie
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import parse_qs, urlsplit
+
+from mrtuner.errors import UsageError
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+    from starlette.responses import Response
+
+#: The prefix makes browsers insist on Secure, on Path=/ and on this host alone.
+_COOKIE: Final = "__Host-mrtuner"
+_HOURS: Final = 12
+#: Failed attempts in a minute, of one address and of all.
+_OF_ONE, _OF_ALL = 5, 50
+_MINUTE: Final = 60.0
+_SHORTEST: Final = 12
+_LONGEST_BODY: Final = 4096
+#: What the login page needs before anybody has logged in.
+_OPEN: Final = ("/login", "/icon.svg", "/assets/")
+
+
+@dataclass(slots=True)
+class Access:
+    """A password's hash, the sessions that know it, and attempts that failed."""
+
+    hashed: str
+    sessions: dict[str, float] = field(default_factory=dict)  # digest of its token, and its end
+    failed: dict[str, deque[float]] = field(default_factory=dict)  # by address
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def logged_in(self, headers: Mapping[str, str]) -> bool:
+        """Whether a request has a session."""
+        token = _token(headers.get("cookie", ""))
+        end = self.sessions.get(_digest(token)) if token else None
+        return end is not None and time.monotonic() < end
+
+    def log_in(self, password: str, address: str) -> str | None:
+        """Return a new session's token; None if the password is wrong.
+
+        Raises:
+            TooManyAttempts: of this address, or of all.
+        """
+        from argon2 import PasswordHasher
+        from argon2.exceptions import VerificationError
+
+        # One at a time: a hash costs memory and time on purpose.
+        with self.lock:
+            self._let_pass(address)
+            try:
+                PasswordHasher().verify(self.hashed, password)
+            except VerificationError:
+                self.failed.setdefault(address, deque()).append(time.monotonic())
+                return None
+            token = secrets.token_urlsafe(32)
+            now = time.monotonic()
+            self.sessions = {one: end for one, end in self.sessions.items() if end > now}
+            self.sessions[_digest(token)] = now + _HOURS * 3600
+            return token
+
+    def log_out(self, headers: Mapping[str, str]) -> None:
+        """End the session of a request."""
+        self.sessions.pop(_digest(_token(headers.get("cookie", "")) or ""), None)
+
+    def _let_pass(self, address: str) -> None:
+        begin = time.monotonic() - _MINUTE
+        recent = {
+            one: deque(at for at in times if at > begin) for one, times in self.failed.items()
+        }
+        self.failed = {one: times for one, times in recent.items() if times}
+        if (
+            len(self.failed.get(address, ())) >= _OF_ONE
+            or sum(map(len, self.failed.values())) >= _OF_ALL
+        ):
+            raise TooManyAttempts
+
+
+class TooManyAttempts(Exception):
+    """Wait a minute."""
+
+
+def access(password: str) -> Access:
+    """Return access by a password.
+
+    Raises:
+        UsageError: it is too short.
+    """
+    from argon2 import PasswordHasher
+
+    if len(password) < _SHORTEST:
+        raise UsageError(
+            f"the password has fewer than {_SHORTEST} characters",
+            "Make one: openssl rand -base64 24.",
+        )
+    return Access(hashed=PasswordHasher().hash(password))
+
+
+def _is_open(path: str) -> bool:
+    """Whether the login page needs it; a path that leads elsewhere by dots does not count."""
+    return path.startswith(_OPEN) and ".." not in path
+
+
+def _digest(token: str) -> str:
+    return hashlib.sha256(token.encode()).hexdigest()
+
+
+def _token(cookies: str) -> str | None:
+    try:
+        found = SimpleCookie(cookies).get(_COOKIE)
+    except CookieError:
+        return None
+    return found.value if found else None
+
+
+class Gate:
+    """Lets nobody without a session to the application; an ASGI middleware."""
+
+    def __init__(self, app: Any, access: Access) -> None:
+        self.app, self.access = app, access
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        from starlette.requests import Request
+        from starlette.responses import JSONResponse, RedirectResponse
+
+        if scope["type"] != "http":
+            return
+        request = Request(scope, receive)
+        path = scope["path"]
+        answer: Any = self.app
+        if path == "/login":
+            answer = await _login(request, self.access)
+        elif path == "/logout" and request.method == "POST" and _own(request):
+            self.access.log_out(request.headers)
+            answer = RedirectResponse("/login", status_code=303)
+        elif not _is_open(path) and not self.access.logged_in(request.headers):
+            answer = RedirectResponse("/login", status_code=303)
+            if path.startswith("/api/"):
+                told = {"message": "not logged in", "hint": "Log in at /login."}
+                answer = JSONResponse({"error": told}, status_code=401)
+        await answer(scope, receive, send)
+
+
+async def _login(request: Request, access: Access) -> Response:
+    from starlette.concurrency import run_in_threadpool
+    from starlette.responses import RedirectResponse
+
+    if request.method != "POST":
+        return _page()
+    if not _own(request):
+        return _page("The request came from another site.", 403)
+    body = b""
+    async for part in request.stream():
+        body += part
+        if len(body) > _LONGEST_BODY:
+            return _page("That is too long.", 413)
+    password = parse_qs(body.decode("utf-8", "replace")).get("password", [""])[0]
+    address = request.client.host if request.client else ""
+    try:
+        token = await run_in_threadpool(access.log_in, password, address)
+    except TooManyAttempts:
+        return _page("Too many attempts. Wait a minute.", 429)
+    if token is None:
+        return _page("That is not the password.", 403)
+    answer = RedirectResponse("/", status_code=303)
+    answer.set_cookie(
+        _COOKIE, token, max_age=_HOURS * 3600, path="/", secure=True, httponly=True,
+        samesite="strict",
+    )  # fmt: skip
+    return answer
+
+
+def _own(request: Request) -> bool:
+    """Whether a form came from this site's own page: browsers send Origin with every POST."""
+    origin = request.headers.get("origin")
+    return origin is None or urlsplit(origin).netloc == request.headers.get("host")
+
+
+def _page(wrong: str = "", status: int = 200) -> Response:
+    """The login as a plain form, which needs no script."""
+    from starlette.responses import HTMLResponse
+
+    said = f'<p class="error" role="alert">{wrong}</p>' if wrong else ""
+    return HTMLResponse(
+        f"""<!doctype html>
+<html lang="en">
+  <head>
+    <meta charset="utf-8" />
+    <meta name="viewport" content="width=device-width, initial-scale=1" />
+    <title>MrTuner: log in</title>
+  </head>
+  <body>
+    <main>
+      <h1>MrTuner</h1>
+      {said}
+      <form method="post" action="/login">
+        <label>Password <input type="password" name="password" required autofocus
+          autocomplete="current-password" /></label>
+        <button>Log in</button>
+      </form>
+    </main>
+  </body>
+</html>
+""",
+        status_code=status,
+        headers={"Retry-After": "60"} if status == 429 else None,
+    )

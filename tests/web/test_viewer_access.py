@@ -1,0 +1,185 @@
+"""Nobody gets in without the password, and the password is not to be guessed."""
+
+from __future__ import annotations
+
+import re
+import socket
+import ssl
+import subprocess
+import urllib.request
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from http.client import HTTPConnection
+from pathlib import Path
+from urllib.parse import urlencode
+
+import pytest
+from click.testing import CliRunner
+from served import Viewer, serving
+
+from mrtuner.cli import main
+from mrtuner.web.screens import SCREENS
+
+PASSWORD = "correct-horse-battery"
+
+
+@pytest.fixture(scope="module")
+def secret(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("secret") / "password"
+    path.write_text(f"{PASSWORD}\n", encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def closed(recorded: Path, secret: Path) -> Iterator[Viewer]:
+    """A viewer with a password, as behind a proxy."""
+    with serving(recorded, "--password-file", str(secret), "--behind-proxy") as viewer:
+        yield viewer
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What came back."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: str
+
+
+def ask(viewer: Viewer, method: str, path: str, body: str = "", **headers: str) -> Answer:
+    """An answer as it is, with no redirection followed."""
+    connection = HTTPConnection(viewer.address.split("/")[2], timeout=60)
+    try:
+        connection.request(method, path, body or None, headers)
+        found = connection.getresponse()
+        return Answer(found.status, found.headers, found.read().decode())
+    finally:
+        connection.close()
+
+
+def log_in(viewer: Viewer, password: str, **headers: str) -> Answer:
+    return ask(viewer, "POST", "/login", urlencode({"password": password}), **headers)
+
+
+def session(viewer: Viewer) -> str:
+    """The cookie of somebody who logged in."""
+    given = log_in(viewer, PASSWORD)
+    assert given.status == 303
+    return str(given.headers["set-cookie"]).partition(";")[0]
+
+
+ROUTES = [
+    "/", "/index.html", "/tuner.html", "/api/fleet", "/api/tune?memory=1GB&cpus=1",
+    *(f"/api/screens/{name}" for name in SCREENS), "/api/nothing", "/nothing",
+    "/assets/../index.html", "/assets/../api/fleet", "/assets/..%2findex.html", "/LOGIN", "//api/fleet", "/./api/fleet",
+]  # fmt: skip
+
+
+def test_no_route_answers_without_a_session(closed: Viewer) -> None:
+    for path in ROUTES:
+        for method in ("GET", "HEAD", "POST", "PUT"):
+            answer = ask(closed, method, path)
+            assert answer.status in {303, 401, 404, 405}, (method, path)
+            assert "mrtuner.fleet" not in answer.body
+            assert 'id="app"' not in answer.body, path
+            assert "db:5432" not in answer.body
+
+
+def test_whoever_logs_in_sees_it_until_they_log_out(closed: Viewer) -> None:
+    cookie = session(closed)
+    assert ask(closed, "GET", "/api/fleet", Cookie=cookie).status == 200
+    assert 'id="app"' in ask(closed, "GET", "/", Cookie=cookie).body
+    assert ask(closed, "POST", "/logout", Cookie=cookie).status == 303
+    assert ask(closed, "GET", "/api/fleet", Cookie=cookie).status == 401
+
+
+def test_the_cookie_is_for_this_site_and_for_no_script(closed: Viewer) -> None:
+    given = log_in(closed, PASSWORD).headers["set-cookie"].lower()
+    for attribute in ("secure", "httponly", "samesite=strict", "path=/"):
+        assert attribute in given
+    assert "domain=" not in given
+    assert given.startswith("__host-")
+
+
+@pytest.mark.parametrize("password", ["", "wrong", PASSWORD[:-1], PASSWORD + " ", "\0", "ü" * 300])
+def test_another_password_is_refused(closed: Viewer, password: str) -> None:
+    answer = log_in(closed, password)
+    assert answer.status == 403
+    assert "set-cookie" not in answer.headers
+    assert "That is not the password." in answer.body
+
+
+@pytest.mark.parametrize(
+    "cookie", ["__Host-mrtuner=", "__Host-mrtuner=x", "__Host-mrtuner=../../x", "=", ";;;", "\x7f"]
+)
+def test_a_made_up_session_is_none(closed: Viewer, cookie: str) -> None:
+    assert ask(closed, "GET", "/api/fleet", Cookie=cookie).status == 401
+
+
+def test_after_five_wrong_passwords_even_the_right_one_waits(closed: Viewer) -> None:
+    assert [log_in(closed, "wrong").status for _ in range(7)] == [403] * 5 + [429] * 2
+    late = log_in(closed, PASSWORD)
+    assert (late.status, late.headers["retry-after"]) == (429, "60")
+
+
+def test_a_form_of_another_site_does_not_log_anybody_in_or_out(closed: Viewer) -> None:
+    assert log_in(closed, PASSWORD, Origin="https://attacker.example").status == 403
+    cookie = session(closed)
+    ask(closed, "POST", "/logout", Cookie=cookie, Origin="https://attacker.example")
+    assert ask(closed, "GET", "/api/fleet", Cookie=cookie).status == 200
+
+
+def test_a_huge_form_is_refused_and_a_slow_client_holds_up_nobody(closed: Viewer) -> None:
+    assert log_in(closed, "x" * 100_000).status == 413
+    host, port = closed.address.split("/")[2].split(":")
+    with socket.create_connection((host, int(port))) as slow:
+        slow.sendall(b"POST /login HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\npass")
+        assert ask(closed, "GET", "/api/fleet").status == 401
+
+
+def test_the_password_stands_nowhere(closed: Viewer) -> None:
+    assert PASSWORD not in subprocess.run(
+        ["ps", "-eo", "args"], capture_output=True, text=True, check=True
+    ).stdout  # fmt: skip
+    page = ask(closed, "GET", "/login").body
+    assert "password" in page
+    assert PASSWORD not in page
+
+
+def test_with_a_certificate_it_speaks_tls(recorded: Path, secret: Path, tmp_path: Path) -> None:
+    cert, key = tmp_path / "cert.pem", tmp_path / "key.pem"
+    subprocess.run(
+        ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", key, "-out", cert,
+         "-subj", "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1"],
+        check=True, capture_output=True,
+    )  # fmt: skip
+    options = ("--password-file", str(secret), "--tls-cert", str(cert), "--tls-key", str(key))
+    with serving(recorded, *options) as viewer:
+        assert viewer.address.startswith("https://")
+        trust = ssl.create_default_context(cafile=str(cert))
+        with urllib.request.urlopen(viewer.address, timeout=60, context=trust) as answer:
+            assert answer.url.endswith("/login")
+            assert re.search(r"<title>MrTuner: log in</title>", answer.read().decode())
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--host", "0.0.0.0"), "whoever reaches 0.0.0.0 would see statements"),
+        (("--host", "::"), "whoever reaches :: would see statements"),
+        (("--host", "0.0.0.0", "--password-file", "{secret}"), "unencrypted"),
+        (("--tls-cert", "{secret}"), "--tls-cert and --tls-key belong together"),
+        (("--password-file", "{short}", "--behind-proxy"), "fewer than 12 characters"),
+        (("--password-file", "{missing}", "--behind-proxy"), "cannot read"),
+    ],
+)
+def test_what_is_unsafe_is_refused_before_anything_listens(
+    recorded: Path, secret: Path, tmp_path: Path, options: tuple[str, ...], message: str
+) -> None:
+    (tmp_path / "short").write_text("short\n", encoding="utf-8")
+    places = {"secret": secret, "short": tmp_path / "short", "missing": tmp_path / "missing"}
+    given = [option.format(**places) for option in options]
+    done = CliRunner().invoke(main, ["serve", "--dir", str(recorded), "--port", "0", *given])
+    assert done.exit_code in {1, 2, 4}
+    assert message in done.stderr
+    assert "HINT: " in done.stderr
