@@ -71,7 +71,8 @@ def session(viewer: Viewer) -> str:
 ROUTES = [
     "/", "/index.html", "/tuner.html", "/api/fleet", "/api/tune?memory=1GB&cpus=1",
     *(f"/api/screens/{name}" for name in SCREENS), "/api/nothing", "/nothing",
-    "/assets/../index.html", "/assets/../api/fleet", "/assets/..%2findex.html", "/LOGIN", "//api/fleet", "/./api/fleet",
+    "/assets/../index.html", "/assets/../api/fleet",
+    "/assets/..%2findex.html", "/LOGIN", "//api/fleet", "/./api/fleet",
 ]  # fmt: skip
 
 
