@@ -169,6 +169,51 @@ def test_files_of_a_day_are_merged_and_those_merged_deleted_after_a_while(writer
     assert len(list(lake.glob("queue/*/*.parquet"))) == 1
 
 
+def sealed_days(directory: Path, keep: str, days: int) -> list[tuple[str, int]]:
+    """Record a sample a day from 23 November, and return the files of rows in December."""
+    with Writer(directory, [queue(keep)]) as writer:
+        for day in range(days):
+            at = day * 86_400
+            writer.commit([batch(sample(SOURCE, at, row("mail", 10 * day, 0.0, day)))])
+            sealing.seal(writer, MIDNIGHT + (day + 1) * DAY)
+        before = rows(directory, DONE)
+        sealing.compact(writer, MIDNIGHT + 20 * DAY)
+        assert rows(directory, DONE) == before
+        assert len(before) == days
+        return [
+            (str(Path(file.path).parent), file.rows)
+            for file in writer.files()
+            if file.view == "queue"
+        ]
+
+
+def test_days_of_a_month_that_is_over_are_merged_where_rows_are_kept_for_long(
+    tmp_path: Path,
+) -> None:
+    """23 to 30 November are eight days; December is not over."""
+    december = [("queue/date=2026-12-01", 1), ("queue/date=2026-12-02", 1)]
+    assert sealed_days(tmp_path, "400d", 10) == [*december, ("queue/month=2026-11", 8)]
+
+
+def test_days_stay_where_they_soon_expire_or_are_large(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert len(sealed_days(tmp_path / "short", "35d", 10)) == 10
+    monkeypatch.setattr(sealing, "_SMALL", 5000)
+    assert len(sealed_days(tmp_path / "large", "400d", 10)) == 10
+
+
+def test_times_are_kept_to_a_hundredth_of_a_second(writer: Writer) -> None:
+    """The growth's duration comes from the times as they were: 60.0078 s and 5.0009 s."""
+    for at in (0.0099, 60.0177, 65.0186):
+        writer.commit([batch(sample(SOURCE, at, row("mail", 1, 0.0, int(at))))])
+    sql = f"SELECT epoch_us(time) - {MIDNIGHT}, seconds FROM queue ORDER BY time"
+    told = [(0, None), (60_010_000, 60.01), (65_010_000, 5.001)]
+    assert rows(writer.directory, sql) == told
+    sealing.seal(writer, MIDNIGHT + 2 * DAY)
+    assert rows(writer.directory, sql) == told
+
+
 def test_old_rows_go_and_their_summary_stays(writer: Writer) -> None:
     fill(writer, 144)
     sealing.seal(writer, MIDNIGHT + 2 * DAY)
