@@ -323,6 +323,25 @@ def test_names_with_every_nuisance_come_back_as_they_were(writer: Writer) -> Non
     assert sorted(one[0] for one in rows(writer.directory, sql)) == sorted(names)
 
 
+def test_numbers_come_back_to_the_last_digit(writer: Writer) -> None:
+    """In the first sample a counter has no growth, so its second says what grew from zero."""
+    writer.commit([batch(sample(SOURCE, 0, row("none", 0, 0.0, 0)))])
+    numbers = [
+        (2**62, 0.1 + 0.2, -5),
+        (1, 1e15 / 3, 2**53 + 1),
+        (7, 1e300, -(2**62)),
+        (0, 5e-324, 0),
+    ]
+    told = [row(f"q{n}", *values) for n, values in enumerate(numbers)]
+    writer.commit(
+        [batch(sample(SOURCE, 60, row("none", 0, 0.0, 0), *told, row("x", 1, None, None)))]
+    )
+    sql = "SELECT done, busy_ms, waiting FROM queue WHERE queue <> 'none' ORDER BY queue"
+    assert rows(writer.directory, sql) == [*numbers, (1, None, None)]
+    sealing.seal(writer, MIDNIGHT + 2 * DAY)
+    assert rows(writer.directory, sql) == [*numbers, (1, None, None)]
+
+
 def test_a_query_reads_the_history_and_nothing_else(writer: Writer, tmp_path: Path) -> None:
     fill(writer, 10)
     other = tmp_path / "secret.csv"

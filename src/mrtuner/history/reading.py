@@ -130,10 +130,11 @@ class History:
         table = layout.hot_table(source)
         known = {row[1] for row in self.db.execute(f"PRAGMA table_info({table})")}
         names = ", ".join(
-            f'"{name}"' if name in known else "NULL" for name in layout.column_names(source)
+            f'"{name}"' if name in known else f'NULL AS "{name}"'
+            for name in layout.column_names(source)
         )
-        recent = self.db.execute(f"SELECT {names} FROM {table}") if known else ()
-        parquet.load(self.con, table, layout.stored_columns(source), recent)
+        recent = f"SELECT {names} " + (f"FROM {table}" if known else "WHERE false")
+        parquet.load(self.con, table, layout.stored_columns(source), self.db, recent)
 
     def _recent(self, source: Source, view: str) -> str:
         """The query of a view over rows that are not in a file yet."""
@@ -151,8 +152,10 @@ class History:
         self.con.execute(f'CREATE OR REPLACE VIEW "{name}" AS {whole}')
 
     def _make_texts(self) -> None:
-        rows = self.db.execute("SELECT 0, '', query_id, text FROM statement_text")
-        parquet.load(self.con, "texts", (("query_id", Type.INTEGER), ("text", Type.TEXT)), rows)
+        parquet.load(
+            self.con, "texts", (("query_id", Type.INTEGER), ("text", Type.TEXT)), self.db,
+            "SELECT 0 AS time, '' AS instance, query_id, text FROM statement_text",
+        )  # fmt: skip
         self.con.execute("CREATE VIEW statement_texts AS SELECT query_id, text FROM texts")
 
 

@@ -66,13 +66,12 @@ def _move(writer: Writer, source: Source, begin: int, end: int) -> int:
     """Move the rows of this time into a file, and their summary into another."""
     table = layout.hot_table(source)
     names = ", ".join(f'"{name}"' for name in layout.column_names(source))
-    rows = writer.db.execute(
-        f"SELECT {names} FROM {table} WHERE time >= ? AND time < ?",
-        (begin, end),
-    )
     lake = writer.directory / layout.LAKE
     with parquet.engine() as con:
-        parquet.load(con, "moved", layout.stored_columns(source), rows)
+        parquet.load(
+            con, "moved", layout.stored_columns(source), writer.db,
+            f"SELECT {names} FROM {table} WHERE time >= ? AND time < ?", (begin, end),
+        )  # fmt: skip
         number = _next_number(writer)
         summary = parquet.rollup(
             "FROM moved", source.rollup_by, layout.step(source.rollup),
