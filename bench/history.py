@@ -234,7 +234,7 @@ def lake(given: argparse.Namespace) -> None:
 
 def real(given: argparse.Namespace) -> None:
     """A server that is recorded."""
-    history_live.real(given.seconds, say)
+    history_live.real(given.long, say)
 
 
 def recorder(given: argparse.Namespace) -> None:
@@ -259,7 +259,8 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument(
         "--fleet", type=int, nargs="+", default=[100, 500], help="recorder: numbers of instances"
     )
-    parser.add_argument("--seconds", type=int, default=60, help="real, recorder: how long each")
+    parser.add_argument("--seconds", type=int, default=30, help="recorder: half of the time")
+    parser.add_argument("--long", type=int, default=100, help="real: seconds")
     given = parser.parse_args(arguments)
     for name in given.what:
         say(f"\n{name}")

@@ -10,18 +10,19 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from mrtuner.bench.engine.machine import cpu_of
 from mrtuner.bench.load.pgbench import find_pgbench
+from mrtuner.errors import MrTunerError
 from mrtuner.history.outlet import timestamp
 from mrtuner.history.reading import History, open_history
 from mrtuner.history.recorder import Instance, Limits, record
 from mrtuner.history.source import Kind, Source, built_in
-from mrtuner.history.store import sealing
+from mrtuner.history.store import opening, own, sealing
 from mrtuner.history.store.layout import DATABASE, HOUR, MICRO
 from mrtuner.history.store.writer import Writer
 from mrtuner.postgres.binaries import find_binaries
@@ -32,6 +33,12 @@ from mrtuner.postgres.server_user import scratch_directory
 Say = Callable[[str], None]
 #: `real` samples so often what is sampled each minute [s]: a day's samples in three minutes.
 _MINUTE = 0.125
+#: Samples from which those of a day are reckoned; the frame of a file counts too much in fewer.
+_ENOUGH = 100
+#: Until all instances of a recorder were sampled once [s].
+_PATIENCE = 300.0
+#: Their rows come with the load, and with changes, not with each sample.
+_IRREGULAR = {"sessions", "settings"}
 
 
 @contextmanager
@@ -102,30 +109,44 @@ def real(seconds: int, say: Say) -> None:
             sealing.seal(writer, timestamp(), everything=True)
             sizes = {file.view: file.bytes for file in writer.files()}
         with open_history(directory) as history:
-            _tell_real(history, sources, sizes, say)
+            _tell_real(history, [*sources, own.SAMPLES], sizes, say)
 
 
 def _tell_real(history: History, sources: list[Source], sizes: dict[str, int], say: Say) -> None:
-    total_values = total_bytes = 0
+    """Bytes of each view; and of a day, if each sample took as much as here."""
+    samples = {
+        row["source"]: row["samples"]
+        for row in history.rows("SELECT source, count(*) AS samples FROM samples GROUP BY 1")
+    }
+    values = size = per_day = 0.0
     for source in sources:
-        numbers = source.of(Kind.COUNTER, Kind.GAUGE)
         if source.name not in sizes:
             continue
-        columns = [f'count("{column.name}")' for column in numbers] or ["0"]
+        columns = [f'count("{column.name}")' for column in source.of(Kind.COUNTER, Kind.GAUGE)]
         found = history.row(
-            f"SELECT count(*) AS rows, ({' + '.join(columns)})::BIGINT AS numbers "
+            f"SELECT count(*) AS rows, ({' + '.join(columns or ['0'])})::BIGINT AS numbers "
             f'FROM "{source.name}"'
         )
-        size = sizes[source.name]
-        told = f"{source.name}: {found['rows']:,} rows, {size / found['rows']:.1f} bytes each"
-        if numbers and found["numbers"]:
-            total_values += found["numbers"]
-            total_bytes += size
-            told += f"; {found['numbers']:,} values, {size / found['numbers']:.2f} bytes each"
+        taken = sizes[source.name]
+        told = f"{source.name}: {found['rows']:,} rows, {taken / found['rows']:.1f} bytes each"
+        if found["numbers"]:
+            told += f"; {found['numbers']:,} values, {taken / found['numbers']:.2f} bytes each"
+        if samples.get(source.name, 0) >= _ENOUGH and source.name not in _IRREGULAR:
+            interval = built_in()[source.name].interval
+            day = taken / samples[source.name] * 86_400 / interval
+            told += f"; each {interval:g} s, {day / 1000:.0f} kB a day"
+            per_day += day
         say(told)
+        if source is not own.SAMPLES:
+            values += found["numbers"]
+            size += taken
+    a_row = sizes[own.SAMPLES.name] / sum(samples.values())
+    rows = sum(86_400 / source.interval for source in built_in().values())
+    say(f"samples at default intervals: {rows:,.0f} rows, {rows * a_row / 1000:.0f} kB a day")
+    say(f"a day of all these: {(per_day + rows * a_row) / 1000:.0f} kB")
     say(
-        f"together, counters and gauges: {total_values:,} values, "
-        f"{total_bytes / total_values:.2f} bytes each, names, times and durations included"
+        f"counters and gauges, and their names, times and durations: {values:,.0f} values, "
+        f"{size / values:.2f} bytes each"
     )
 
 
@@ -153,6 +174,9 @@ def _record_many(number: int, seconds: int, cluster: Cluster, scratch: Path, say
         command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
     ) as process:
         try:
+            begin = time.perf_counter()
+            _await_all(directory, number)
+            ready = time.perf_counter() - begin
             time.sleep(seconds)
             middle, cpu = _memory(process.pid), cpu_of(process.pid)
             time.sleep(seconds)
@@ -164,17 +188,30 @@ def _record_many(number: int, seconds: int, cluster: Cluster, scratch: Path, say
     with open_history(directory) as history:
         kept = _kept_up(history, number, seconds)
     say(
-        f"{number} instances: {peak / 1e6:.0f} MB at most (after half of the time "
-        f"{middle / 1e6:.0f} MB; at the end {late / 1e6:.0f} MB), {cpu:.0%} of a CPU; {kept}"
+        f"{number} instances, all sampled after {ready:.0f} s: {peak / 1e6:.0f} MB at most "
+        f"(after half of the time {middle / 1e6:.0f} MB; at the end {late / 1e6:.0f} MB), "
+        f"{cpu:.0%} of a CPU; {kept}"
     )
     for line in told[1:4]:
         say(f"  it told: {line}")
-    rows = _repeated(directory, HOUR // (2 * seconds * MICRO))
+    rows = _repeated(directory, HOUR // (round(ready + 2 * seconds) * MICRO))
     took, peak = _compacted(directory)
     say(
         f"{number} instances, an hour of them ({rows:,} rows) moved into files: "
         f"{took:.1f} s, {peak / 1e6:.0f} MB at most"
     )
+
+
+def _await_all(directory: Path, number: int) -> None:
+    """Wait until each instance was sampled once."""
+    end = time.monotonic() + _PATIENCE
+    found = 0
+    while found < number:
+        if time.monotonic() > end:
+            raise SystemExit(f"{found} of {number} instances were sampled in {_PATIENCE:.0f} s")
+        time.sleep(1)
+        with suppress(sqlite3.Error, MrTunerError), closing(opening.for_reading(directory)) as db:
+            found = db.execute("SELECT count(DISTINCT instance) FROM last_sample").fetchone()[0]
 
 
 def _repeated(directory: Path, times: int) -> int:
@@ -227,7 +264,7 @@ def _kept_up(history: History, number: int, seconds: int) -> str:
     for source, interval in (("sessions", 1), ("connections", 10)):
         found = history.row(
             f"""SELECT count(*) AS samples, count(DISTINCT instance) AS instances,
-                       quantile_cont(seconds, 0.99) AS slow
+                       coalesce(quantile_cont(seconds, 0.99), 'inf') AS slow
                 FROM samples WHERE source = '{source}' AND time >= (
                     SELECT max(time) - to_seconds({seconds}) FROM samples)"""
         )

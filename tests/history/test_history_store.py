@@ -204,11 +204,11 @@ def test_days_stay_where_they_soon_expire_or_are_large(
 
 
 def test_times_are_kept_to_a_hundredth_of_a_second(writer: Writer) -> None:
-    """The growth's duration comes from the times as they were: 60.0078 s and 5.0009 s."""
-    for at in (0.0099, 60.0177, 65.0186):
-        writer.commit([batch(sample(SOURCE, at, row("mail", 1, 0.0, int(at))))])
+    """The growth's duration comes from the times as they were: 60.0078 s, 5.0009 s and 0.2504 s."""
+    for at in (0.0099, 60.0177, 65.0186, 65.269):
+        writer.commit([batch(sample(SOURCE, at, row("mail", 1, 0.0, round(1000 * at))))])
     sql = f"SELECT epoch_us(time) - {MIDNIGHT}, seconds FROM queue ORDER BY time"
-    told = [(0, None), (60_010_000, 60.01), (65_010_000, 5.001)]
+    told = [(0, None), (60_010_000, 60.01), (65_010_000, 5.0), (65_260_000, 0.25)]
     assert rows(writer.directory, sql) == told
     sealing.seal(writer, MIDNIGHT + 2 * DAY)
     assert rows(writer.directory, sql) == told

@@ -193,7 +193,8 @@ class Writer:
             rows = (row.values for row in sample.rows)
         at = sample.at // layout.RESOLUTION * layout.RESOLUTION
         self._insert(source, [(at, instance, seconds, *values) for values in rows])
-        cost = round(sample.cost * 1000, 3)
+        # Two digits: more would take most of the room of these rows.
+        cost = float(f"{sample.cost * 1000:.2g}")
         self._insert(
             own.SAMPLES,
             [(at, instance, seconds, source.name, len(sample.rows), cost)],
@@ -295,8 +296,8 @@ def _shape(source: Source) -> str:
 
 
 def _rounded(seconds: float) -> float:
-    """A duration to a thousandth of itself or better, in few different values."""
-    return round(seconds, 2 if seconds > 10 else 3)
+    """A duration to a hundredth of itself or better: few different values take little room."""
+    return round(seconds, 2 if seconds > 0.5 else 3)
 
 
 def _now() -> int:
