@@ -118,19 +118,20 @@ def beside(given: argparse.Namespace) -> None:
             for of, days in _DAYS:
                 fill(writer, con, of, given.few, days, summaries=False)
             compact(writer)
-            ours = sum(bytes_of(writer, of.name) for of, _ in _DAYS)
-            others: dict[str, Callable[[Engine, Writer, Path], int | None]] = {
-                "SQLite, a row a value": beside_it.sqlite_narrow,
-                "SQLite, a row a sample, as recorded": beside_it.sqlite_wide,
-                "Prometheus, blocks by promtool": beside_it.prometheus,
+            stores: dict[str, Callable[[Engine, Writer, Path, bool], int | None]] = {
+                "the history": beside_it.history,
                 "VictoriaMetrics, after a forced merge": beside_it.victoria,
+                "Prometheus, blocks by promtool": beside_it.prometheus,
+                "SQLite, a row a sample, as recorded": beside_it.sqlite_wide,
+                "SQLite, a row a value": beside_it.sqlite_narrow,
             }
-            say(f"{count:,} samples of {given.few} instances, in each store:")
-            say(f"| the history | {ours / count:.2f} |")
-            for what, measure in others.items():
-                taken = measure(con, writer, scratch)
-                told = "not installed" if taken is None else f"{taken / count:.2f}"
-                say(f"| {what} | {told} |")
+            say(f"{count:,} samples of {given.few} instances; bytes each")
+            say("| Store | times as recorded | exact minutes |")
+            for what, measure in stores.items():
+                taken = [measure(con, writer, scratch, exact) for exact in (False, True)]
+                cells = ("" if one is None else f"{one / count:.2f}" for one in taken)
+                missing = "" if taken[0] else " (skipped: not installed)"
+                say(f"| {what}{missing} | {' | '.join(cells)} |")
 
 
 def seal(_: argparse.Namespace) -> None:
@@ -252,7 +253,7 @@ def main(arguments: Sequence[str]) -> int:
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
     parser.add_argument("what", nargs="*", choices=[*known, []], default=list(known))
-    parser.add_argument("--few", type=int, default=4, help="beside: instances of the mix")
+    parser.add_argument("--few", type=int, default=2, help="beside: instances of the mix")
     parser.add_argument("--instances", type=int, default=100, help="lake: how many")
     parser.add_argument("--days", type=int, default=365, help="lake: how long")
     parser.add_argument("--keep", type=Path, help="lake: build it here, or use what is here")

@@ -1,6 +1,8 @@
 """The same samples in other stores: SQLite, Prometheus and VictoriaMetrics.
 
-Each gets what it would have scraped: counters as they stand, not their growth, with the same times.
+Each gets what it would have scraped: counters as they stand, not their growth. Times are those of
+the recorder, late by some milliseconds; and, since Prometheus moves what it scrapes to the exact
+interval where it can, exact minutes as well.
 Blocks of Prometheus are made by promtool, as long as the recording, which is the best that its
 compaction can reach; VictoriaMetrics merges all its parts before it is measured.
 """
@@ -21,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 from history_mix import INSTANCE, STATEMENT, paths_of
 
 from mrtuner.history.source import Kind, Source
-from mrtuner.history.store import layout
+from mrtuner.history.store import layout, parquet, sealing
 from mrtuner.history.store.writer import Writer
 
 if TYPE_CHECKING:
@@ -32,8 +34,9 @@ _LABELS = ("instance", "query_id")
 _PATIENCE = 120.0
 
 
-def series(con: Engine, writer: Writer, of: Source) -> None:
+def series(con: Engine, writer: Writer, of: Source, *, exact: bool) -> None:
     """Make the table `series` of one source: counters as they stand at each time, not as growth."""
+    ms = "epoch_ms(time)" + (" // 60000 * 60000" if exact else "")
     keys = ["instance", *(column.name for column in of.of(Kind.KEY))]
     window = f"OVER (PARTITION BY {', '.join(keys)} ORDER BY time)"
     values = [
@@ -44,7 +47,7 @@ def series(con: Engine, writer: Writer, of: Source) -> None:
     paths = [str(path) for path in paths_of(writer, of.name)]
     con.execute(
         f"""CREATE OR REPLACE TABLE series AS
-            SELECT epoch_ms(time) AS ms, {", ".join(keys)}, {", ".join(values)}
+            SELECT {ms} AS ms, {", ".join(keys)}, {", ".join(values)}
             FROM read_parquet({paths}, hive_partitioning = false) ORDER BY {", ".join(keys)}, ms"""
     )
 
@@ -59,11 +62,32 @@ def _fetched(con: Engine, sql: str) -> Iterator[list[tuple[Any, ...]]]:
         yield rows
 
 
+# The history.
+
+
+def history(con: Engine, writer: Writer, scratch: Path, exact: bool) -> int:
+    """Files of months, as they are; with exact times, written once more."""
+    if not exact:
+        return sum(path.stat().st_size for of in (INSTANCE, STATEMENT)
+                   for path in paths_of(writer, of.name))  # fmt: skip
+    for of in (INSTANCE, STATEMENT):
+        paths = [str(path) for path in paths_of(writer, of.name)]
+        query = (
+            "SELECT * REPLACE (time_bucket(INTERVAL 1 MINUTE, time) AS time, 60.0 AS seconds) "
+            f"FROM read_parquet({paths}, hive_partitioning = false)"
+        )
+        order, names = sealing.order_of(of, of.name), sealing.names_of(of, of.name)
+        parquet.write(con, query, scratch / "exact", f"{of.name}/month/1.parquet", order, names)
+    return _tree(scratch / "exact")
+
+
 # SQLite.
 
 
-def sqlite_wide(con: Engine, writer: Writer, scratch: Path) -> int:
+def sqlite_wide(con: Engine, writer: Writer, scratch: Path, exact: bool) -> int | None:
     """Rows as the recorder keeps recent ones, in the order of their times."""
+    if exact:
+        return None
     path = scratch / "wide.sqlite"
     with closing(sqlite3.connect(path)) as db:
         for of in (INSTANCE, STATEMENT):
@@ -80,8 +104,10 @@ def sqlite_wide(con: Engine, writer: Writer, scratch: Path) -> int:
     return path.stat().st_size
 
 
-def sqlite_narrow(con: Engine, writer: Writer, scratch: Path) -> int:
+def sqlite_narrow(con: Engine, writer: Writer, scratch: Path, exact: bool) -> int | None:
     """A row a value, (series, time) as primary key; the series' names in a table of their own."""
+    if exact:
+        return None
     path = scratch / "narrow.sqlite"
     number = 0
     with closing(sqlite3.connect(path)) as db:
@@ -91,7 +117,7 @@ def sqlite_narrow(con: Engine, writer: Writer, scratch: Path) -> int:
         )
         db.execute("CREATE TABLE series (series INTEGER PRIMARY KEY, name TEXT, labels TEXT)")
         for of in (INSTANCE, STATEMENT):
-            series(con, writer, of)
+            series(con, writer, of, exact=False)
             for labels, name, rows in _each_series(con, of):
                 number += 1
                 db.execute("INSERT INTO series VALUES (?, ?, ?)", (number, name, labels))
@@ -118,14 +144,14 @@ def _each_series(con: Engine, of: Source) -> Iterator[tuple[str, str, list[tuple
 # Prometheus.
 
 
-def prometheus(con: Engine, writer: Writer, scratch: Path) -> int | None:
+def prometheus(con: Engine, writer: Writer, scratch: Path, exact: bool) -> int | None:
     """Blocks made by promtool, with their indexes; None where it is not installed."""
     if shutil.which("promtool") is None:
         return None
-    text, blocks = scratch / "openmetrics.txt", scratch / "blocks"
+    text, blocks = scratch / "openmetrics.txt", scratch / f"blocks-{exact}"
     with text.open("w") as file:
         for of in (INSTANCE, STATEMENT):
-            series(con, writer, of)
+            series(con, writer, of, exact=exact)
             for labels, name, rows in sorted(_each_series(con, of), key=lambda one: one[1]):
                 file.writelines(
                     f"{name}{{{labels}}} {value} {ms / 1000:.3f}\n" for ms, value in rows
@@ -143,14 +169,14 @@ def prometheus(con: Engine, writer: Writer, scratch: Path) -> int | None:
 # VictoriaMetrics.
 
 
-def victoria(con: Engine, writer: Writer, scratch: Path) -> int | None:
+def victoria(con: Engine, writer: Writer, scratch: Path, exact: bool) -> int | None:
     """Its data directory after a merge of everything; None where it is not installed."""
     if shutil.which("victoria-metrics") is None:
         return None
-    data = scratch / "victoria"
+    data = scratch / f"victoria-{exact}"
     with _victoria(data) as address:
         for of in (INSTANCE, STATEMENT):
-            series(con, writer, of)
+            series(con, writer, of, exact=exact)
             for labels, name, rows in _each_series(con, of):
                 lines = "".join(f"{name}{{{labels}}} {value} {ms}\n" for ms, value in rows)
                 _get(f"{address}/api/v1/import/prometheus", lines.encode())
