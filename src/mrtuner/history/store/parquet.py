@@ -156,7 +156,7 @@ def write(
 def _dictionary(con: Engine, query: str, names: Sequence[str]) -> int:
     """Up to how many distinct values a column gets a dictionary: as many as there are names."""
     counts = ", ".join(f'approx_count_distinct("{name}")' for name in names)
-    found = con.execute(f"SELECT {counts} FROM ({query})").fetchone() or (0,)
+    found: Sequence[int] = con.execute(f"SELECT {counts} FROM ({query})").fetchone() or (0,)
     # Counts are approximate.
     return min(max(_DICTIONARY, 2 * max(found)), _LARGEST_DICTIONARY)
 
