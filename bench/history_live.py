@@ -140,10 +140,7 @@ def _tell_real(history: History, sources: list[Source], sizes: dict[str, int], s
         if source is not own.SAMPLES:
             values += found["numbers"]
             size += taken
-    a_row = sizes[own.SAMPLES.name] / sum(samples.values())
-    rows = sum(86_400 / source.interval for source in built_in().values())
-    say(f"samples at default intervals: {rows:,.0f} rows, {rows * a_row / 1000:.0f} kB a day")
-    say(f"a day of all these: {(per_day + rows * a_row) / 1000:.0f} kB")
+    say(f"a day of all these: {per_day / 1000:.0f} kB")
     say(
         f"counters and gauges, and their names, times and durations: {values:,.0f} values, "
         f"{size / values:.2f} bytes each"
@@ -215,7 +212,10 @@ def _await_all(directory: Path, number: int) -> None:
 
 
 def _repeated(directory: Path, times: int) -> int:
-    """Make an hour of what was recorded, by repeating it; return the rows."""
+    """Make an hour of what was recorded, by repeating it; return the rows.
+
+    First samples come once: they hold what only changes bring later, such as all settings.
+    """
     total = 0
     with closing(sqlite3.connect(directory / DATABASE)) as db:
         tables = [
@@ -228,7 +228,7 @@ def _repeated(directory: Path, times: int) -> int:
             db.execute(
                 f"""WITH RECURSIVE n(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n WHERE n + 1 < ?)
                     INSERT INTO {table} ("time", {rest})
-                    SELECT "time" - n * ?, {rest} FROM {table}, n""",
+                    SELECT "time" - n * ?, {rest} FROM {table}, n WHERE seconds IS NOT NULL""",
                 (times, HOUR // times),
             )
             total += db.execute(f"SELECT count(*) FROM {table}").fetchone()[0]
@@ -259,18 +259,18 @@ def _memory(pid: int, name: str = "VmHWM") -> int:
 
 
 def _kept_up(history: History, number: int, seconds: int) -> str:
-    """How many of the samples came that were due in the second half, of two intervals."""
-    said = []
-    for source, interval in (("sessions", 1), ("connections", 10)):
-        found = history.row(
-            f"""SELECT count(*) AS samples, count(DISTINCT instance) AS instances,
-                       coalesce(quantile_cont(seconds, 0.99), 'inf') AS slow
-                FROM samples WHERE source = '{source}' AND time >= (
-                    SELECT max(time) - to_seconds({seconds}) FROM samples)"""
-        )
-        share = found["samples"] * interval / (number * seconds)
-        said.append(
-            f"{source} each {interval} s: {share:.0%} of the samples, of {found['instances']} "
-            f"instances, 99 % within {found['slow']:.1f} s of the one before"
-        )
-    return "; ".join(said)
+    """How many of the samples came that were due in the second half."""
+    since = f"time >= (SELECT max(time) - to_seconds({seconds}) FROM samples)"
+    came = history.row(
+        "SELECT count(*) AS samples, count(DISTINCT instance) AS instances FROM samples "
+        f"WHERE source = 'sessions' AND {since}"
+    )
+    slow = history.row(
+        "SELECT coalesce(quantile_cont(seconds, 0.99), 'inf') AS apart FROM samples "
+        f"WHERE source = 'connections' AND {since}"
+    )
+    return (
+        f"{came['samples'] / (number * seconds):.0%} of the samples that were due each second, of "
+        f"{came['instances']} instances; of those each 10 s, 99 % within {slow['apart']:.1f} s of "
+        "the one before"
+    )
