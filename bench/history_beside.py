@@ -9,6 +9,7 @@ compaction can reach; VictoriaMetrics merges all its parts before it is measured
 
 from __future__ import annotations
 
+import json
 import shutil
 import socket
 import sqlite3
@@ -163,7 +164,22 @@ def prometheus(con: Engine, writer: Writer, scratch: Path, exact: bool) -> int |
         check=True, capture_output=True,
     )  # fmt: skip
     text.unlink()
+    found = sum(
+        json.loads(meta.read_text())["stats"]["numSamples"] for meta in blocks.glob("*/meta.json")
+    )
+    _check("Prometheus", found, con, writer)
     return _tree(blocks)
+
+
+def _check(store: str, found: float, con: Engine, writer: Writer) -> None:
+    """Whether it holds every sample that we hold."""
+    expected = 0
+    for of in (INSTANCE, STATEMENT):
+        paths = [str(path) for path in paths_of(writer, of.name)]
+        row = con.execute(f"SELECT count(*) FROM read_parquet({paths})").fetchone() or (0,)
+        expected += row[0] * len(_columns(of))
+    if found != expected:
+        raise SystemExit(f"{store} holds {found:,.0f} of {expected:,} samples")
 
 
 # VictoriaMetrics.
@@ -184,14 +200,7 @@ def victoria(con: Engine, writer: Writer, scratch: Path, exact: bool) -> int | N
         _get(f"{address}/internal/force_merge")
         _await(lambda: _metric(address, "vm_active_force_merges") == 0)
         found = _metric(address, 'vm_rows{type="storage/', add=True)
-        expected = sum(
-            con.execute(f"SELECT count(*) * {len(_columns(of))} FROM read_parquet({paths})")
-            .fetchone()[0]
-            for of in (INSTANCE, STATEMENT)
-            for paths in [[str(path) for path in paths_of(writer, of.name)]]
-        )  # fmt: skip
-        if found != expected:
-            raise SystemExit(f"VictoriaMetrics holds {found:,.0f} of {expected:,} samples")
+        _check("VictoriaMetrics", found, con, writer)
     return _tree(data)
 
 
