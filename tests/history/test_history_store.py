@@ -14,7 +14,7 @@ from mrtuner.errors import BadValue, Refused, UsageError
 from mrtuner.history.reading import open_history
 from mrtuner.history.sample import Identity
 from mrtuner.history.size import is_recording, size, status, verify
-from mrtuner.history.store import layout, sealing
+from mrtuner.history.store import layout, parquet, sealing
 from mrtuner.history.store.writer import Event, Writer
 
 SOURCE = queue()
@@ -167,6 +167,25 @@ def test_files_of_a_day_are_merged_and_those_merged_deleted_after_a_while(writer
     writer.db.execute("UPDATE file SET retired = 1 WHERE retired IS NOT NULL")
     sealing.sweep(writer, now)
     assert len(list(lake.glob("queue/*/*.parquet"))) == 1
+
+
+def test_numbers_that_vary_are_stored_by_their_differences(writer: Writer) -> None:
+    """300 different ones, for which DuckDB would make a dictionary by itself."""
+    totals = [n * (n + 1000) for n in range(301)]
+    writer.commit(
+        [batch(*(sample(SOURCE, 60 * n, row("mail", t, 0.0, 0)) for n, t in enumerate(totals)))]
+    )
+    sealing.seal(writer, MIDNIGHT + 2 * DAY)
+    (file,) = [file for file in writer.files() if file.view == "queue"]
+    with parquet.engine() as con:
+        encodings = dict(
+            con.execute(
+                "SELECT path_in_schema, encodings FROM parquet_metadata(?)",
+                [str(writer.directory / layout.LAKE / file.path)],
+            ).fetchall()
+        )
+    assert encodings["done"] == "DELTA_BINARY_PACKED"
+    assert encodings["queue"] == "RLE_DICTIONARY"
 
 
 def sealed_days(directory: Path, keep: str, days: int) -> list[tuple[str, int]]:
