@@ -32,9 +32,9 @@ SELECT 1
 """
 
 
-def queue() -> Source:
+def queue(keep: str = "35d") -> Source:
     """A source with a key, two counters and a gauge."""
-    return parse("queue", {OLDEST: QUEUE})
+    return parse("queue", {OLDEST: QUEUE.replace("interval", f'keep = "{keep}"\ninterval')})
 
 
 def row(*values: Any, reset: str | None = None) -> Row:
@@ -42,10 +42,10 @@ def row(*values: Any, reset: str | None = None) -> Row:
     return Row(values=values, reset=reset)
 
 
-def sample(source: Source, at: int, *rows: Row, monotonic: float | None = None) -> Sample:
+def sample(source: Source, at: float, *rows: Row, monotonic: float | None = None) -> Sample:
     """A sample at so many seconds after midnight."""
     return Sample(
-        source=source, at=MIDNIGHT + at * SECOND, rows=rows, cost=0.001,
+        source=source, at=MIDNIGHT + round(at * SECOND), rows=rows, cost=0.001,
         monotonic=float(at) if monotonic is None else monotonic,
     )  # fmt: skip
 

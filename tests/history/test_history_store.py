@@ -14,7 +14,7 @@ from mrtuner.errors import BadValue, Refused, UsageError
 from mrtuner.history.reading import open_history
 from mrtuner.history.sample import Identity
 from mrtuner.history.size import is_recording, size, status, verify
-from mrtuner.history.store import layout, sealing
+from mrtuner.history.store import layout, parquet, sealing
 from mrtuner.history.store.writer import Event, Writer
 
 SOURCE = queue()
@@ -169,6 +169,70 @@ def test_files_of_a_day_are_merged_and_those_merged_deleted_after_a_while(writer
     assert len(list(lake.glob("queue/*/*.parquet"))) == 1
 
 
+def test_numbers_that_vary_are_stored_by_their_differences(writer: Writer) -> None:
+    """300 different ones, for which DuckDB would make a dictionary by itself."""
+    totals = [n * (n + 1000) for n in range(301)]
+    writer.commit(
+        [batch(*(sample(SOURCE, 60 * n, row("mail", t, 0.0, 0)) for n, t in enumerate(totals)))]
+    )
+    sealing.seal(writer, MIDNIGHT + 2 * DAY)
+    (file,) = [file for file in writer.files() if file.view == "queue"]
+    with parquet.engine() as con:
+        encodings = dict(
+            con.execute(
+                "SELECT path_in_schema, encodings FROM parquet_metadata(?)",
+                [str(writer.directory / layout.LAKE / file.path)],
+            ).fetchall()
+        )
+    assert encodings["done"] == "DELTA_BINARY_PACKED"
+    assert encodings["queue"] == "RLE_DICTIONARY"
+
+
+def sealed_days(directory: Path, keep: str, days: int) -> list[tuple[str, int]]:
+    """Record a sample a day from 23 November, and return the files of rows in December."""
+    with Writer(directory, [queue(keep)]) as writer:
+        for day in range(days):
+            at = day * 86_400
+            writer.commit([batch(sample(SOURCE, at, row("mail", 10 * day, 0.0, day)))])
+            sealing.seal(writer, MIDNIGHT + (day + 1) * DAY)
+        before = rows(directory, DONE)
+        sealing.compact(writer, MIDNIGHT + 20 * DAY)
+        assert rows(directory, DONE) == before
+        assert len(before) == days
+        return [
+            (str(Path(file.path).parent), file.rows)
+            for file in writer.files()
+            if file.view == "queue"
+        ]
+
+
+def test_days_of_a_month_that_is_over_are_merged_where_rows_are_kept_for_long(
+    tmp_path: Path,
+) -> None:
+    """23 to 30 November are eight days; December is not over."""
+    december = [("queue/date=2026-12-01", 1), ("queue/date=2026-12-02", 1)]
+    assert sealed_days(tmp_path, "400d", 10) == [*december, ("queue/month=2026-11", 8)]
+
+
+def test_days_stay_where_they_soon_expire_or_are_large(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert len(sealed_days(tmp_path / "short", "35d", 10)) == 10
+    monkeypatch.setattr(sealing, "_SMALL", 5000)
+    assert len(sealed_days(tmp_path / "large", "400d", 10)) == 10
+
+
+def test_times_are_kept_to_a_hundredth_of_a_second(writer: Writer) -> None:
+    """The growth's duration comes from the times as they were: 60.0078 s, 5.0009 s and 0.2504 s."""
+    for at in (0.0099, 60.0177, 65.0186, 65.269):
+        writer.commit([batch(sample(SOURCE, at, row("mail", 1, 0.0, round(1000 * at))))])
+    sql = f"SELECT epoch_us(time) - {MIDNIGHT}, seconds FROM queue ORDER BY time"
+    told = [(0, None), (60_010_000, 60.01), (65_010_000, 5.0), (65_260_000, 0.25)]
+    assert rows(writer.directory, sql) == told
+    sealing.seal(writer, MIDNIGHT + 2 * DAY)
+    assert rows(writer.directory, sql) == told
+
+
 def test_old_rows_go_and_their_summary_stays(writer: Writer) -> None:
     fill(writer, 144)
     sealing.seal(writer, MIDNIGHT + 2 * DAY)
@@ -276,6 +340,25 @@ def test_names_with_every_nuisance_come_back_as_they_were(writer: Writer) -> Non
     assert sorted(one[0] for one in rows(writer.directory, sql)) == sorted(names)
     sealing.seal(writer, MIDNIGHT + 2 * DAY)
     assert sorted(one[0] for one in rows(writer.directory, sql)) == sorted(names)
+
+
+def test_numbers_come_back_to_the_last_digit(writer: Writer) -> None:
+    """In the first sample a counter has no growth, so its second says what grew from zero."""
+    writer.commit([batch(sample(SOURCE, 0, row("none", 0, 0.0, 0)))])
+    numbers = [
+        (2**62, 0.1 + 0.2, -5),
+        (1, 1e15 / 3, 2**53 + 1),
+        (7, 1e300, -(2**62)),
+        (0, 5e-324, 0),
+    ]
+    told = [row(f"q{n}", *values) for n, values in enumerate(numbers)]
+    writer.commit(
+        [batch(sample(SOURCE, 60, row("none", 0, 0.0, 0), *told, row("x", 1, None, None)))]
+    )
+    sql = "SELECT done, busy_ms, waiting FROM queue WHERE queue <> 'none' ORDER BY queue"
+    assert rows(writer.directory, sql) == [*numbers, (1, None, None)]
+    sealing.seal(writer, MIDNIGHT + 2 * DAY)
+    assert rows(writer.directory, sql) == [*numbers, (1, None, None)]
 
 
 def test_a_query_reads_the_history_and_nothing_else(writer: Writer, tmp_path: Path) -> None:

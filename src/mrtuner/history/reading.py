@@ -111,31 +111,39 @@ class History:
         have = {
             row[0]
             for row in self.con.execute(
+                "SELECT table_name FROM duckdb_tables() UNION ALL "
                 "SELECT view_name FROM duckdb_views() WHERE NOT internal"
             ).fetchall()
         }
         for source in self.sources:
-            names = {source.name, layout.rollup_view(source)}
-            if words & names and source.name not in have:
-                self._make_views(source)
+            # Each view apart: DuckDB looks into every file of a view when it is made.
+            wanted = (words & {source.name, layout.rollup_view(source)}) - have
+            if wanted and layout.hot_table(source) not in have:
+                self._load_recent(source)
+            for view in wanted:
+                self._view(view, self._recent(source, view))
         if "statement_texts" in words and "statement_texts" not in have:
             self._make_texts()
 
-    def _make_views(self, source: Source) -> None:
+    def _load_recent(self, source: Source) -> None:
+        """Copy the rows that are not in a file yet."""
         table = layout.hot_table(source)
-        columns = layout.stored_columns(source)
         known = {row[1] for row in self.db.execute(f"PRAGMA table_info({table})")}
         names = ", ".join(
-            f'"{name}"' if name in known else "NULL" for name in layout.column_names(source)
+            f'"{name}"' if name in known else f'NULL AS "{name}"'
+            for name in layout.column_names(source)
         )
-        recent = self.db.execute(f"SELECT {names} FROM {table}") if known else ()
-        parquet.load(self.con, table, columns, recent)
-        self._view(source.name, f"FROM {table}")
-        summary = parquet.rollup(
-            f"FROM {table}", source.rollup_by, layout.step(source.rollup),
-            dict(layout.rollup_columns(source)),
-        )  # fmt: skip
-        self._view(layout.rollup_view(source), summary)
+        recent = f"SELECT {names} " + (f"FROM {table}" if known else "WHERE false")
+        parquet.load(self.con, table, layout.stored_columns(source), self.db, recent)
+
+    def _recent(self, source: Source, view: str) -> str:
+        """The query of a view over rows that are not in a file yet."""
+        rows = f"FROM {layout.hot_table(source)}"
+        if view == source.name:
+            return rows
+        return parquet.rollup(
+            rows, source.rollup_by, layout.step(source.rollup), dict(layout.rollup_columns(source))
+        )
 
     def _view(self, name: str, recent: str) -> None:
         files = [file for file in self.files if file.view == name]
@@ -144,8 +152,10 @@ class History:
         self.con.execute(f'CREATE OR REPLACE VIEW "{name}" AS {whole}')
 
     def _make_texts(self) -> None:
-        rows = self.db.execute("SELECT 0, '', query_id, text FROM statement_text")
-        parquet.load(self.con, "texts", (("query_id", Type.INTEGER), ("text", Type.TEXT)), rows)
+        parquet.load(
+            self.con, "texts", (("query_id", Type.INTEGER), ("text", Type.TEXT)), self.db,
+            "SELECT 0 AS time, '' AS instance, query_id, text FROM statement_text",
+        )  # fmt: skip
         self.con.execute("CREATE VIEW statement_texts AS SELECT query_id, text FROM texts")
 
 

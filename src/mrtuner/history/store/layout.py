@@ -3,6 +3,7 @@
     DIR/recent.sqlite             rows not yet in a Parquet file, and the list of those files
     DIR/recorder.lock             held by the one process that writes
     DIR/lake/VIEW/date=YYYY-MM-DD/NUMBER-WRITER.parquet
+    DIR/lake/VIEW/month=YYYY-MM/NUMBER-WRITER.parquet      of months that are over, kept for long
     DIR/lake/VIEW_by_hour/month=YYYY-MM/NUMBER-WRITER.parquet
 
 `docs/reference/history-format.md` describes them for readers without MrTuner.
@@ -25,6 +26,9 @@ LOCK: Final = "recorder.lock"
 LAKE: Final = "lake"
 MICRO: Final = 1_000_000
 HOUR: Final = 3600 * MICRO
+#: Times are kept to so many microseconds. A sample takes longer, and what is random in its time
+#: would take more room than most values do.
+RESOLUTION: Final = 10_000
 
 #: Beside the tables of the sources.
 TABLES: Final = (
@@ -119,9 +123,18 @@ def partition_of(view: str, at: int) -> str:
     >>> partition_of("wal", 0), partition_of("wal_by_hour", 0)
     ('wal/date=1970-01-01', 'wal_by_hour/month=1970-01')
     """
-    begin = datetime.fromtimestamp(at // MICRO, UTC)
-    part = f"month={begin:%Y-%m}" if is_rollup(view) else f"date={begin:%Y-%m-%d}"
-    return f"{view}/{part}"
+    if is_rollup(view):
+        return month_of(view, at)
+    return f"{view}/date={datetime.fromtimestamp(at // MICRO, UTC):%Y-%m-%d}"
+
+
+def month_of(view: str, at: int) -> str:
+    """The directory below the lake for rows of the month of this time.
+
+    >>> month_of("wal", 0)
+    'wal/month=1970-01'
+    """
+    return f"{view}/month={datetime.fromtimestamp(at // MICRO, UTC):%Y-%m}"
 
 
 def is_rollup(view: str) -> bool:

@@ -25,6 +25,10 @@ from mrtuner.history.store.writer import Writer
 MANY_ROWS: Final = 50_000
 #: Files of one partition that are read as quickly as one.
 _FEW_FILES: Final = 24
+#: Rows kept for longer than this [s] are merged by months, if files of a month together are no
+#: larger than this [bytes]: others are read quickly as they are, and merging holds up the recorder.
+_LONG: Final = 92 * 86_400.0
+_SMALL: Final = 32 * 1024 * 1024
 #: A reader that took the list may still read a file for so long [s].
 _GRACE: Final = 15 * 60
 _DAY: Final = 24 * HOUR
@@ -62,26 +66,22 @@ def _move(writer: Writer, source: Source, begin: int, end: int) -> int:
     """Move the rows of this time into a file, and their summary into another."""
     table = layout.hot_table(source)
     names = ", ".join(f'"{name}"' for name in layout.column_names(source))
-    rows = writer.db.execute(
-        f"SELECT {names} FROM {table} WHERE time >= ? AND time < ?",
-        (begin, end),
-    )
     lake = writer.directory / layout.LAKE
     with parquet.engine() as con:
-        parquet.load(con, "moved", layout.stored_columns(source), rows)
+        parquet.load(
+            con, "moved", layout.stored_columns(source), writer.db,
+            f"SELECT {names} FROM {table} WHERE time >= ? AND time < ?", (begin, end),
+        )  # fmt: skip
         number = _next_number(writer)
         summary = parquet.rollup(
             "FROM moved", source.rollup_by, layout.step(source.rollup),
             dict(layout.rollup_columns(source)),
         )  # fmt: skip
-        plan = (
-            (source.name, "FROM moved", order_of(source)),
-            (layout.rollup_view(source), summary, ("instance", *source.rollup_by, "time")),
-        )
+        plan = ((source.name, "FROM moved"), (layout.rollup_view(source), summary))
         files = []
-        for place, (view, query, order) in enumerate(plan):
+        for place, (view, query) in enumerate(plan):
             path = _path(writer, view, begin, number + place)
-            parquet.write(con, query, lake, path, order)
+            parquet.write(con, query, lake, path, order_of(source, view), names_of(source, view))
             files.append(parquet.described(con, lake, path, number=number + place, view=view))
     with writer.transaction():
         _enlist(writer, files)
@@ -92,14 +92,24 @@ def _move(writer: Writer, source: Source, begin: int, end: int) -> int:
     return files[0].rows
 
 
-def order_of(source: Source) -> tuple[str, ...]:
+def order_of(source: Source, view: str) -> tuple[str, ...]:
     """How rows are sorted: those of one instance and one key side by side, by time."""
     keys = tuple(column.name for column in source.of(Kind.KEY))
-    return ("instance", *keys, "time")
+    return ("instance", *(keys if view == source.name else source.rollup_by), "time")
+
+
+def names_of(source: Source, view: str) -> tuple[str, ...]:
+    """The columns that say what a row is about."""
+    names = tuple(column.name for column in source.of(Kind.KEY, Kind.TEXT))
+    return ("instance", *(names if view == source.name else source.rollup_by))
 
 
 def _path(writer: Writer, view: str, at: int, number: int) -> str:
-    return f"{layout.partition_of(view, at)}/{number:08}-{writer.id}.parquet"
+    return _in_partition(writer, layout.partition_of(view, at), number)
+
+
+def _in_partition(writer: Writer, partition: str, number: int) -> str:
+    return f"{partition}/{number:08}-{writer.id}.parquet"
 
 
 def _next_number(writer: Writer) -> int:
@@ -135,46 +145,64 @@ def _retire(writer: Writer, files: Iterable[File]) -> None:
 
 
 def compact(writer: Writer, now: int) -> int:
-    """Merge the files of each day, and of each month of a summary; return how many went.
+    """Merge the files of each day, and of each month where it helps; return how many went.
 
     A partition whose time is over gets one file; one that still grows is left until it has many.
     """
     merged = 0
-    partitions: dict[str, list[File]] = defaultdict(list)
+    by_view = {
+        view: source
+        for source in sources_of(writer)
+        for view in (source.name, layout.rollup_view(source))
+    }
+    partitions: dict[tuple[str, str], list[File]] = defaultdict(list)
     for file in writer.files():
-        partitions[str(Path(file.path).parent)].append(file)
-    for partition, files in partitions.items():
-        over = partition != layout.partition_of(files[0].view, now)
+        if file.view in by_view:
+            partitions[file.view, str(Path(file.path).parent)].append(file)
+    for (view, partition), files in partitions.items():
+        over = partition != layout.partition_of(view, now)
         if len(files) > (1 if over else _FEW_FILES):
-            merged += _merge(writer, files)
-    return merged
+            merged += _merge(writer, by_view[view], files, partition)
+    return merged + sum(_compact_months(writer, source, now) for source in sources_of(writer))
 
 
-def _merge(writer: Writer, files: Sequence[File]) -> int:
-    """Replace files of one partition by one; damaged ones are left where they are."""
+def _compact_months(writer: Writer, source: Source, now: int) -> int:
+    """Merge the days of each month that is over, if they are kept for long and small."""
+    if source.keep <= _LONG:
+        return 0
+    months: dict[str, list[File]] = defaultdict(list)
+    for file in writer.files():
+        if file.view == source.name:
+            months[layout.month_of(file.view, file.first)].append(file)
+    # The last rows of a month are moved on the day after it.
+    for at in (now, now - _DAY):
+        months.pop(layout.month_of(source.name, at), None)
+    return sum(
+        _merge(writer, source, files, month)
+        for month, files in months.items()
+        if len(files) > 1 and sum(file.bytes for file in files) <= _SMALL
+    )
+
+
+def _merge(writer: Writer, source: Source, files: Sequence[File], partition: str) -> int:
+    """Replace files by one in this partition; damaged ones are left where they are."""
     lake = writer.directory / layout.LAKE
     sound = [file for file in files if parquet.flaw(lake, file) is None]
     if len(sound) < 2:
         return 0
     view = sound[0].view
     number = _next_number(writer)
-    path = _path(writer, view, sound[0].first, number)
+    path = _in_partition(writer, partition, number)
     with parquet.engine() as con:
-        parquet.write(con, parquet.union(lake, sound), lake, path, _merge_order(writer, view))
+        parquet.write(
+            con, parquet.union(lake, sound), lake, path,
+            order_of(source, view), names_of(source, view),
+        )  # fmt: skip
         merged = parquet.described(con, lake, path, number=number, view=view)
     with writer.transaction():
         _enlist(writer, [merged])
         _retire(writer, sound)
     return len(sound)
-
-
-def _merge_order(writer: Writer, view: str) -> tuple[str, ...]:
-    for source in sources_of(writer):
-        if view == source.name:
-            return order_of(source)
-        if view == layout.rollup_view(source):
-            return ("instance", *source.rollup_by, "time")
-    return ("instance", "time")
 
 
 def expire(writer: Writer, now: int, *, largest: int | None = None) -> int:

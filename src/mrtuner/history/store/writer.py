@@ -191,11 +191,13 @@ class Writer:
             self._remember(instance, source, before or {}, after)
         else:
             rows = (row.values for row in sample.rows)
-        self._insert(source, [(sample.at, instance, seconds, *values) for values in rows])
-        cost = round(sample.cost * 1000, 3)
+        at = sample.at // layout.RESOLUTION * layout.RESOLUTION
+        self._insert(source, [(at, instance, seconds, *values) for values in rows])
+        # Two digits: more would take most of the room of these rows.
+        cost = float(f"{sample.cost * 1000:.2g}")
         self._insert(
             own.SAMPLES,
-            [(sample.at, instance, seconds, source.name, len(sample.rows), cost)],
+            [(at, instance, seconds, source.name, len(sample.rows), cost)],
         )
 
     def _elapsed(
@@ -215,12 +217,12 @@ class Writer:
             return None
         by_wall = (sample.at - before[0]) / MICRO
         if clock is None or clock[0] != before[0]:
-            return round(by_wall, 3) if by_wall > 0 else None
+            return _rounded(by_wall) if by_wall > 0 else None
         elapsed = sample.monotonic - clock[1]
         if abs(by_wall - elapsed) > _JUMP:
             detail = f"the recorder's clock jumped by {by_wall - elapsed:+.1f} s"
             self._events([Event(at=sample.at, instance=instance, kind="clock", detail=detail)])
-        return round(elapsed, 3)
+        return _rounded(elapsed)
 
     def _last_rows(self, instance: str, source: Source) -> dict[Key, Row] | None:
         """The rows of the sample before, or None if there was none of this server."""
@@ -291,6 +293,11 @@ def change_of(before: Identity, now: Identity) -> tuple[str, str]:
 def _shape(source: Source) -> str:
     """The columns, by which rows of an earlier version of the source are told apart."""
     return " ".join(f"{column.name}:{column.kind}" for column in source.columns)
+
+
+def _rounded(seconds: float) -> float:
+    """A duration to a hundredth of itself or better: few different values take little room."""
+    return round(seconds, 2 if seconds > 0.5 else 3)
 
 
 def _now() -> int:
