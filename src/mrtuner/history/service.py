@@ -132,8 +132,8 @@ def _closed(program: Path) -> str:
     for directory in above:
         if directory.exists() and not directory.stat().st_mode & stat.S_IXOTH:
             return (
-                f"# The user mrtuner may not enter {directory}: install MrTuner in /opt/mrtuner, with\n"
-                "# an interpreter that every user may run, and write this unit with it.\n"
+                f"# The user mrtuner may not enter {directory}: install MrTuner in /opt/mrtuner,\n"
+                "# with an interpreter that every user may run, and write this unit with it.\n"
             )
     return ""
 
