@@ -348,7 +348,7 @@ def test_alerts_and_panels_ask_for_metrics_that_there_are(
         "mrtuner_connections_oldest_transaction", "mrtuner_slots_safe", "mrtuner_load_sessions",
     }  # fmt: skip
     shown = [series for panel in PANELS for series in panel.series]
-    wanted = used(one.expression for one in (*ALERTS, *shown))
+    wanted = used([one.expression for one in ALERTS] + [one.expression for one in shown])
     assert len(wanted) > len(PANELS)
     assert wanted - have <= absent
     columns = {
