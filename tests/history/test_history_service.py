@@ -21,7 +21,7 @@ import yaml
 
 from conftest import NewCluster
 from mrtuner import __version__
-from mrtuner.errors import UsageError
+from mrtuner.errors import BadValue, UsageError
 from mrtuner.history.service import written
 from mrtuner.history.size import status
 from mrtuner.postgres.server_user import hand_over, scratch_directory, server_user
@@ -42,7 +42,7 @@ def fleet(tmp_path: Path) -> Path:
 def metrics(tmp_path: Path) -> Path:
     directory = tmp_path / "metrics"
     directory.mkdir()
-    (directory / "jobs.sql").write_text('/*\nhelp = "Jobs"\n*/\nSELECT 1\n')
+    (directory / "jobs.sql").write_text('/*\nhelp = "Jobs"\ninterval = "1min"\n*/\nSELECT 1\n')
     return directory
 
 
@@ -245,6 +245,8 @@ def test_what_no_container_could_use_is_refused(kind: str, tmp_path: Path, fleet
     with pytest.raises(UsageError, match="must not hold a password") as refused:
         written(kind, [], None, fleet)
     assert "hunter2" not in str(refused.value)
-    if kind == "kubernetes":
-        with pytest.raises(UsageError, match="has no SQL files"):
-            written(kind, [DSN], None, None, tmp_path / "empty")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(UsageError, match="has no SQL files"):
+        written(kind, [DSN], None, None, tmp_path / "empty")
+    with pytest.raises(BadValue, match="cannot read"):
+        written(kind, [DSN], None, None, tmp_path / "not-there")

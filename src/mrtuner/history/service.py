@@ -20,6 +20,7 @@ from mrtuner import __version__
 from mrtuner.errors import UsageError
 from mrtuner.files import read_file
 from mrtuner.history.fleet import read_fleet
+from mrtuner.history.source import in_directory
 from mrtuner.postgres.connect import masked
 
 _DIRECTORY: Final = Path("/var/lib/mrtuner")
@@ -40,12 +41,15 @@ def written(
     Raises:
         UsageError: nothing is to be recorded, a connection string holds a password, or a container
             could not reach a server that is called local.
+        BadValue: what a container is to take with it is not understood.
     """
     if not targets and config is None:
         raise UsageError("no server to record", "Name one, or give --config FILE.")
     named = list(targets)
     if config is not None and kind != "systemd":
         named += [one.dsn for one in read_fleet(config).instances]
+    if metrics is not None and kind != "systemd" and not in_directory(metrics):
+        raise UsageError(f"{metrics} has no SQL files", "Name another directory with --metrics.")
     for target in named:
         if masked(target) != target:
             raise UsageError(
@@ -191,7 +195,11 @@ def _kubernetes(
 ) -> str:  # fmt: skip
     files = {
         **({_CONFIG: read_file(config)} if config else {}),
-        **({_METRICS / one.name: read_file(one) for one in _queries(metrics)} if metrics else {}),
+        **(
+            {_METRICS / one.name: read_file(one) for one in sorted(metrics.glob("*.sql"))}
+            if metrics
+            else {}
+        ),
     }
     arguments = _arguments(targets, directory, config and _CONFIG, metrics and _METRICS, more)
     documents = [_service(), *([_config_map(files)] if files else []),
@@ -218,13 +226,6 @@ def _yaml(documents: Sequence[object]) -> str:
         documents, Dumper=Dumper, sort_keys=False, width=100, allow_unicode=True
     )
     return text
-
-
-def _queries(metrics: Path) -> list[Path]:
-    found = sorted(metrics.glob("*.sql"))
-    if not found:
-        raise UsageError(f"{metrics} has no SQL files", "Name another directory with --metrics.")
-    return found
 
 
 _LABELS: Final = {"app": "mrtuner-record"}
