@@ -1,6 +1,7 @@
 """What a recorder costs the server that it records: `make bench-recording`, or shorter:
 
-    python bench/recording.py --blocks 3 --seconds 30
+    python bench/recording.py --blocks 3 --seconds 60
+    python bench/recording.py --workload select-only
 
 pgbench runs on one server in random order within blocks, each run behind a CHECKPOINT:
 
@@ -8,10 +9,17 @@ pgbench runs on one server in random order within blocks, each run behind a CHEC
     recorded   `mrtuner record` at its default intervals
     exporter   the Prometheus exporter for PostgreSQL, scraped every 15 s (Prometheus's own default
                is a minute, that of many dashboards 15 s); Debian: prometheus-postgres-exporter
+    PRESET     pgwatch's queries at the intervals of one of its presets (see bench/pgwatch.py), with
+               --pgwatch-metrics, a copy of its internal/metrics/metrics.yaml
 
 Ratios by the paired t on log ratios, with their 95 % intervals. Throughput of a small machine
-scatters by more than a recorder costs, so the CPU time is told too: of the watching process and of
-its sessions in the server, as a share of one CPU.
+scatters by more than a recorder costs, so the CPU time is told too, as a share of one CPU: of the
+watcher's sessions in the server, and of its own process, which may as well run elsewhere. Of
+pgwatch there is no process here, only one that sends its queries.
+
+A watcher is started before each run and has sampled everything once when pgbench begins. What it
+asks less often than a run is long is not asked again within it; the CPU time of that first sample
+says how much that may be.
 """
 
 from __future__ import annotations
@@ -24,12 +32,14 @@ import sys
 import threading
 import time
 import urllib.request
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
+
+import pgwatch
 
 from mrtuner.bench.engine.machine import cpu_of
 from mrtuner.bench.load.output import read_summary
@@ -48,18 +58,40 @@ SCRAPE = 15.0
 SETTLE = 5.0
 
 
+#: With so many blocks the paired t has an interval.
+FEWEST = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Used:
+    """CPU seconds so far, of a watcher's sessions in the server and of its own process."""
+
+    sessions: dict[int, float]
+    process: float
+
+    @property
+    def server(self) -> float:
+        return sum(self.sessions.values())
+
+
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """One run: throughput, and CPUs that the watching process and its sessions took."""
+    """One run: throughput, and what the watcher took of one CPU meanwhile."""
 
     tps: float
-    cpus: float
+    server: float
+    process: float
+    first: float  # CPU seconds of the server, before pgbench began
 
 
 def main(arguments: Sequence[str]) -> None:
     given = _options().parse_args(arguments)
-    variants = ["alone", "recorded", *(["exporter"] if shutil.which(EXPORTER) else [])]
     binaries = find_binaries(given.server_bin)
+    presets = given.pgwatch_preset if given.pgwatch_metrics else []
+    for preset in presets:
+        _tell_preset(given.pgwatch_metrics, preset, binaries.major)
+    exporter = ["exporter"] if shutil.which(EXPORTER) else []
+    variants = ["alone", "recorded", *exporter, *presets]
     settings = {"max_wal_size": "4GB", "shared_preload_libraries": "pg_stat_statements"}
     cluster = Cluster.create(binaries, scratch_directory(), settings)
     program = find_pgbench(binaries)
@@ -80,7 +112,13 @@ def main(arguments: Sequence[str]) -> None:
                 sys.stderr.write(f"block {number} of {given.blocks}: {said}\n")
     finally:
         cluster.remove()
-    _tell(given, variants, seen)
+    _tell(given, binaries.version, variants, seen)
+
+
+def _tell_preset(file: Path, name: str, major: int) -> None:
+    metrics, left_out = pgwatch.preset(file, name, major)
+    without = ", ".join(f"{metric} ({why})" for metric, why in left_out.items())
+    sys.stdout.write(f"pgwatch's {name}: {len(metrics)} metrics; left out: {without or 'none'}\n")
 
 
 def _options() -> argparse.ArgumentParser:
@@ -92,6 +130,8 @@ def _options() -> argparse.ArgumentParser:
     parser.add_argument("--seconds", type=int, default=60)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--server-bin", type=Path)
+    parser.add_argument("--pgwatch-metrics", type=Path, metavar="FILE")
+    parser.add_argument("--pgwatch-preset", nargs="+", default=["exhaustive"], metavar="NAME")
     return parser
 
 
@@ -100,40 +140,57 @@ def _run(
 ) -> Seen:
     with connect(cluster.dsn()) as session:
         session.execute("CHECKPOINT")
-    with _watcher(name, cluster, store) as pid:
+    with _watcher(name, cluster, store, given) as process:
         time.sleep(SETTLE)
-        before = _watching(cluster, pid)
+        before = _used(cluster, process)
         done = _pgbench(
             program, cluster, "--no-vacuum", f"--builtin={given.workload}",
             f"--client={given.clients}", f"--time={given.seconds}", "--protocol=prepared",
         )  # fmt: skip
-        after = _watching(cluster, pid)
-    return Seen(read_summary(done).tps, (after - before) / given.seconds)
+        after = _used(cluster, process)
+    if process is not None and not before.sessions:
+        sys.exit(f"error: {name} has no session")
+    if ended := before.sessions.keys() - after.sessions.keys():
+        sys.stderr.write(f"{name}: {len(ended)} sessions ended, their CPU time is lost\n")
+    return Seen(
+        tps=read_summary(done).tps,
+        server=(after.server - before.server) / given.seconds,
+        process=(after.process - before.process) / given.seconds,
+        first=before.server,
+    )
 
 
 @contextmanager
-def _watcher(name: str, cluster: Cluster, store: Path) -> Iterator[int | None]:
-    """Start what watches the server; yields its process id."""
-    if name == "alone":
-        yield None
-        return
-    if name == "recorded":
-        command = [
-            sys.executable, "-c", "from mrtuner.cli import main; main()", "record", cluster.dsn(),
-            "--dir", str(store / "history"),
-        ]  # fmt: skip
-        environment = dict(os.environ)
-    else:
-        command = [EXPORTER, f"--web.listen-address=127.0.0.1:{PORT}"]
-        environment = {**os.environ, "DATA_SOURCE_NAME": f"{cluster.dsn()} sslmode=disable"}
-    quiet = subprocess.DEVNULL
-    with subprocess.Popen(command, env=environment, stdout=quiet, stderr=quiet) as process:
+def _watcher(
+    name: str, cluster: Cluster, store: Path, given: argparse.Namespace
+) -> Iterator[subprocess.Popen[bytes] | None]:
+    """Run what watches the server."""
+    environment = dict(os.environ)
+    match name:
+        case "alone":
+            yield None
+            return
+        case "recorded":
+            program = ["-c", "from mrtuner.cli import main; main()"]
+            options = ["record", cluster.dsn(), "--dir", str(store / "history")]
+            command = [sys.executable, *program, *options]
+        case "exporter":
+            command = [EXPORTER, f"--web.listen-address=127.0.0.1:{PORT}"]
+            environment["DATA_SOURCE_NAME"] = f"{cluster.dsn()} sslmode=disable"
+        case _:
+            driver = [pgwatch.__file__, cluster.dsn(), str(given.pgwatch_metrics), name]
+            command = [sys.executable, *driver]
+    with (store / f"{name}.log").open("ab") as log, subprocess.Popen(
+        command, env=environment, stdout=subprocess.DEVNULL, stderr=log
+    ) as process:  # fmt: skip
         over = threading.Event()
         scraper = threading.Thread(target=_scrape, args=(over,))
         if name == "exporter":
             scraper.start()
         try:
-            yield process.pid
+            yield process
+            if process.poll() is not None:
+                sys.exit(f"error: {name} ended: {Path(log.name).read_text()}")
         finally:
             over.set()
             if scraper.ident is not None:
@@ -142,23 +199,24 @@ def _watcher(name: str, cluster: Cluster, store: Path) -> Iterator[int | None]:
 
 
 def _scrape(over: threading.Event) -> None:
-    """As Prometheus does; the exporter may not listen yet at the first time."""
+    """As Prometheus does, once the exporter listens."""
+    pause = 0.1
     while not over.is_set():
         with suppress(OSError), urllib.request.urlopen(f"http://127.0.0.1:{PORT}/metrics") as page:
             page.read()
-        over.wait(SCRAPE)
+            pause = SCRAPE
+        over.wait(pause)
 
 
-def _watching(cluster: Cluster, pid: int | None) -> float:
-    """CPU seconds so far of the process and of its sessions; sessions that ended are lost."""
-    if pid is None:
-        return 0.0
+def _used(cluster: Cluster, process: subprocess.Popen[bytes] | None) -> Used:
+    if process is None:
+        return Used({}, 0.0)
     with connect(cluster.dsn()) as session:
         rows = session.execute(
             "SELECT pid FROM pg_stat_activity WHERE backend_type = 'client backend' "
             "AND application_name <> 'pgbench' AND pid <> pg_backend_pid()"
         ).fetchall()
-    return cpu_of(pid) + sum(cpu_of(backend) for (backend,) in rows)
+    return Used({backend: cpu_of(backend) for (backend,) in rows}, cpu_of(process.pid))
 
 
 def _pgbench(program: Path, cluster: Cluster, *arguments: str) -> str:
@@ -167,22 +225,36 @@ def _pgbench(program: Path, cluster: Cluster, *arguments: str) -> str:
 
 
 def _tell(
-    given: argparse.Namespace, variants: Sequence[str], seen: Sequence[Mapping[str, Seen]]
-) -> None:
+    given: argparse.Namespace, version: str, variants: Sequence[str],
+    seen: Sequence[dict[str, Seen]],
+) -> None:  # fmt: skip
     say = sys.stdout.write
     say(
-        f"{given.workload}, scale {given.scale}, {given.clients} clients, "
-        f"{given.blocks} blocks of {given.seconds} s\n"
+        f"PostgreSQL {version}, {given.workload}, scale {given.scale}, {given.clients} clients, "
+        f"{given.blocks} blocks of {given.seconds} s; "
+        f"alone {median(block['alone'].tps for block in seen):.0f} tps (median)\n"
     )
     for name in variants[1:]:
-        cpus = median(block[name].cpus for block in seen)
-        say(f"{name}: {cpus:.2%} of a CPU (median)")
-        if given.blocks > 1:
-            pairs = [(block["alone"].tps, block[name].tps) for block in seen]
-            say(f"; throughput {_words(compare(pairs, delta=0.01))}")
-        say("\n")
+        runs = [block[name] for block in seen]
+        pairs = [(block["alone"].tps, block[name].tps) for block in seen]
+        ratio = median(b / a for a, b in pairs)
+        say(
+            f"{name}:\n"
+            f"  CPU, of one: {_spread([run.server for run in runs])} in the server, "
+            f"{_spread([run.process for run in runs])} in its own process\n"
+            f"  its first sample: {median(run.first for run in runs):.2f} s of the server's CPU\n"
+            f"  throughput: "
+        )
+        if given.blocks < FEWEST:
+            say(f"{ratio:.3f} times\n")
+        else:
+            say(f"{_words(compare(pairs, delta=0.01))}\n")
     if "exporter" not in variants:
         say(f"{EXPORTER} is not installed: nothing to compare with\n")
+
+
+def _spread(shares: Sequence[float]) -> str:
+    return f"{median(shares):.2%} ({min(shares):.2%} to {max(shares):.2%})"
 
 
 def _words(found: Comparison) -> str:

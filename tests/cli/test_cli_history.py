@@ -5,13 +5,17 @@ from __future__ import annotations
 import csv
 import io
 import json
+import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
+from history_data import SECOND, batch, queue, row, sample
 from history_story import story
 
 from mrtuner.cli import main
+from mrtuner.history.store.writer import Writer
 
 
 def run(*arguments: str) -> Result:
@@ -103,6 +107,17 @@ def test_status_is_for_a_health_check(store: str) -> None:
     assert done.exit_code == 0
     assert "nobody records" in done.stdout
     assert run("history", "status", "--dir", store, "--check").exit_code == 3
+
+
+def test_a_recorder_that_has_sampled_nothing_is_not_healthy(tmp_path: Path) -> None:
+    """Such as one whose only server never answered."""
+    source = queue()
+    with Writer(tmp_path, [source]) as writer:
+        idle = run("history", "status", "--dir", str(tmp_path), "--check")
+        assert (idle.exit_code, "a recorder is at work" in idle.stdout) == (3, True)
+        now = round(time.time() * SECOND)
+        writer.commit([batch(replace(sample(source, 0, row("mail", 1, 0.0, 1)), at=now))])
+        assert run("history", "status", "--dir", str(tmp_path), "--check").exit_code == 0
 
 
 def test_size_verify_and_compact(store: str) -> None:

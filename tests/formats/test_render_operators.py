@@ -19,6 +19,7 @@ import pytest
 import yaml
 
 from mrtuner.formats import Line, cloudnativepg, parse, render
+from mrtuner.history.service import written
 
 pytestmark = pytest.mark.slow
 
@@ -144,6 +145,22 @@ def closed(schema: Any) -> Any:
     if not isinstance(known, dict) or schema.get("x-kubernetes-preserve-unknown-fields"):
         return schema
     return {"additionalProperties": False} | schema
+
+
+def test_kubernetes_understands_the_manifest_of_the_recorder(
+    operators: Operators, tmp_path: Path
+) -> None:
+    (tmp_path / "fleet.toml").write_text('[instances]\nshop = "host=db dbname=shop"\n')
+    manifest = written("kubernetes", ["host=db2"], None, tmp_path / "fleet.toml")
+    documents = manifest.split("---\n")
+    understood = [operators(one) for one in documents]
+    assert [done.stderr for done in understood] == ["", "", ""]
+    kinds = [json.loads(done.stdout) for done in understood]
+    assert [one["kind"] for one in kinds] == ["Service", "ConfigMap", "StatefulSet"]
+    (container,) = kinds[2]["spec"]["template"]["spec"]["containers"]
+    assert container["args"][:2] == ["record", "host=db2"]
+    wrong = documents[2].replace("serviceName:", "servicName:")
+    assert operators(wrong).returncode == 1
 
 
 def test_what_the_operators_read_is_what_we_read_back() -> None:

@@ -9,15 +9,17 @@ import socket
 import subprocess
 import threading
 import time
+import urllib.error
+import urllib.parse
 import urllib.request
-from collections.abc import Iterable, Iterator
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
-from history_data import MIDNIGHT, SECOND, batch, queue, row, sample
+from history_data import MIDNIGHT, QUEUE, SECOND, batch, queue, row, sample
 from history_story import INSTANCE, MB, story
 from opentelemetry.proto.collector.metrics.v1 import metrics_service_pb2 as service
 from prometheus_client import start_http_server
@@ -31,8 +33,9 @@ from mrtuner.history.export.prometheus import exposition, registry
 from mrtuner.history.export.push import push
 from mrtuner.history.export.rules import ALERTS, PANELS, alerts, dashboard
 from mrtuner.history.recorder import Instance, record
-from mrtuner.history.sample import Identity
-from mrtuner.history.source import built_in
+from mrtuner.history.sample import Identity, Row, Sample
+from mrtuner.history.size import status
+from mrtuner.history.source import OLDEST, Column, Source, Type, built_in, in_directory, parse
 from mrtuner.history.store.writer import Writer
 from mrtuner.postgres.cluster import Cluster
 from servers import sql
@@ -84,6 +87,44 @@ def test_rows_beyond_a_limit_are_left_out_and_counted(tmp_path: Path) -> None:
     assert len([one for one in figures if one.name == "queue_done"]) == 10
     (left,) = [one for one in figures if one.name == "export_rows_left_out"]
     assert left.value == 20
+
+
+def test_a_source_declares_how_many_of_its_rows_are_exported(tmp_path: Path) -> None:
+    """A store keeps the declaration of its sources, so that is where the limit comes from."""
+    limited = QUEUE.replace("[keys]", "export_rows = 2\n[keys]", 1)
+    source = parse("queue", {OLDEST: limited})
+    with Writer(tmp_path, [source]) as writer:
+        writer.commit([batch(sample(source, 0, *(row(f"{n}", n, 0.0, n) for n in range(5))))])
+    figures = list(latest(tmp_path, NOW))
+    assert len([one for one in figures if one.name == "queue_done"]) == 2
+    (left,) = [one for one in figures if one.name == "export_rows_left_out"]
+    assert left.value == 3
+
+
+def test_metrics_of_ones_own_are_exported(new_cluster: NewCluster, tmp_path: Path) -> None:
+    queries, directory = tmp_path / "queries", tmp_path / "history"
+    queries.mkdir()
+    (queries / "jobs.sql").write_text(
+        """/*
+        help = "Jobs"
+        interval = "1s"
+        [keys]
+        kind = { help = "kind" }
+        [counters]
+        busy_ms = { type = "float", unit = "ms", help = "time at work" }
+        [gauges]
+        waiting = { help = "jobs that wait" }
+        */
+        SELECT 'mail' AS kind, 1500.0::float8 AS busy_ms, 7 AS waiting"""
+    )
+    sources = {**built_in(), **in_directory(queries)}
+    recorded(new_cluster(18), directory, sources)
+    text = exposition(directory).decode()
+    samples = {one.name: one for family in text_string_to_metric_families(text)
+               for one in family.samples if one.name.startswith("mrtuner_jobs")}  # fmt: skip
+    assert samples["mrtuner_jobs_waiting"].value == 7
+    assert samples["mrtuner_jobs_busy_seconds_total"].value == 1.5
+    assert samples["mrtuner_jobs_waiting"].labels == {"server": "db", "kind": "mail"}
 
 
 # OpenTelemetry.
@@ -200,6 +241,36 @@ def test_a_receiver_that_is_not_there_is_no_loss(tmp_path: Path) -> None:
     assert len(outbox) == 1
 
 
+def test_a_receiver_that_never_answers_holds_up_no_sample(tmp_path: Path) -> None:
+    """It accepts the connection, which is as far as it goes."""
+    source = queue()
+    stop = threading.Event()
+    with socket.create_server(("127.0.0.1", 0)) as silent, Writer(tmp_path, [source]) as writer:
+        writer.commit([batch(sample(source, 0, row("mail", 0, 0.0, 0)))])
+        send = sender(f"http://127.0.0.1:{silent.getsockname()[1]}", {})
+        waiting = threading.Event()
+
+        def sending(contents: bytes) -> None:
+            waiting.set()
+            send(contents)
+
+        exporter = threading.Thread(
+            target=push, args=(tmp_path, Outbox(tmp_path / "outbox"), message, sending, stop),
+            kwargs={"every": 1, "tell": lambda _: None},
+        )  # fmt: skip
+        exporter.start()
+        assert waiting.wait(60)
+        for second in range(1, 6):
+            writer.commit([batch(sample(source, second, row("mail", second, 0.0, second)))])
+        assert exporter.is_alive()
+        assert not stop.is_set()
+        stop.set()
+    exporter.join(60)
+    (done,) = named(latest(tmp_path, NOW), "queue_done")
+    assert done.value == 5
+    assert len(Outbox(tmp_path / "outbox")) >= 1
+
+
 def test_what_a_receiver_will_never_take_does_not_block_the_rest(
     receiver: Receiver, tmp_path: Path
 ) -> None:
@@ -223,12 +294,35 @@ def test_an_outbox_has_an_end(tmp_path: Path) -> None:
 # Alerts and the dashboard.
 
 
-def exported(cluster: Cluster, directory: Path) -> set[str]:
-    """Names of the metrics of a real server that was recorded for two seconds."""
-    stop = threading.Event()
-    threading.Timer(2.0, stop.set).start()
-    with Writer(directory, built_in().values()) as writer:
+def recorded(cluster: Cluster, directory: Path, sources: Mapping[str, Source]) -> None:
+    """Record a real server until each source was sampled, or said why it cannot be."""
+    stop, complete = threading.Event(), threading.Event()
+
+    def wait() -> None:
+        end = time.monotonic() + 120
+        while time.monotonic() < end and not complete.is_set():
+            if _sampled(directory, sources):
+                complete.set()
+            time.sleep(0.1)
+        stop.set()
+
+    waiting = threading.Thread(target=wait)
+    with Writer(directory, sources.values()) as writer:
+        waiting.start()
+        # SQLite's connection belongs to this thread.
         record(writer, [Instance(name="db", dsn=cluster.dsn())], stop)
+    waiting.join()
+    assert complete.is_set(), "not everything was sampled within two minutes"
+
+
+def _sampled(directory: Path, sources: Mapping[str, Source]) -> bool:
+    lags = status(directory, time.time()).sources
+    return {one.source for one in lags if one.last or one.why} == set(sources)
+
+
+def exported(cluster: Cluster, directory: Path) -> set[str]:
+    """Names of the metrics of a real server."""
+    recorded(cluster, directory, built_in())
     text = exposition(directory).decode()
     return {name for family in text_string_to_metric_families(text) for name in _names(family)}
 
@@ -248,26 +342,55 @@ def test_alerts_and_panels_ask_for_metrics_that_there_are(
     sql(cluster.dsn(), "SELECT pg_create_physical_replication_slot('spare', true)",
         "CREATE TABLE t (id int)")  # fmt: skip
     have = exported(cluster, tmp_path)
-    # No standby is attached, no transaction is open, no limit is set for slots.
+    # No standby is attached, no transaction is open, no limit is set for slots; nobody was at work.
     absent = {
-        "mrtuner_replication_replay_lag", "mrtuner_connections_oldest_transaction",
-        "mrtuner_slots_safe", "mrtuner_load_sessions", "mrtuner_connections_",
+        "mrtuner_replication_replay_lag", "mrtuner_replication_replay_behind",
+        "mrtuner_connections_oldest_transaction", "mrtuner_slots_safe", "mrtuner_load_sessions",
     }  # fmt: skip
-    wanted = used(one.expression for one in (*ALERTS, *PANELS))
+    shown = [series for panel in PANELS for series in panel.series]
+    wanted = used([one.expression for one in ALERTS] + [one.expression for one in shown])
+    assert len(wanted) > len(PANELS)
     assert wanted - have <= absent
     columns = {
         f"mrtuner_{source.name}_{column.name}"
         for source in built_in().values()
         for column in source.columns
     }
-    assert absent - columns == {"mrtuner_load_sessions", "mrtuner_connections_"}
+    assert absent - columns == {"mrtuner_load_sessions"}
 
 
 def test_the_dashboard_is_one_that_grafana_can_import() -> None:
+    """Source: grafana.com, JSON model of a dashboard; a grid of 24 columns."""
     found = json.loads(dashboard())
-    places = [tuple(panel["gridPos"].values()) for panel in found["panels"]]
-    assert len(set(places)) == len(found["panels"]) == len(PANELS)
-    assert all(panel["targets"][0]["expr"] for panel in found["panels"])
+    assert (found["title"], found["schemaVersion"]) == ("PostgreSQL by MrTuner", 39)
+    panels = found["panels"]
+    assert len({panel["id"] for panel in panels}) == len(panels)
+    cells = [
+        (x, y)
+        for place in (panel["gridPos"] for panel in panels)
+        for x in range(place["x"], place["x"] + place["w"])
+        for y in range(place["y"], place["y"] + place["h"])
+    ]
+    assert len(set(cells)) == len(cells), "panels lie over each other"
+    assert max(x for x, _ in cells) < 24
+    charts = [panel for panel in panels if panel["type"] == "timeseries"]
+    assert [panel["title"] for panel in charts] == [panel.title for panel in PANELS]
+    assert {panel["type"] for panel in panels} == {"timeseries", "row"}
+    variables = {one["name"] for one in found["templating"]["list"]}
+    for panel in charts:
+        assert panel["description"]
+        assert panel["datasource"]["uid"] == "${datasource}"
+        letters = [target["refId"] for target in panel["targets"]]
+        assert letters == sorted(set(letters))
+        for target in panel["targets"]:
+            assert set(re.findall(r"\$(\w+)", target["expr"])) - {"__rate_interval"} <= variables
+
+
+def test_the_load_has_the_line_of_the_cpus() -> None:
+    load = next(panel for panel in json.loads(dashboard())["panels"] if "targets" in panel)
+    (override,) = load["fieldConfig"]["overrides"]
+    assert override["matcher"]["options"] in [one["legendFormat"] for one in load["targets"]]
+    assert {"id": "custom.stacking", "value": {"mode": "none"}} in override["properties"]
 
 
 @pytest.mark.skipif(shutil.which("promtool") is None, reason="promtool is not installed")
@@ -285,6 +408,47 @@ def test_promtool_accepts_the_alerts_and_the_metrics(store: Path, tmp_path: Path
 
 @pytest.mark.skipif(shutil.which("prometheus") is None, reason="Prometheus is not installed")
 def test_a_real_prometheus_scrapes_it(store: Path, tmp_path: Path) -> None:
+    with prometheus(store, tmp_path) as port:
+        (found,) = answers(port, "mrtuner_wal_bytes_total")
+    assert float(found["value"][1]) == 59 * 60 * MB + 600 * 15 * MB
+    assert found["metric"]["server"] == INSTANCE
+
+
+@pytest.mark.skipif(shutil.which("prometheus") is None, reason="Prometheus is not installed")
+def test_every_panel_of_the_dashboard_has_data(tmp_path: Path) -> None:
+    directory = tmp_path / "history"
+    everything(directory)
+    empty = []
+    with prometheus(directory, tmp_path) as port:
+        for panel in json.loads(dashboard())["panels"]:
+            for target in panel.get("targets", ()):
+                query = target["expr"].replace("$server", INSTANCE)
+                if not answers(port, query.replace("$__rate_interval", "1m")):
+                    empty.append(query)
+    assert empty == []
+
+
+def everything(directory: Path) -> None:
+    """A store with a row of every built-in source, each column with a value, sampled just now."""
+    now = round(time.time() * SECOND)
+    with Writer(directory, built_in().values()) as writer:
+        samples = [
+            Sample(source=source, at=now, monotonic=0.0, cost=0.001,
+                   rows=(Row(values=tuple(map(_value, source.columns)), reset=None),))
+            for source in built_in().values()
+        ]  # fmt: skip
+        writer.commit([batch(*samples, instance=INSTANCE)])
+
+
+def _value(column: Column) -> object:
+    if column.name == "state":
+        return "active"
+    return {Type.INTEGER: 7, Type.FLOAT: 7.0, Type.TEXT: "x", Type.BOOLEAN: True}[column.type]
+
+
+@contextmanager
+def prometheus(store: Path, tmp_path: Path) -> Iterator[int]:
+    """A real Prometheus that scrapes a store each second; yields its port."""
     server, thread = start_http_server(0, addr="127.0.0.1", registry=registry(store))
     (tmp_path / "prometheus.yml").write_text(f"""
 global: {{scrape_interval: 1s}}
@@ -299,9 +463,10 @@ scrape_configs:
         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
     )  # fmt: skip
     try:
-        found = asked(port, "mrtuner_wal_bytes_total")
-        assert float(found["value"][1]) == 59 * 60 * MB + 600 * 15 * MB
-        assert found["metric"]["server"] == INSTANCE
+        # A rate needs two scrapes.
+        found = answers(port, "count_over_time(mrtuner_wal_bytes_total[1m]) >= 2")
+        assert found, "it was not scraped twice within a minute"
+        yield port
     finally:
         process.terminate()
         process.wait(30)
@@ -317,15 +482,23 @@ def free_port() -> int:
         return port
 
 
-def asked(port: int, query: str) -> dict[str, Any]:
-    """The only answer of Prometheus to a query, once there is one."""
-    address = f"http://127.0.0.1:{port}/api/v1/query?query={query}"
+def answers(port: int, query: str) -> list[dict[str, Any]]:
+    """What Prometheus answers to a query, once there is something; an error is one at once."""
+    address = f"http://127.0.0.1:{port}/api/v1/query?{urllib.parse.urlencode({'query': query})}"
     end = time.monotonic() + 60
     while time.monotonic() < end:
-        with suppress(OSError), urllib.request.urlopen(address, timeout=5) as answer:
-            (*found,) = json.load(answer)["data"]["result"]
-            if found:
-                only: dict[str, Any] = found[0]
-                return only
+        try:
+            with urllib.request.urlopen(address, timeout=5) as answer:
+                told = json.load(answer)
+        except urllib.error.HTTPError as error:
+            if error.code != 503:  # it is starting
+                raise AssertionError(f"{query}: {error.read().decode()}") from None
+        except OSError:
+            pass
+        else:
+            assert told["status"] == "success"
+            if found := told["data"]["result"]:
+                result: list[dict[str, Any]] = found
+                return result
         time.sleep(0.2)
-    raise TimeoutError(f"Prometheus has no {query} after a minute")
+    return []

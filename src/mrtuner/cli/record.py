@@ -88,13 +88,11 @@ def command(
     if unit is not None:
         if duration is not None:
             raise UsageError("--for and --unit cannot be used together", "Omit one of them.")
-        folder = None if metrics is None else metrics.absolute()
         share = None if budget == _BUDGET else f"{100 * budget:g}%"
         more = {
-            "--name": name, "--metrics": folder, "--budget": share, "--max-size": max_size,
-            "--publish": publish,
+            "--name": name, "--budget": share, "--max-size": max_size, "--publish": publish,
         }  # fmt: skip
-        _write_unit(unit, targets_given, directory, config, more)
+        _write_unit(unit, targets_given, directory, config, metrics, more)
         return
     instances, managed = _instances(targets_given, config, name)
     prerequisites.require("duckdb", *(["boto3"] if managed or publish else []))
@@ -165,11 +163,11 @@ def _instances(
 
 def _write_unit(
     unit: str, given: Sequence[str], directory: Path | None, config: Path | None,
-    more: Mapping[str, object],
+    metrics: Path | None, more: Mapping[str, object],
 ) -> None:  # fmt: skip
     from mrtuner.history.service import written
 
     options = [
         text for flag, value in more.items() if value is not None for text in (flag, str(value))
     ]
-    click.echo(written(unit, given, directory, config, options), nl=False)
+    click.echo(written(unit, given, directory, config, metrics, options), nl=False)

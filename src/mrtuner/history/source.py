@@ -101,6 +101,7 @@ class Source:
     reset: str | None
     extension: str | None  # must be installed in the database
     grant: str | None  # the role that lets it be seen
+    export_rows: int | None = None  # the most of an instance that a monitoring system gets
     queries: Mapping[int, str]  # by the first server version; none for a program
     program: Program | None = None
     declaration: str = ""  # the comment in TOML that says all of the above
@@ -217,6 +218,7 @@ def parse(name: str, texts: Mapping[int, str]) -> Source:
         reset=header.get("reset"),
         extension=header.get("extension"),
         grant=header.get("grant"),
+        export_rows=_export_rows(name, header),
         queries={since: text.strip().rstrip(";") for since, text in texts.items()},
         declaration=found[0],
     )
@@ -235,6 +237,13 @@ def _columns(name: str, header: Mapping[str, Any]) -> Iterator[Column]:
             except ValueError:
                 raise _bad(name, f"column {column}: type is one of {', '.join(Type)}") from None
             yield Column(column, kind, stored, about.get("unit"), about["help"])
+
+
+def _export_rows(name: str, header: Mapping[str, Any]) -> int | None:
+    found = header.get("export_rows")
+    if found is None or (type(found) is int and found >= 0):
+        return found
+    raise _bad(name, "export_rows is a number of rows")
 
 
 def _rollup(name: str, header: Mapping[str, Any]) -> Rollup:

@@ -1,5 +1,6 @@
 // Command operators reads a YAML manifest on standard input as kubectl does, then into the operator's
-// own Go type, refusing unknown fields and wrong types; it writes what was understood as JSON.
+// own Go type, refusing unknown fields and wrong types; it writes what was understood as JSON. So it
+// does with the kinds of Kubernetes itself that `mrtuner record --unit kubernetes` writes.
 // With -fixed it lists the parameters that CloudNativePG does not let users set; with -schema it
 // writes the schema that Zalando's operator registers.
 package main
@@ -14,6 +15,8 @@ import (
 	cnpg "github.com/cloudnative-pg/cloudnative-pg/api/v1"
 	"github.com/cloudnative-pg/cloudnative-pg/pkg/postgres"
 	zalando "github.com/zalando/postgres-operator/pkg/apis/acid.zalan.do/v1"
+	apps "k8s.io/api/apps/v1"
+	core "k8s.io/api/core/v1"
 	"sigs.k8s.io/yaml"
 )
 
@@ -73,8 +76,21 @@ func check(input io.Reader) error {
 			return err
 		}
 		return write(understood{document.Spec.PostgreSQL.Parameters, nil})
+	case "StatefulSet":
+		return echo(manifest, &apps.StatefulSet{})
+	case "Service":
+		return echo(manifest, &core.Service{})
+	case "ConfigMap":
+		return echo(manifest, &core.ConfigMap{})
 	}
 	return fmt.Errorf("unknown kind %q", kind.Kind)
+}
+
+func echo(manifest []byte, target any) error {
+	if err := strictly(manifest, target); err != nil {
+		return err
+	}
+	return write(target)
 }
 
 func strictly(manifest []byte, target any) error {

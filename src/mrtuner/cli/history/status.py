@@ -13,7 +13,7 @@ from mrtuner.cli.history.store_options import directory_option
 
 @options.command("status")
 @directory_option
-@options.check_option("nobody records, or a source is late")
+@options.check_option("nobody records, nothing was sampled, or a source is late")
 @options.json_option
 @click.pass_context
 def command(ctx: click.Context, /, directory: Path | None, check: bool, as_json: bool) -> None:
@@ -34,5 +34,6 @@ def command(ctx: click.Context, /, directory: Path | None, check: bool, as_json:
 
     told = as_builtins(status(history_directory(directory), time.time()))
     terminal.answer(told, status_lines(told), as_json)
-    if check and (not told["recording"] or any(one["late"] for one in told["sources"])):
+    late = not told["sources"] or any(one["late"] for one in told["sources"])
+    if check and (late or not told["recording"]):
         ctx.exit(exit_codes.FOUND)

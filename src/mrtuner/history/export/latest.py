@@ -14,18 +14,27 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
-from mrtuner.history.source import Column, Kind, Source
+from mrtuner.history.source import Kind, Source
 from mrtuner.history.store import layout, opening
 from mrtuner.history.store.layout import MICRO
 from mrtuner.history.store.own import SAMPLES
 
-#: Rows of one source and instance that are exported: each has its own labels, and a monitoring
-#: system pays for every one of them.
+#: Rows of one source and instance that are exported, unless it declares export_rows: each has its
+#: own labels, and a monitoring system pays for every one of them.
 MOST_ROWS: Final = 200
 #: Identifiers of statements come and go; whoever wants them as labels asks for them.
 LEFT_OUT: Final = frozenset({"statements", "settings", "progress"})
 #: Sessions of so long [s] make up the load that is exported.
 _LOAD: Final = 60
+#: Figures that are of no source's columns, and what they are.
+LOAD: Final = "load_sessions"
+LAG: Final = "record_lag_seconds"
+ROWS_LEFT_OUT: Final = "export_rows_left_out"
+OWN: Final = {
+    LOAD: "Average active sessions of the last minute",
+    LAG: "Time since the last sample",
+    ROWS_LEFT_OUT: "Rows beyond the limit of one source",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +62,8 @@ def latest(directory: Path, now: float, *, most_rows: int = MOST_ROWS) -> Iterat
         db.execute("BEGIN")
         for source in opening.sources(db):
             if source.compared and source.name not in LEFT_OUT:
-                yield from _of_source(db, source, most_rows)
+                declared = source.export_rows
+                yield from _of_source(db, source, most_rows if declared is None else declared)
         yield from _lag(db, now)
         yield from _load(db, now)
     finally:
@@ -79,7 +89,7 @@ def _of_source(db: sqlite3.Connection, source: Source, most_rows: int) -> Iterat
     for instance, count in taken.items():
         if count > most_rows:
             yield Figure(
-                name="export_rows_left_out", help="Rows beyond the limit of one source", unit=None,
+                name=ROWS_LEFT_OUT, help=OWN[ROWS_LEFT_OUT], unit=None,
                 cumulative=False, labels={"instance": instance, "source": source.name},
                 value=count - most_rows, at=times[instance],
             )  # fmt: skip
@@ -105,7 +115,7 @@ def _of_row(
     for column, value in pairs:
         if value is not None and column.kind in (Kind.COUNTER, Kind.GAUGE):
             yield Figure(
-                name=_name(source, column),
+                name=f"{source.name}_{column.name}",
                 help=column.help,
                 unit=column.unit,
                 cumulative=column.kind is Kind.COUNTER,
@@ -116,15 +126,11 @@ def _of_row(
             )
 
 
-def _name(source: Source, column: Column) -> str:
-    return f"{source.name}_{column.name}"
-
-
 def _lag(db: sqlite3.Connection, now: float) -> Iterator[Figure]:
     rows = db.execute("SELECT instance, source, at FROM last_sample ORDER BY 1, 2")
     for instance, source, at in rows:
         yield Figure(
-            name="record_lag_seconds", help="Time since the last sample", unit="s",
+            name=LAG, help=OWN[LAG], unit="s",
             cumulative=False, labels={"instance": instance, "source": source},
             value=max(0.0, now - at / MICRO), at=now,
         )  # fmt: skip
@@ -151,7 +157,7 @@ def _load(db: sqlite3.Connection, now: float) -> Iterator[Figure]:
     for instance, wait, count in rows:
         if beats.get(instance):
             yield Figure(
-                name="load_sessions", help="Average active sessions of the last minute", unit=None,
+                name=LOAD, help=OWN[LOAD], unit=None,
                 cumulative=False, labels={"instance": instance, "wait_type": wait},
                 value=count / beats[instance], at=now,
             )  # fmt: skip

@@ -9,11 +9,28 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from mrtuner.history.export.latest import MOST_ROWS, Figure, latest
+from mrtuner.history.source import Kind, built_in
 
 if TYPE_CHECKING:
     from prometheus_client.registry import CollectorRegistry
 
 _PREFIX: Final = "mrtuner"
+
+
+def metric(source: str, column: str) -> str:
+    """What a column of a built-in source is called, as the exposition has it.
+
+    >>> metric("checkpoints", "write_ms")
+    'mrtuner_checkpoints_write_seconds_total'
+    """
+    (declared,) = (one for one in built_in()[source].columns if one.name == column)
+    name = f"{_PREFIX}_{_named_in_seconds(f'{source}_{column}', declared.unit)}"
+    return f"{name}_total" if declared.kind is Kind.COUNTER else name
+
+
+def own_metric(name: str) -> str:
+    """What a figure that is of no column is called: the load, or the recorder's lag."""
+    return f"{_PREFIX}_{name}"
 
 
 def exposition(directory: Path, *, most_rows: int = MOST_ROWS) -> bytes:
@@ -60,8 +77,12 @@ def _in_seconds(figure: Figure) -> Figure:
     """Prometheus' base unit of time. Source: prometheus.io, Metric and label naming."""
     if figure.unit != "ms":
         return figure
-    name = f"{figure.name.removesuffix('_ms')}_seconds"
+    name = _named_in_seconds(figure.name, figure.unit)
     return replace(figure, name=name, unit="s", value=figure.value / 1000)
+
+
+def _named_in_seconds(name: str, unit: str | None) -> str:
+    return f"{name.removesuffix('_ms')}_seconds" if unit == "ms" else name
 
 
 def _family(figure: Figure) -> Any:

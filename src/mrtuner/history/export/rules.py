@@ -1,6 +1,8 @@
 """Alerts on what `export prometheus` offers, and a dashboard of it for Grafana.
 
-Thresholds are where somebody should look; each says what to do then.
+Names, units and explanations come from the sources' own declarations, so that a column that is
+called otherwise is one here as well. Thresholds are where somebody should look; each says what to
+do then.
 """
 
 from __future__ import annotations
@@ -8,6 +10,10 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from typing import Any, Final
+
+from mrtuner.history.export.latest import LAG, LOAD, OWN
+from mrtuner.history.export.prometheus import metric, own_metric
+from mrtuner.history.source import Column, Kind, built_in
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,34 +29,49 @@ class Alert:
 
 
 ALERTS: Final = (
-    Alert("PostgresRecorderLate", 'mrtuner_record_lag_seconds{source="sessions"} > 60', "2m",
+    Alert("PostgresRecorderLate", f'{own_metric(LAG)}{{source="sessions"}} > 60', "2m",
           "warning", "{{ $labels.server }} has not been sampled for a minute",
           "Run mrtuner history status: the server or the recorder is down."),
     Alert("PostgresConnectionsNearLimit",
-          "mrtuner_connections_clients / mrtuner_connections_maximum > 0.9", "5m", "critical",
+          f"{metric('connections', 'clients')} / {metric('connections', 'maximum')} > 0.9", "5m",
+          "critical",
           "{{ $labels.server }} uses {{ $value | humanizePercentage }} of max_connections",
           "Find who holds them: mrtuner history show."),
-    Alert("PostgresTransactionIdAge", "mrtuner_ages_age > 1e9", "10m", "critical",
+    Alert("PostgresTransactionIdAge", f"{metric('ages', 'age')} > 1e9", "10m", "critical",
           "{{ $labels.database }} of {{ $labels.server }} is {{ $value }} transactions old",
           "Run mrtuner vacuum DSN: it names what keeps vacuum from freezing."),
-    Alert("PostgresLongTransaction", "mrtuner_connections_oldest_transaction > 3600", "1m",
+    Alert("PostgresLongTransaction", f"{metric('connections', 'oldest_transaction')} > 3600", "1m",
           "warning", "a transaction of {{ $labels.server }} is open for more than an hour",
           "It keeps vacuum from removing rows; mrtuner vacuum DSN names it."),
     Alert("PostgresRequestedCheckpoints",
-          "increase(mrtuner_checkpoints_requested_total[1h]) > "
-          "2 * increase(mrtuner_checkpoints_timed_total[1h]) + 2", "10m", "warning",
+          f"increase({metric('checkpoints', 'requested')}[1h]) > "
+          f"2 * increase({metric('checkpoints', 'timed')}[1h]) + 2", "10m", "warning",
           "WAL forces the checkpoints of {{ $labels.server }}",
           "max_wal_size is too small: mrtuner tune DSN --history DIR."),
-    Alert("PostgresSlotNearLoss", "mrtuner_slots_safe < 5e9", "1m", "critical",
+    Alert("PostgresSlotNearLoss", f"{metric('slots', 'safe')} < 5e9", "1m", "critical",
           "slot {{ $labels.name }} of {{ $labels.server }} will be lost soon",
           "Its receiver is behind: start it, or raise max_slot_wal_keep_size."),
-    Alert("PostgresReplicationLag", "mrtuner_replication_replay_lag > 60", "5m", "warning",
+    Alert("PostgresReplicationLag", f"{metric('replication', 'replay_lag')} > 60", "5m", "warning",
           "{{ $labels.application }} is {{ $value }} s behind {{ $labels.server }}",
           "Look for a long query or a busy disk on the standby."),
-    Alert("PostgresArchivingFails", "increase(mrtuner_archiver_failed_total[10m]) > 0", "10m",
+    Alert("PostgresArchivingFails", f"increase({metric('archiver', 'failed')}[10m]) > 0", "10m",
           "critical", "WAL of {{ $labels.server }} is not archived",
           "See the server's log for the error of archive_command; pg_wal grows meanwhile."),
 )  # fmt: skip
+
+_OF: Final = '{server="$server"}'
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Series:
+    """One expression of a panel."""
+
+    expression: str
+    legend: str
+    unit: str  # of Grafana
+    interval: float  # seconds between two samples
+    about: str
+    line: bool = False  # over a stack, such as the number of CPUs
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,37 +79,113 @@ class Panel:
     """One chart of the dashboard."""
 
     title: str
-    unit: str  # of Grafana
-    legend: str
-    expression: str
+    series: tuple[Series, ...]
     stacked: bool = False
 
 
-_OF: Final = '{server=~"$server"}'
-PANELS: Final = (
-    Panel("Load: sessions at work, or waiting for", "short", "{{wait_type}}",
-          f"mrtuner_load_sessions{_OF}", stacked=True),
-    Panel("Sessions", "short", "{{__name__}}",
-          '{__name__=~"mrtuner_connections_(clients|active|idle_in_transaction|maximum)", '
-          'server=~"$server"}'),
-    Panel("Commits and rollbacks", "ops", "{{database}}",
-          f"rate(mrtuner_databases_commits_total{_OF}[$__rate_interval])"),
-    Panel("WAL written", "Bps", "{{server}}",
-          f"rate(mrtuner_wal_bytes_total{_OF}[$__rate_interval])"),
-    Panel("Checkpoints an hour, requested", "short", "{{server}}",
-          f"increase(mrtuner_checkpoints_requested_total{_OF}[1h])"),
-    Panel("Blocks read", "ops", "{{database}}",
-          f"rate(mrtuner_databases_blocks_read_total{_OF}[$__rate_interval])"),
-    Panel("Temporary files", "Bps", "{{database}}",
-          f"rate(mrtuner_databases_temp_bytes_total{_OF}[$__rate_interval])"),
-    Panel("Dead rows", "short", "{{schema}}.{{name}}", f"topk(10, mrtuner_tables_dead{_OF})"),
-    Panel("Transaction ID age", "short", "{{database}}", f"mrtuner_ages_age{_OF}"),
-    Panel("WAL kept for slots", "bytes", "{{name}}", f"mrtuner_slots_retained{_OF}"),
-    Panel("Replay lag", "s", "{{application}}", f"mrtuner_replication_replay_lag{_OF}"),
-    Panel("Recorder: time since the last sample", "s", "{{source}}",
-          f"mrtuner_record_lag_seconds{_OF}"),
+def _shown(
+    source: str, *columns: str, by: tuple[str, ...] = (), top: int | None = None,
+    hourly: bool = False, line: bool = False,
+) -> tuple[Series, ...]:  # fmt: skip
+    """Each column of a source: a gauge as it is, a counter by the second, added up by its keys.
+
+    Legends name the column if there are several, and what tells the rows apart. `hourly` is for
+    what happens seldom; `top` for the rows of which there are many.
+    """
+    declared = {one.name: one for one in built_in()[source].columns}
+    rows = " ".join(f"{{{{{key}}}}}" for key in by)
+    several = len(columns) > 1
+
+    def series(column: Column) -> Series:
+        name = column.name.removesuffix("_ms")
+        return Series(
+            expression=_expression(source, column, by, top, hourly=hourly),
+            legend=f"{name} {rows}".strip() if several or not by else rows,
+            unit="short" if hourly else _unit(column),
+            interval=built_in()[source].interval,
+            about=f"{name}: {column.help}" if several or line else column.help,
+            line=line,
+        )
+
+    return tuple(series(declared[name]) for name in columns)
+
+
+def _expression(
+    source: str, column: Column, by: tuple[str, ...], top: int | None, *, hourly: bool
+) -> str:
+    selected = f"{metric(source, column.name)}{_OF}"
+    if hourly:
+        selected = f"increase({selected}[1h])"
+    elif column.kind is Kind.COUNTER:
+        selected = f"rate({selected}[$__rate_interval])"
+    summed = f"sum by ({', '.join(('server', *by))}) ({selected})"
+    return summed if top is None else f"topk({top}, {summed})"
+
+
+#: Grafana's unit of a gauge, and of a counter by the second, by the column's unit.
+_GAUGES: Final = {"bytes": "bytes", "s": "s", None: "short"}
+_RATES: Final = {"bytes": "Bps", "ms": "percentunit", "s": "percentunit", "blocks": "ops",
+                 None: "ops"}  # fmt: skip
+
+
+def _unit(column: Column) -> str:
+    return (_RATES if column.kind is Kind.COUNTER else _GAUGES)[column.unit]
+
+
+_LOAD: Final = Series(
+    expression=f"{own_metric(LOAD)}{_OF}", legend="{{wait_type}}", unit="short", interval=60,
+    about=f"{OWN[LOAD]}, by what they wait for. What is above the line waits.",
 )  # fmt: skip
-_WIDE, _HIGH = 12, 8
+_LAG: Final = Series(
+    expression=f"max by (server, source) ({own_metric(LAG)}{_OF})", legend="{{source}}", unit="s",
+    interval=60, about=OWN[LAG],
+)  # fmt: skip
+
+#: The rows of the dashboard and their panels.
+ROWS: Final = {
+    "Load": (
+        Panel("Load by what sessions wait for, and CPUs",
+              (_LOAD, *_shown("host", "cpus", line=True)), stacked=True),
+        Panel("Sessions", _shown("connections", "clients", "active", "idle_in_transaction",
+                                 "waiting", "maximum")),
+        Panel("Transactions", _shown("databases", "commits", "rollbacks", by=("database",))),
+        Panel("Oldest transaction", _shown("connections", "oldest_transaction")),
+    ),
+    "WAL and checkpoints": (
+        Panel("WAL written", _shown("wal", "bytes")),
+        Panel("WAL kept in pg_wal", _shown("wal_directory", "bytes")),
+        Panel("Checkpoints an hour", _shown("checkpoints", "timed", "requested", hourly=True)),
+        Panel("Time in checkpoints", _shown("checkpoints", "write_ms", "sync_ms")),
+        Panel("WAL archived an hour", _shown("archiver", "archived", "failed", hourly=True)),
+    ),
+    "I/O": (
+        Panel("Blocks read and found in shared_buffers",
+              _shown("databases", "blocks_read", "blocks_hit", by=("database",))),
+        Panel("Read, by who reads", _shown("io", "read_bytes", by=("backend_type",))),
+        Panel("Written, by who writes", _shown("io", "write_bytes", by=("backend_type",))),
+        Panel("Temporary files", _shown("databases", "temp_bytes", by=("database",))),
+        Panel("Disk of the host", _shown("host", "disk_read_bytes", "disk_written_bytes")),
+        Panel("CPU of the host",
+              _shown("host", "cpu_user", "cpu_system", "cpu_iowait", "cpu_steal"), stacked=True),
+    ),
+    "Replication": (
+        Panel("Replay lag", _shown("replication", "replay_lag", by=("application",))),
+        Panel("WAL not yet replayed", _shown("replication", "replay_behind", by=("application",))),
+        Panel("WAL kept for slots", _shown("slots", "retained", by=("name",))),
+    ),
+    "Vacuum": (
+        Panel("Age of transaction IDs", _shown("ages", "age", by=("database",))),
+        Panel("Dead rows", _shown("tables", "dead", by=("database", "schema", "name"), top=10)),
+        Panel("Autovacuums an hour", _shown("tables", "autovacuums", hourly=True, top=10,
+                                            by=("database", "schema", "name"))),
+        Panel("Size of databases", _shown("sizes", "bytes", by=("database",))),
+    ),
+    "Recorder": (
+        Panel("Time since the last sample", (_LAG,)),
+    ),
+}  # fmt: skip
+PANELS: Final = tuple(panel for panels in ROWS.values() for panel in panels)
+_WIDTH, _WIDE, _HIGH = 24, 12, 8
 
 
 def alerts() -> str:
@@ -113,16 +210,16 @@ def alerts() -> str:
 
 def dashboard() -> str:
     """Return a dashboard for Grafana 10 and later, as JSON to import."""
-    panels = [_panel(number, one) for number, one in enumerate(PANELS)]
     server = {
-        "name": "server", "type": "query", "datasource": _SOURCE, "includeAll": True,
-        "multi": True, "refresh": 2, "query": "label_values(mrtuner_connections_clients, server)",
+        "name": "server", "type": "query", "datasource": _SOURCE, "refresh": 2,
+        "sort": 1,
+        "query": f"label_values({metric('connections', 'clients')}, server)",
     }  # fmt: skip
     source = {"name": "datasource", "type": "datasource", "query": "prometheus"}
     found = {
         "title": "PostgreSQL by MrTuner", "uid": "mrtuner", "schemaVersion": 39, "refresh": "1m",
         "time": {"from": "now-6h", "to": "now"}, "timezone": "utc",
-        "templating": {"list": [source, server]}, "panels": panels,
+        "templating": {"list": [source, server]}, "panels": _panels(),
     }  # fmt: skip
     return json.dumps(found, indent=2) + "\n"
 
@@ -130,15 +227,50 @@ def dashboard() -> str:
 _SOURCE: Final = {"type": "prometheus", "uid": "${datasource}"}
 
 
-def _panel(number: int, one: Panel) -> dict[str, Any]:
-    row, column = divmod(number, 2)
+def _panels() -> list[dict[str, Any]]:
+    """The rows' headings and their panels, two beside each other."""
+    found: list[dict[str, Any]] = []
+    top = 0
+    for heading, panels in ROWS.items():
+        found.append({
+            "type": "row", "title": heading, "collapsed": False, "panels": [],
+            "gridPos": {"x": 0, "y": top, "w": _WIDTH, "h": 1},
+        })  # fmt: skip
+        for number, panel in enumerate(panels):
+            row, column = divmod(number, 2)
+            place = {"x": column * _WIDE, "y": top + 1 + row * _HIGH, "w": _WIDE, "h": _HIGH}
+            found.append({**_panel(panel), "gridPos": place})
+        top += 1 + (len(panels) + 1) // 2 * _HIGH
+    return [{"id": number, **panel} for number, panel in enumerate(found, 1)]
+
+
+def _panel(one: Panel) -> dict[str, Any]:
     custom = {"stacking": {"mode": "normal"}, "fillOpacity": 40} if one.stacked else {}
+    lines = [
+        {
+            "matcher": {"id": "byName", "options": series.legend},
+            "properties": [
+                {"id": "custom.stacking", "value": {"mode": "none"}},
+                {"id": "custom.fillOpacity", "value": 0},
+                {"id": "custom.lineStyle", "value": {"fill": "dash"}},
+            ],
+        }
+        for series in one.series
+        if series.line
+    ]
     return {
-        "id": number + 1,
         "type": "timeseries",
         "title": one.title,
+        "description": "\n".join(series.about for series in one.series),
         "datasource": _SOURCE,
-        "gridPos": {"x": column * _WIDE, "y": row * _HIGH, "w": _WIDE, "h": _HIGH},
-        "fieldConfig": {"defaults": {"unit": one.unit, "custom": custom}, "overrides": []},
-        "targets": [{"refId": "A", "expr": one.expression, "legendFormat": one.legend}],
-    }
+        "fieldConfig": {
+            "defaults": {"unit": one.series[0].unit, "custom": custom}, "overrides": lines,
+        },
+        "targets": [
+            {
+                "refId": chr(ord("A") + number), "expr": series.expression,
+                "legendFormat": series.legend, "interval": f"{series.interval:.0f}s",
+            }
+            for number, series in enumerate(one.series)
+        ],
+    }  # fmt: skip
