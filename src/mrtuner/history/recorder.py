@@ -28,7 +28,7 @@ from mrtuner.history.store.writer import Batch, Writer
 from mrtuner.postgres.connect import connect, translated
 
 if TYPE_CHECKING:
-    from mrtuner.history.managed import ManagedInstance
+    from mrtuner.history.managed import ManagedFleet
     from mrtuner.postgres.connect import Connection
 
 #: Publishes the files of the store that are new.
@@ -67,7 +67,7 @@ class Limits:
 
 def record(
     writer: Writer, instances: Sequence[Instance], stop: threading.Event, *,
-    managed: Sequence[ManagedInstance] = (), publish: Publish | None = None,
+    managed: ManagedFleet | None = None, publish: Publish | None = None,
     limits: Limits | None = None, tell: Tell | None = None,
 ) -> None:  # fmt: skip
     """Record these instances until `stop` is set; then everything that was read is stored.
@@ -80,11 +80,11 @@ def record(
 
     Raises:
         MrTunerError: `stop` was set while nothing could be written: what was lost.
-        AwsError: there is no access to AWS for managed instances.
     """
     limits = limits or Limits()
     tell = tell or _silent
-    queue: Queue[Batch] = Queue(maxsize=_AHEAD * (len(instances) + len(managed)))
+    known = managed.instances if managed else ()
+    queue: Queue[Batch] = Queue(maxsize=_AHEAD * (len(instances) + len(known)))
     sampled = [source for source in writer.sources if source.queries or source.program]
     runs: dict[str, Callable[[], None]] = {
         one.name: _Watch(one, sampled, queue, stop, limits.budget, tell).run for one in instances
@@ -92,7 +92,7 @@ def record(
     if managed:
         from mrtuner.history.managed import CloudWatchThread
 
-        since = {one.name: writer.last_sample(one.name, "cloudwatch") for one in managed}
+        since = {one.name: writer.last_sample(one.name, "cloudwatch") for one in known}
         runs["from CloudWatch"] = CloudWatchThread(managed, queue, stop, tell, since=since).run
     threads = [
         threading.Thread(target=run, name=f"record {name}", daemon=True)
