@@ -95,7 +95,8 @@ class History:
             if view in {source.name, layout.rollup_view(source)}
             for column in source.columns
         } | _SHARED
-        rows = self.rows(f'SELECT column_name, column_type FROM (DESCRIBE "{view}")')
+        # DESCRIBE "databases" would list DuckDB's own.
+        rows = self.rows(f'SELECT column_name, column_type FROM (DESCRIBE FROM "{view}")')
         return [
             [name, row["column_type"].lower(), *_about(about, name)]
             for row in rows
