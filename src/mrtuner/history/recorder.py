@@ -170,6 +170,8 @@ class _Keeper:
 
     def maintain(self) -> None:
         """Move past hours into files, merge and delete files; a failure is told and tried again."""
+        import duckdb  # whose errors are its own, also those of a full disk
+
         now = timestamp()
         self.due = (now // HOUR + 1) * HOUR + _AFTER_HOUR
         try:
@@ -177,7 +179,7 @@ class _Keeper:
             sealing.compact(self.writer, now)
             sealing.expire(self.writer, now, largest=self.limits.largest)
             sealing.sweep(self.writer, now)
-        except (OSError, sqlite3.OperationalError) as error:
+        except (OSError, sqlite3.OperationalError, duckdb.Error) as error:
             self.tell(f"rows of past hours stay in SQLite for now: {error}")
 
 
@@ -287,7 +289,10 @@ class _Watch:
         if not fresh:
             return {}
         found = sampler.texts(fresh)
-        self.known_texts |= fresh
+        if found is None:
+            return {}
+        # Those that the server evicted since are forgotten, or this set would grow for ever.
+        self.known_texts = self.known_texts & ids | fresh
         return {number: normalized(text) for number, text in found.items()}
 
     def _adjust(self) -> None:
