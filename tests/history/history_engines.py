@@ -70,7 +70,7 @@ def _literal(value: Any) -> str:
     return "'" + str(value).replace("'", "''") + "'"
 
 
-@dataclass(frozen=True)  # with slots, super() would not find its class
+@dataclass  # with slots, super() would not find its class
 class _Listening(History):
     """A store that remembers what it is asked."""
 
