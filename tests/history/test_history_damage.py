@@ -150,4 +150,5 @@ def test_a_database_that_was_moved_away_leaves_files_for_any_reader(store: Path)
         sealing.seal(writer, NOON)
         sealing.sweep(writer, NOON + DAY)
     files = f"{store}/{layout.LAKE}/queue/*/*.parquet"
-    assert duckdb.sql(f"SELECT count(*) FROM '{files}'").fetchall() == [(150,)]
+    with duckdb.connect() as con:
+        assert con.execute(f"SELECT count(*) FROM '{files}'").fetchall() == [(150,)]

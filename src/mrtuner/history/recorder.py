@@ -179,7 +179,7 @@ class _Keeper:
 
         now = timestamp()
         self.due = (now // HOUR + 1) * HOUR + _AFTER_HOUR
-        steps = {
+        steps: dict[str, Callable[[], int]] = {
             "rows of past hours stay in SQLite for now":
                 lambda: sealing.seal(self.writer, now, hourly=self.limits.hourly),
             "files are not merged for now": lambda: sealing.compact(self.writer, now),
