@@ -132,10 +132,14 @@ class Sampler:
             since = min(source.queries) // 10000
             self._lacks(source, f"needs PostgreSQL {since} or later")
             return False
+        reasons = []
         for text in queries:
             if self._try(source, text) is not None:
                 self._usable[source.name] = partial(self._try, source, text)
                 return True
+            reasons.append(self.missing[source.name])
+        # Of the query for this version: older ones also lack columns.
+        self.missing[source.name] = reasons[0]
         return False
 
     def _open(self, source: Source, program: Program) -> bool:
