@@ -21,7 +21,7 @@ from conftest import NewCluster
 from mrtuner.postgres.cluster import Cluster
 from servers import sql
 
-QUIET = {
+QUIET: dict[str, str | int | float] = {
     "shared_preload_libraries": "pg_stat_statements",
     "autovacuum": "off",
     "wal_level": "minimal",
@@ -52,8 +52,8 @@ def cluster(new_cluster: NewCluster) -> Cluster:
 @contextmanager
 def load(cluster: Cluster) -> Iterator[None]:
     """Two clients of pgbench, until the block ends."""
-    command = [cluster.binaries.program("pgbench"), "-n", "-c", "2", "-T", "3600",
-               "--max-tries", "10", cluster.dsn("bench")]  # fmt: skip
+    pgbench = str(cluster.binaries.program("pgbench"))
+    command = [pgbench, "-n", "-c", "2", "-T", "3600", "--max-tries", "10", cluster.dsn("bench")]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         yield
@@ -102,6 +102,12 @@ def record_until_sampled(
         assert process.wait(WAIT) == (0 if end is signal.SIGTERM else -end)
 
 
+def wait_for_more(cluster: Cluster) -> None:
+    """Let the load go on until it has counted more, which nobody records."""
+    so_far = sql(cluster.dsn(), COUNTERS)
+    until(lambda: sql(cluster.dsn(), COUNTERS) > so_far)
+
+
 def check(cluster: Cluster, directory: Path, phases: int, seconds: float) -> None:
     """Record in so many phases beside the load, each ended by SIGKILL; some of it unrecorded."""
     stores = (directory / str(number) for number in range(10))
@@ -109,8 +115,7 @@ def check(cluster: Cluster, directory: Path, phases: int, seconds: float) -> Non
     with load(cluster):
         for _ in range(phases):
             record_until_sampled(cluster, store, signal.SIGKILL, seconds)
-            grown = sql(cluster.dsn(), COUNTERS)
-            until(lambda grown=grown: sql(cluster.dsn(), COUNTERS) > grown)
+            wait_for_more(cluster)
     after = next(found for _ in range(10) if (found := sampled(cluster, store)))
     assert after.commits - before.commits > 100
     assert rows(store, "SELECT sum(commits) FROM databases WHERE database = 'bench'") == [
