@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: install page site demo test test-slow dist lint types docs requirements catalog bench-start bench-tune bench-worth bench-overhead bench-same bench-demo bench-history bench-recording bench-bursts clean
+.PHONY: install page site demo test test-slow test-engines dist lint types docs requirements catalog bench-start bench-tune bench-worth bench-overhead bench-same bench-demo bench-history bench-recording bench-bursts clean
 
 install: $(STAMP)
 
@@ -53,6 +53,12 @@ test-slow: install page
 	-$(BIN)/python tools/fetch_servers.py
 	$(BIN)/python -m pytest -m slow
 
+# The queries of the history on Spark and ClickHouse, row by row beside DuckDB: ten minutes. Installs
+# the engines, half a gigabyte, without which these tests are skipped; Spark needs Java 17.
+test-engines: install
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements/engines.txt
+	$(BIN)/python -m pytest -m slow tests/history/test_history_clickhouse.py tests/history/test_history_spark.py
+
 # A wheel and a source distribution, into dist.
 dist: install page
 	$(BIN)/python -m build --outdir dist .
@@ -73,6 +79,7 @@ docs: install
 requirements: install
 	$(BIN)/python -m pip install --quiet uv
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --no-header --no-annotate --no-emit-index-url --no-emit-find-links requirements/dev.in -o requirements/dev.txt
+	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --no-header --no-annotate --no-emit-index-url --no-emit-find-links -c requirements/dev.txt requirements/engines.in -o requirements/engines.txt
 
 catalog: install
 	-$(BIN)/python tools/fetch_servers.py

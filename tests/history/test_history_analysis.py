@@ -159,3 +159,10 @@ def test_a_summary_answers_what_rows_as_sampled_cannot(history: History) -> None
     """The statements of an hour by their hourly summary are the same."""
     sql = "SELECT query_id, sum(calls) AS calls, sum(exec_ms) AS ms FROM {} GROUP BY 1 ORDER BY 1"
     assert history.rows(sql.format("statements")) == history.rows(sql.format("statements_by_hour"))
+
+
+def test_every_view_is_described(history: History) -> None:
+    """That of databases, too, which DuckDB has a statement of its own for."""
+    for view, _ in history.views():
+        names = [row[0] for row in history.described(view)]
+        assert names[0] == ("query_id" if view == "statement_texts" else "time")

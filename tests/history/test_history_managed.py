@@ -13,10 +13,16 @@ import pytest
 from click.testing import CliRunner
 from moto import mock_aws
 
+from mrtuner.aws.session import Account
 from mrtuner.cli import main
 from mrtuner.errors import MrTunerError
 from mrtuner.history.analysis import Period, host_work
-from mrtuner.history.managed import CLOUDWATCH, CloudWatchThread, ManagedInstance
+from mrtuner.history.managed import (
+    CLOUDWATCH,
+    CloudWatchThread,
+    ManagedInstance,
+    managed_fleet,
+)
 from mrtuner.history.reading import open_history
 from mrtuner.history.store.writer import Batch, Writer
 
@@ -60,7 +66,12 @@ def put(first: int, count: int) -> None:
 def thread(clock: datetime, since: int | None = None) -> tuple[CloudWatchThread, Queue[Batch]]:
     queue: Queue[Batch] = Queue()
     found = CloudWatchThread(
-        [SHOP], queue, threading.Event(), print, since={"shop": since}, clock=lambda: clock
+        managed_fleet([SHOP], Account()),
+        queue,
+        threading.Event(),
+        print,
+        since={"shop": since},
+        clock=lambda: clock,
     )
     return found, queue
 
@@ -118,7 +129,7 @@ def test_a_recorder_that_starts_again_goes_on_where_it_was(tmp_path: Path) -> No
 def test_an_instance_that_is_not_there_is_named_at_once() -> None:
     wrong = ManagedInstance(name="shop", identifier="shop-test")
     with pytest.raises(MrTunerError, match="shop-test"):
-        CloudWatchThread([wrong], Queue(), threading.Event(), print, since={"shop": None})
+        managed_fleet([wrong], Account())
 
 
 @pytest.mark.usefixtures("aws")
@@ -129,6 +140,33 @@ def test_the_command_records_an_instance_of_rds(tmp_path: Path) -> None:
     asked = "SELECT DISTINCT instance FROM samples"
     told = CliRunner().invoke(main, ["history", "query", asked, "--dir", store, "--format", "csv"])
     assert told.exit_code == 0, told.output
+
+
+@pytest.mark.usefixtures("aws")
+def test_the_region_is_an_option(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without one nothing is made, and the hint names an option that the command has."""
+    monkeypatch.delenv("AWS_REGION")
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "none"))
+    store = tmp_path / "store"
+    command = ["record", "rds:shop-prod", "--dir", str(store), "--for", "1s"]
+    none = CliRunner().invoke(main, command)
+    assert none.exit_code == 1
+    assert "no AWS region is set" in none.stderr
+    assert "HINT: Use --region or set AWS_REGION." in none.stderr
+    assert not store.exists()
+    other = CliRunner().invoke(main, [*command, "--region", "us-west-2"])
+    assert other.exit_code == 1
+    assert "shop-prod" in other.stderr
+    assert not store.exists()
+    done = CliRunner().invoke(main, [*command, "--region", "eu-central-1"])
+    assert done.exit_code == 0, done.output
+
+
+def test_the_region_goes_into_a_unit() -> None:
+    command = ["record", "rds:shop-prod", "--region", "eu-central-1", "--unit", "systemd"]
+    done = CliRunner().invoke(main, command)
+    assert done.exit_code == 0, done.output
+    assert "--region eu-central-1" in done.stdout
 
 
 def test_a_fleet_names_servers_and_instances_of_rds(tmp_path: Path) -> None:

@@ -129,6 +129,7 @@ def test_statements_are_counted_with_their_texts(cluster: Cluster) -> None:
             row.values[[one.name for one in found.source.columns].index("query_id")]
             for row in found.rows
         )
+    assert texts is not None
     (number,) = [one for one, text in texts.items() if text.startswith("SELECT count(*) FROM t")]
     assert value(found, "calls", query_id=number) == 3
     assert "4711" not in texts[number]

@@ -10,10 +10,12 @@ import click
 
 from mrtuner.cli import options, prerequisites, targets, terminal
 from mrtuner.cli.history.store_options import directory_option
+from mrtuner.cli.rds.change import account_options
 from mrtuner.cli.stopping import stop_event
 from mrtuner.errors import UsageError
 
 if TYPE_CHECKING:
+    from mrtuner.aws.session import Account
     from mrtuner.history.managed import ManagedInstance
     from mrtuner.history.recorder import Instance
 
@@ -51,6 +53,7 @@ UNITS: Final = ("systemd", "container", "kubernetes")
     "--publish", metavar="URL",
     help="Copy each past hour to s3://BUCKET/PREFIX, which several recorders may share.",
 )  # fmt: skip
+@account_options
 @options.time_option(
     "--for", "Stop after this long.  [default: record until stopped]", name="duration"
 )
@@ -62,7 +65,7 @@ UNITS: Final = ("systemd", "container", "kubernetes")
 def command(
     targets_given: tuple[str, ...], directory: Path | None, config: Path | None, name: str | None,
     metrics: Path | None, budget: float, max_size: str | None, publish: str | None,
-    duration: float | None, unit: str | None, as_json: bool,
+    account: Account, duration: float | None, unit: str | None, as_json: bool,
 ) -> None:  # fmt: skip
     """Record the history of servers, until stopped.
 
@@ -91,6 +94,7 @@ def command(
         share = None if budget == _BUDGET else f"{100 * budget:g}%"
         more = {
             "--name": name, "--budget": share, "--max-size": max_size, "--publish": publish,
+            "--region": account.region, "--profile": account.profile,
         }  # fmt: skip
         _write_unit(unit, targets_given, directory, config, metrics, more)
         return
@@ -103,18 +107,20 @@ def command(
     from mrtuner.units import parse_bytes
 
     sources = {**built_in(), **installed(), **(in_directory(metrics) if metrics else {})}
+    fleet = None
     if managed:
-        from mrtuner.history.managed import CLOUDWATCH
+        from mrtuner.history.managed import CLOUDWATCH, managed_fleet
 
         sources["cloudwatch"] = CLOUDWATCH
+        fleet = managed_fleet(managed, account)
     largest = None if max_size is None else int(parse_bytes(max_size))
     limits = Limits(budget=budget, largest=largest, hourly=publish is not None)
     place = history_directory(directory)
-    publisher = None if publish is None else _publisher(publish, place)
+    publisher = None if publish is None else _publisher(publish, place, account)
     with Writer(place, sources.values()) as writer, stop_event(duration) as stop:
         terminal.print_note(f"recording into {place}; Ctrl-C ends it")
         record(
-            writer, instances, stop, managed=managed, publish=publisher, limits=limits,
+            writer, instances, stop, managed=fleet, publish=publisher, limits=limits,
             tell=terminal.print_note,
         )  # fmt: skip
     if as_json:
@@ -125,12 +131,12 @@ def command(
     terminal.print_note(f"stopped; see what was recorded: mrtuner history show --dir {place}")
 
 
-def _publisher(url: str, directory: Path) -> Callable[[], object]:
+def _publisher(url: str, directory: Path, account: Account) -> Callable[[], object]:
     """What publishes the store's new files; an address that cannot be one is refused now."""
     from mrtuner.aws.session import client
     from mrtuner.history.store import s3
 
-    lake, service = s3.place_of(url), client("s3")
+    lake, service = s3.place_of(url), client("s3", account)
     return lambda: s3.publish(directory, lake, service)
 
 

@@ -308,7 +308,7 @@ def statements(history: History, about: Period, top: int) -> tuple[StatementWork
             WHERE s.instance = $instance AND s.time >= $begin AND s.time < $end
               AND s.calls IS NOT NULL
             GROUP BY s.query_id, s.database, s.role
-            ORDER BY seconds DESC, s.query_id LIMIT {int(top)}""",
+            ORDER BY sum(s.exec_ms) DESC, s.query_id LIMIT {int(top)}""",
         about.parameters,
     )
     return tuple(_statement(row) for row in rows)

@@ -12,10 +12,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from queue import Queue
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from mrtuner.aws import cloudwatch, rds
-from mrtuner.aws.session import client
+from mrtuner.aws.session import Account, client
 from mrtuner.errors import MrTunerError
 from mrtuner.history.outlet import Outlet, Tell
 from mrtuner.history.sample import Row, Sample
@@ -79,22 +79,42 @@ class ManagedInstance:
     identifier: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ManagedFleet:
+    """RDS instances of one account and region that exist, and the clients that ask for them."""
+
+    instances: Sequence[ManagedInstance]
+    watch: Any
+    service: Any
+
+
+def managed_fleet(instances: Sequence[ManagedInstance], account: Account) -> ManagedFleet:
+    """Find these instances, before anything is made for recording them.
+
+    Raises:
+        AwsError: there is no access to AWS, no region, or one of the instances does not exist.
+    """
+    fleet = ManagedFleet(
+        instances=instances, watch=client("cloudwatch", account), service=client("rds", account)
+    )
+    for one in instances:
+        rds.instance(fleet.service, one.identifier)
+    return fleet
+
+
 class CloudWatchThread:
     """Asks CloudWatch and RDS for all instances, until told to stop."""
 
     def __init__(
-        self, instances: Sequence[ManagedInstance], queue: Queue[Batch], stop: threading.Event,
+        self, fleet: ManagedFleet, queue: Queue[Batch], stop: threading.Event,
         tell: Tell, *, since: Mapping[str, int | None],
         clock: Callable[[], datetime] | None = None,
     ) -> None:  # fmt: skip
         """`since`: when an instance was last recorded, by its name [µs since 1970]."""
-        self.instances, self.stop, self.tell = instances, stop, tell
-        self.outlets = {one.identifier: Outlet(one.name, queue) for one in instances}
-        self.watch, self.service = client("cloudwatch"), client("rds")
-        for one in instances:  # one that is not there is named now
-            rds.instance(self.service, one.identifier)
+        self.fleet, self.stop, self.tell = fleet, stop, tell
+        self.outlets = {one.identifier: Outlet(one.name, queue) for one in fleet.instances}
         self.clock = clock or _utc
-        self.since = {one.identifier: self._first(since[one.name]) for one in instances}
+        self.since = {one.identifier: self._first(since[one.name]) for one in fleet.instances}
         self.events_since = max(self.since.values())
 
     def run(self) -> None:
@@ -135,7 +155,7 @@ class CloudWatchThread:
             for metric in metrics
         ]
         start = min(self.since.values())
-        found = cloudwatch.metric_data(self.watch, wanted, start, until)
+        found = cloudwatch.metric_data(self.fleet.watch, wanted, start, until)
         for name, outlet in self.outlets.items():
             rows: dict[datetime, dict[str, float]] = {}
             for metric, column in metrics.items():
@@ -149,7 +169,7 @@ class CloudWatchThread:
     def _events(self, until: datetime) -> None:
         """Those of the instances that are recorded, from one call for the region."""
         told = rds.events(
-            self.service, source_type="db-instance", since=self.events_since, until=until
+            self.fleet.service, source_type="db-instance", since=self.events_since, until=until
         )
         for event in told:
             outlet = self.outlets.get(event.source)

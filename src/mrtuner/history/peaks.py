@@ -99,21 +99,28 @@ def _windows(
     """Growth over the window that ends with each sample, scaled to all of it where it has gaps."""
     sums = ", ".join(f"sum({name}) AS {name}" for name in names)
     windows = ", ".join(
-        f"(sum({name}) OVER w * {WINDOW} / sum(seconds) OVER w)::BIGINT AS {name}" for name in names
+        f"sum({name}) OVER w * {WINDOW} / sum(seconds) OVER w AS {name}" for name in names
     )
-    # A row tells of the time before it, so the frame begins half a sample after the window.
-    return history.rows(
+    # A row tells of the time before it, so the frame begins half a sample after the window. It is
+    # in seconds, since not every engine has frames of intervals.
+    found = history.rows(
         f"""SELECT * FROM (
                 SELECT time, sum(seconds) OVER w AS covered, {windows} FROM (
-                    SELECT time, max(seconds) AS seconds, {sums} FROM {view}
+                    SELECT time, date_diff('second', TIMESTAMP '1970-01-01', time) AS second,
+                           max(seconds) AS seconds, {sums} FROM {view}
                     WHERE instance = $instance AND time >= $begin AND time < $end
                       AND seconds > 0 GROUP BY time) AS s
-                WINDOW w AS (ORDER BY time
-                             RANGE BETWEEN INTERVAL {WINDOW - 30} SECOND PRECEDING
-                             AND CURRENT ROW)) AS t
+                WINDOW w AS (ORDER BY second
+                             RANGE BETWEEN {WINDOW - 30} PRECEDING AND CURRENT ROW)) AS t
             WHERE covered >= {WINDOW * _COVERED} ORDER BY time""",
         about.parameters,
     )
+    # Rounded here, since engines differ in how a cast does it.
+    return [
+        {name: round(value) if name in names and value is not None else value
+         for name, value in row.items()}
+        for row in found
+    ]  # fmt: skip
 
 
 def _at(rows: list[dict[str, Any]], at: datetime) -> dict[str, Any]:

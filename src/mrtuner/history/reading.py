@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -27,7 +27,7 @@ Rows = list[dict[str, Any]]
 _WORD: Final = re.compile(r"\w+")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class History:
     """A store that is open for reading; see `open_history`."""
 
@@ -58,14 +58,33 @@ class History:
             found = self.con.execute(sql, parameters) if parameters else self.con.execute(sql)
             return [column[0] for column in found.description or ()], found.fetchall()
         except duckdb.Error as error:
-            raise BadValue(
-                f"the query failed: {str(error).partition(chr(10))[0]}",
-                "See the views with mrtuner history views.",
-            ) from None
+            if self._left_out(sql):
+                return self.table(sql, parameters)
+            raise _failed(error) from None
 
     def row(self, sql: str, parameters: dict[str, Any] | None = None) -> dict[str, Any]:
         """Return the only row of a query."""
         return self.rows(sql, parameters)[0]
+
+    def _left_out(self, sql: str) -> bool:
+        """Leave out the files of a query that are not as they were written; whether there are any.
+
+        Only asked when a query failed, since it reads the files from end to end.
+        """
+        words = set(_WORD.findall(sql))
+        lake = self.directory / layout.LAKE
+        broken = [
+            file for file in self.files
+            if file.view in words and parquet.checksum(lake / file.path) != file.sha256
+        ]  # fmt: skip
+        self.files = tuple(file for file in self.files if file not in broken)
+        self.damaged += tuple(f"{file.path} is not as it was written" for file in broken)
+        for source in self.sources:
+            views = {source.name, layout.rollup_view(source)}
+            if any(file.view in views for file in broken):
+                for view in views:
+                    self.con.execute(f'DROP VIEW IF EXISTS "{view}"')
+        return bool(broken)
 
     def lock(self) -> None:
         """From now on queries read the store and nothing else: no other file, no setting."""
@@ -95,7 +114,8 @@ class History:
             if view in {source.name, layout.rollup_view(source)}
             for column in source.columns
         } | _SHARED
-        rows = self.rows(f'SELECT column_name, column_type FROM (DESCRIBE "{view}")')
+        # DESCRIBE "databases" would list DuckDB's own.
+        rows = self.rows(f'SELECT column_name, column_type FROM (DESCRIBE FROM "{view}")')
         return [
             [name, row["column_type"].lower(), *_about(about, name)]
             for row in rows
@@ -107,6 +127,16 @@ class History:
 
         Only those: what is in SQLite has to be copied.
         """
+        import duckdb
+
+        try:
+            self._provide(sql)
+        except duckdb.Error as error:
+            if not self._left_out(sql):
+                raise _failed(error) from None
+            self._provide(sql)
+
+    def _provide(self, sql: str) -> None:
         words = set(_WORD.findall(sql))
         have = {
             row[0]
@@ -159,6 +189,13 @@ class History:
         self.con.execute("CREATE VIEW statement_texts AS SELECT query_id, text FROM texts")
 
 
+def _failed(error: Exception) -> BadValue:
+    return BadValue(
+        f"the query failed: {str(error).partition(chr(10))[0]}",
+        "See the views with mrtuner history views.",
+    )
+
+
 #: Columns that every view has.
 _SHARED: Final = {
     "time": ("", "when it was sampled, UTC; of a summary, when the step begins"),
@@ -195,8 +232,7 @@ def open_history(directory: Path) -> Iterator[History]:
         MissingPart: DuckDB is not installed.
     """
     directory = directory.absolute()
-    db = opening.for_reading(directory)
-    try:
+    with closing(opening.for_reading(directory)) as db, opening.explained(directory):
         con = parquet.engine()
         try:
             # From here on, this connection sees one state of the store.
@@ -213,5 +249,3 @@ def open_history(directory: Path) -> Iterator[History]:
             )
         finally:
             con.close()
-    finally:
-        db.close()

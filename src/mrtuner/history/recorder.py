@@ -10,8 +10,8 @@ from __future__ import annotations
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from queue import Empty, Queue
 from typing import TYPE_CHECKING, Final
@@ -22,13 +22,13 @@ from mrtuner.history.outlet import Outlet, Tell, timestamp
 from mrtuner.history.sample import Sample, Sampler
 from mrtuner.history.source import Source
 from mrtuner.history.statement_text import normalized
-from mrtuner.history.store import sealing
+from mrtuner.history.store import opening, sealing
 from mrtuner.history.store.layout import HOUR, MICRO
 from mrtuner.history.store.writer import Batch, Writer
 from mrtuner.postgres.connect import connect, translated
 
 if TYPE_CHECKING:
-    from mrtuner.history.managed import ManagedInstance
+    from mrtuner.history.managed import ManagedFleet
     from mrtuner.postgres.connect import Connection
 
 #: Publishes the files of the store that are new.
@@ -67,7 +67,7 @@ class Limits:
 
 def record(
     writer: Writer, instances: Sequence[Instance], stop: threading.Event, *,
-    managed: Sequence[ManagedInstance] = (), publish: Publish | None = None,
+    managed: ManagedFleet | None = None, publish: Publish | None = None,
     limits: Limits | None = None, tell: Tell | None = None,
 ) -> None:  # fmt: skip
     """Record these instances until `stop` is set; then everything that was read is stored.
@@ -80,11 +80,11 @@ def record(
 
     Raises:
         MrTunerError: `stop` was set while nothing could be written: what was lost.
-        AwsError: there is no access to AWS for managed instances.
     """
     limits = limits or Limits()
     tell = tell or _silent
-    queue: Queue[Batch] = Queue(maxsize=_AHEAD * (len(instances) + len(managed)))
+    known = managed.instances if managed else ()
+    queue: Queue[Batch] = Queue(maxsize=_AHEAD * (len(instances) + len(known)))
     sampled = [source for source in writer.sources if source.queries or source.program]
     runs: dict[str, Callable[[], None]] = {
         one.name: _Watch(one, sampled, queue, stop, limits.budget, tell).run for one in instances
@@ -92,7 +92,7 @@ def record(
     if managed:
         from mrtuner.history.managed import CloudWatchThread
 
-        since = {one.name: writer.last_sample(one.name, "cloudwatch") for one in managed}
+        since = {one.name: writer.last_sample(one.name, "cloudwatch") for one in known}
         runs["from CloudWatch"] = CloudWatchThread(managed, queue, stop, tell, since=since).run
     threads = [
         threading.Thread(target=run, name=f"record {name}", daemon=True)
@@ -144,7 +144,8 @@ class _Keeper:
         failed = False
         while batches:
             try:
-                self.writer.commit(batches)
+                with self._named():
+                    self.writer.commit(batches)
             except sqlite3.OperationalError as error:
                 if self.stop.is_set():
                     raise MrTunerError(
@@ -169,16 +170,40 @@ class _Keeper:
         return due
 
     def maintain(self) -> None:
-        """Move past hours into files, merge and delete files; a failure is told and tried again."""
+        """Move past hours into files, merge and delete files; a failure is told and tried again.
+
+        Each step whatever became of the one before: a file that cannot be merged keeps no other
+        from being deleted when its time has come.
+        """
+        import duckdb  # whose errors are its own, also those of a full disk
+
         now = timestamp()
         self.due = (now // HOUR + 1) * HOUR + _AFTER_HOUR
+        steps: dict[str, Callable[[], int]] = {
+            "rows of past hours stay in SQLite for now":
+                lambda: sealing.seal(self.writer, now, hourly=self.limits.hourly),
+            "files are not merged for now": lambda: sealing.compact(self.writer, now),
+            "old files stay for now":
+                lambda: sealing.expire(self.writer, now, largest=self.limits.largest),
+            "files that nobody reads stay for now": lambda: sealing.sweep(self.writer, now),
+        }  # fmt: skip
+        for failure, step in steps.items():
+            try:
+                with self._named():
+                    step()
+            except (OSError, sqlite3.OperationalError, duckdb.Error) as error:
+                self.tell(f"{failure}: {error}")
+
+    @contextmanager
+    def _named(self) -> Iterator[None]:
+        """Name the database where it is damaged; what may pass is raised as it is."""
         try:
-            sealing.seal(self.writer, now, hourly=self.limits.hourly)
-            sealing.compact(self.writer, now)
-            sealing.expire(self.writer, now, largest=self.limits.largest)
-            sealing.sweep(self.writer, now)
-        except (OSError, sqlite3.OperationalError) as error:
-            self.tell(f"rows of past hours stay in SQLite for now: {error}")
+            yield
+        except sqlite3.OperationalError:
+            raise
+        except sqlite3.DatabaseError:
+            with opening.explained(self.writer.directory):
+                raise
 
 
 class _Publisher:
@@ -287,7 +312,10 @@ class _Watch:
         if not fresh:
             return {}
         found = sampler.texts(fresh)
-        self.known_texts |= fresh
+        if found is None:
+            return {}
+        # Those that the server evicted since are forgotten, or this set would grow for ever.
+        self.known_texts = self.known_texts & ids | fresh
         return {number: normalized(text) for number, text in found.items()}
 
     def _adjust(self) -> None:

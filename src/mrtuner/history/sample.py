@@ -90,10 +90,11 @@ class Sampler:
         cost = time.monotonic() - monotonic
         return Sample(source=source, at=at, monotonic=monotonic, rows=rows, cost=cost)
 
-    def texts(self, query_ids: Iterable[int]) -> dict[int, str]:
+    def texts(self, query_ids: Iterable[int]) -> dict[int, str] | None:
         """Return the texts of these statements as pg_stat_statements keeps them.
 
-        Those of other roles are left out where the role may not read them.
+        Those of other roles are left out where the role may not read them. None: not now, since
+        the server took too long.
         """
         from psycopg import errors
 
@@ -105,7 +106,9 @@ class Sampler:
                     "SELECT queryid, query FROM pg_stat_statements WHERE queryid = ANY (%s) "
                     "AND query <> '<insufficient privilege>'", (list(query_ids),),
                 ).fetchall()  # fmt: skip
-        except (errors.QueryCanceled, errors.LockNotAvailable, errors.InsufficientPrivilege):
+        except (errors.QueryCanceled, errors.LockNotAvailable):
+            return None
+        except errors.InsufficientPrivilege:
             return {}
         return dict(rows)
 
@@ -129,10 +132,14 @@ class Sampler:
             since = min(source.queries) // 10000
             self._lacks(source, f"needs PostgreSQL {since} or later")
             return False
+        reasons = []
         for text in queries:
             if self._try(source, text) is not None:
                 self._usable[source.name] = partial(self._try, source, text)
                 return True
+            reasons.append(self.missing[source.name])
+        # Of the query for this version: older ones also lack columns.
+        self.missing[source.name] = reasons[0]
         return False
 
     def _open(self, source: Source, program: Program) -> bool:

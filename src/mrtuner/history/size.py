@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import sqlite3
+from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -97,8 +98,7 @@ def verify(directory: Path) -> HistoryCheck:
     """Read every file of a store and compare it with the list; check SQLite's file too."""
     from mrtuner.history.document import HistoryCheck
 
-    db = opening.for_reading(directory)
-    try:
+    with closing(opening.for_reading(directory)) as db, opening.explained(directory):
         problems = [
             f"{layout.DATABASE}: {row[0]}"
             for row in db.execute("PRAGMA integrity_check")
@@ -106,8 +106,6 @@ def verify(directory: Path) -> HistoryCheck:
         ]
         db.execute("BEGIN")
         files = opening.listed(db)
-    finally:
-        db.close()
     lake = directory / layout.LAKE
     for file in files:
         flaw = parquet.flaw(lake, file)

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from mrtuner.cli import options, prerequisites, terminal
 from mrtuner.cli.history.store_options import LONGEST_PERIOD, directory_option
+from mrtuner.cli.rds.change import account_options
+
+if TYPE_CHECKING:
+    from mrtuner.aws.session import Account
 
 
 @options.command("fetch")
@@ -17,8 +22,11 @@ from mrtuner.cli.history.store_options import LONGEST_PERIOD, directory_option
     "--since", "Fetch files that reach back no further than this, such as 30d.  [default: all]",
     most=LONGEST_PERIOD,
 )  # fmt: skip
+@account_options
 @options.json_option
-def command(url: str, directory: Path | None, since: float | None, as_json: bool) -> None:
+def command(
+    url: str, directory: Path | None, since: float | None, account: Account, as_json: bool
+) -> None:
     """Fetch what mrtuner record --publish wrote to S3 into a directory, to read it here.
 
     \b
@@ -42,7 +50,7 @@ def command(url: str, directory: Path | None, since: float | None, as_json: bool
 
     place = history_directory(directory)
     oldest = 0 if since is None else round((time.time() - since) * 1_000_000)
-    found = s3.fetch(s3.place_of(url), place, client("s3"), since=oldest)
+    found = s3.fetch(s3.place_of(url), place, client("s3", account), since=oldest)
     told = as_builtins(
         HistoryFetched(
             directory=str(place), writers=found.writers, files=found.files, bytes=found.bytes

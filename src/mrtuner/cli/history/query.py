@@ -48,6 +48,8 @@ def command(
         history.provide(sql)
         history.lock()
         columns, rows = history.table(sql)
+    for damaged in history.damaged:
+        terminal.print_note(f"left out: {damaged}")
     told = as_builtins(HistoryRows(columns=columns, rows=[_plain(row) for row in rows]))
     if form == "json":
         terminal.deliver(terminal.as_json(told), output)

@@ -30,7 +30,7 @@ _account_options = options.stacked(
     click.option(
         "--region",
         metavar="REGION",
-        help="AWS region of the instance.  [default: from AWS's configuration]",
+        help="AWS region to use.  [default: from AWS's configuration]",
     ),
     click.option("--profile", metavar="NAME", help="AWS profile to use.  [default: AWS_PROFILE]"),
 )

@@ -10,7 +10,8 @@ SELECT d.datname AS database, r.rolname AS role, s.queryid AS query_id, s.toplev
        sum(s.temp_blks_written)::bigint AS temp_blocks_written,
        sum(s.shared_blk_read_time) AS read_ms, sum(s.shared_blk_write_time) AS write_ms,
        sum(s.wal_bytes)::bigint AS wal_bytes, sum(s.jit_generation_time + s.jit_inlining_time + s.jit_optimization_time
-           + s.jit_emission_time) AS jit_ms
+           + s.jit_emission_time) AS jit_ms,
+       max(s.stats_since)::text AS stats_since
 FROM pg_stat_statements(false) AS s
 LEFT JOIN pg_catalog.pg_database AS d ON d.oid = s.dbid
 LEFT JOIN pg_catalog.pg_roles AS r ON r.oid = s.userid

@@ -2,6 +2,7 @@
 help = "Statements: calls, time, rows, blocks and WAL"
 interval = "1min"
 timeout = "10s"
+reset = "stats_since"
 extension = "pg_stat_statements"
 grant = "pg_read_all_stats"
 

@@ -40,7 +40,7 @@ def for_writing(path: Path, sources: Iterable[Source]) -> sqlite3.Connection:
         Refused: it is of a newer version.
         UsageError: it is none of ours, damaged, or cannot be written.
     """
-    with _explained(path):
+    with explained(path.parent):
         db = sqlite3.connect(path, timeout=_PATIENCE, isolation_level=None)
         try:
             _check(db, path, new=True)
@@ -69,7 +69,7 @@ def for_reading(directory: Path) -> sqlite3.Connection:
             f"there is no history in {directory}",
             "Record some with mrtuner record, or name its directory with --dir.",
         )
-    with _explained(path):
+    with explained(path.parent):
         db = sqlite3.connect(
             f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=_PATIENCE, isolation_level=None
         )
@@ -134,8 +134,9 @@ def _make_tables(db: sqlite3.Connection, sources: Iterable[Source]) -> None:
 
 
 @contextmanager
-def _explained(path: Path) -> Iterator[None]:
-    """Turn SQLite's errors into ours."""
+def explained(directory: Path) -> Iterator[None]:
+    """Turn errors of SQLite with a store's database into ours, which name it."""
+    path = directory / layout.DATABASE
     try:
         yield
     except sqlite3.DatabaseError as error:

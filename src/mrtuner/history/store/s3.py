@@ -15,6 +15,7 @@ import base64
 import gzip
 import json
 import re
+import sqlite3
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import closing
@@ -98,8 +99,8 @@ def publish(directory: Path, place: Place, client: Any) -> int:
         (writer,) = db.execute("SELECT id FROM writer").fetchone()
         files = tuple(opening.listed(db))
         sources = {one.name: one.declaration for one in opening.sources(db) if one.declaration}
-        rows = db.execute("SELECT query_id, text FROM statement_text ORDER BY 1").fetchall()
-    before, tag = _listed(client, place, writer)
+        before, tag = _listed(client, place, writer)
+        texts = _new_texts(db, before.texts)
     have = {file.path for file in before.files}
     new = [file for file in files if file.path not in have]
     lake = directory / layout.LAKE
@@ -107,20 +108,32 @@ def publish(directory: Path, place: Place, client: Any) -> int:
         body = (lake / file.path).read_bytes()
         digest = base64.b64encode(bytes.fromhex(file.sha256)).decode()
         call(client, "put_object", **place.key(file.path), Body=body, ChecksumSHA256=digest)
-    if len(rows) != before.texts:
-        body = gzip.compress(json.dumps(dict(rows), ensure_ascii=False).encode(), mtime=0)
+    if texts:
+        body = gzip.compress(json.dumps(texts, ensure_ascii=False).encode(), mtime=0)
         call(client, "put_object", **place.key(_texts(writer)), Body=body)
     kept = {file.path for file in files}
     now = int(time.time())
     retired = {path: since for path, since in before.retired.items() if now - since < _GRACE}
     retired |= dict.fromkeys(have - kept, now)
     manifest = Manifest(
-        writer=writer, sources=sources, files=files, texts=len(rows), retired=retired
-    )
+        writer=writer, sources=sources, files=files, texts=len(texts) or before.texts,
+        retired=retired,
+    )  # fmt: skip
     _replace(client, place, manifest, tag)
     for path in before.retired.keys() - retired.keys():
         call(client, "delete_object", **place.key(path))
     return len(new)
+
+
+def _new_texts(db: sqlite3.Connection, published: int) -> dict[int, str]:
+    """All texts of statements, if there are more than were published, else none.
+
+    Texts are only ever added, so they are counted, which reads none of them.
+    """
+    count = db.execute("SELECT count(*) FROM statement_text").fetchone()[0]
+    if count == published:
+        return {}
+    return dict(db.execute("SELECT query_id, text FROM statement_text ORDER BY 1"))
 
 
 def _replace(client: Any, place: Place, manifest: Manifest, tag: str | None) -> None:

@@ -1,0 +1,58 @@
+"""`mrtuner record` in a process of its own, and what it has stored so far."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from mrtuner.errors import UsageError
+from mrtuner.history.reading import open_history
+
+PROGRAM = "from mrtuner.cli import main; main()"
+#: Long enough for a busy machine.
+WAIT = 90.0
+
+
+def rows(directory: Path, text: str) -> list[tuple[Any, ...]]:
+    with open_history(directory) as history:
+        return history.table(text)[1]
+
+
+def until(condition: Callable[[], object]) -> None:
+    """Wait for what the recorder will have done soon."""
+    end = time.monotonic() + WAIT
+    while not condition():
+        assert time.monotonic() < end, "it did not happen in time"
+        time.sleep(0.1)
+
+
+@contextmanager
+def recorder(
+    directory: Path, dsn: str, *more: str, env: Mapping[str, str] | None = None
+) -> Iterator[subprocess.Popen[str]]:
+    """`mrtuner record` in a process of its own."""
+    command = [sys.executable, "-c", PROGRAM, "record", dsn, "--dir", str(directory), *more]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=env)
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+        assert process.stderr is not None
+        process.stderr.close()
+
+
+def samples(directory: Path, source: str) -> int:
+    """How many there are; none where the store is not there yet."""
+    with suppress(UsageError):
+        return _samples(directory, source)
+    return 0
+
+
+def _samples(directory: Path, source: str) -> int:
+    return int(rows(directory, f"SELECT count(*) FROM samples WHERE source = '{source}'")[0][0])

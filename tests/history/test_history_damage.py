@@ -1,0 +1,154 @@
+"""A damaged file is named, and what is not damaged is served; nothing is lost besides."""
+
+from __future__ import annotations
+
+import sqlite3
+import subprocess
+import sys
+import threading
+import time
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from history_data import SECOND, batch, queue, row
+from history_recorder import PROGRAM, rows
+
+from mrtuner.cli import main
+from mrtuner.errors import UsageError
+from mrtuner.history.reading import open_history
+from mrtuner.history.recorder import record
+from mrtuner.history.sample import Sample
+from mrtuner.history.store import layout, sealing
+from mrtuner.history.store.writer import Writer
+
+SOURCE = queue()
+DAY = 86_400 * SECOND
+NOON = time.time_ns() // 1000 // DAY * DAY - DAY // 2  # of yesterday
+PAGE = 4096
+
+
+def commit(writer: Writer, at: int, queues: int = 50) -> None:
+    found = tuple(row(f"q{n}", at, 0.0, at // SECOND) for n in range(queues))
+    one = Sample(source=SOURCE, at=at, monotonic=at / SECOND, cost=0.0, rows=found)
+    writer.commit([batch(one)])
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    """Two days of 50 queues in files, one sample of them in SQLite."""
+    with Writer(tmp_path / "store", [SOURCE]) as writer:
+        for day in (4, 3):
+            commit(writer, NOON - day * DAY)
+            sealing.seal(writer, NOON)
+        commit(writer, NOON)
+    return tmp_path / "store"
+
+
+def cli(store: Path, *arguments: str) -> tuple[int, str]:
+    done = CliRunner().invoke(main, ["history", *arguments, "--dir", str(store)])
+    return done.exit_code, done.output
+
+
+def overwrite(path: Path, begin: int, end: int) -> None:
+    contents = bytearray(path.read_bytes())
+    contents[begin:end] = b"\xff" * (end - begin)
+    path.write_bytes(contents)
+
+
+@pytest.mark.parametrize("part", ["data", "footer"])
+def test_a_parquet_file_with_other_bytes_is_left_out_and_named(store: Path, part: str) -> None:
+    """Its length and the marks at both ends are as they were."""
+    first, second = sorted((store / layout.LAKE / "queue").rglob("*.parquet"))
+    size = first.stat().st_size
+    overwrite(first, *((8, size // 3) if part == "data" else (size - 120, size - 20)))
+    with open_history(store) as history:
+        assert history.damaged == ()
+        found = history.rows("SELECT time, count(DISTINCT queue) AS n FROM queue GROUP BY 1")
+        assert [one["n"] for one in found] == [50, 50]
+        assert len(history.damaged) == 1
+        assert history.damaged[0].endswith(f"{first.name} is not as it was written")
+        (still,) = history.rows("SELECT count(DISTINCT time) AS n FROM queue_by_hour")
+        assert still["n"] == 3
+    assert second.exists()
+    code, told = cli(store, "verify")
+    assert code == 1
+    assert first.name in told
+
+
+def test_a_query_that_is_wrong_is_no_damage(store: Path) -> None:
+    code, told = cli(store, "query", "SELECT nothing FROM queue")
+    assert code == 2
+    assert "the query failed" in told
+    assert "left out" not in told
+
+
+def test_a_damaged_file_keeps_no_other_from_being_merged_or_deleted(store: Path) -> None:
+    """Three files of one day, of which one is damaged; and one that is older than it is kept."""
+    with Writer(store, [SOURCE]) as writer:
+        for hour in range(3):
+            commit(writer, NOON - 2 * DAY + hour * 3600 * SECOND)
+            sealing.seal(writer, NOON, everything=True)
+        commit(writer, NOON - 100 * DAY)
+        sealing.seal(writer, NOON)
+        old = max(file.number for file in writer.files() if file.view == "queue")
+        date = layout.partition_of("queue", NOON - 2 * DAY)
+        damaged = sorted((store / layout.LAKE / date).glob("*.parquet"))[1]
+        overwrite(damaged, 8, damaged.stat().st_size // 3)
+        told: list[str] = []
+        stop = threading.Event()
+        stop.set()
+        record(writer, [], stop, tell=told.append)
+        assert [one for one in told if one.startswith("files are not merged for now: ")]
+        assert len(told) == 1
+        assert old not in {file.number for file in writer.files()}
+
+
+@pytest.mark.parametrize("share", [0.0002, 0.5, 0.8])
+def test_a_truncated_database_is_named_and_not_written(store: Path, share: float) -> None:
+    path = store / layout.DATABASE
+    path.write_bytes(path.read_bytes()[: int(path.stat().st_size * share)])
+    before = path.read_bytes()
+    for command in (["show"], ["query", "SELECT count(*) FROM queue"], ["verify"], ["size"]):
+        code, told = cli(store, *command)
+        assert (code, f"{path} is damaged" in told) == (2, True), told
+        assert "HINT: Move it away" in told
+    with pytest.raises(UsageError, match="is damaged"):
+        Writer(store, [SOURCE])
+    assert path.read_bytes() == before
+    assert len(list((store / layout.LAKE / "queue").rglob("*.parquet"))) == 2
+
+
+def test_a_database_with_a_damaged_page_is_named(store: Path) -> None:
+    """The page where the recent rows of a source begin; the file is as long as it was."""
+    path = store / layout.DATABASE
+    with closing(sqlite3.connect(path)) as db:
+        asked = "SELECT rootpage FROM sqlite_master WHERE name = 'recent_queue'"
+        (page,) = db.execute(asked).fetchone()
+    overwrite(path, (page - 1) * PAGE, page * PAGE)
+    for command in (["query", "SELECT count(*) FROM queue"], ["verify"]):
+        code, told = cli(store, *command)
+        assert (code, f"{path} is damaged" in told) == (2, True), told
+    command = ["record", "host=127.0.0.1 port=9", "--dir", str(store), "--for", "2s"]
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, *command], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 2
+    assert f"{path} is damaged" in done.stderr
+    # What was asked of others is answered.
+    assert rows(store, "SELECT count(DISTINCT source) FROM samples") == [(1,)]
+
+
+def test_a_database_that_was_moved_away_leaves_files_for_any_reader(store: Path) -> None:
+    """As the hint says; a new recorder does not take them for its own."""
+    import duckdb
+
+    (store / layout.DATABASE).rename(store / "damaged.sqlite")
+    with Writer(store, [SOURCE]) as writer:
+        commit(writer, NOON - DAY)
+        sealing.seal(writer, NOON)
+        sealing.sweep(writer, NOON + DAY)
+    files = f"{store}/{layout.LAKE}/queue/*/*.parquet"
+    with duckdb.connect() as con:
+        assert con.execute(f"SELECT count(*) FROM '{files}'").fetchall() == [(150,)]

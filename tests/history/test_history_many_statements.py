@@ -1,0 +1,146 @@
+"""As many distinct statements as pg_stat_statements may be told to keep, and more than it keeps."""
+
+from __future__ import annotations
+
+import os
+import resource
+import signal
+import subprocess
+import sys
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from history_recorder import PROGRAM, rows, until
+
+from conftest import NewCluster
+from mrtuner.errors import UsageError
+from mrtuner.history.source import Kind, built_in
+from mrtuner.history.store import opening
+from mrtuner.postgres.cluster import Cluster
+from servers import sql
+
+#: Of the table that is read: identifiers differ by the columns that a statement names.
+COLUMNS = 224
+MB = 2**20
+
+
+def cluster_of(new_cluster: NewCluster, major: int, most: int) -> Cluster:
+    cluster = new_cluster(major, {
+        "shared_preload_libraries": "pg_stat_statements", "pg_stat_statements.max": most,
+        "pg_stat_statements.track": "all", "autovacuum": "off", "fsync": "off",
+    })  # fmt: skip
+    columns = ", ".join(f"c{n} int" for n in range(1, COLUMNS + 1))
+    sql(cluster.dsn(), "CREATE EXTENSION pg_stat_statements", "CREATE DATABASE shop")
+    sql(cluster.dsn("shop"), f"CREATE TABLE wide ({columns})")
+    return cluster
+
+
+def run(cluster: Cluster, first: int, second: int) -> None:
+    """Read each of the `first` columns beside each of the `second`: a statement each."""
+    sql(cluster.dsn("shop"), f"""
+        DO $$ BEGIN
+            FOR i IN 1..{first} LOOP FOR j IN 1..{second} LOOP
+                EXECUTE format('SELECT c%s, c%s FROM wide', i, j);
+            END LOOP; END LOOP;
+        END $$""")  # fmt: skip
+
+
+CALLS = """SELECT count(*), sum(calls)::bigint FROM pg_stat_statements(false)
+           WHERE dbid = (SELECT oid FROM pg_database WHERE datname = 'shop')"""
+
+
+def record_once(cluster: Cluster, store: Path) -> resource.struct_rusage:
+    """Record until statements were sampled once more; return what the recorder took."""
+    already = sampled(store)
+    command = [sys.executable, "-c", PROGRAM, "record", cluster.dsn(), "--dir", str(store)]
+    process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
+    try:
+        until(lambda: sampled(store) > already)
+    finally:
+        process.send_signal(signal.SIGTERM)
+        _, state, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(state)
+    assert process.returncode == 0
+    return usage
+
+
+def sampled(store: Path) -> int:
+    """How often statements were, from SQLite alone: the recorder needs the CPUs more than we do."""
+    try:
+        with closing(opening.for_reading(store)) as db:
+            return int(db.execute(
+                "SELECT count(*) FROM recent_samples WHERE source = 'statements'"
+            ).fetchone()[0])  # fmt: skip
+    except UsageError:
+        return 0
+
+
+@pytest.mark.parametrize(
+    "columns", [24, pytest.param(224, marks=[pytest.mark.slow, pytest.mark.timeout(900)])]
+)
+def test_none_of_many_statements_is_lost(
+    new_cluster: NewCluster, tmp_path: Path, columns: int
+) -> None:
+    """Recorded before they run, after, and after half of them ran again: 576 or 50,176 of them.
+
+    A statement takes a few kilobytes of the recorder at most, and half a millisecond of a CPU.
+    """
+    many = columns * columns
+    cluster = cluster_of(new_cluster, 18, many + 5000)
+    store = tmp_path / "store"
+    least = record_once(cluster, store)
+    ((_, before),) = sql(cluster.dsn(), CALLS)
+    run(cluster, columns, columns)
+    taken = [record_once(cluster, store)]
+    run(cluster, columns // 2, columns)
+    taken.append(record_once(cluster, store))
+    ((kept, after),) = sql(cluster.dsn(), CALLS)
+    assert kept >= many
+    assert sql(cluster.dsn(), "SELECT dealloc FROM pg_stat_statements_info") == [(0,)]
+    assert rows(store, """SELECT count(DISTINCT query_id), sum(calls), count(*) - count(calls)
+                          FROM statements WHERE database = 'shop'""") == [
+        (kept - 1, after - before, 0)  # all but what made the table
+    ]  # fmt: skip
+    texts = "SELECT count(*) FROM statement_texts WHERE text LIKE 'SELECT c%, c% FROM wide'"
+    assert rows(store, texts) == [(many,)]
+    for one in taken:
+        assert (one.ru_maxrss - least.ru_maxrss) * 1024 < 50 * MB + 5000 * many
+        assert cpu(one) - cpu(least) < 2.0 + 0.0005 * many
+
+
+def cpu(usage: resource.struct_rusage) -> float:
+    return usage.ru_utime + usage.ru_stime
+
+
+def test_a_statement_that_was_evicted_is_a_gap_and_never_negative(
+    new_cluster: NewCluster, tmp_path: Path, each_major: int
+) -> None:
+    """Two ran three times, had to go for others, and ran again: one once, the other nine times.
+
+    Before 17, the server does not say since when it counts, so of the other the growth is taken for
+    six, which is too low.
+    """
+    cluster = cluster_of(new_cluster, each_major, 100)
+    store = tmp_path / "store"
+    less, more = "SELECT c1, c2, c3 FROM wide", "SELECT c4, c5, c6 FROM wide"
+    sql(cluster.dsn("shop"), *[less, more] * 3)
+    record_once(cluster, store)
+    there = f"SELECT count(*) FROM pg_stat_statements WHERE query IN ('{less}', '{more}')"
+    assert sql(cluster.dsn(), there) == [(2,)]
+
+    def evicted() -> bool:
+        run(cluster, 12, 12)
+        return sql(cluster.dsn(), there) == [(0,)]
+
+    until(evicted)
+    sql(cluster.dsn("shop"), less, *[more] * 9)
+    record_once(cluster, store)
+    asked = """SELECT calls, seconds > 0 FROM statements JOIN statement_texts USING (query_id)
+               WHERE text = '{}'"""
+    assert rows(store, asked.format(less)) == [(None, True)]
+    expected = None if each_major >= 17 else 6
+    assert rows(store, asked.format(more)) == [(expected, True)]
+    for column in built_in()["statements"].of(Kind.COUNTER):
+        ((least,),) = rows(store, f"SELECT min({column.name}) FROM statements")
+        assert least is None or least >= 0, column.name
