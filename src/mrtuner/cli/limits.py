@@ -176,10 +176,12 @@ def _tell_fleet(
 
 
 def _tell(found: Limits, html: Path | None, as_json: bool) -> None:
-    from mrtuner.present.limits import lines, page
+    from mrtuner.present.limits import lines
 
     told = found.to_dict()
     if html is not None:
+        from mrtuner.present.limits_page import page
+
         terminal.save_and_tell(html, page(found, told))
     terminal.answer(told, lines(told), as_json)
 

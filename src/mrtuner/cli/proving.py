@@ -55,7 +55,7 @@ class Proof:
     def page(self, commands: Sequence[tuple[str, str]]) -> str:
         """All of it as one HTML file."""
         from mrtuner.documents import as_builtins
-        from mrtuner.present.html import page
+        from mrtuner.present.tuning_page import page
 
         applied = as_builtins(self.applied) if self.applied else None
         return page(

@@ -107,7 +107,7 @@ def command(
     told = found.to_dict()
     terminal.deliver(_written(found, told, form, top), output)
     if html is not None:
-        from mrtuner.present.vacuum import page
+        from mrtuner.present.vacuum_page import page
 
         terminal.save_and_tell(html, page(told))
     if cut_short:

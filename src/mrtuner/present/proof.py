@@ -10,7 +10,7 @@ from typing import Final
 from mrtuner.bench.plan.model import Cell
 from mrtuner.bench.record.model import Record, Sample
 from mrtuner.bench.verdict.pairs import Measure, blocks
-from mrtuner.stats.paired import Comparison, compare
+from mrtuner.stats.comparison import Comparison, compare
 
 
 def _latency(field: str) -> Measure:
