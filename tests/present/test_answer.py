@@ -8,7 +8,7 @@ import pytest
 import report_data as data
 
 from mrtuner.bench.series import LeftOut, Series, from_dict
-from mrtuner.cli.document import load_result
+from mrtuner.cli.common.document import load_result
 from mrtuner.documents import as_builtins
 from mrtuner.errors import BadValue
 from mrtuner.present.gains import answer, screen

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from mrtuner.cli import (
+from mrtuner.cli.common import (
     exit_codes,
     options,
     prerequisites,
@@ -17,7 +17,7 @@ from mrtuner.cli import (
     terminal,
     watch_progress,
 )
-from mrtuner.cli.commands import offer_verbs
+from mrtuner.cli.common.commands import offer_verbs
 
 if TYPE_CHECKING:
     from mrtuner.vacuum import Vacuum

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mrtuner.cli import exit_codes, options, prerequisites, terminal
+from mrtuner.cli.common import exit_codes, options, prerequisites, terminal
 from mrtuner.errors import MrTunerError, UsageError
 
 if TYPE_CHECKING:
