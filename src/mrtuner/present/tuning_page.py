@@ -85,12 +85,13 @@ def page(
 
 def _load(one: series.LoadFinding, row: GainRow, number: int) -> Load:
     seen = evidence(one.record, one.verdict.cell, one.a.variant, one.b.variant)
-    return Load(one, row, seen, _pairs_picture(seen, one.record.plan.delta, number))
+    return Load(one, row, seen, _pairs_picture(one, seen, number))
 
 
-def _pairs_picture(seen: Evidence, delta: float, number: int) -> str:
+def _pairs_picture(one: series.LoadFinding, seen: Evidence, number: int) -> str:
     """Draw the throughput of every block; empty where there is no ratio."""
-    if seen.throughput is None:
+    found = one.throughput
+    if found is None:
         return ""
     duel = charts.Duel(
         name_a=seen.a,
@@ -99,10 +100,10 @@ def _pairs_picture(seen: Evidence, delta: float, number: int) -> str:
             charts.ChartPair(number=block.number, a=block.a.run.tps, b=block.b.run.tps)
             for block in seen.blocks
         ],
-        ratio=seen.throughput.ratio,
-        low=seen.throughput.low,
-        high=seen.throughput.high,
-        delta=delta,
+        ratio=found.ratio,
+        low=found.low,
+        high=found.high,
+        delta=one.record.plan.delta,
         unit="transactions per second",
     )
     return charts.pairs(duel, key=f"pairs-{number}")
