@@ -175,14 +175,8 @@ class Cluster:
 
     def _set_password(self, password: str) -> None:
         """Give a copy its own superuser's password as initdb would, in single-user mode."""
-        command: list[str | Path] = [
-            self.binaries.program("postgres"),
-            "--single",
-            "-F",
-            "-D",
-            self.data,
-            "postgres",
-        ]
+        command: list[str | Path] = [self.binaries.program("postgres"), "--single", "-F"]
+        command += ["-D", self.data, "postgres"]
         quoted = password.replace("'", "''")
         alter = f"ALTER ROLE {SUPERUSER} PASSWORD '{quoted}'\n"
         done = run_as(self.user, command, self.directory, given=alter)
