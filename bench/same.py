@@ -18,7 +18,7 @@ from tempfile import TemporaryDirectory
 from mrtuner.bench.engine.grid import run_grid
 from mrtuner.bench.plan.model import Plan, Variant, Workload
 from mrtuner.bench.verdict.judge import CellVerdict, verdicts
-from mrtuner.stats.paired import Verdict
+from mrtuner.stats.comparison import Verdict
 
 TOLERATED = 0.1  # of the plans
 

@@ -31,7 +31,7 @@ from mrtuner.bench.server.instance import inside, memory_limit, unified, volume
 from mrtuner.postgres.binaries import find_binaries
 from mrtuner.postgres.cluster import Cluster
 from mrtuner.postgres.server_user import scratch_directory
-from mrtuner.stats.paired import compare
+from mrtuner.stats.comparison import compare
 from mrtuner.units import Bytes, parse_bytes, pretty_bytes
 
 GIB = 2**30

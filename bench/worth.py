@@ -41,7 +41,7 @@ from mrtuner.bench.server.instance import inside, memory_limit, volume
 from mrtuner.bench.server.standing import DATABASE, copied, filled
 from mrtuner.postgres.binaries import find_binaries
 from mrtuner.postgres.cluster import Cluster
-from mrtuner.stats.paired import compare
+from mrtuner.stats.comparison import compare
 from mrtuner.units import Bytes, parse_bytes
 
 GIB = 2**30

@@ -29,9 +29,7 @@ from mrtuner.catalog.platforms import platform
 from mrtuner.formats import crunchy
 from mrtuner.limits import limits
 from mrtuner.limits.example import CLASS, STORAGE, simulated_week
-from mrtuner.present import charts, figures, rehearsal
-from mrtuner.present import limits as limits_report
-from mrtuner.present import vacuum as vacuum_report
+from mrtuner.present import charts, figures, limits_page, rehearsal, vacuum_page
 from mrtuner.present.bench_charts import Effect, forest
 from mrtuner.tuning import Tuning, tune
 from mrtuner.tuning.verdict import RULES, Rule
@@ -135,13 +133,13 @@ def rehearsal_picture() -> str:
 
 def limits_picture() -> str:
     """The week of the field notes, generated, with the ceilings drawn through it."""
-    return limits_report.picture(limits(simulated_week(), class_name=CLASS, storage=STORAGE))
+    return limits_page.picture(limits(simulated_week(), class_name=CLASS, storage=STORAGE))
 
 
 def vacuum_picture() -> str:
     """Dead rows under the defaults and our settings; docs/vacuum.json is what was measured."""
     experiment = json.loads((DOCS / "vacuum.json").read_text(encoding="utf-8"))
-    return vacuum_report.picture(vacuum_report.measured(experiment), key="vacuum")
+    return vacuum_page.picture(vacuum_page.measured(experiment), key="vacuum")
 
 
 def stand_alone(svg: str, mode: str) -> str:

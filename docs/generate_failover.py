@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from mrtuner.failover.lab.outcome import cells, limits
-from mrtuner.present import failover_lab
+from mrtuner.present import failover_lab_page
 
 #: What `mrtuner failover self-test --whole` and `mrtuner failover lab` measured, and how.
 RECORD: Final = Path(__file__).resolve().parent / "failover-measured.json"
@@ -121,7 +121,7 @@ def _table(heads: Sequence[str], rows: Any) -> Iterator[str]:
 
 def measured_picture() -> str:
     """Every hang of the grid, seen from the middle of its band."""
-    return failover_lab.deviations(record()["selftest"]["trials"], key="grid")
+    return failover_lab_page.deviations(record()["selftest"]["trials"], key="grid")
 
 
 def lab_picture() -> str:
@@ -133,4 +133,4 @@ def lab_picture() -> str:
         for row in one["cases"]
         if row["fits"] is not None
     ]
-    return failover_lab.picture({"scenario": "all", "cases": rows}, key="lab")
+    return failover_lab_page.picture({"scenario": "all", "cases": rows}, key="lab")

@@ -27,7 +27,7 @@ def _lab() -> Iterator[Lab]:
 def lab(_lab: Lab, monkeypatch: pytest.MonkeyPatch) -> Iterator[Lab]:
     """An empty lab without servers; the environment leads every AWS client to it."""
     _lab.reset()
-    _lead_to(_lab, monkeypatch)
+    lead_to(_lab, monkeypatch)
     yield _lab
     _lab.reset()
 
@@ -45,11 +45,12 @@ def server_lab(monkeypatch: pytest.MonkeyPatch) -> Iterator[Lab]:
     """A lab with a real PostgreSQL behind every instance: 18, and others that were fetched."""
     programs = {int(path.name): path / "bin" for path in _CACHE.glob("[0-9][0-9]")}
     with Lab(servers=True, programs=programs) as lab:
-        _lead_to(lab, monkeypatch)
+        lead_to(lab, monkeypatch)
         yield lab
 
 
-def _lead_to(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+def lead_to(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the environment lead every AWS client to this lab."""
     for name in ("AWS_PROFILE", "AWS_SESSION_TOKEN", "AWS_ENDPOINT_URL_RDS"):
         monkeypatch.delenv(name, raising=False)
     for name, value in lab.environment.items():

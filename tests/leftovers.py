@@ -14,8 +14,10 @@ from pathlib import Path
 
 #: What we, the servers of ours and the browser make; other programs keep caches there.
 OURS = ("mrtuner", "rdstune", ".copy-", ".org.chromium", "org.chromium", "chromium", "page")
-#: What was killed on purpose is cleaned up behind its back, by a process that takes a moment.
-PATIENCE_S = 8
+#: What was killed on purpose is cleaned up behind its back, by a process that takes a moment: this
+#: many seconds are allowed for it.
+PATIENCE = "MRTUNER_TESTS_PATIENCE"
+_USUAL_PATIENCE = "8"
 #: Where all these directories lie: the TMPDIR of whoever started the first of the processes.
 BASE = "MRTUNER_TESTS_IN"
 
@@ -42,7 +44,7 @@ def remove_of_the_dead(base: Path) -> None:
 
 def left_in(directory: Path) -> list[str]:
     """Names of what is ours and still there, after waiting for those who clean up."""
-    deadline = time.monotonic() + PATIENCE_S
+    deadline = time.monotonic() + float(os.environ.get(PATIENCE, _USUAL_PATIENCE))
     while (found := _ours(directory)) and time.monotonic() < deadline:
         time.sleep(0.1)
     return found

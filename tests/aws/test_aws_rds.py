@@ -19,17 +19,9 @@ from mrtuner.units import GiB
 
 
 @pytest.fixture(scope="module")
-def lab() -> Iterator[Lab]:
+def _lab() -> Iterator[Lab]:
     with Lab(speed=600) as lab:
         yield lab
-
-
-@pytest.fixture
-def client(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> Any:
-    lab.reset()
-    for name, value in lab.environment.items():
-        monkeypatch.setenv(name, value)
-    return aws_client("rds")
 
 
 def create(client: Any, identifier: str, **more: Any) -> None:

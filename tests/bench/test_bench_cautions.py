@@ -13,8 +13,8 @@ from mrtuner.bench.plan.model import Cell, Workload
 from mrtuner.bench.record.model import Record, Sample
 from mrtuner.bench.verdict.judge import CellVerdict, verdicts
 from mrtuner.bench.verdict.pairs import covers_a_cycle
+from mrtuner.stats.comparison import Verdict
 from mrtuner.stats.histogram import Histogram
-from mrtuner.stats.paired import Verdict
 
 #: Five times the window of 60 s.
 LONG = SETTINGS | {"checkpoint_timeout": "300"}

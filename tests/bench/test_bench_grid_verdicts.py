@@ -23,8 +23,8 @@ from mrtuner.bench.plan.model import Cell, Variant, Workload
 from mrtuner.bench.record.model import unlike
 from mrtuner.bench.verdict.judge import blocks_of, verdicts
 from mrtuner.bench.verdict.summary import differing_settings, summaries
+from mrtuner.stats.comparison import Verdict
 from mrtuner.stats.histogram import Histogram
-from mrtuner.stats.paired import Verdict
 
 CELL = Cell("select", 10, 4)
 

@@ -11,6 +11,7 @@ import psycopg
 import pytest
 
 from mrtuner.bench.engine.machine import CpuTime, Noise, noise_between, postmaster_of, read
+from mrtuner.host.tree import Tree
 from mrtuner.postgres.cluster import Cluster
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
@@ -30,11 +31,13 @@ def test_the_server_is_the_postmaster_its_children_and_the_dead(
 ) -> None:
     """10+20+300+70 of the postmaster, 40+60 of its child: 500 ticks, 5 s at 100 a second."""
     monkeypatch.setattr(os, "sysconf", lambda name: 100)
-    (tmp_path / "stat").write_text("cpu  600 100 300 8000 500 30 70 400 0 0\ncpu0 1\n")
-    add_process(tmp_path, 7, "postgres", 1, 10, 20, 300, 70)
-    add_process(tmp_path, 8, "postgres", 7, 40, 60, 0, 0)
-    add_process(tmp_path, 9, "odd (name) 7", 1, 5000, 0, 0, 0)
-    seen = read(7, tmp_path)
+    proc = tmp_path / "proc"
+    proc.mkdir()
+    (proc / "stat").write_text("cpu  600 100 300 8000 500 30 70 400 0 0\ncpu0 1\n")
+    add_process(proc, 7, "postgres", 1, 10, 20, 300, 70)
+    add_process(proc, 8, "postgres", 7, 40, 60, 0, 0)
+    add_process(proc, 9, "odd (name) 7", 1, 5000, 0, 0, 0)
+    seen = read(7, Tree(tmp_path))
     assert seen is not None
     assert (seen.total, seen.steal, seen.busy, seen.server) == (100, 4, 10, 5)
 
@@ -53,7 +56,7 @@ def test_a_server_out_of_sight_leaves_the_foreign_share_unknown() -> None:
 
 
 def test_without_proc_nothing_is_claimed(tmp_path: Path) -> None:
-    assert read(None, tmp_path) is None
+    assert read(None, Tree(tmp_path)) is None
     assert noise_between(None, None) == Noise(None, None)
 
 

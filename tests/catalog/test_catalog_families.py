@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 import refresh_families as refresh
 
+from labs import lead_to
 from mrtuner import catalog
 from mrtuner.aws.rows import GroupParameter
 from mrtuner.aws.session import Account
@@ -389,8 +390,7 @@ def test_asking_the_api_gives_the_family_back(name: str, monkeypatch: pytest.Mon
     """The lab answers from families.json, page by page: all of it must come through."""
     facts = json.loads((FILES / "family_facts.json").read_text(encoding="utf-8"))
     with Lab() as lab:
-        for variable, value in lab.environment.items():
-            monkeypatch.setenv(variable, value)
+        lead_to(lab, monkeypatch)
         facts = refresh.with_answers(facts, [name], Account(region=lab.region))
     known = family(name)
     rows = refresh.family_rows(known.engine, known.major, facts)

@@ -1,11 +1,11 @@
-"""A change in a process of its own, which is killed at one of its steps."""
+"""A process of its own, which is killed at one of the steps that a change tells its observer."""
 
 from __future__ import annotations
 
 import multiprocessing
 import os
 import signal
-from dataclasses import dataclass
+from collections.abc import Callable
 from itertools import count
 from pathlib import Path
 from typing import Literal
@@ -13,6 +13,7 @@ from typing import Literal
 from changed_things import Calls
 
 from mrtuner.change.journal import Journal
+from mrtuner.change.transaction import Observer
 
 Verb = Literal["apply", "undo"]
 #: No threads and everything imported: a child is there in milliseconds.
@@ -20,32 +21,27 @@ CHILDREN = multiprocessing.get_context("forkserver")
 CHILDREN.set_forkserver_preload(["changed_things", "mrtuner.postgres.read", "psycopg"])
 
 
-@dataclass(frozen=True)
-class Task:
-    """What a child does, and at which of its steps it is killed."""
-
-    verb: Verb
-    calls: Calls
-    state: Path
-    killed_at: int
+def change(calls: Calls, verb: Verb, state: Path, at: Observer) -> None:
+    """Change a thing, or undo its last change."""
+    with Journal(state) as journal:
+        getattr(calls, verb)(journal, at)
 
 
-def child(task: Task) -> None:
-    """Run in a process of its own: it ends with SIGKILL, or normally after its last step."""
-    steps = count(1)
-
-    def at(_step: str) -> None:
-        if next(steps) == task.killed_at:
-            os.kill(os.getpid(), signal.SIGKILL)
-
-    with Journal(task.state) as journal:
-        getattr(task.calls, task.verb)(journal, at)
-
-
-def was_killed(task: Task) -> bool:
-    """False when it had fewer steps."""
-    process = CHILDREN.Process(target=child, args=(task,))
+def was_killed(run: Callable[[Observer], object], killed_at: int) -> bool:
+    """Run what can be pickled in a child, killed at that step; False when it had fewer."""
+    process = CHILDREN.Process(target=_child, args=(run, killed_at))
     process.start()
     process.join()
     assert process.exitcode in (0, -signal.SIGKILL)
     return process.exitcode != 0
+
+
+def _child(run: Callable[[Observer], object], killed_at: int) -> None:
+    """It ends with SIGKILL, or normally after its last step."""
+    steps = count(1)
+
+    def at(_step: str) -> None:
+        if next(steps) == killed_at:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    run(at)

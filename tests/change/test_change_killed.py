@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import Any, get_args
 
 import pytest
 from changed_things import ParameterGroup, Settings, StorageParameters, Thing, pg_ctl
-from killed import Task, Verb, was_killed
+from killed import Verb, change, was_killed
 
+from labs import lead_to
 from mrtuner.aws.session import client
 from mrtuner.change.journal import Journal
 from mrtuner.change.record import Method
@@ -64,9 +66,7 @@ def storage_parameters(request: Request) -> Thing:
 
 def parameter_group(request: Request, *, custom: bool) -> Thing:
     lab: Lab = request.getfixturevalue("fast")
-    monkeypatch: pytest.MonkeyPatch = request.getfixturevalue("monkeypatch")
-    for name, value in lab.environment.items():
-        monkeypatch.setenv(name, value)
+    lead_to(lab, request.getfixturevalue("monkeypatch"))
     return ParameterGroup(lab, client("rds"), custom)
 
 
@@ -103,7 +103,7 @@ def test_killed_at_every_step_it_has_its_start_or_its_target(
             if verb == "undo":
                 thing.calls.apply(journal)
                 assert thing.at_target(thing.now())
-            killed = was_killed(Task(verb, thing.calls, state, killed_at))
+            killed = was_killed(partial(change, thing.calls, verb, state), killed_at)
             assert not thing.mixed(), killed_at
             thing.finish_or_revert(journal)
             assert all(change.finished for change in journal.changes())

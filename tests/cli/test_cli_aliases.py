@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from mrtuner.cli import main, rdstune
-from mrtuner.cli.aliases import OLD, Old
+from mrtuner.cli.common.aliases import OLD, Old
 
 GROUP = ("show", "--class", "db.r6g.xlarge", "--family", "postgres17")
 

@@ -200,7 +200,7 @@ def test_an_interrupt_ends_with_130_and_says_nothing_more(tmp_path: Path) -> Non
 
 _WAITING = """
 import pathlib
-from mrtuner.cli.commands import Commands
+from mrtuner.cli.common.commands import Commands
 import click, time
 
 group = Commands("mrtuner", {"wait": "wait"})

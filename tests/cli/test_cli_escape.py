@@ -14,7 +14,8 @@ from click.testing import CliRunner, Result
 from test_cli_live import at_a_terminal
 
 from conftest import NewCluster
-from mrtuner.cli import main, terminal
+from mrtuner.cli import main
+from mrtuner.cli.common import terminal
 from mrtuner.postgres.cluster import Cluster
 from servers import sql
 

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
@@ -50,15 +51,14 @@ def test_the_document_is_the_same_as_of_an_instance(embedded: Cluster) -> None:
 def test_a_watch_cut_short_tells_what_there_is(
     embedded: Cluster, by_the_server: bool, code: int, notice: str
 ) -> None:
-    """Two seconds after the session is there, and not before."""
+    """When three samples were taken, and not before."""
     program = "import sys; from mrtuner.cli import main; main(sys.argv[1:])"
     process = subprocess.Popen(
         [sys.executable, "-c", program, "limits", embedded.dsn(), "--watch", "10m", "--json"],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
     try:
-        wait_for_session(embedded)
-        time.sleep(2)
+        wait_for_samples(embedded, 3)
         if by_the_server:
             sql(embedded.dsn(), f"SELECT pg_terminate_backend(pid) {OUR_SESSION}")
         else:
@@ -70,10 +70,12 @@ def test_a_watch_cut_short_tells_what_there_is(
     assert any(notice in text for text in json.loads(told)["notices"])
 
 
-def wait_for_session(cluster: Cluster) -> None:
-    deadline = time.monotonic() + PATIENCE
-    while not sql(cluster.dsn(), f"SELECT 1 {OUR_SESSION} AND query ~ 'waiting'"):
-        assert time.monotonic() < deadline, "it never began"
+def wait_for_samples(cluster: Cluster, count: int) -> None:
+    """Wait until its session has begun the query of a sample so many times."""
+    deadline, begun = time.monotonic() + PATIENCE, set[Any]()
+    while len(begun) < count:
+        assert time.monotonic() < deadline, f"{len(begun)} samples"
+        begun.update(sql(cluster.dsn(), f"SELECT query_start {OUR_SESSION} AND query ~ 'waiting'"))
         time.sleep(0.1)
 
 

@@ -348,7 +348,7 @@ def test_an_interrupted_change_is_cleaned_up_first_and_said(
 _KILLED_WHILE_WRITING = """
 import os, signal, sys
 from mrtuner.cli import main
-from mrtuner.cli import change
+from mrtuner.cli.common import change
 
 def killed(step):
     if step == "write work_mem":

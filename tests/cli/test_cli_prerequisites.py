@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner
 
 from mrtuner.cli import main
-from mrtuner.cli.prerequisites import require
+from mrtuner.cli.common.prerequisites import require
 from mrtuner.errors import UsageError
 from mrtuner.extras import EXTRAS, PACKAGES
 from servers import ROOT

@@ -16,8 +16,8 @@ from click.testing import CliRunner
 from conftest import NewCluster
 from mrtuner import tune
 from mrtuner.cli import main
-from mrtuner.cli.proof_loads import Wish, ask
-from mrtuner.cli.proving import minutes
+from mrtuner.cli.common.proof_loads import Wish, ask
+from mrtuner.cli.common.proving import minutes
 from servers import sql
 
 #: As short as a proof can be.

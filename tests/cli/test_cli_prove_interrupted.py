@@ -146,16 +146,19 @@ def test_interrupted_a_third_time_it_says_what_is_in_force_and_what_repairs_it(
     proof: Proof,
 ) -> None:
     """Putting back takes a slow restart, into which the third falls."""
-    restart = proof.restart_command("sleep 2")
+    slow, restarting = proof.scratch / "slow", proof.scratch / "restarting"
+    restart = proof.restart_command(f"if test -e {slow}; then touch {restarting}; sleep 2; fi")
     with proof.running("--restart", restart) as process:
         proof.wait_for(process, "advised: ")
+        slow.touch()
         process.send_signal(signal.SIGTERM)
         proof.wait_for(process, BACK)
         process.send_signal(signal.SIGTERM)
         proof.wait_for(process, "still putting everything back; interrupt again")
-        time.sleep(0.5)
+        until(restarting.exists)
         process.send_signal(signal.SIGTERM)
         proof.rest(process)
+    slow.unlink()
     assert process.returncode == 130
     assert proof.cost() == "1.1"
     (left,) = [line for line in proof.said if line.startswith("warning: still in force, as")]

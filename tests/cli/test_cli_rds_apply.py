@@ -11,6 +11,7 @@ import pytest
 from click.testing import CliRunner, Result
 from rds_flows import new_group
 
+from labs import lead_to
 from mrtuner.aws import rds
 from mrtuner.aws.session import client as aws_client
 from mrtuner.cli import rdstune
@@ -24,14 +25,6 @@ Run = Callable[..., Result]
 def _lab() -> Iterator[Lab]:
     with Lab(speed=600) as lab:
         yield lab
-
-
-@pytest.fixture
-def lab(_lab: Lab, monkeypatch: pytest.MonkeyPatch) -> Lab:
-    _lab.reset()
-    for name, value in _lab.environment.items():
-        monkeypatch.setenv(name, value)
-    return _lab
 
 
 @pytest.fixture
@@ -99,8 +92,7 @@ def test_with_a_dsn_every_advised_value_is_found_in_force_on_a_real_server(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     with Lab(servers=True, speed=600) as lab:
-        for name, value in lab.environment.items():
-            monkeypatch.setenv(name, value)
+        lead_to(lab, monkeypatch)
         client = aws_client("rds")
         client.create_db_instance(
             DBInstanceIdentifier="db1", DBInstanceClass="db.t4g.small", Engine="postgres",
@@ -270,20 +262,13 @@ def test_a_formula_with_spaces_is_refused_by_name(client: Any, run: Run, tmp_pat
 
 
 def test_a_class_unknown_to_us_is_advised_by_its_memory_and_vcpus(
-    client: Any, monkeypatch: pytest.MonkeyPatch, run: Run
+    client: Any, lab: Lab, run: Run
 ) -> None:
-    """As if db.r6g.xlarge were new to us: EC2 says 32 GiB and 4 vCPUs, as has db.r7g.xlarge."""
-    from mrtuner.catalog import classes
-
-    known = {name: one for name, one in classes.all_classes().items() if "r6g." not in name}
-    monkeypatch.setattr(classes, "all_classes", lambda: known)
-    classes.instance_classes.cache_clear()
-    try:
-        result = run("diff", "db1", "--json")
-    finally:
-        classes.instance_classes.cache_clear()
+    """EC2 has i4i.xlarge with 32 GiB and 4 vCPUs; RDS has no such class, and so neither have we."""
+    lab.instance("db1").class_name = "db.i4i.xlarge"
+    result = run("diff", "db1", "--json")
     assert result.exit_code == 0, result.stderr
-    assert "class db.r6g.xlarge is not in our catalog: the advice is for" in result.stdout
+    assert "class db.i4i.xlarge is not in our catalog: the advice is for" in result.stdout
     assert "32 GiB and 4 vCPUs according to EC2" in result.stdout
 
 

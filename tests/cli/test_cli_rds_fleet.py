@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,22 +15,6 @@ from mrtuner.rds.lab import Lab
 
 HERE, THERE = "eu-west-1", "eu-central-1"
 COPY = ("snapshots", "copy", "--from-region", HERE, "--to-region", THERE)
-
-
-@pytest.fixture(scope="module")
-def _lab() -> Iterator[Lab]:
-    with Lab() as lab:
-        yield lab
-
-
-@pytest.fixture
-def lab(_lab: Lab, monkeypatch: pytest.MonkeyPatch) -> Lab:
-    _lab.reset()
-    for name in ("AWS_PROFILE", "AWS_SESSION_TOKEN", "AWS_ENDPOINT_URL_RDS"):
-        monkeypatch.delenv(name, raising=False)
-    for name, value in _lab.environment.items():
-        monkeypatch.setenv(name, value)
-    return _lab
 
 
 def run(*arguments: str) -> Result:

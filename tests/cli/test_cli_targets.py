@@ -6,7 +6,7 @@ import pytest
 from click.testing import CliRunner
 
 from mrtuner.cli import main, rdstune
-from mrtuner.cli.targets import TargetKind, kind_of
+from mrtuner.cli.common.targets import TargetKind, kind_of
 from mrtuner.postgres.cluster import Cluster
 
 

@@ -18,8 +18,8 @@ from docs_pages import DOCS, generator
 import mrtuner
 from mrtuner.bench.plan.toml import TEMPLATE
 from mrtuner.bench.series import LeftOut
-from mrtuner.cli.document import AppliedSide
-from mrtuner.cli.proving import Proof
+from mrtuner.cli.common.document import AppliedSide
+from mrtuner.cli.common.proving import Proof
 from mrtuner.documents import as_builtins
 from mrtuner.postgres.explain import Statement
 from mrtuner.tuning.document import tune_document

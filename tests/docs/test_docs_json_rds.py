@@ -13,6 +13,7 @@ import pytest
 from click.testing import CliRunner
 from test_docs_json import schema_of
 
+from labs import lead_to
 from mrtuner.aws import rds
 from mrtuner.aws.session import client
 from mrtuner.cli import rdstune
@@ -52,8 +53,7 @@ def _shop() -> Iterator[Lab]:
 
 @pytest.fixture
 def shop(_shop: Lab, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Lab:
-    for name, value in _shop.environment.items():
-        monkeypatch.setenv(name, value)
+    lead_to(_shop, monkeypatch)
     monkeypatch.setenv("MRTUNER_STATE_DIR", str(tmp_path))
     return _shop
 

@@ -1,8 +1,8 @@
 """The operators' own Go types, built from their released modules, read our manifests.
 
-The versions are pinned in operators/go.mod. The first run compiles for a minute or two.
-Crunchy's operator is not among the modules that can be had by version, so its manifest is
-checked only against the rules written down in render/crunchy.py.
+The versions are pinned in operators/go.mod. The first run compiles for a minute or two, on a busy
+machine for more than four. Crunchy's operator is not among the modules that can be had by version,
+so its manifest is checked only against the rules written down in formats/crunchy.py.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import yaml
 from mrtuner.formats import Line, cloudnativepg, parse, render
 from mrtuner.history.service import written
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCE = Path(__file__).parent / "operators"

@@ -12,7 +12,8 @@ import pytest
 
 from mrtuner.limits import Series, limits
 from mrtuner.limits.series import UNITS
-from mrtuner.present.limits import lines, page
+from mrtuner.present.limits import lines
+from mrtuner.present.limits_page import page
 
 
 def holey(random: Any, points: int) -> Any:

@@ -12,7 +12,8 @@ import pytest
 from mrtuner.limits import Ceiling, CeilingKind, Limits, Resource, Series, limits
 from mrtuner.limits.assess import on_host
 from mrtuner.limits.example import CLASS, STORAGE, simulated_week
-from mrtuner.present.limits import lines, page, picture
+from mrtuner.present.limits import lines
+from mrtuner.present.limits_page import page, picture
 
 
 @pytest.fixture(scope="module")

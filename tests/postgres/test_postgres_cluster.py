@@ -51,6 +51,24 @@ def test_over_tcp_the_password_is_asked_for(new_cluster: NewCluster) -> None:
         sql(f"{dsn} password=wrong", "SELECT 1")
 
 
+def test_a_copy_of_a_data_directory_has_a_password_of_its_own(each_major: int) -> None:
+    import psycopg
+
+    assert INITDB_CACHE in os.environ
+    awkward = """it's "one" \\n %s $$"""
+    cluster = Cluster.create(
+        binaries(each_major), scratch_directory(), listen=True, password=awkward
+    )
+    try:
+        with cluster, psycopg.connect(cluster.dsn(tcp=True), password=awkward) as conn:
+            kept = conn.execute("SELECT rolpassword FROM pg_authid WHERE rolname = 'postgres'")
+            assert kept.fetchall()[0][0].startswith("SCRAM-SHA-256$")
+            with pytest.raises(psycopg.OperationalError, match="password authentication failed"):
+                psycopg.connect(cluster.dsn(tcp=True), password=PASSWORD)
+    finally:
+        cluster.remove()
+
+
 def test_a_restart_brings_a_new_postmaster(new_cluster: NewCluster) -> None:
     cluster = new_cluster()
     before = cluster.pid

@@ -18,14 +18,14 @@ from mrtuner.limits.example import CLASS, STORAGE, simulated_week
 from mrtuner.present import (
     bench_page,
     cpu,
-    failover_lab,
+    failover_lab_page,
     failover_rehearsal,
-    html,
+    limits_page,
     parameter_group,
     rds_rehearsal,
-    vacuum,
+    tuning_page,
+    vacuum_page,
 )
-from mrtuner.present import limits as limits_page
 from mrtuner.rds.group.derive import design
 from mrtuner.rds.group.sizes import on_class, sizes
 from mrtuner.rehearsal.observation import Attempt, Observation, ProbeKind, ServerIdentity, balanced
@@ -39,7 +39,7 @@ def _document(name: str) -> dict[str, Any]:
 
 
 def _proof() -> str:
-    return html.page(
+    return tuning_page.page(
         data.tuning(),
         data.proof(),
         commands=[("undo it", "mrtuner undo postgresql://USER@HOST/" + "long" * 30)],
@@ -58,7 +58,7 @@ def _limits() -> str:
 
 
 def _vacuum() -> str:
-    return vacuum.page(told(table(), table(name="queue", oid=2, kind="short-lived rows")))
+    return vacuum_page.page(told(table(), table(name="queue", oid=2, kind="short-lived rows")))
 
 
 def _failover() -> str:
@@ -95,7 +95,7 @@ PAGES: Final[Mapping[str, Callable[[], str]]] = {
     "vacuum": _vacuum,
     "cpu": lambda: cpu.page(_document("cpu.json")),
     "bench": lambda: bench_page.page(a_grid([1.3, 1.0, 0.8, 1.0])),
-    "failover-lab": lambda: failover_lab.page(
+    "failover-lab": lambda: failover_lab_page.page(
         {"scenarios": _document("failover-measured.json")["scenarios"][:2]}
     ),
     "failover": _failover,

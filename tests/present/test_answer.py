@@ -8,12 +8,12 @@ import pytest
 import report_data as data
 
 from mrtuner.bench.series import LeftOut, Series, from_dict
-from mrtuner.cli.document import load_result
+from mrtuner.cli.common.document import load_result
 from mrtuner.documents import as_builtins
 from mrtuner.errors import BadValue
 from mrtuner.present.gains import answer, screen
-from mrtuner.present.html import page
 from mrtuner.present.text import Look
+from mrtuner.present.tuning_page import page
 from mrtuner.stats.histogram import Histogram
 from series_data import STALLED, a_load, a_series
 

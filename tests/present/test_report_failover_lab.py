@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from mrtuner.present import failover_lab
+from mrtuner.present import failover_lab_page
 
 RECORD = Path(__file__).resolve().parents[2] / "docs" / "failover-measured.json"
 
@@ -41,7 +41,7 @@ def test_all_that_is_in_the_documentation_fits(told: dict[str, Any]) -> None:
 def page(told: dict[str, Any]) -> str:
     """Of two scenarios, and of one of them again."""
     one, other = told["scenarios"][:2]
-    return failover_lab.page({"scenarios": [one, other, one]})
+    return failover_lab_page.page({"scenarios": [one, other, one]})
 
 
 def test_the_page_has_a_picture_and_tables_for_each_scenario(page: str) -> None:
@@ -60,14 +60,14 @@ def test_an_id_stands_once_on_the_page(page: str) -> None:
 
 def test_a_hang_outside_its_band_is_the_headline(told: dict[str, Any]) -> None:
     one = {**told["scenarios"][0], "fits": False}
-    assert "<h1>A hang is outside its predicted band</h1>" in failover_lab.page(
+    assert "<h1>A hang is outside its predicted band</h1>" in failover_lab_page.page(
         {"scenarios": [one]}
     )
 
 
 def test_the_same_data_give_the_same_picture(told: dict[str, Any]) -> None:
     trials = told["selftest"]["trials"][:5]
-    drawn = failover_lab.deviations(trials, key="x")
-    assert drawn == failover_lab.deviations(trials, key="x")
+    drawn = failover_lab_page.deviations(trials, key="x")
+    assert drawn == failover_lab_page.deviations(trials, key="x")
     for trial in trials:
         assert trial["setting"] in drawn

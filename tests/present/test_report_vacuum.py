@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from mrtuner.present.vacuum import computed, measured, page, picture
+from mrtuner.present.vacuum_page import computed, measured, page, picture
 
 RATES = {"seconds": 900.0, "gaps": 0, "dead": 100.0}
 

@@ -14,6 +14,7 @@ import psycopg
 import pytest
 from lab_calls import REBOOT, change, client, instance, new_group, one, status, until
 
+from labs import lead_to
 from mrtuner.errors import MissingPart
 from mrtuner.rds.lab import Lab
 from mrtuner.rds.lab.guard import postmaster
@@ -30,8 +31,7 @@ MEMORY = 700 * 1024**2
 def running_lab() -> Iterator[Lab]:
     """One lab with one instance for all tests here: a class with MEMORY, a group of its own."""
     with Lab(servers=True) as lab, pytest.MonkeyPatch.context() as patch:
-        for name, value in lab.environment.items():
-            patch.setenv(name, value)
+        lead_to(lab, patch)
         lab.set_memory("db.t4g.micro", MEMORY)
         new_group(client(), family="postgres18")
         client().create_db_instance(
@@ -46,8 +46,7 @@ def running_lab() -> Iterator[Lab]:
 @pytest.fixture
 def server_lab(running_lab: Lab, monkeypatch: pytest.MonkeyPatch) -> Lab:
     """That lab with its group as it was in the beginning."""
-    for name, value in running_lab.environment.items():
-        monkeypatch.setenv(name, value)
+    lead_to(running_lab, monkeypatch)
     until(lambda: status(client())[0] in ("available", "incompatible-parameters"))
     client().reset_db_parameter_group(DBParameterGroupName="pg", ResetAllParameters=True)
     if status(client()) != ("available", "in-sync"):

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import multiprocessing
-import os
-import signal
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from functools import partial
 from itertools import count
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
+import killed_preload
 import pytest
+from killed import was_killed
 from rds_flows import MANY, everything, new_group, new_instance, wanted
 
-from mrtuner.aws.session import client as aws_client
 from mrtuner.change.journal import Journal
+from mrtuner.change.transaction import Observer
 from mrtuner.errors import ApplyError, Refused
 from mrtuner.rds.lab import Lab
 from mrtuner.rds.live.apply import RdsPlan, apply, finish_or_revert, make
@@ -31,65 +30,20 @@ pytestmark = pytest.mark.timed
 if sys.platform == "win32":
     pytest.skip("needs SIGKILL", allow_module_level=True)
 
-Verb = Literal["apply", "undo"]
 #: The lab here is ten times as fast as elsewhere, and so are we.
 PACE = Pace(first=0.005, most=0.01, grace=0.3, patience=30.0)
 SPEED = 1200
 
-#: No threads and everything imported: a child is there in milliseconds.
-CHILDREN = multiprocessing.get_context("forkserver")
-CHILDREN.set_forkserver_preload(["killed_preload"])
 
-
-@dataclass(frozen=True)
-class Task:
-    """What a child does, and at which of its steps it is killed."""
-
-    endpoint: str
-    state: Path
-    killed_at: int
-    plan: RdsPlan | None = None  # of an apply
-
-
-def child(task: Task) -> None:
-    """Run in a process of its own: it ends with SIGKILL, or normally after its last step."""
-    import killed_preload
-
-    client = killed_preload.client(task.endpoint)
-    steps = count(1)
-
-    def at(step: str) -> None:
-        if next(steps) == task.killed_at:
-            os.kill(os.getpid(), signal.SIGKILL)
-
-    with Journal(task.state) as journal, suppress(ApplyError):
-        if task.plan is None:
-            undo(client, "db1", journal, reboot="now", pace=PACE, at=at)
-        else:
-            apply(client, task.plan, journal, reboot="now", pace=PACE, at=at)
-
-
-def run(task: Task) -> bool:
-    """Whether the child was killed; False when it had fewer steps."""
-    process = CHILDREN.Process(target=child, args=(task,))
-    process.start()
-    process.join()
-    assert process.exitcode in (0, -signal.SIGKILL)
-    return process.exitcode != 0
+def applied(endpoint: str, state: Path, plan: RdsPlan, at: Observer) -> None:
+    with Journal(state) as journal, suppress(ApplyError):
+        apply(killed_preload.client(endpoint), plan, journal, reboot="now", pace=PACE, at=at)
 
 
 @pytest.fixture(scope="module")
-def fast() -> Iterator[Lab]:
+def _lab() -> Iterator[Lab]:
     with Lab(speed=SPEED) as lab:
         yield lab
-
-
-@pytest.fixture
-def client(fast: Lab, monkeypatch: pytest.MonkeyPatch) -> Any:
-    fast.reset()
-    for name, value in fast.environment.items():
-        monkeypatch.setenv(name, value)
-    return aws_client("rds")
 
 
 def now(client: Any, lab: Lab) -> dict[str, Any]:
@@ -110,37 +64,35 @@ def planned(client: Any, settings: Sequence[Wanted]) -> RdsPlan:
     return make(client, read_target(client, "db1"), settings)
 
 
-def test_killed_on_the_way_back_the_next_run_goes_on(
-    fast: Lab, client: Any, tmp_path: Path
-) -> None:
+def test_killed_on_the_way_back_the_next_run_goes_on(lab: Lab, client: Any, tmp_path: Path) -> None:
     """An instance that does not start turns the change around; then it is killed as well."""
     too_much = wanted(shared_buffers="33554432", work_mem="4096")
     for killed_at in count(14):
-        start = begin(client, fast, custom=False)
+        start = begin(client, lab, custom=False)
         state = tmp_path / str(killed_at)
         plan = planned(client, too_much)
-        was_killed = run(Task(fast.endpoint_url, state, killed_at, plan))
+        killed = was_killed(partial(applied, lab.endpoint_url, state, plan), killed_at)
         with Journal(state) as journal:
             with suppress(ApplyError):  # finishing it would not start either: it says so
                 finish_or_revert(client, "db1", journal, reboot="now", pace=PACE)
             assert [one.state for one in journal.changes()] == ["reverted"]
-        assert now(client, fast) == start, killed_at
-        if not was_killed:
+        assert now(client, lab) == start, killed_at
+        if not killed:
             break
     assert killed_at > 16
 
 
 def test_what_recover_leaves_can_be_applied_and_undone_again(
-    fast: Lab, client: Any, tmp_path: Path
+    lab: Lab, client: Any, tmp_path: Path
 ) -> None:
     """The interrupted change is tidied up by the next apply itself."""
-    start = begin(client, fast, custom=True)
+    start = begin(client, lab, custom=True)
     plan = planned(client, MANY)
-    assert run(Task(fast.endpoint_url, tmp_path, 4, plan))
+    assert was_killed(partial(applied, lab.endpoint_url, tmp_path, plan), killed_at=4)
     with Journal(tmp_path) as journal:
         with pytest.raises(Refused, match="changed since the plan was made"):
             apply(client, planned(client, MANY), journal, pace=PACE)
         apply(client, plan, journal, reboot="now", pace=PACE)
         undo(client, "db1", journal, reboot="now", pace=PACE)
-        assert now(client, fast) == start
+        assert now(client, lab) == start
         assert [one.state for one in journal.changes()] == ["reverted", "reverted", "verified"]

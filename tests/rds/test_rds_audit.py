@@ -160,7 +160,7 @@ def test_changes_that_wait_for_the_window_are_seen(lab: Lab) -> None:
 
 def test_a_class_that_only_ec2_knows_is_judged_by_what_ec2_says(lab: Lab) -> None:
     make(lab, "shop")
-    lab._world.region(HERE).instances["shop"].class_name = "db.c5.large"
+    lab.instance("shop", HERE).class_name = "db.c5.large"
     row = rows(audit([HERE]))["shop"]
     assert row.note == (
         "class db.c5.large is not in our catalog: memory and vCPUs are taken from EC2"
@@ -171,7 +171,7 @@ def test_a_class_that_only_ec2_knows_is_judged_by_what_ec2_says(lab: Lab) -> Non
 
 def test_a_class_that_nobody_knows_is_unknown_and_not_fine(lab: Lab) -> None:
     make(lab, "shop")
-    lab._world.region(HERE).instances["shop"].class_name = "db.z9x.tiny"
+    lab.instance("shop", HERE).class_name = "db.z9x.tiny"
     row = rows(audit([HERE]))["shop"]
     assert AuditFinding.UNKNOWN in row.findings
     assert row.assessment.share is None

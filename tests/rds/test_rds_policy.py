@@ -104,7 +104,7 @@ def audit_everything(lab: Lab) -> None:
     make_group("ours")
     make_instance(lab, "shop", DBParameterGroupName="ours")
     make_instance(lab, "new")
-    lab._world.region(HERE).instances["new"].class_name = "db.c5.large"
+    lab.instance("new", HERE).class_name = "db.c5.large"
     make_cluster(lab)
     lab.forget_calls()
     run("audit", "--all-regions")
@@ -114,7 +114,7 @@ def compare(lab: Lab) -> None:
     make_group("ours")
     make_instance(lab, "shop", DBParameterGroupName="ours")
     make_instance(lab, "new", DBParameterGroupName="ours")
-    lab._world.region(HERE).instances["new"].class_name = "db.c5.large"
+    lab.instance("new", HERE).class_name = "db.c5.large"
     make_cluster(lab)
     lab.forget_calls()
     for name in ("shop", "orders-1", "new"):
@@ -145,7 +145,7 @@ def change(lab: Lab) -> None:
     make_targets(lab)
     make_trio(lab)
     make_instance(lab, "new")
-    lab._world.region(HERE).instances["new"].class_name = "db.c5.large"
+    lab.instance("new", HERE).class_name = "db.c5.large"
     lab.forget_calls()
     lab.deny("rds:ModifyDBInstance", "rds:ModifyDBCluster")
     apply("new", given=False, ends=1)

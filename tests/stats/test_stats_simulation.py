@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from mrtuner.stats.paired import Verdict, compare
+from mrtuner.stats.comparison import Verdict, compare
 
 Runs = npt.NDArray[np.float64]
 RUN_NOISE = 0.02

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import shutil
-import signal
 import sys
 import time
 from collections.abc import Iterator
@@ -13,10 +11,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
-from typing import Literal
 
 import pytest
 from changed_things import pg_ctl, until
+from killed import CHILDREN, Verb, was_killed
 
 from conftest import PASSWORD, NewCluster
 from mrtuner.change.journal import Journal
@@ -29,6 +27,7 @@ from mrtuner.change.settings.apply import (
     plan,
     undo,
 )
+from mrtuner.change.transaction import Observer
 from mrtuner.errors import ApplyError, ConnectError
 from mrtuner.postgres.cluster import Cluster
 from mrtuner.postgres.connect import connect
@@ -52,53 +51,28 @@ WITHOUT_RESTART = ("1.1", "16384", "65536")  # the target while shared_buffers w
 BEFORE = ["work_mem = '8MB'"]
 AFTER = ["random_page_cost = '1.1'", "shared_buffers = '64MB'", "work_mem = '64MB'"]
 
-Verb = Literal["apply", "undo"]
-#: No threads and everything imported: a child is there in milliseconds.
-CHILDREN = multiprocessing.get_context("forkserver")
-CHILDREN.set_forkserver_preload(
-    ["mrtuner.change.settings.apply", "mrtuner.postgres.read", "psycopg"]
-)
-
 
 @dataclass(frozen=True)
-class Task:
-    """What a child does, and at which of its steps it is killed."""
+class Change:
+    """What a child does."""
 
     verb: Verb
     dsn: str
     state: Path
-    command: str | None  # the restart
-    killed_at: int
+    command: str | None = None  # the restart
     more: tuple[Wanted, ...] = ()
 
-
-def child(task: Task) -> None:
-    """Run in a process of its own: it ends with SIGKILL, or normally after its last step."""
-    steps = count(1)
-
-    def at(step: str) -> None:
-        if next(steps) == task.killed_at:
-            os.kill(os.getpid(), signal.SIGKILL)
-
-    restart = Restart(run=task.command) if task.command else NEVER
-    with Journal(task.state) as journal:
-        if task.verb == "undo":
-            undo(task.dsn, journal, restart=restart, at=at)
-            return
-        with connect(task.dsn) as conn:
-            server = read(conn)
-        made = plan(server, WANTED + task.more)
-        with suppress(ApplyError):
-            apply(task.dsn, made, journal, restart=restart, at=at)
-
-
-def run(task: Task) -> bool:
-    """Whether the child was killed; False when it had fewer steps."""
-    process = CHILDREN.Process(target=child, args=(task,))
-    process.start()
-    process.join()
-    assert process.exitcode in (0, -signal.SIGKILL)
-    return process.exitcode != 0
+    def __call__(self, at: Observer) -> None:
+        restart = Restart(run=self.command) if self.command else NEVER
+        with Journal(self.state) as journal:
+            if self.verb == "undo":
+                undo(self.dsn, journal, restart=restart, at=at)
+                return
+            with connect(self.dsn) as conn:
+                server = read(conn)
+            made = plan(server, WANTED + self.more)
+            with suppress(ApplyError):
+                apply(self.dsn, made, journal, restart=restart, at=at)
 
 
 @pytest.fixture(scope="module")
@@ -159,9 +133,9 @@ def test_killed_at_any_step_the_next_undo_takes_one_change_back_not_two(
         with Journal(state) as journal, connect(server.dsn()) as conn:
             made = plan(read(conn), [Wanted(name="random_page_cost", value="3")])
             apply(server.dsn(), made, journal)
-        run(Task("apply", server.dsn(), state, None, killed_at * (verb == "apply")))
+        was_killed(Change("apply", server.dsn(), state), killed_at * (verb == "apply"))
         if verb == "undo":
-            run(Task("undo", server.dsn(), state, None, killed_at))
+            was_killed(Change("undo", server.dsn(), state), killed_at)
         with Journal(state) as journal:
             if all(change.finished for change in journal.changes()):
                 break  # it was done before it was killed: the next undo is another one
@@ -174,12 +148,12 @@ def test_killed_on_the_way_back_the_next_run_goes_on(server: Cluster, tmp_path: 
     """A value that is refused turns the change around; then it is killed as well."""
     refused = (Wanted(name="autovacuum_naptime", value="99999999"),)
     for killed_at in count(8):  # the last write is refused
-        was_killed = run(Task("apply", server.dsn(), tmp_path, None, killed_at, more=refused))
+        killed = was_killed(Change("apply", server.dsn(), tmp_path, more=refused), killed_at)
         assert in_force(server) == START, killed_at
         with Journal(tmp_path) as journal:
             finish_or_revert(server.dsn(), journal)
         assert (in_force(server), entries(server)) == (START, BEFORE), killed_at
-        if not was_killed:
+        if not killed:
             break
     assert killed_at > 12
 
@@ -188,7 +162,7 @@ def test_what_recover_leaves_can_be_applied_and_undone_again(
     server: Cluster, tmp_path: Path
 ) -> None:
     """The interrupted change is tidied up by the next apply itself."""
-    assert run(Task("apply", server.dsn(), tmp_path, None, killed_at=5))
+    assert was_killed(Change("apply", server.dsn(), tmp_path), killed_at=5)
     with connect(server.dsn()) as conn:
         made = plan(read(conn), WANTED)
     with Journal(tmp_path) as journal:
@@ -201,7 +175,7 @@ def test_what_recover_leaves_can_be_applied_and_undone_again(
 
 def test_killed_halfway_and_reloaded_by_somebody_else(server: Cluster, tmp_path: Path) -> None:
     """The one way to a mixture: entries half written, then a foreign reload. recover ends it."""
-    assert run(Task("apply", server.dsn(), tmp_path, None, killed_at=4))
+    assert was_killed(Change("apply", server.dsn(), tmp_path), killed_at=4)
     with connect(server.dsn()) as conn:
         conn.execute("SELECT pg_reload_conf()")
     until(lambda: in_force(server) == ("1.1", "16384", "8192"))
@@ -215,7 +189,7 @@ def test_killed_halfway_and_reloaded_by_somebody_else(server: Cluster, tmp_path:
 def test_killed_while_the_command_restarts_the_server(server: Cluster, tmp_path: Path) -> None:
     """The command outlives us, so the server comes up with its target."""
     command = f"kill -9 $PPID; {pg_ctl(server, 'restart')}"
-    assert run(Task("apply", server.dsn(), tmp_path, command, killed_at=0))
+    assert was_killed(Change("apply", server.dsn(), tmp_path, command), killed_at=0)
     until(lambda: reached(server, TARGET))
     with Journal(tmp_path) as journal:
         outcome = finish_or_revert(server.dsn(), journal)
@@ -235,7 +209,7 @@ def reached(cluster: Cluster, values: tuple[str, ...]) -> bool:
 
 def kill_with_the_server_down(server: Cluster, state: Path) -> None:
     command = f"kill -9 $PPID; {pg_ctl(server, 'stop')}"
-    assert run(Task("apply", server.dsn(), state, command, killed_at=0))
+    assert was_killed(Change("apply", server.dsn(), state, command), killed_at=0)
     until(lambda: not server.running())
 
 

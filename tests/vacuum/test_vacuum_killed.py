@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import Any
 
 import pytest
 from changed_things import StorageParameters
-from killed import Task, was_killed
+from killed import change, was_killed
 
 from mrtuner.change.journal import Journal
 from mrtuner.errors import ApplyError, Refused
@@ -51,7 +52,7 @@ def test_what_was_committed_is_known_even_if_somebody_changed_one_since(
     committed = next(
         killed_at
         for killed_at in count(1)
-        if was_killed(Task("apply", StorageParameters(dsn), tmp_path, killed_at))
+        if was_killed(partial(change, StorageParameters(dsn), "apply", tmp_path), killed_at)
         and options(dsn) == TARGET
     )
     assert committed

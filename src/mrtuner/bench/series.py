@@ -35,7 +35,7 @@ from mrtuner.bench.verdict.pairs import pairs, throughput
 from mrtuner.bench.verdict.summary import VariantSummary, summaries
 from mrtuner.host.model import Host
 from mrtuner.postgres.connect import translated
-from mrtuner.stats.paired import Comparison, Verdict, compare
+from mrtuner.stats.comparison import Comparison, Verdict, compare
 
 if TYPE_CHECKING:
     from mrtuner.bench.record.document import AnyLine, RunDocument

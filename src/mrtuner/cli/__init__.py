@@ -5,7 +5,7 @@ One file a command. Nothing but click is imported until a command runs (`group.C
 
 from __future__ import annotations
 
-from mrtuner.cli.commands import Commands
+from mrtuner.cli.common.commands import Commands
 
 __all__ = ["main", "rdstune"]
 

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mrtuner.cli import change, options, targets, terminal
+from mrtuner.cli.common import change, options, targets, terminal
 from mrtuner.wording import plural
 
 if TYPE_CHECKING:
     from mrtuner.change.journal import Journal
     from mrtuner.change.settings.apply import Outcome, SettingsPlan
-    from mrtuner.cli.document import ApplyDocument
+    from mrtuner.cli.common.document import ApplyDocument
     from mrtuner.tuning import Tuning
     from mrtuner.tuning.query_plans import Plans
 
@@ -144,7 +144,7 @@ def _document(
     found: Plans | None,
 ) -> ApplyDocument:
     from mrtuner.change.document import ChangeOutcome, ChangePlan
-    from mrtuner.cli.document import ApplyDocument
+    from mrtuner.cli.common.document import ApplyDocument
     from mrtuner.documents import UNSET, convert
     from mrtuner.tuning.document import query_plans
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from mrtuner.cli import options, prerequisites, targets, terminal
+from mrtuner.cli.common import options, prerequisites, targets, terminal
 from mrtuner.errors import UsageError
 
 if TYPE_CHECKING:

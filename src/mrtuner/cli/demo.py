@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from mrtuner.cli import change, options, prerequisites, progress, proving, terminal
+from mrtuner.cli.common import change, options, prerequisites, progress, proving, terminal
 from mrtuner.errors import MissingPart
 from mrtuner.units import Bytes, GiB, pretty_bytes
 

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from mrtuner.cli import options, terminal
+from mrtuner.cli.common import options, terminal
 from mrtuner.errors import BadValue
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from mrtuner.catalog import Parameter
-    from mrtuner.cli.document import ExplainDocument
+    from mrtuner.cli.common.document import ExplainDocument
     from mrtuner.present.text import Look
     from mrtuner.tuning.verdict import Rule
 
@@ -85,7 +85,7 @@ def _listed(major: int) -> Iterator[tuple[Rule, str]]:
 
 
 def _list_document(major: int) -> ExplainDocument:
-    from mrtuner.cli.document import ExplainDocument, ListedParameter
+    from mrtuner.cli.common.document import ExplainDocument, ListedParameter
 
     return ExplainDocument(
         postgres=major,
@@ -107,7 +107,7 @@ def _contents(major: int, look: Look) -> Iterator[str]:
 
 def _document(parameter: Parameter) -> ExplainDocument:
     from mrtuner.catalog import history
-    from mrtuner.cli.document import DefaultOfVersions, ExplainDocument, ExplainedRule
+    from mrtuner.cli.common.document import DefaultOfVersions, ExplainDocument, ExplainedRule
     from mrtuner.documents import convert
 
     rule = _rules().get(parameter.name)

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from mrtuner.cli import exit_codes, options, prerequisites, terminal
-from mrtuner.cli.targets import TargetKind, instance_named, kind_of
+from mrtuner.cli.common import exit_codes, options, prerequisites, terminal
+from mrtuner.cli.common.targets import TargetKind, instance_named, kind_of
 from mrtuner.errors import UsageError
 
 if TYPE_CHECKING:
@@ -139,7 +139,7 @@ def _tell_one(
     ctx: click.Context, target: str | None, given: dict[str, Any], html: Path | None, check: bool,
     as_json: bool,
 ) -> None:  # fmt: skip
-    from mrtuner.cli import limits_sources
+    from mrtuner.cli.common import limits_sources
 
     if target is None:
         raise UsageError(
@@ -160,7 +160,7 @@ def _tell_fleet(
     ctx: click.Context, names: Sequence[str], given: dict[str, Any], html: Path | None,
     check: bool, as_json: bool,
 ) -> None:  # fmt: skip
-    from mrtuner.cli import limits_sources
+    from mrtuner.cli.common import limits_sources
     from mrtuner.present.limits_fleet import lines
 
     if html is not None:
@@ -176,10 +176,12 @@ def _tell_fleet(
 
 
 def _tell(found: Limits, html: Path | None, as_json: bool) -> None:
-    from mrtuner.present.limits import lines, page
+    from mrtuner.present.limits import lines
 
     told = found.to_dict()
     if html is not None:
+        from mrtuner.present.limits_page import page
+
         terminal.save_and_tell(html, page(found, told))
     terminal.answer(told, lines(told), as_json)
 

@@ -11,8 +11,16 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from mrtuner.cli import change, exit_codes, options, prerequisites, proving, targets, terminal
-from mrtuner.cli.proof_loads import Wish, ask, options_taken
+from mrtuner.cli.common import (
+    change,
+    exit_codes,
+    options,
+    prerequisites,
+    proving,
+    targets,
+    terminal,
+)
+from mrtuner.cli.common.proof_loads import Wish, ask, options_taken
 from mrtuner.errors import UsageError
 
 if TYPE_CHECKING:
@@ -249,7 +257,7 @@ def _tell(proof: proving.Proof, as_json: bool) -> None:
 
 def _nothing(as_json: bool) -> None:
     if as_json:
-        from mrtuner.cli.document import ReportDocument
+        from mrtuner.cli.common.document import ReportDocument
 
         terminal.document(ReportDocument(verdict=None, loads=[], proof=None))
     else:

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from mrtuner.cli import options, prerequisites, targets, terminal
+from mrtuner.cli.common import options, prerequisites, targets, terminal
+from mrtuner.cli.common.stopping import stop_event
 from mrtuner.cli.history.store_options import directory_option
 from mrtuner.cli.rds.change import account_options
-from mrtuner.cli.stopping import stop_event
 from mrtuner.errors import UsageError
 
 if TYPE_CHECKING:

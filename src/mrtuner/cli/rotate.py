@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
-from mrtuner.cli import exit_codes, options, targets, terminal
-from mrtuner.cli.commands import offer_verbs
+from mrtuner.cli.common import exit_codes, options, targets, terminal
+from mrtuner.cli.common.commands import offer_verbs
 from mrtuner.errors import UsageError
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from mrtuner.cli import options, prerequisites, terminal
+from mrtuner.cli.common import options, prerequisites, terminal
 from mrtuner.cli.history.store_options import directory_option
 from mrtuner.errors import MissingPart, MrTunerError, Refused, UsageError
 from mrtuner.files import read_file

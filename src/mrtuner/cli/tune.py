@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from mrtuner.cli import exit_codes, options, targets, terminal
+from mrtuner.cli.common import exit_codes, options, targets, terminal
 from mrtuner.errors import UsageError
 from mrtuner.formats import NAMES, for_containers
 

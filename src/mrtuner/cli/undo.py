@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from mrtuner.cli import change, leftovers, options, targets, terminal
+from mrtuner.cli.common import change, leftovers, options, targets, terminal
 from mrtuner.errors import Refused
 from mrtuner.wording import plural
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from mrtuner.change.journal import Journal
     from mrtuner.change.record import Change
     from mrtuner.change.settings.apply import Outcome
-    from mrtuner.cli.document import UndoDocument
+    from mrtuner.cli.common.document import UndoDocument
 
 
 @options.command("undo")
@@ -140,7 +140,7 @@ def _fits(dsn: str) -> Callable[[Mapping[str, str]], bool]:
 
 def _document(recovered: Outcome | None, outcome: Outcome, removed: Sequence[str]) -> UndoDocument:
     from mrtuner.change.document import ChangeOutcome
-    from mrtuner.cli.document import UndoDocument
+    from mrtuner.cli.common.document import UndoDocument
     from mrtuner.documents import convert
 
     return UndoDocument(

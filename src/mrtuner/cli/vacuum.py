@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from mrtuner.cli import (
+from mrtuner.cli.common import (
     exit_codes,
     options,
     prerequisites,
@@ -17,7 +17,7 @@ from mrtuner.cli import (
     terminal,
     watch_progress,
 )
-from mrtuner.cli.commands import offer_verbs
+from mrtuner.cli.common.commands import offer_verbs
 
 if TYPE_CHECKING:
     from mrtuner.vacuum import Vacuum
@@ -107,7 +107,7 @@ def command(
     told = found.to_dict()
     terminal.deliver(_written(found, told, form, top), output)
     if html is not None:
-        from mrtuner.present.vacuum import page
+        from mrtuner.present.vacuum_page import page
 
         terminal.save_and_tell(html, page(told))
     if cut_short:

@@ -161,7 +161,7 @@ class Cluster:
         A copy has the system identifier of its original, so it is made only where a cache is named.
         """
         named = os.environ.get(INITDB_CACHE)
-        if not named or password:
+        if not named:
             self._initdb(password)
             return
         kept = Path(named) / build_name(self.binaries)
@@ -170,6 +170,21 @@ class Cluster:
         else:
             self._initdb(None)
             self._keep(kept)
+        if password:
+            self._set_password(password)
+
+    def _set_password(self, password: str) -> None:
+        """Give a copy its own superuser's password as initdb would, in single-user mode."""
+        command: list[str | Path] = [self.binaries.program("postgres"), "--single", "-F"]
+        command += ["-D", self.data, "postgres"]
+        quoted = password.replace("'", "''")
+        alter = f"ALTER ROLE {SUPERUSER} PASSWORD '{quoted}'\n"
+        done = run_as(self.user, command, self.directory, given=alter)
+        if done.returncode != 0 or "ERROR:" in done.stderr:
+            raise MissingPart(
+                f"cannot set a password in {self.data}: {_last_line(done.stderr)}",
+                f"Unset {INITDB_CACHE}: initdb sets it then.",
+            )
 
     def _keep(self, kept: Path) -> None:
         """Copy the new data directory, for others; a rename puts the finished copy in place."""

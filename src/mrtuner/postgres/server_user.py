@@ -171,18 +171,21 @@ def _own_directory() -> Path:
 
 
 def run_as(
-    user: ServerUser | None, command: list[str | Path], cwd: Path
+    user: ServerUser | None, command: list[str | Path], cwd: Path, *, given: str | None = None
 ) -> subprocess.CompletedProcess[str]:
-    """Run a program as the server's user, in a directory it may enter, without PG* variables."""
+    """Run a program as the server's user, in a directory it may enter, without PG* variables.
+
+    `given` is what it reads on stdin.
+    """
     who = {"user": user.uid, "group": user.gid, "extra_groups": ()} if user else {}
     return subprocess.run(  # type: ignore[call-overload,no-any-return]
         command,
         cwd=cwd,
         env=_environment(user),
-        stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
         check=False,
+        **({"stdin": subprocess.DEVNULL} if given is None else {"input": given}),
         **who,
     )
 

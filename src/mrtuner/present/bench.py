@@ -22,7 +22,7 @@ from mrtuner.bench.verdict.summary import (
 )
 from mrtuner.catalog import MAJORS
 from mrtuner.present.html import as_written, count, ratio
-from mrtuner.stats.paired import Verdict
+from mrtuner.stats.comparison import Verdict
 from mrtuner.tables import bulleted
 from mrtuner.wording import plural
 

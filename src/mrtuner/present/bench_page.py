@@ -20,8 +20,8 @@ from mrtuner.bench.verdict.summary import (
 from mrtuner.present import bench_charts, charts, figures
 from mrtuner.present.bench import answer, settings_shown
 from mrtuner.present.html import environment
+from mrtuner.stats.comparison import Verdict
 from mrtuner.stats.histogram import Histogram
-from mrtuner.stats.paired import Verdict
 
 #: Percentiles at which latency curves are read; those with too few values are left out.
 _CURVE: Final = (

@@ -11,7 +11,7 @@ from typing import Final
 from mrtuner.bench.series import FOREIGN_CPU_WARNED, LeftOut, LoadFinding, Series
 from mrtuner.bench.verdict.judge import Judged
 from mrtuner.present.text import Look, heading, paragraph, still_needed, table
-from mrtuner.stats.paired import Calibration, Comparison, Verdict
+from mrtuner.stats.comparison import Calibration, Comparison, Verdict
 from mrtuner.wording import first_upper, plural
 
 #: Pauses [s], and their ratio, from which on the headline mentions them.

@@ -10,7 +10,7 @@ from typing import Final
 from mrtuner.bench.plan.model import Cell
 from mrtuner.bench.record.model import Record, Sample
 from mrtuner.bench.verdict.pairs import Measure, blocks
-from mrtuner.stats.paired import Comparison, compare
+from mrtuner.stats.comparison import Comparison, compare
 
 
 def _latency(field: str) -> Measure:
@@ -31,9 +31,8 @@ class Quantity:
     read: Measure
 
 
-THROUGHPUT: Final = Quantity("throughput", "tps", True, lambda sample: sample.run.tps)
 QUANTITIES: Final = (
-    THROUGHPUT,
+    Quantity("throughput", "tps", True, lambda sample: sample.run.tps),
     Quantity("throughput with checkpoint", "tps", True, lambda sample: sample.tps_with_checkpoint),
     Quantity("worst second", "transactions", True, lambda sample: sample.run.worst_second),
     Quantity("latency, median (p50)", "ms", False, _latency("p50")),
@@ -76,11 +75,6 @@ class Evidence:
     b: str
     blocks: tuple[ProofBlock, ...]
     rows: tuple[QuantityRow, ...]
-
-    @property
-    def throughput(self) -> Comparison | None:
-        """The comparison of throughput, whatever the load is judged by."""
-        return next((row.comparison for row in self.rows if row.quantity is THROUGHPUT), None)
 
 
 def evidence(record: Record, cell: Cell, a: str, b: str) -> Evidence:

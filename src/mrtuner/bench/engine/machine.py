@@ -15,6 +15,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from mrtuner.host.counters import cpu_times
+from mrtuner.host.tree import Tree
+
+_HERE: Final = Tree()
 _PROC: Final = Path("/proc")
 _CANARY_ROUNDS: Final = 50_000  # some 30 ms
 _TRIES: Final = 20  # to read a server whose backends end all the time
@@ -40,25 +44,22 @@ class Noise:
 
 
 def read(
-    postmaster: int | None, proc: Path = _PROC, companions: Iterable[int] = ()
+    postmaster: int | None, tree: Tree = _HERE, companions: Iterable[int] = ()
 ) -> CpuTime | None:
     """Take a reading; None where there is no /proc/stat. What `companions` use is the server's.
 
     Without a postmaster (another machine, or a container on this one, who knows) the server's
     share cannot be told, and so nobody's can.
     """
-    try:
-        line = (proc / "stat").read_text().split("\n", 1)[0]
-    except OSError:
+    times = cpu_times(tree)
+    if times is None:
         return None
-    user, nice, system, idle, iowait, irq, softirq, steal = map(int, line.split()[1:9])
-    total = user + nice + system + idle + iowait + irq + softirq + steal
     return CpuTime(
-        total=total / _ticks(),
-        steal=steal / _ticks(),
-        busy=(user + nice + system) / _ticks(),
+        total=times.total,
+        steal=times.steal,
+        busy=times.user + times.system,
         own=_own(),
-        server=_server(postmaster, companions, proc),
+        server=_server(postmaster, companions, tree.at("/proc")),
     )
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from mrtuner.bench.plan.model import Cell
 from mrtuner.bench.record.model import Record, Sample
 from mrtuner.bench.verdict.pairs import ALPHA, covers_a_cycle, pairs, throughput
-from mrtuner.stats.paired import FEWEST_BLOCKS, Verdict
+from mrtuner.stats.comparison import FEWEST_BLOCKS, Verdict
 from mrtuner.stats.steady import CV_REFUSE, CV_WARN, HALF_RUN_DRIFT, half_run_drift, robust_cv
 from mrtuner.wording import plural, plural_was
 

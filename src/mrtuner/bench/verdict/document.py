@@ -18,7 +18,7 @@ from mrtuner.bench.verdict.summary import (
     summaries,
 )
 from mrtuner.documents import Doc, Document, Struct, convert
-from mrtuner.stats.paired import Verdict
+from mrtuner.stats.comparison import Verdict
 
 if TYPE_CHECKING:
     from mrtuner.bench.plan.model import Cell, Variant

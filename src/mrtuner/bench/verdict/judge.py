@@ -27,7 +27,7 @@ from mrtuner.bench.verdict.pairs import (
     throughput_with_checkpoint,
 )
 from mrtuner.errors import BadValue
-from mrtuner.stats.paired import (
+from mrtuner.stats.comparison import (
     FEWEST_PAIRS,
     Calibration,
     Comparison,

@@ -12,7 +12,7 @@ from typing import Final
 from mrtuner.bench.plan.cells import again
 from mrtuner.bench.plan.model import Cell, Phase
 from mrtuner.bench.record.model import Record, Sample
-from mrtuner.stats.paired import Pair
+from mrtuner.stats.comparison import Pair
 
 Measure = Callable[[Sample], float | None]
 #: From this p value on, after its adjustment, a difference may be chance.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mrtuner.cli.commands import Commands
+from mrtuner.cli.common.commands import Commands
 
 __all__ = ["command"]
 

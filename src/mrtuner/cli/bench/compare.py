@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from mrtuner.cli import options, proving
 from mrtuner.cli.bench import running
+from mrtuner.cli.common import options, proving
 
 if TYPE_CHECKING:
     from mrtuner.bench.plan.model import Plan, Variant, Workload

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import click
 
-from mrtuner.cli import options, prerequisites, terminal
 from mrtuner.cli.bench import running
+from mrtuner.cli.common import options, prerequisites, terminal
 
 
 @options.command("report")

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mrtuner.cli import options
 from mrtuner.cli.bench import running
+from mrtuner.cli.common import options
 from mrtuner.errors import UsageError
 
 if TYPE_CHECKING:

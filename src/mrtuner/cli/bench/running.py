@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from mrtuner.cli import exit_codes, options, prerequisites, progress, proving, terminal
+from mrtuner.cli.common import exit_codes, options, prerequisites, progress, proving, terminal
 from mrtuner.errors import interrupted
 from mrtuner.wording import plural
 

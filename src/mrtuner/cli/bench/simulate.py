@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from mrtuner.cli import options, prerequisites, terminal
+from mrtuner.cli.common import options, prerequisites, terminal
 from mrtuner.errors import UsageError
 
 if TYPE_CHECKING:

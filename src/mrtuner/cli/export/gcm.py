@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from mrtuner.cli import options, prerequisites, terminal
+from mrtuner.cli.common import options, prerequisites, terminal
 from mrtuner.cli.export.pushing import once_option, push_until_stopped
 from mrtuner.cli.history.store_options import directory_option
 

@@ -7,7 +7,7 @@ from typing import Final
 
 import click
 
-from mrtuner.cli import options, prerequisites, terminal
+from mrtuner.cli.common import options, prerequisites, terminal
 from mrtuner.cli.history.store_options import directory_option
 from mrtuner.errors import MrTunerError, UsageError
 

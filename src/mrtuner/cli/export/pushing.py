@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from mrtuner.cli.stopping import stop_event
+from mrtuner.cli.common.stopping import stop_event
 from mrtuner.errors import MrTunerError
 
 if TYPE_CHECKING:

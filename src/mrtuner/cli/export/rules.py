@@ -7,7 +7,7 @@ from typing import Final
 
 import click
 
-from mrtuner.cli import options, terminal
+from mrtuner.cli.common import options, terminal
 
 KINDS: Final = ("prometheus", "grafana")
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from mrtuner.cli import exit_codes, options, targets, terminal
+from mrtuner.cli.common import exit_codes, options, targets, terminal
 from mrtuner.errors import MrTunerError, UsageError
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mrtuner.cli import exit_codes, options, prerequisites, terminal
+from mrtuner.cli.common import exit_codes, options, prerequisites, terminal
 from mrtuner.errors import MrTunerError, UsageError
 
 if TYPE_CHECKING:
@@ -103,10 +103,10 @@ def _writer(html: Path | None) -> Callable[[Mapping[str, Any]], None]:
     prerequisites.require(page=html)
     if html is None:
         return lambda _: None
-    from mrtuner.present import failover_lab
+    from mrtuner.present import failover_lab_page
 
     def write(told: Mapping[str, Any]) -> None:
-        terminal.save_and_tell(html, failover_lab.page(told))
+        terminal.save_and_tell(html, failover_lab_page.page(told))
 
     return write
 

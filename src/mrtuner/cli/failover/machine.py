@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mrtuner.cli import options, terminal
+from mrtuner.cli.common import options, terminal
 from mrtuner.errors import MrTunerError
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mrtuner.cli import options, targets, terminal
+from mrtuner.cli.common import options, targets, terminal
 from mrtuner.cli.failover import machine
 
 if TYPE_CHECKING:

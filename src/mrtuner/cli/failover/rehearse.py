@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from mrtuner.cli import exit_codes, options, prerequisites, targets, terminal
-from mrtuner.cli.commands import Command
+from mrtuner.cli.common import exit_codes, options, prerequisites, targets, terminal
+from mrtuner.cli.common.commands import Command
 from mrtuner.cli.rds import change
 from mrtuner.errors import UsageError
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from mrtuner.cli import exit_codes, options, terminal
+from mrtuner.cli.common import exit_codes, options, terminal
 
 
 @options.command("self-test")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from mrtuner.cli import options, terminal
+from mrtuner.cli.common import options, terminal
 from mrtuner.cli.failover import machine
 
 if TYPE_CHECKING:

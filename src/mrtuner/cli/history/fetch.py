@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from mrtuner.cli import options, prerequisites, terminal
+from mrtuner.cli.common import options, prerequisites, terminal
 from mrtuner.cli.history.store_options import LONGEST_PERIOD, directory_option
 from mrtuner.cli.rds.change import account_options
 

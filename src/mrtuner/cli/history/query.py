@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import click
 
-from mrtuner.cli import options, prerequisites, terminal
+from mrtuner.cli.common import options, prerequisites, terminal
 from mrtuner.cli.history.store_options import directory_option
 
 FORMATS: Final = ("text", "json", "csv")

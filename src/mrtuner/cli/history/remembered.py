@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mrtuner.cli import prerequisites
+from mrtuner.cli.common import prerequisites
 from mrtuner.errors import UsageError
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from mrtuner.cli import options, prerequisites, terminal
+from mrtuner.cli.common import options, prerequisites, terminal
 from mrtuner.cli.history.store_options import (
     LONGEST_PERIOD,
     Moment,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from mrtuner.cli import options, terminal
+from mrtuner.cli.common import options, terminal
 from mrtuner.cli.history.store_options import directory_option
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from mrtuner.cli import exit_codes, options, terminal
+from mrtuner.cli.common import exit_codes, options, terminal
 from mrtuner.cli.history.store_options import directory_option
 
 

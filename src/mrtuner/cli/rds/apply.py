@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from mrtuner.cli import options, targets, terminal
+from mrtuner.cli.common import options, targets, terminal
 from mrtuner.cli.rds import change
 from mrtuner.errors import BadValue, MrTunerError, Refused
 from mrtuner.wording import plural

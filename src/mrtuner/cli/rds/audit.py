@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 import click
 
-from mrtuner.cli import exit_codes, options, prerequisites, progress, terminal
+from mrtuner.cli.common import exit_codes, options, prerequisites, progress, terminal
 from mrtuner.errors import UsageError
 from mrtuner.tables import aligned
 from mrtuner.wording import plural

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
-from mrtuner.cli import change, options, terminal
+from mrtuner.cli.common import change, options, terminal
 from mrtuner.escape import printable
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from mrtuner.cli import exit_codes, options, targets, terminal
+from mrtuner.cli.common import exit_codes, options, targets, terminal
 from mrtuner.cli.rds import change
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from mrtuner.cli import exit_codes, options, terminal
+from mrtuner.cli.common import exit_codes, options, terminal
 from mrtuner.cli.rds import change
 from mrtuner.errors import UsageError
 from mrtuner.wording import enumerated

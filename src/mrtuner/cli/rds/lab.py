@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from mrtuner.cli import options, prerequisites, terminal
-from mrtuner.cli.commands import Command
+from mrtuner.cli.common import options, prerequisites, terminal
+from mrtuner.cli.common.commands import Command
 from mrtuner.errors import UsageError
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from mrtuner.cli import exit_codes, options, prerequisites, targets, terminal
-from mrtuner.cli.commands import offer_verbs
+from mrtuner.cli.common import exit_codes, options, prerequisites, targets, terminal
+from mrtuner.cli.common.commands import offer_verbs
 from mrtuner.cli.rds import change
 from mrtuner.errors import UsageError
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from mrtuner.cli import options, terminal
+from mrtuner.cli.common import options, terminal
 
 
 @options.command("policy")

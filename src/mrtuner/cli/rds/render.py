@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from mrtuner.cli import options, terminal
+from mrtuner.cli.common import options, terminal
 from mrtuner.errors import UsageError
 from mrtuner.wording import first_few
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mrtuner.cli import exit_codes, options, terminal
+from mrtuner.cli.common import exit_codes, options, terminal
 
 if TYPE_CHECKING:
     from mrtuner.rds.group.derive import Design

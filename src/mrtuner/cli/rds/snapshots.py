@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from mrtuner.cli import exit_codes, options, progress, terminal
-from mrtuner.cli.commands import Command
+from mrtuner.cli.common import exit_codes, options, progress, terminal
+from mrtuner.cli.common.commands import Command
 
 if TYPE_CHECKING:
     from mrtuner.rds.fleet.snapshot_copy import Copy, Progress, Report

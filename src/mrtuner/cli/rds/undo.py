@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mrtuner.cli import options, targets, terminal
+from mrtuner.cli.common import options, targets, terminal
 from mrtuner.cli.rds import change
 from mrtuner.wording import plural
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
-from mrtuner.cli.commands import Command
-from mrtuner.cli.terminal import print_note
+from mrtuner.cli.common.commands import Command
+from mrtuner.cli.common.terminal import print_note
 from mrtuner.errors import BadValue, UsageError
 from mrtuner.inputs import MACHINE, Choice, Input, Share, Switch, Time
 

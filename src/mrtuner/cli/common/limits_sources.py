@@ -7,8 +7,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from mrtuner.cli import exit_codes, options, progress, terminal
-from mrtuner.cli.targets import TargetKind, instance_named, kind_of
+from mrtuner.cli.common import exit_codes, options, progress, terminal
+from mrtuner.cli.common.targets import TargetKind, instance_named, kind_of
 from mrtuner.errors import BadValue, MrTunerError, UsageError
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from mrtuner.bench.verdict.bound import BoundKind
 from mrtuner.bench.verdict.judge import Judged
 from mrtuner.change.document import ChangeOutcome, ChangePlan
 from mrtuner.documents import UNSET, Doc, Document, Struct, UnsetType
-from mrtuner.stats.paired import Verdict
+from mrtuner.stats.comparison import Verdict
 from mrtuner.tuning.document import QueryPlans, TuneDocument
 from mrtuner.tuning.verdict import Basis
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from mrtuner.bench.series import LoadFinding
     from mrtuner.bench.verdict.bound import Bound
     from mrtuner.bench.verdict.summary import VariantSummary
-    from mrtuner.stats.paired import Comparison
+    from mrtuner.stats.comparison import Comparison
 
 
 class ApplyDocument(Document, tag="mrtuner.apply/1"):

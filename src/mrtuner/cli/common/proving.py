@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from mrtuner.cli import change, progress, terminal
-from mrtuner.cli.variants import Sides
+from mrtuner.cli.common import change, progress, terminal
+from mrtuner.cli.common.variants import Sides
 from mrtuner.errors import MissingPart, MrTunerError
 from mrtuner.wording import plural
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from mrtuner.bench.series import LeftOut, Series, Task
     from mrtuner.change.journal import Journal
     from mrtuner.change.settings.apply import Restart, Wanted
-    from mrtuner.cli.document import AppliedSide, ReportDocument
+    from mrtuner.cli.common.document import AppliedSide, ReportDocument
     from mrtuner.postgres.cluster import Cluster
     from mrtuner.tuning import Tuning
 
@@ -35,7 +35,7 @@ class Proof:
     def document(self) -> ReportDocument:
         """All of it as one JSON document."""
         from mrtuner.bench.document import LoadLeftOut, SeriesDocument
-        from mrtuner.cli.document import ReportDocument, load_result
+        from mrtuner.cli.common.document import ReportDocument, load_result
         from mrtuner.documents import convert
         from mrtuner.present.gains import answer
         from mrtuner.tuning.document import tune_document
@@ -55,7 +55,7 @@ class Proof:
     def page(self, commands: Sequence[tuple[str, str]]) -> str:
         """All of it as one HTML file."""
         from mrtuner.documents import as_builtins
-        from mrtuner.present.html import page
+        from mrtuner.present.tuning_page import page
 
         applied = as_builtins(self.applied) if self.applied else None
         return page(
@@ -103,7 +103,7 @@ def measure(
     from mrtuner.bench.proof import prove
     from mrtuner.bench.series import Series
     from mrtuner.change.document import ChangePlan
-    from mrtuner.cli.document import AppliedSide
+    from mrtuner.cli.common.document import AppliedSide
     from mrtuner.documents import convert
 
     sides = Sides(dsn, wanted, book, restart, change.fits(tuning), repair)

@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from mrtuner.cli.terminal import print_note
+from mrtuner.cli.common.terminal import print_note
 
 if TYPE_CHECKING:
     import click

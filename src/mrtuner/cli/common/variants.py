@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, Self
 
-from mrtuner.cli import terminal
+from mrtuner.cli.common import terminal
 from mrtuner.errors import MrTunerError
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from mrtuner.cli import terminal
+from mrtuner.cli.common import terminal
 
 if TYPE_CHECKING:
     from pathlib import Path

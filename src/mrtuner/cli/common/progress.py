@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, Protocol
 
-from mrtuner.cli import terminal
+from mrtuner.cli.common import terminal
 from mrtuner.escape import printable
 
 if TYPE_CHECKING:

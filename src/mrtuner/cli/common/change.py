@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from mrtuner.cli import terminal
+from mrtuner.cli.common import terminal
 from mrtuner.errors import MrTunerError, Refused
 from mrtuner.wording import plural
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from mrtuner.cli import proving
-from mrtuner.cli.variants import ADVISED, CURRENT
+from mrtuner.cli.common import proving
+from mrtuner.cli.common.variants import ADVISED, CURRENT
 from mrtuner.errors import MrTunerError, Refused, UsageError
 
 if TYPE_CHECKING:

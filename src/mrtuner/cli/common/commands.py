@@ -16,8 +16,8 @@ from typing import Any, Final
 import click
 
 from mrtuner import __version__
-from mrtuner.cli import aliases, exit_codes
-from mrtuner.cli.terminal import print_error
+from mrtuner.cli.common import aliases, exit_codes
+from mrtuner.cli.common.terminal import print_error
 from mrtuner.errors import MrTunerError
 
 #: What click raises for a group without a command; before 8.2 it printed the help by itself.

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
-from mrtuner.cli import exit_codes, progress, terminal
+from mrtuner.cli.common import exit_codes, progress, terminal
 
 if TYPE_CHECKING:
     from mrtuner.vacuum import Vacuum

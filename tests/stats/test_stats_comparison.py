@@ -7,7 +7,7 @@ import math
 import pytest
 
 from mrtuner.errors import BadValue
-from mrtuner.stats.paired import Pair, Verdict, blocks_needed, calibrate, compare, holm
+from mrtuner.stats.comparison import Pair, Verdict, blocks_needed, calibrate, compare, holm
 
 
 def pairs_of(*logs: float) -> list[Pair]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from mrtuner.cli import change, terminal, watch_progress
+from mrtuner.cli.common import change, terminal, watch_progress
 from mrtuner.escape import printable
 from mrtuner.wording import plural
 

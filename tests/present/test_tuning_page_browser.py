@@ -11,7 +11,7 @@ import pytest
 import report_data as data
 from report_browser import Browser, browser, program
 
-from mrtuner.present.html import page
+from mrtuner.present.tuning_page import page
 
 pytestmark = pytest.mark.skipif(
     program() is None, reason="no chromium here: apt-get install chromium"

@@ -1,0 +1,1 @@
+"""What the commands share: their options, targets, words and ways to end."""
