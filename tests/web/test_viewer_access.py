@@ -52,7 +52,7 @@ def ask(viewer: Viewer, method: str, path: str, body: str = "", **headers: str) 
     try:
         connection.request(method, path, body or None, headers)
         found = connection.getresponse()
-        return Answer(found.status, found.headers, found.read().decode())
+        return Answer(found.status, dict(found.headers), found.read().decode())
     finally:
         connection.close()
 
