@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 from changed_things import pg_ctl, until
-from killed import CHILDREN, Verb, was_killed
+from killed import CHILDREN, Verb, started, was_killed
 
 from conftest import PASSWORD, NewCluster
 from mrtuner.change.journal import Journal
@@ -286,9 +286,7 @@ def test_an_unreachable_server_that_is_down_is_told_how_to_be_mended(
     stop = f"{cluster.binaries.program('pg_ctl')} stop -W -m immediate -D {cluster.data}"
     state = scratch_directory()
     said = CHILDREN.Queue()
-    arguments = (cluster.dsn(tcp=True), state, 65534, stop, said)
-    process = CHILDREN.Process(target=elsewhere, args=arguments)
-    process.start()
+    process = started(elsewhere, cluster.dsn(tcp=True), state, 65534, stop, said)
     message, hint = said.get(timeout=30)
     process.join()
     shutil.rmtree(state)
