@@ -66,13 +66,15 @@ def serving(directory: Path, *options: str) -> Iterator[Viewer]:
         sys.executable, "-c", "from mrtuner.cli import main; main()", "serve", "--dir",
         str(directory), "--port", "0", "--json", *options,
     ]  # fmt: skip
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True) as process:
         assert process.stdout is not None
         try:
             yield Viewer(json.loads(_document(process.stdout))["address"])
         finally:
             process.send_signal(signal.SIGTERM)
-            process.communicate(timeout=60)
+            _, said = process.communicate(timeout=60)
+            assert "Traceback" not in said, said
 
 
 def _document(stdout: Iterable[str]) -> str:

@@ -122,7 +122,10 @@ def _serve(place: Path, listener: socket.socket, access: Access | None, **more: 
         timeout_keep_alive=30, timeout_graceful_shutdown=5, h11_max_incomplete_event_size=16_384,
         **more,
     )  # fmt: skip
-    uvicorn.Server(config).run(sockets=[listener])
+    try:
+        uvicorn.Server(config).run(sockets=[listener])
+    finally:
+        shown.state.store.close()
 
 
 def _is_loopback(host: str) -> bool:

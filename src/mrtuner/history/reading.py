@@ -10,7 +10,7 @@ import re
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -37,6 +37,7 @@ class History:
     files: tuple[File, ...]
     damaged: tuple[str, ...]  # files that are left out, each with the reason
     sources: tuple[Source, ...]
+    made: set[str] = field(default_factory=set)  # tables and views that DuckDB has by now
 
     def rows(self, sql: str, parameters: dict[str, Any] | None = None) -> Rows:
         """Return the rows of a query over the views, by the names of their columns.
@@ -84,6 +85,7 @@ class History:
             if any(file.view in views for file in broken):
                 for view in views:
                     self.con.execute(f'DROP VIEW IF EXISTS "{view}"')
+                self.made -= views
         return bool(broken)
 
     def lock(self) -> None:
@@ -138,21 +140,14 @@ class History:
 
     def _provide(self, sql: str) -> None:
         words = set(_WORD.findall(sql))
-        have = {
-            row[0]
-            for row in self.con.execute(
-                "SELECT table_name FROM duckdb_tables() UNION ALL "
-                "SELECT view_name FROM duckdb_views() WHERE NOT internal"
-            ).fetchall()
-        }
         for source in self.sources:
             # Each view apart: DuckDB looks into every file of a view when it is made.
-            wanted = (words & {source.name, layout.rollup_view(source)}) - have
-            if wanted and layout.hot_table(source) not in have:
+            wanted = (words & {source.name, layout.rollup_view(source)}) - self.made
+            if wanted and layout.hot_table(source) not in self.made:
                 self._load_recent(source)
             for view in wanted:
                 self._view(view, self._recent(source, view))
-        if "statement_texts" in words and "statement_texts" not in have:
+        if "statement_texts" in words - self.made:
             self._make_texts()
 
     def _load_recent(self, source: Source) -> None:
@@ -165,6 +160,7 @@ class History:
         )
         recent = f"SELECT {names} " + (f"FROM {table}" if known else "WHERE false")
         parquet.load(self.con, table, layout.stored_columns(source), self.db, recent)
+        self.made.add(table)
 
     def _recent(self, source: Source, view: str) -> str:
         """The query of a view over rows that are not in a file yet."""
@@ -180,6 +176,7 @@ class History:
         sealed = parquet.union(self.directory / layout.LAKE, files) if files else ""
         whole = f"({sealed}) UNION ALL BY NAME ({recent})" if files else recent
         self.con.execute(f'CREATE OR REPLACE VIEW "{name}" AS {whole}')
+        self.made.add(name)
 
     def _make_texts(self) -> None:
         parquet.load(
@@ -187,6 +184,7 @@ class History:
             "SELECT 0 AS time, '' AS instance, query_id, text FROM statement_text",
         )  # fmt: skip
         self.con.execute("CREATE VIEW statement_texts AS SELECT query_id, text FROM texts")
+        self.made.add("statement_texts")
 
 
 def _failed(error: Exception) -> BadValue:

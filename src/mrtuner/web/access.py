@@ -30,6 +30,8 @@ _OF_ONE, _OF_ALL = 5, 50
 _MINUTE: Final = 60.0
 _SHORTEST: Final = 12
 _LONGEST_BODY: Final = 4096
+#: A form may take so long to come [s].
+_PATIENCE: Final = 10.0
 #: What the login page needs before anybody has logged in.
 _OPEN: Final = ("/login", "/icon.svg", "/assets/")
 
@@ -162,11 +164,9 @@ async def _login(request: Request, access: Access) -> Response:
         return _page()
     if not _own(request):
         return _page("The request came from another site.", 403)
-    body = b""
-    async for part in request.stream():
-        body += part
-        if len(body) > _LONGEST_BODY:
-            return _page("That is too long.", 413)
+    body = await _body(request)
+    if body is None:
+        return _page("That is too long.", 413)
     password = parse_qs(body.decode("utf-8", "replace")).get("password", [""])[0]
     address = request.client.host if request.client else ""
     try:
@@ -181,6 +181,23 @@ async def _login(request: Request, access: Access) -> Response:
         samesite="strict",
     )  # fmt: skip
     return answer
+
+
+async def _body(request: Request) -> bytes | None:
+    """What was sent, as far as it came in time; None if it is too long."""
+    import asyncio
+    from contextlib import suppress
+
+    from starlette.requests import ClientDisconnect
+
+    body = b""
+    with suppress(ClientDisconnect, TimeoutError):
+        async with asyncio.timeout(_PATIENCE):
+            async for part in request.stream():
+                body += part
+                if len(body) > _LONGEST_BODY:
+                    return None
+    return body
 
 
 def _own(request: Request) -> bool:

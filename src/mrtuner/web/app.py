@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from mrtuner.errors import BadValue, MissingPart, MrTunerError, Refused, UsageError
 from mrtuner.web.access import Access, Gate
+from mrtuner.web.shared import SharedHistory
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette
@@ -37,7 +38,7 @@ _LONGEST_QUERY: Final = 4096
 def app(
     directory: Path, *, hosts: tuple[str, ...] = _LOOPBACK, access: Access | None = None
 ) -> Starlette:
-    """Return the viewer of a store.
+    """Return the viewer of a store, which is `state.store` of it, to be closed at the end.
 
     Args:
         directory: The store.
@@ -53,16 +54,18 @@ def app(
     from starlette.routing import Mount, Route
     from starlette.staticfiles import StaticFiles
 
+    store = SharedHistory(directory)
+
     def fleet(request: Request) -> Response:
         from mrtuner.web.answers import fleet_answer
 
-        return _answered(directory, request, lambda history, _: fleet_answer(history))
+        return _answered(store, request, lambda history, _: fleet_answer(history))
 
     def screen(request: Request) -> Response:
         from mrtuner.web.answers import screen_answer
 
         name = request.path_params["name"]
-        return _answered(directory, request, lambda h, given: screen_answer(h, name, given))
+        return _answered(store, request, lambda h, given: screen_answer(h, name, given))
 
     def tune(request: Request) -> Response:
         from mrtuner.web.tuner import answer
@@ -73,7 +76,7 @@ def app(
         page = (STATIC / "tuner.html").read_text(encoding="utf-8")
         return HTMLResponse(page.replace("<head>", f"<head>{_ENGINE}", 1))
 
-    return Starlette(
+    shown = Starlette(
         routes=[
             Route("/api/fleet", fleet),
             Route("/api/screens/{name}", screen),
@@ -89,21 +92,21 @@ def app(
         ],
         exception_handlers={404: _not_found},
     )
+    shown.state.store = store
+    return shown
 
 
 def _answered(
-    directory: Path, request: Request, ask: Callable[[Any, Mapping[str, str]], Any]
+    store: SharedHistory, request: Request, ask: Callable[[Any, Mapping[str, str]], Any]
 ) -> Response:
     """A JSON document of the store, or the error in JSON. Runs in a thread."""
     import msgspec
     from starlette.responses import Response
 
-    from mrtuner.history.reading import open_history
-
     if len(request.url.query) > _LONGEST_QUERY:
         return _error(414, "the address is too long", None)
     try:
-        with open_history(directory) as history:
+        with store.lent() as history:
             body = msgspec.json.encode(ask(history, dict(request.query_params)))
     except MrTunerError as error:
         return _error(_status(error), error.message, error.hint)

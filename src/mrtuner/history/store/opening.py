@@ -71,8 +71,11 @@ def for_reading(directory: Path) -> sqlite3.Connection:
         )
     with explained(path.parent):
         db = sqlite3.connect(
-            f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=_PATIENCE, isolation_level=None
-        )
+            f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=_PATIENCE,
+            isolation_level=None,
+            # The viewer's requests take turns with it, each in a thread of its own.
+            check_same_thread=False,
+        )  # fmt: skip
         try:
             _check(db, path, new=False)
         except BaseException:
