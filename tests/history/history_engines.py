@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -74,7 +74,7 @@ def _literal(value: Any) -> str:
 class _Listening(History):
     """A store that remembers what it is asked."""
 
-    asked: list[Question]
+    asked: list[Question] = field(default_factory=list)
 
     def table(
         self, sql: str, parameters: dict[str, Any] | None = None
