@@ -230,6 +230,6 @@ function overview(of: Fleet): HTMLElement[] {
   ].map(([name, words, unit]) => ({ name: name!, title: words!, unit: unit! }));
   const rows = of.instances.map((one) => columns.map((column) => one[column.name as keyof Member]));
   const given = { name: "fleet", title: "Instances, the least headroom first", columns, rows, missing: null };
-  const about = make("p", { class: "help" }, `${of.directory} · MrTuner ${of.version} · ${value(of.instances.length, "integer")} instances`);
+  const about = make("p", { class: "help" }, `${of.directory} · MrTuner ${of.version} · ${of.instances.length === 1 ? "one instance" : `${value(of.instances.length, "integer")} instances`}`);
   return [title, about, table(given, (unit, cell) => link(unit, cell, read()))];
 }

@@ -17,7 +17,7 @@ _BLOCKED: Final = (
     ("query_id", "Statement", "statement"),
     ("wait", "Waits for", "text"),
     ("blocked_by", "Blocked by processes", "text"),
-    ("waited", "Seen waiting", "s"),
+    ("waited", "Samples in which it waited", "integer"),
 )
 _OLDEST: Final = (
     ("time", "Last seen", "time"),
