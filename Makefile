@@ -110,7 +110,7 @@ bench-demo: install
 
 # A history's bytes a sample beside other stores', how fast hours are sealed and questions answered,
 # and what a recorder of many servers takes: some ten minutes. ARGS=size runs one part; the whole
-# lake is ARGS="lake --instances 1000 --days 365", which needs 60 GB free and fills 13 of them.
+# lake is ARGS="lake --instances 1000 --days 365", which needs 22 GB free and fills some 13 of them.
 bench-history: install
 	$(BIN)/python bench/history.py $(ARGS)
 
