@@ -112,8 +112,18 @@ def test_a_cpuset_is_named_as_what_binds() -> None:
 
 
 @linux
+def test_a_quota_is_what_there_is_to_use() -> None:
+    """A fifth of a CPU, and its workers are held back by it."""
+    with group("cpu", cpu__cfs_period_us="100000", cpu__cfs_quota_us="20000") as time:
+        seen = told("--up-to", "2", "--no-pairs", before=inside(time))
+    assert (seen["usable"]["count"], seen["usable"]["bound"]) == (0.2, "quota")
+    assert sum(trial["weather"]["throttled"] for trial in seen["trials"]) > 0
+
+
+@linux
+@pytest.mark.slow
 def test_a_quota_is_named_as_the_cause_of_the_knee() -> None:
-    """A fifth of a CPU: periods are throttled."""
+    """A fifth of a CPU: periods are throttled. Beside others' work there may be no knee to see."""
     with group("cpu", cpu__cfs_period_us="100000", cpu__cfs_quota_us="20000") as time:
         seen = told("--up-to", "3", "--no-pairs", before=inside(time))
     assert (seen["usable"]["count"], seen["usable"]["bound"]) == (0.2, "quota")
