@@ -127,7 +127,9 @@ def test_what_is_stored_only_when_it_changes_stays(tmp_path: Path) -> None:
     with open_history(tmp_path) as history:
         (mail,) = split(history, ten, "queue", Measure(Kind.LAST, "waiting"), "queue")
         (done,) = lines(history, ten, "queue", {"done": rate("done", scale=60)})
-    # After its last sample at 02:05 it is known for three intervals.
+        coarse = Grid(about=HOUR, begin=int(TWO.timestamp()), step=300, count=2)
+        (later,) = split(history, coarse, "queue", Measure(Kind.LAST, "waiting"), "queue")
+    assert later.values == [None, None]  # gone at the end of the first five minutes
     assert mail.values == [3, 7, 7, None, None, None, None, None, None, None]
     assert done.values[:3] == [1, 1, 1]
     assert done.values[6:] == [None] * 4

@@ -56,8 +56,8 @@ export interface Screen {
 
 export interface Member {
   instance: string;
-  first: number | null;
-  last: number | null;
+  first: number;
+  last: number;
   load: number | null;
   cpus: number | null;
   tightest: string | null;

@@ -1,6 +1,6 @@
 """The command line: the only place that prints, prompts and exits.
 
-One file a command. Nothing but click is imported until a command runs (`group.Commands`).
+One file a command. Nothing but click is imported until a command runs (`common.commands.Commands`).
 """
 
 from __future__ import annotations

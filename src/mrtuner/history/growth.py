@@ -78,16 +78,21 @@ def _difference(source: Source, before: Row | None, after: Row) -> Values:
     """
     if before is None:
         return after.values
-    pairs = list(zip(source.columns, before.values, after.values, strict=True))
-    went_down = any(
+    if _was_reset(source, before, after):
+        return _unknown(source, after)
+    return tuple(
+        _growth(old, new) if column.kind is Kind.COUNTER else new
+        for column, old, new in zip(source.columns, before.values, after.values, strict=True)
+    )
+
+
+def _was_reset(source: Source, before: Row, after: Row) -> bool:
+    """Whether the counters began again: one of them went down, or what tells of a reset changed."""
+    return before.reset != after.reset or any(
         old is not None and new is not None and new < old
-        for column, old, new in pairs
+        for column, old, new in zip(source.columns, before.values, after.values, strict=True)
         if column.kind is Kind.COUNTER
     )
-    if went_down or before.reset != after.reset:
-        return _unknown(source, after)
-    return tuple(_growth(old, new) if column.kind is Kind.COUNTER else new
-                 for column, old, new in pairs)  # fmt: skip
 
 
 def _growth(before: Any, after: Any) -> Any:

@@ -15,7 +15,7 @@ from typing import Any, Final
 from mrtuner.history.analysis import GAP, Period, view_for
 from mrtuner.history.reading import History
 from mrtuner.history.source import Source
-from mrtuner.history.store.layout import rollup_view
+from mrtuner.history.store.layout import last_value, rollup_view
 
 #: Lengths of a step that people read easily [s].
 _STEPS: Final = (
@@ -118,7 +118,7 @@ class Measure:
             case Kind.LOWEST:
                 return f"min({self.of}{'_min' if summarized else ''})"
             case Kind.LAST:
-                return f"arg_max({self.of}{'_last' if summarized else ''}, time)"
+                return last_value(f"{self.of}_last" if summarized else self.of)
 
 
 def rate(of: str, *, scale: float = 1.0) -> Measure:

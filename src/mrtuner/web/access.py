@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _COOKIE: Final = "__Host-mrtuner"
 _HOURS: Final = 12
 #: Failed attempts in a minute, of one address and of all.
-_OF_ONE, _OF_ALL = 5, 50
+_ATTEMPTS_OF_ONE, _ATTEMPTS_OF_ALL = 5, 50
 _MINUTE: Final = 60.0
 _SHORTEST: Final = 12
 _LONGEST_BODY: Final = 4096
@@ -62,7 +62,7 @@ class Access:
 
         # One at a time: a hash costs memory and time on purpose.
         with self.lock:
-            self._let_pass(address)
+            self._refuse_too_many_attempts(address)
             try:
                 PasswordHasher().verify(self.hashed, password)
             except VerificationError:
@@ -78,15 +78,15 @@ class Access:
         """End the session of a request."""
         self.sessions.pop(_digest(_token(headers.get("cookie", "")) or ""), None)
 
-    def _let_pass(self, address: str) -> None:
+    def _refuse_too_many_attempts(self, address: str) -> None:
         begin = time.monotonic() - _MINUTE
         recent = {
             one: deque(at for at in times if at > begin) for one, times in self.failed.items()
         }
         self.failed = {one: times for one, times in recent.items() if times}
         if (
-            len(self.failed.get(address, ())) >= _OF_ONE
-            or sum(map(len, self.failed.values())) >= _OF_ALL
+            len(self.failed.get(address, ())) >= _ATTEMPTS_OF_ONE
+            or sum(map(len, self.failed.values())) >= _ATTEMPTS_OF_ALL
         ):
             raise TooManyAttempts
 

@@ -5,18 +5,18 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from mrtuner import __version__
 from mrtuner.errors import BadValue, UsageError
-from mrtuner.history.analysis import AT_WORK, Period, changes, host_work, instances
+from mrtuner.history.analysis import Period, changes
+from mrtuner.history.overview import overview
 from mrtuner.history.reading import History
-from mrtuner.history.series import Grid, Kind, Measure, Series, grid, lines, shifted
+from mrtuner.history.series import Series, grid, shifted
 from mrtuner.web.period import earlier, period_of
 from mrtuner.web.screens import SCREENS
-from mrtuner.web.screens.limits import headroom
-from mrtuner.web.screens.view import Chart, Screen, Table, View
+from mrtuner.web.screens.screen import Chart, Screen, Table, View
 
 if TYPE_CHECKING:
     from mrtuner.web.document import FleetAnswer, ScreenAnswer
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 #: Points of a chart unless the address asks for more: about a screen's width.
 _POINTS: Final = 400
 _MOST_POINTS: Final = 2000
-_DAY: Final = timedelta(days=1)
-_HOUR: Final = timedelta(hours=1)
 
 
 def screen_answer(history: History, name: str, given: Mapping[str, str]) -> ScreenAnswer:
@@ -133,62 +131,18 @@ def fleet_answer(history: History) -> FleetAnswer:
     """Return what a store holds: its instances, the one with the least headroom first."""
     from mrtuner.web import document
 
-    recent = _recent(history)
-    members = [_member(history, name, recent.get(name)) for name in instances(history)]
-    members.sort(key=lambda one: (-(one.used or 0), one.instance))
     return document.FleetAnswer(
         directory=str(history.directory), version=__version__, now=time.time(),
         screens=[
             document.ScreenName(name=one.name, title=one.title, help=one.help)
             for one in SCREENS.values()
         ],
-        instances=members,
+        instances=[
+            document.FleetMember(
+                instance=one.instance, first=one.first.timestamp(), last=one.last.timestamp(),
+                load=one.load, cpus=one.cpus, tightest=one.tightest,
+                used=one.used.get(one.tightest or ""), changes=one.changes,
+            )
+            for one in overview(history)
+        ],
     )  # fmt: skip
-
-
-def _recent(history: History) -> dict[str, datetime]:
-    """The last sample of each instance, of those that have one in the store's last day."""
-    newest = history.row("SELECT max(time) AS time FROM samples_by_hour")["time"]
-    if newest is None:
-        return {}
-    _, rows = history.table(
-        "SELECT instance, max(time) FROM samples WHERE time >= $begin GROUP BY 1",
-        {"begin": newest - _DAY},
-    )
-    return dict(rows)
-
-
-def _member(history: History, name: str, recent: datetime | None) -> Any:
-    from mrtuner.web import document
-
-    first, last = history.table(
-        "SELECT min(time), max(time) FROM samples_by_hour WHERE instance = $instance",
-        {"instance": name},
-    )[1][0]
-    if last is None:
-        return document.FleetMember(
-            instance=name, first=None, last=None, load=None, cpus=None, tightest=None, used=None,
-            changes=0,
-        )  # fmt: skip
-    end = last.replace(tzinfo=UTC) + _HOUR
-    hour = Period(instance=name, begin=end - _HOUR, end=end)
-    over = Grid(about=hour, begin=int(hour.begin.timestamp()), step=3600, count=1)
-    shares = [
-        (one.values[0], one.name)
-        for one in headroom(View(history=history, grid=over))
-        if one.values[0] is not None
-    ]
-    used, tightest = max(shares, default=(None, None))
-    host = host_work(history, hour)
-    return document.FleetMember(
-        instance=name, first=first.replace(tzinfo=UTC).timestamp(),
-        last=(recent or last).replace(tzinfo=UTC).timestamp(), load=_load(history, over),
-        cpus=None if host is None else host.cpus, tightest=tightest, used=used,
-        changes=len(changes(history, Period(instance=name, begin=end - _DAY, end=end))),
-    )  # fmt: skip
-
-
-def _load(history: History, over: Grid) -> float | None:
-    if not any(one.name == "sessions" for one in history.sources):
-        return None
-    return lines(history, over, "sessions", {"load": Measure(Kind.NUMBER)}, AT_WORK)[0].values[0]

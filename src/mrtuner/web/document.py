@@ -82,8 +82,8 @@ class FleetMember(Struct):
     """An instance of the store."""
 
     instance: Annotated[str, Doc("its name")]
-    first: Annotated[float | None, Doc("its first sample, seconds since 1970")]
-    last: Annotated[float | None, Doc("its last sample")]
+    first: Annotated[float, Doc("the hour of its first sample, seconds since 1970")]
+    last: Annotated[float, Doc("its last sample")]
     load: Annotated[float | None, Doc("sessions at work on average in its last hour")]
     cpus: Annotated[int | None, Doc("CPUs of its host, if known")]
     tightest: Annotated[str | None, Doc("what is nearest to its limit in the last hour")]

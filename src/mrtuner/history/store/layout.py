@@ -114,7 +114,15 @@ def _gauge(column: Column) -> Iterator[tuple[str, str]]:
     for what, function in (("min", "min"), ("max", "max"), ("avg", "avg")):
         kind = "DOUBLE" if what == "avg" else PARQUET[column.type]
         yield f"{column.name}_{what}", f'{function}("{column.name}")::{kind}'
-    yield f"{column.name}_last", f'arg_max("{column.name}", time)::{PARQUET[column.type]}'
+    yield f"{column.name}_last", f"({last_value(column.name)})::{PARQUET[column.type]}"
+
+
+def last_value(column: str) -> str:
+    """SQL of the value in a group's last row: null of what is gone, whose last row has nulls."""
+    return (
+        f'CASE WHEN max(CASE WHEN "{column}" IS NOT NULL THEN time END) = max(time) '
+        f'THEN arg_max("{column}", time) END'
+    )
 
 
 def partition_of(view: str, at: int) -> str:

@@ -17,7 +17,7 @@ from mrtuner.web.screens import (
     vacuum,
     wal,
 )
-from mrtuner.web.screens.view import Screen
+from mrtuner.web.screens.screen import Screen
 
 SCREENS: Final[dict[str, Screen]] = {
     module.SCREEN.name: module.SCREEN

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from mrtuner.history.analysis import changes, gaps
-from mrtuner.web.screens.view import Chart, Screen, Table, View
+from mrtuner.web.screens.screen import Chart, Screen, Table, View
 
 _COLUMNS: Final = (
     ("at", "When", "time"), ("what", "What", "text"), ("detail", "Detail", "text"),

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from mrtuner.history.analysis import AT_WORK, StatementChange, compare
 from mrtuner.history.series import Grid, Kind, Measure, Series, rate, shifted, split
-from mrtuner.web.screens.view import Chart, Screen, Table, View
+from mrtuner.web.screens.screen import Chart, Screen, Table, View
 
 _TOP: Final = 50
 _COLUMNS: Final = (

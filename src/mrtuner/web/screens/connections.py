@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from mrtuner.history.series import Kind, Measure, rate
-from mrtuner.web.screens.view import Chart, Screen, Table, View
+from mrtuner.web.screens.screen import Chart, Screen, Table, View
 
 _MOST: Final = 200
 _BLOCKED: Final = (

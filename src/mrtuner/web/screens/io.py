@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from mrtuner.history.series import rate, ratio
-from mrtuner.web.screens.view import Chart, Screen, Table, View
+from mrtuner.web.screens.screen import Chart, Screen, Table, View
 
 _BY: Final = "backend_type || ', ' || context"
 _MISSING: Final = "PostgreSQL counts this since version 16"

@@ -6,11 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from mrtuner.history.analysis import CPU_ALL, CPU_USED
+from mrtuner.history.overview import TRANSACTIONS
 from mrtuner.history.series import Kind, Measure, Series, rate, ratio
-from mrtuner.web.screens.view import Chart, Screen, Table, View
+from mrtuner.web.screens.screen import Chart, Screen, Table, View
 
-#: Transaction IDs are compared modulo 2³²: half of them are in the past.
-_TRANSACTIONS: Final = 2**31
 _COLUMNS: Final = (
     ("resource", "Resource", "text"),
     ("highest", "Highest", "share"),
@@ -91,7 +90,7 @@ def headroom(view: View) -> list[Series]:
         "CPU": ratio(CPU_USED, CPU_ALL), "CPU quota": rate("group_throttled"),
     })  # fmt: skip
     for name, of in (("transaction IDs", "age"), ("multixact IDs", "multixact_age")):
-        ages = view.split("ages", Measure(Kind.LAST, of, scale=1 / _TRANSACTIONS), "database")
+        ages = view.split("ages", Measure(Kind.LAST, of, scale=1 / TRANSACTIONS), "database")
         found.append(Series(name, [_highest(values) for values in _steps(ages)]))
     return [one for one in found if any(value is not None for value in one.values)]
 

@@ -7,7 +7,7 @@ from typing import Final
 
 from mrtuner.history.analysis import AT_WORK, CPU, host_work
 from mrtuner.history.series import Kind, Measure, Series
-from mrtuner.web.screens.view import Chart, Screen, Table, View
+from mrtuner.web.screens.screen import Chart, Screen, Table, View
 
 _CLASS: Final = f"coalesce(wait_type, '{CPU}')"
 _EVENT: Final = f"coalesce(wait_type || ': ' || wait_event, '{CPU}')"

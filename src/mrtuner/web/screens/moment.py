@@ -7,7 +7,7 @@ from typing import Final
 
 from mrtuner.history.analysis import AT_WORK
 from mrtuner.history.series import Kind, Measure
-from mrtuner.web.screens.view import Chart, Screen, Table, View
+from mrtuner.web.screens.screen import Chart, Screen, Table, View
 
 _MOST: Final = 500
 _COLUMNS: Final = (

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from mrtuner.history.series import Kind, Measure
-from mrtuner.web.screens.view import Chart, Screen, Table, View
+from mrtuner.web.screens.screen import Chart, Screen, Table, View
 
 _STANDBY: Final = "coalesce(nullif(application, ''), 'receiver') || coalesce(' ' || client, '')"
 _NONE: Final = "no receiver of WAL was seen in this period"

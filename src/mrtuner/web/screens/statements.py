@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from mrtuner.history.analysis import StatementWork, statements
 from mrtuner.history.series import OTHER, Series, rate, ratio
-from mrtuner.web.screens.view import Chart, Screen, Table, View
+from mrtuner.web.screens.screen import Chart, Screen, Table, View
 
 _TOP: Final = 50
 _MISSING: Final = "pg_stat_statements was not recorded in this period"

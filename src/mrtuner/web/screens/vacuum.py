@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from mrtuner.history.series import Kind, Measure, rate
-from mrtuner.web.screens.view import Chart, Screen, Table, View
+from mrtuner.history.store.layout import last_value
+from mrtuner.web.screens.screen import Chart, Screen, Table, View
 
 _TABLE: Final = "schema || '.' || name"
 _BLOCK: Final = 8192
@@ -64,16 +65,22 @@ def _build(view: View) -> tuple[Sequence[Chart], Sequence[Table]]:
 def _tables(view: View) -> Sequence[dict[str, Any]]:
     if not view.has("tables"):
         return ()
+    counted = ", ".join(
+        f"sum({name}) FILTER (WHERE time >= $begin)::BIGINT AS {name}"
+        for name in ("updated", "hot_updated", "deleted", "autovacuums")
+    )
+    # What did not change has no row in the period, but is there all the same.
     rows = view.history.rows(
-        f"""SELECT {_TABLE} AS "table", arg_max(live, time) AS live, arg_max(dead, time) AS dead,
-                   sum(updated)::BIGINT AS updated, sum(hot_updated)::BIGINT AS hot_updated,
-                   sum(deleted)::BIGINT AS deleted, sum(autovacuums)::BIGINT AS autovacuums,
-                   arg_max(pages, time) * {_BLOCK} AS size,
-                   arg_max(index_pages, time) * {_BLOCK} AS indexes,
-                   arg_max(toast_pages, time) * {_BLOCK} AS toast,
-                   arg_max(toast_dead, time) AS toast_dead, arg_max(age, time) AS age
-            FROM tables WHERE instance = $instance AND time >= $begin AND time < $end
-            GROUP BY 1 ORDER BY dead DESC NULLS LAST, 1 LIMIT {_MOST}""",
+        f"""SELECT * FROM (
+                SELECT {_TABLE} AS "table", {counted}, {last_value("live")} AS live,
+                       {last_value("dead")} AS dead, {last_value("age")} AS age,
+                       {last_value("pages")} * {_BLOCK} AS size,
+                       {last_value("index_pages")} * {_BLOCK} AS indexes,
+                       {last_value("toast_pages")} * {_BLOCK} AS toast,
+                       {last_value("toast_dead")} AS toast_dead
+                FROM tables WHERE instance = $instance AND time < $end
+                GROUP BY schema, name, relation) AS t
+            WHERE live IS NOT NULL ORDER BY dead DESC NULLS LAST, 1 LIMIT {_MOST}""",
         view.grid.parameters,
     )
     return [

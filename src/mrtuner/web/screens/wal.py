@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from mrtuner.history.series import Kind, Measure, rate, ratio
-from mrtuner.web.screens.view import Chart, Screen, Table, View
+from mrtuner.web.screens.screen import Chart, Screen, Table, View
 
 _HOUR: Final = 3600.0
 _SECOND: Final = 0.001  # from ms

@@ -1,0 +1,155 @@
+"""How each instance of a store is in its last hour: one query for all, however many there are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+from mrtuner.history.analysis import AT_WORK, CPU_ALL, CPU_USED
+from mrtuner.history.reading import History
+from mrtuner.history.store.layout import last_value
+
+#: Transaction IDs are compared modulo 2³²: half of them are in the past.
+TRANSACTIONS: Final = 2**31
+_DAY: Final = timedelta(days=1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InstanceOverview:
+    """An instance, in the last hour that was recorded of it; None where that is not known."""
+
+    instance: str
+    first: datetime
+    last: datetime
+    load: float | None  # sessions at work on average
+    cpus: int | None
+    used: Mapping[str, float]  # share of each limit
+    changes: int  # settings and events of its last day
+
+    @property
+    def tightest(self) -> str | None:
+        """The limit that is nearest."""
+        return max(self.used, key=lambda name: self.used[name], default=None)
+
+
+def overview(history: History) -> list[InstanceOverview]:
+    """Return every instance of a store, the one with the least headroom first."""
+    spans = history.rows(
+        "SELECT instance, min(time) AS first, max(time) AS hour FROM samples_by_hour GROUP BY 1"
+    )
+    recent = _recent(history)
+    sessions = _by_instance(history, "sessions_by_minute", "sum(samples) AS samples", AT_WORK)
+    beats = _by_instance(
+        history, "samples_by_hour", "sum(samples) AS samples", "source = 'sessions'"
+    )
+    host = _by_instance(
+        history, "host_by_hour",
+        f"max(cpus_last) AS cpus, sum({CPU_USED}) / nullif(sum({CPU_ALL}), 0) AS cpu, "
+        "sum(group_throttled) / nullif(sum(seconds), 0) AS throttled",
+    )  # fmt: skip
+    used = _used(history, host)
+    changed = _changes(history)
+    found = [
+        InstanceOverview(
+            instance=(name := row["instance"]),
+            first=row["first"].replace(tzinfo=UTC),
+            last=recent.get(name, row["hour"]).replace(tzinfo=UTC),
+            load=_load(sessions.get(name), beats.get(name)),
+            cpus=host.get(name, {}).get("cpus"),
+            used=used.get(name, {}),
+            changes=changed.get(name, 0),
+        )
+        for row in spans
+    ]
+    return sorted(found, key=lambda one: (-max(one.used.values(), default=0.0), one.instance))
+
+
+#: The last hour of each instance, in which everything else is asked.
+_LAST_HOUR: Final = (
+    "(SELECT instance AS which, max(time) AS hour FROM samples_by_hour GROUP BY 1) AS h"
+)
+
+
+def _by_instance(
+    history: History, view: str, columns: str, where: str = "true"
+) -> dict[str, dict[str, Any]]:
+    """Aggregates over the last hour of each instance; none where the store has no such source."""
+    source = view.removesuffix("_by_hour").removesuffix("_by_minute")
+    if not any(one.name == source for one in history.sources):
+        return {}
+    rows = history.rows(
+        f"""SELECT instance, {columns} FROM {view} JOIN {_LAST_HOUR} ON instance = which
+            WHERE time >= hour AND time < hour + INTERVAL 1 HOUR AND ({where}) GROUP BY 1"""
+    )
+    return {row["instance"]: row for row in rows}
+
+
+def _recent(history: History) -> dict[str, datetime]:
+    """The last sample of each instance that has one in the store's last day."""
+    newest = history.row("SELECT max(time) AS time FROM samples_by_hour")["time"]
+    if newest is None:
+        return {}
+    rows = history.rows(
+        "SELECT instance, max(time) AS time FROM samples WHERE time >= $begin GROUP BY 1",
+        {"begin": newest - _DAY},
+    )
+    return {row["instance"]: row["time"] for row in rows}
+
+
+def _load(sessions: Mapping[str, Any] | None, beats: Mapping[str, Any] | None) -> float | None:
+    if not beats or not beats["samples"]:
+        return None
+    return float(sessions["samples"] if sessions else 0) / float(beats["samples"])
+
+
+def _used(history: History, host: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, float]]:
+    """Shares of limits by instance and limit."""
+    found: dict[str, dict[str, float]] = {}
+
+    def add(name: str, limit: str, share: float | None) -> None:
+        if share is not None:
+            found.setdefault(name, {})[limit] = float(share)
+
+    shares = "max(clients_max) / nullif(max(maximum_max), 0) AS share"
+    for name, row in _by_instance(history, "connections_by_hour", shares).items():
+        add(name, "connections", row["share"])
+    for name, of_host in host.items():
+        add(name, "CPU", of_host["cpu"])
+        add(name, "CPU quota", of_host["throttled"])
+    for limit, column in (("transaction IDs", "age"), ("multixact IDs", "multixact_age")):
+        for name, age in _ages(history, column):
+            add(name, limit, None if age is None else age / TRANSACTIONS)
+    return found
+
+
+def _ages(history: History, column: str) -> Iterator[tuple[str, int | None]]:
+    """The age of each instance's oldest database, which is stored only when it changes."""
+    if not any(one.name == "ages" for one in history.sources):
+        return
+    rows = history.rows(
+        f"""SELECT instance, max(age) AS age FROM (
+                SELECT instance, database, {last_value(f"{column}_last")} AS age
+                FROM ages_by_hour GROUP BY 1, 2) AS d
+            GROUP BY 1"""
+    )
+    yield from ((row["instance"], row["age"]) for row in rows)
+
+
+def _changes(history: History) -> dict[str, int]:
+    """How many events and changed settings the last day of each instance has."""
+    has_settings = any(one.name == "settings" for one in history.sources)
+    settings = """UNION ALL SELECT instance, time FROM (
+                      SELECT instance, time, value,
+                             lag(value) OVER w AS before, row_number() OVER w AS number
+                      FROM settings WINDOW w AS (PARTITION BY instance, name ORDER BY time)) AS s
+                  WHERE number > 1 AND value IS DISTINCT FROM before"""
+    rows = history.rows(
+        f"""SELECT instance, count(*) AS changes FROM (
+                SELECT instance, time FROM events WHERE kind <> 'connected'
+                {settings if has_settings else ""}) AS c
+            JOIN {_LAST_HOUR} ON instance = which
+            WHERE time >= hour - INTERVAL 23 HOUR AND time < hour + INTERVAL 1 HOUR GROUP BY 1"""
+    )
+    return {row["instance"]: row["changes"] for row in rows}
