@@ -55,7 +55,7 @@ def overview(history: History) -> list[InstanceOverview]:
         InstanceOverview(
             instance=(name := row["instance"]),
             first=row["first"].replace(tzinfo=UTC),
-            last=recent.get(name, row["hour"]).replace(tzinfo=UTC),
+            last=(recent.get(name) or row["hour"]).replace(tzinfo=UTC),
             load=_load(sessions.get(name), beats.get(name)),
             cpus=host.get(name, {}).get("cpus"),
             used=used.get(name, {}),
