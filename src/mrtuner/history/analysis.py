@@ -231,7 +231,7 @@ def summary(history: History, about: Period, *, top: int = 10, cpus: int | None 
 
 def view_for(history: History, name: str, begin: datetime) -> str:
     """The view of a source that reaches back so far: the rows as sampled, or their summary."""
-    source = _source(history, name)
+    source = source_named(history, name)
     newest = history.row("SELECT max(time) AS time FROM samples_by_hour")["time"]
     if newest is None:
         return name
@@ -239,14 +239,22 @@ def view_for(history: History, name: str, begin: datetime) -> str:
     return name if begin >= oldest else rollup_view(source)
 
 
-def _source(history: History, name: str) -> Source:
+def source_named(history: History, name: str) -> Source:
+    """The source of a store with this name.
+
+    Raises:
+        UsageError: it has none.
+    """
     for source in history.sources:
         if source.name == name:
             return source
     raise UsageError(f"the store has no {name}", "Record them, or name another directory.")
 
 
-_IN_PERIOD: Final = "instance = $instance AND time >= $begin AND time < $end"
+#: The rows of a period.
+IN_PERIOD: Final = "instance = $instance AND time >= $begin AND time < $end"
+#: What a session waits for, with its class.
+WAIT_EVENT: Final = f"coalesce(wait_type || ': ' || wait_event, '{CPU}')"
 #: A client at work, or a process of the server that does something. The checkpointer and vacuum
 #: sleep in between on purpose, so as not to be load.
 AT_WORK: Final = (
@@ -259,7 +267,7 @@ def beats_by_minute(history: History, about: Period) -> dict[datetime, int]:
     """How often sessions were sampled in each minute."""
     rows = history.rows(
         f"""SELECT date_trunc('minute', time) AS minute, count(*) AS beats FROM samples
-            WHERE {_IN_PERIOD} AND source = 'sessions' GROUP BY 1""",
+            WHERE {IN_PERIOD} AND source = 'sessions' GROUP BY 1""",
         about.parameters,
     )
     return {row["minute"].replace(tzinfo=UTC): row["beats"] for row in rows}
@@ -271,7 +279,7 @@ def load_by_step(history: History, about: Period, seconds: float) -> tuple[LoadS
     beats = beats_by_minute(history, about)
     rows = history.rows(
         f"""SELECT time AS minute, coalesce(wait_type, '{CPU}') AS class, sum(samples) AS samples
-            FROM sessions_by_minute WHERE {_IN_PERIOD} AND {AT_WORK} GROUP BY 1, 2""",
+            FROM sessions_by_minute WHERE {IN_PERIOD} AND {AT_WORK} GROUP BY 1, 2""",
         about.parameters | {"begin": _minute(about.begin).replace(tzinfo=None)},
     )
     steps: list[LoadStep] = []
@@ -295,7 +303,7 @@ def _minute(at: datetime) -> datetime:
 
 def statements(history: History, about: Period, top: int) -> tuple[StatementWork, ...]:
     """The statements that took most time; without pg_stat_statements there are none."""
-    if not any(source.name == "statements" for source in history.sources):
+    if not history.has("statements"):
         return ()
     view = view_for(history, "statements", about.begin)
     rows = history.rows(
@@ -325,11 +333,11 @@ def checkpoints(history: History, about: Period) -> CheckpointWork:
     rate = "bytes / nullif(seconds, 0)" if wal == "wal" else "bytes_peak"
     done = history.row(
         f"""SELECT sum(timed) AS timed, sum(requested) AS requested,
-                   sum(write_ms) / 1000 AS write_seconds FROM {view} WHERE {_IN_PERIOD}""",
+                   sum(write_ms) / 1000 AS write_seconds FROM {view} WHERE {IN_PERIOD}""",
         about.parameters,
     )
     written = history.row(
-        f"SELECT sum(bytes) AS wal_bytes, max({rate}) AS peak_wal FROM {wal} WHERE {_IN_PERIOD}",
+        f"SELECT sum(bytes) AS wal_bytes, max({rate}) AS peak_wal FROM {wal} WHERE {IN_PERIOD}",
         about.parameters,
     )
     return CheckpointWork(
@@ -371,7 +379,7 @@ def host_work(history: History, about: Period) -> HostWork | None:
 
 
 def _cloudwatch_work(history: History, about: Period) -> HostWork | None:
-    if not _has(history, "cloudwatch"):
+    if not history.has("cloudwatch"):
         return None
     view = view_for(history, "cloudwatch", about.begin)
     suffixes = ("", "", "") if view == "cloudwatch" else ("_avg", "_max", "_min")
@@ -383,7 +391,7 @@ def _cloudwatch_work(history: History, about: Period) -> HostWork | None:
     )
     row = history.row(
         f"""SELECT count(*) AS samples, min(free_memory{lowest}) AS least_memory, {figures}
-            FROM {view} WHERE {_IN_PERIOD}""",
+            FROM {view} WHERE {IN_PERIOD}""",
         about.parameters,
     )
     if not row["samples"]:
@@ -396,7 +404,7 @@ def _cloudwatch_work(history: History, about: Period) -> HostWork | None:
 
 
 def _kernel_work(history: History, about: Period) -> HostWork | None:
-    if not _has(history, "host"):
+    if not history.has("host"):
         return None
     view = view_for(history, "host", about.begin)
     cpus, memory = (
@@ -411,7 +419,7 @@ def _kernel_work(history: History, about: Period) -> HostWork | None:
     row = history.row(
         f"""SELECT count(*) AS samples, max({cpus}) AS cpus, min({memory}) AS least_memory,
                    {figures}
-            FROM {view} WHERE {_IN_PERIOD}""",
+            FROM {view} WHERE {IN_PERIOD}""",
         about.parameters,
     )
     if not row["samples"]:
@@ -437,7 +445,7 @@ def slowest_minute(history: History, about: Period) -> SlowestMinute | None:
     beats = beats_by_minute(history, about)
     rows = history.rows(
         f"""SELECT time AS minute, sum(samples) AS samples FROM sessions_by_minute
-            WHERE {_IN_PERIOD} AND {AT_WORK} GROUP BY 1""",
+            WHERE {IN_PERIOD} AND {AT_WORK} GROUP BY 1""",
         about.parameters | {"begin": _minute(about.begin).replace(tzinfo=None)},
     )
     loads = [
@@ -450,9 +458,9 @@ def slowest_minute(history: History, about: Period) -> SlowestMinute | None:
     load, minute = max(loads)
     within = Period(instance=about.instance, begin=minute, end=minute + timedelta(minutes=1))
     waits = history.rows(
-        f"""SELECT coalesce(wait_type || ': ' || wait_event, '{CPU}') AS event,
+        f"""SELECT {WAIT_EVENT} AS event,
                    sum(samples) AS samples
-            FROM sessions_by_minute WHERE {_IN_PERIOD} AND {AT_WORK}
+            FROM sessions_by_minute WHERE {IN_PERIOD} AND {AT_WORK}
             GROUP BY 1 ORDER BY 2 DESC, 1 LIMIT 5""",
         within.parameters,
     )
@@ -471,7 +479,7 @@ def changes(history: History, about: Period) -> tuple[HistoryChange, ...]:
     found = [
         HistoryChange(at=row["time"].replace(tzinfo=UTC), what=row["kind"], detail=row["detail"])
         for row in history.rows(
-            f"SELECT time, kind, detail FROM events WHERE {_IN_PERIOD} AND kind <> 'connected'",
+            f"SELECT time, kind, detail FROM events WHERE {IN_PERIOD} AND kind <> 'connected'",
             about.parameters,
         )
     ]
@@ -480,7 +488,7 @@ def changes(history: History, about: Period) -> tuple[HistoryChange, ...]:
 
 
 def _settings(history: History, about: Period) -> list[HistoryChange]:
-    if not _has(history, "settings"):
+    if not history.has("settings"):
         return []
     rows = history.rows(
         """SELECT * FROM (
@@ -507,11 +515,11 @@ def _setting(value: str | None) -> str:
 
 def gaps(history: History, about: Period) -> tuple[Gap, ...]:
     """Times without samples of sessions, inside the period."""
-    interval = _source(history, "sessions").interval if _has(history, "sessions") else 60.0
+    interval = source_named(history, "sessions").interval if history.has("sessions") else 60.0
     longest = max(GAP * interval, 60.0)
     rows = history.rows(
         f"""SELECT begin, time FROM (
-                SELECT time, lag(time) OVER (ORDER BY time) AS begin FROM samples WHERE {_IN_PERIOD}
+                SELECT time, lag(time) OVER (ORDER BY time) AS begin FROM samples WHERE {IN_PERIOD}
             ) AS s WHERE date_diff('second', begin, time) > {longest} ORDER BY time""",
         about.parameters,
     )
@@ -519,10 +527,6 @@ def gaps(history: History, about: Period) -> tuple[Gap, ...]:
         Gap(begin=row["begin"].replace(tzinfo=UTC), end=row["time"].replace(tzinfo=UTC))
         for row in rows
     )
-
-
-def _has(history: History, name: str) -> bool:
-    return any(source.name == name for source in history.sources)
 
 
 # Two periods.

@@ -77,7 +77,7 @@ def _by_instance(
 ) -> dict[str, dict[str, Any]]:
     """Aggregates over the last hour of each instance; none where the store has no such source."""
     source = view.removesuffix("_by_hour").removesuffix("_by_minute")
-    if not any(one.name == source for one in history.sources):
+    if not history.has(source):
         return {}
     rows = history.rows(
         f"""SELECT instance, {columns} FROM {view} JOIN {_LAST_HOUR} ON instance = which
@@ -126,7 +126,7 @@ def _used(history: History, host: Mapping[str, Mapping[str, Any]]) -> dict[str, 
 
 def _ages(history: History, column: str) -> Iterator[tuple[str, int | None]]:
     """The age of each instance's oldest database, which is stored only when it changes."""
-    if not any(one.name == "ages" for one in history.sources):
+    if not history.has("ages"):
         return
     rows = history.rows(
         f"""SELECT instance, max(age) AS age FROM (
@@ -139,7 +139,6 @@ def _ages(history: History, column: str) -> Iterator[tuple[str, int | None]]:
 
 def _changes(history: History) -> dict[str, int]:
     """How many events and changed settings the last day of each instance has."""
-    has_settings = any(one.name == "settings" for one in history.sources)
     settings = """UNION ALL SELECT instance, time FROM (
                       SELECT instance, time, value,
                              lag(value) OVER w AS before, row_number() OVER w AS number
@@ -148,7 +147,7 @@ def _changes(history: History) -> dict[str, int]:
     rows = history.rows(
         f"""SELECT instance, count(*) AS changes FROM (
                 SELECT instance, time FROM events WHERE kind <> 'connected'
-                {settings if has_settings else ""}) AS c
+                {settings if history.has("settings") else ""}) AS c
             JOIN {_LAST_HOUR} ON instance = which
             WHERE time >= hour - INTERVAL 23 HOUR AND time < hour + INTERVAL 1 HOUR GROUP BY 1"""
     )

@@ -63,6 +63,10 @@ class History:
                 return self.table(sql, parameters)
             raise _failed(error) from None
 
+    def has(self, source: str) -> bool:
+        """Whether the store has a source of this name."""
+        return any(one.name == source for one in self.sources)
+
     def row(self, sql: str, parameters: dict[str, Any] | None = None) -> dict[str, Any]:
         """Return the only row of a query."""
         return self.rows(sql, parameters)[0]

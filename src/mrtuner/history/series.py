@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any, Final
 
-from mrtuner.history.analysis import GAP, Period, view_for
+from mrtuner.history.analysis import GAP, IN_PERIOD, Period, source_named, view_for
 from mrtuner.history.reading import History
 from mrtuner.history.source import Source
 from mrtuner.history.store.layout import last_value, rollup_view
@@ -197,17 +197,10 @@ def _sum(values: Any) -> float | None:
 
 def _view(history: History, over: Grid, name: str) -> str:
     """Rows as sampled, or their summary where that has all that the steps need."""
-    source = _source(history, name)
+    source = source_named(history, name)
     if over.step % source.rollup.seconds == 0:
         return rollup_view(source)
     return view_for(history, name, over.about.begin)
-
-
-def _source(history: History, name: str) -> Source:
-    return next(one for one in history.sources if one.name == name)
-
-
-_INSIDE: Final = "instance = $instance AND time >= $begin AND time < $end"
 
 
 def _aggregated(
@@ -219,7 +212,7 @@ def _aggregated(
     sums = ", ".join(measure.sql(summarized=view != source) for measure in measures)
     _, rows = history.table(
         f"""SELECT coalesce(({by})::VARCHAR, '?'), {_step(over)}, {sums}
-            FROM {view} WHERE {_INSIDE} AND ({where}) GROUP BY 1, 2""",
+            FROM {view} WHERE {IN_PERIOD} AND ({where}) GROUP BY 1, 2""",
         over.parameters | dict(parameters or {}),
     )
     found: dict[str, dict[int, tuple[Any, ...]]] = {}
@@ -234,7 +227,7 @@ def _step(over: Grid) -> str:
 
 def _longest(history: History, source: str) -> float:
     """How long nothing may be sampled before there is a gap [s], as `analysis.gaps` has it."""
-    return max(GAP * _source(history, source).interval, 60.0)
+    return max(GAP * source_named(history, source).interval, 60.0)
 
 
 def _sampled(history: History, over: Grid, source: str) -> dict[int, tuple[int, float]]:
@@ -243,7 +236,7 @@ def _sampled(history: History, over: Grid, source: str) -> dict[int, tuple[int, 
     count = "count(*)" if view == "samples" else "sum(samples)"
     _, rows = history.table(
         f"""SELECT {_step(over)}, {count}, sum(seconds) FROM {view}
-            WHERE {_INSIDE} AND source = '{source}' GROUP BY 1""",
+            WHERE {IN_PERIOD} AND source = '{source}' GROUP BY 1""",
         over.parameters,
     )
     return {at: (int(times), float(seconds or 0)) for at, times, seconds in rows}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
+from mrtuner.history.analysis import IN_PERIOD
 from mrtuner.history.series import Kind, Measure, rate
 from mrtuner.web.screens.screen import Chart, Screen, Table, View
 
@@ -99,8 +100,7 @@ def _sessions(view: View, sql: str) -> Sequence[dict[str, Any]]:
     """Rows of sessions as sampled, which are kept for less long than their summary."""
     if not view.has("sessions"):
         return ()
-    inside = "instance = $instance AND time >= $begin AND time < $end"
-    return view.history.rows(sql.format(inside), view.grid.parameters)
+    return view.history.rows(sql.format(IN_PERIOD), view.grid.parameters)
 
 
 SCREEN: Final = Screen(

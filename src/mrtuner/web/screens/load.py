@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from mrtuner.history.analysis import AT_WORK, CPU, host_work
+from mrtuner.history.analysis import AT_WORK, CPU, WAIT_EVENT, host_work
 from mrtuner.history.series import Kind, Measure, Series
 from mrtuner.web.screens.screen import Chart, Screen, Table, View
 
 _CLASS: Final = f"coalesce(wait_type, '{CPU}')"
-_EVENT: Final = f"coalesce(wait_type || ': ' || wait_event, '{CPU}')"
 _MOST_EVENTS: Final = 20
 
 
@@ -18,7 +17,7 @@ def _build(view: View) -> tuple[Sequence[Chart], Sequence[Table]]:
     host = host_work(view.history, view.about)
     cpus = None if host is None else host.cpus
     sessions = Measure(Kind.NUMBER)
-    events = view.split("sessions", sessions, _EVENT, where=AT_WORK, top=_MOST_EVENTS)
+    events = view.split("sessions", sessions, WAIT_EVENT, where=AT_WORK, top=_MOST_EVENTS)
     charts = [
         Chart(
             name="load", title="Sessions at work", unit="sessions", stacked=True,

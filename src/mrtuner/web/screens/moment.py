@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from mrtuner.history.analysis import AT_WORK
+from mrtuner.history.analysis import AT_WORK, IN_PERIOD, WAIT_EVENT
 from mrtuner.history.series import Kind, Measure
 from mrtuner.web.screens.screen import Chart, Screen, Table, View
 
@@ -28,18 +28,17 @@ _COLUMNS: Final = (
 
 
 def _build(view: View) -> tuple[Sequence[Chart], Sequence[Table]]:
-    events = "coalesce(wait_type || ': ' || wait_event, 'CPU')"
     chart = Chart(
         name="load", title="Sessions at work", unit="sessions", stacked=True,
-        series=view.split("sessions", Measure(Kind.NUMBER), events, where=AT_WORK),
+        series=view.split("sessions", Measure(Kind.NUMBER), WAIT_EVENT, where=AT_WORK),
     )  # fmt: skip
     rows = view.history.rows(
         f"""SELECT s.time, s.pid::VARCHAR AS pid, s.state, s.query_id::VARCHAR AS query_id, t.text,
-                   coalesce(s.wait_type || ': ' || s.wait_event, 'CPU') AS wait,
+                   {WAIT_EVENT} AS wait,
                    s.statement_seconds, s.transaction_seconds, s.blocked_by, s.database, s.role,
                    s.application, s.backend_type
             FROM sessions AS s LEFT JOIN statement_texts AS t ON t.query_id = s.query_id
-            WHERE s.instance = $instance AND s.time >= $begin AND s.time < $end
+            WHERE {IN_PERIOD}
             ORDER BY s.time, s.pid LIMIT {_MOST}""",
         view.about.parameters,
     ) if view.has("sessions") else ()  # fmt: skip

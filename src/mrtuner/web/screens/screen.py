@@ -60,7 +60,7 @@ class View:
 
     def has(self, source: str) -> bool:
         """Whether the store has rows of a source."""
-        return any(one.name == source for one in self.history.sources)
+        return self.history.has(source)
 
     def lines(
         self, source: str, measures: Mapping[str, Measure], where: str = "true"
