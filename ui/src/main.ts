@@ -7,6 +7,7 @@ import { make } from "./dom";
 import { ago, value } from "./format";
 import { address, go, query, read, type State } from "./state";
 import { table } from "./table";
+import { choose, chosen, follow } from "./theme";
 
 const PERIODS: [string, string][] = [
   ["15min", "15 minutes"],
@@ -34,10 +35,9 @@ let store: Fleet | null = null;
 let drawn: Drawn[] = [];
 let asked: AbortController | null = null;
 
-theme(localStorage.getItem("theme"));
+follow(() => void show());
 addEventListener("hashchange", () => void show());
 addEventListener("resize", () => drawn.forEach((one) => one.resize()));
-matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => void show());
 void show();
 
 async function show(): Promise<void> {
@@ -81,19 +81,12 @@ function header(state: State): HTMLElement {
   const bar = make("header", {}, make("a", { class: "brand", href: "#" }, "MrTuner"));
   if (state.screen) bar.append(controls(state));
   bar.append(make("a", { class: "tuner-link", href: "./tuner.html" }, "Tuner"));
-  const dark = document.documentElement.dataset["theme"] ?? "auto";
   const themes: [string, string][] = [["auto", "System"], ["light", "Light"], ["dark", "Dark"]];
-  bar.append(choice("Theme", themes, dark, (given) => {
-    localStorage.setItem("theme", given);
-    theme(given);
+  bar.append(choice("Theme", themes, chosen(), (given) => {
+    choose(given);
     void show();
   }));
   return bar;
-}
-
-function theme(given: string | null): void {
-  if (given === "light" || given === "dark") document.documentElement.dataset["theme"] = given;
-  else delete document.documentElement.dataset["theme"];
 }
 
 function controls(state: State): HTMLElement {

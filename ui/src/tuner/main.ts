@@ -3,6 +3,7 @@
 import { make } from "../dom";
 import { value } from "../format";
 import { download, table } from "../table";
+import { follow } from "../theme";
 import fields from "../form.json";
 import { engine, type Answer, type Budget, type Outcome, type Setting } from "./engine";
 
@@ -29,6 +30,7 @@ const ENDINGS: Record<string, string> = { conf: "conf", sql: "sql", markdown: "m
 /** Wait so long after a key before asking again, in milliseconds. */
 const PAUSE = 150;
 
+follow();
 const root = document.getElementById("app")!;
 const python = engine();
 const result = make("section", { class: "answer", "aria-live": "polite" }, make("p", { class: "loading", role: "status" }, "Loading the rules …"));
