@@ -12,12 +12,15 @@ for 2 ms, in the busy minutes 500 times for 9 ms; 8 GB of memory are available, 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from history_data import MIDNIGHT, SECOND
 
+from mrtuner.history.reading import History, open_history
 from mrtuner.history.sample import Row, Sample
 from mrtuner.history.source import Source, built_in
+from mrtuner.history.store import sealing
 from mrtuner.history.store.writer import Batch, Writer
 
 INSTANCE = "db:5432"
@@ -37,6 +40,17 @@ def story(directory: Path) -> None:
                 continue
             samples = list(_samples(second - BEGIN, second))
             writer.commit([Batch(instance=INSTANCE, samples=tuple(samples), texts=TEXTS)])
+
+
+@contextmanager
+def opened_story(directory: Path, where: str) -> Iterator[History]:
+    """That hour, open for reading: its rows "in SQLite" still, or "in files"."""
+    story(directory)
+    if where == "in files":
+        with Writer(directory, built_in().values()) as writer:
+            sealing.seal(writer, MIDNIGHT + 86_400 * 3 * SECOND)
+    with open_history(directory) as history:
+        yield history
 
 
 def _samples(passed: int, second: int) -> Iterator[Sample]:

@@ -6,17 +6,13 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from history_data import MIDNIGHT, SECOND
-from history_story import CHEAP, DEAR, INSTANCE, MB, TEXTS, story
+from history_story import CHEAP, DEAR, INSTANCE, MB, TEXTS, opened_story
 
 from mrtuner.errors import UsageError
 from mrtuner.history import analysis
 from mrtuner.history.analysis import Period
 from mrtuner.history.peaks import peaks
-from mrtuner.history.reading import History, open_history
-from mrtuner.history.source import built_in
-from mrtuner.history.store import sealing
-from mrtuner.history.store.writer import Writer
+from mrtuner.history.reading import History
 
 TWO = datetime(2026, 11, 23, 2, tzinfo=UTC)
 
@@ -32,12 +28,7 @@ def period(begin: int, end: int) -> Period:
 def history(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[History]:
-    directory = tmp_path_factory.mktemp("history")
-    story(directory)
-    if request.param == "in files":
-        with Writer(directory, built_in().values()) as writer:
-            sealing.seal(writer, MIDNIGHT + 86_400 * 3 * SECOND)
-    with open_history(directory) as history:
+    with opened_story(tmp_path_factory.mktemp("history"), request.param) as history:
         yield history
 
 

@@ -7,8 +7,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from history_data import MIDNIGHT, SECOND, batch, queue, row, sample
-from history_story import CHEAP, DEAR, INSTANCE, story
+from history_data import batch, queue, row, sample
+from history_story import CHEAP, DEAR, INSTANCE, opened_story
 
 from mrtuner.history.analysis import AT_WORK, Period
 from mrtuner.history.reading import History, open_history
@@ -24,8 +24,6 @@ from mrtuner.history.series import (
     shifted,
     split,
 )
-from mrtuner.history.source import built_in
-from mrtuner.history.store import sealing
 from mrtuner.history.store.writer import Writer
 
 TWO = datetime(2026, 11, 23, 2, tzinfo=UTC)
@@ -38,12 +36,7 @@ WHOLE = Grid(about=HOUR, begin=int(TWO.timestamp()), step=3600, count=1)
 def history(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[History]:
-    directory = tmp_path_factory.mktemp("history")
-    story(directory)
-    if request.param == "in files":
-        with Writer(directory, built_in().values()) as writer:
-            sealing.seal(writer, MIDNIGHT + 86_400 * 3 * SECOND)
-    with open_history(directory) as history:
+    with opened_story(tmp_path_factory.mktemp("history"), request.param) as history:
         yield history
 
 
