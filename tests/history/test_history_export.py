@@ -26,12 +26,13 @@ from prometheus_client import start_http_server
 from prometheus_client.parser import text_string_to_metric_families
 
 from conftest import NewCluster
+from mrtuner.history.export.alerts import ALERTS, alerts
+from mrtuner.history.export.grafana import PANELS, dashboard
 from mrtuner.history.export.latest import Figure, latest
 from mrtuner.history.export.otlp import message, sender
 from mrtuner.history.export.outbox import Outbox, Undelivered
 from mrtuner.history.export.prometheus import exposition, registry
 from mrtuner.history.export.push import push
-from mrtuner.history.export.rules import ALERTS, PANELS, alerts, dashboard
 from mrtuner.history.recorder import Instance, record
 from mrtuner.history.sample import Identity, Row, Sample
 from mrtuner.history.size import status

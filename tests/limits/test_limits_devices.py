@@ -1,7 +1,7 @@
 """From a data directory down to the devices, and the limits that control groups set on them.
 
 The files are written as Linux writes them; sources are named in mrtuner.host.devices and
-mrtuner.limits.device_limits.
+mrtuner.limits.cgroup_io_limits.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import pytest
 from mrtuner.host.devices import Counted, Device, counted, layers
 from mrtuner.host.tree import Tree
 from mrtuner.limits import Resource
-from mrtuner.limits.device_limits import limits_of
+from mrtuner.limits.cgroup_io_limits import limits_of
 from mrtuner.limits.host_ceilings import rates, read, watched_host
 
 DATA = PurePosixPath("/data/pg")

@@ -18,7 +18,7 @@ from mrtuner.cli import rdstune
 from mrtuner.errors import ApplyError, Refused
 from mrtuner.rds.lab import Lab
 from mrtuner.rds.live.apply import apply, make
-from mrtuner.rds.live.repair import culprits
+from mrtuner.rds.live.incompatible_parameters import culprits
 from mrtuner.rds.live.target import read_target
 
 ALL_OF_IT = "{DBInstanceClassMemory/8192}"

@@ -28,7 +28,7 @@ from mrtuner.host.cpus import bounds
 from mrtuner.host.devices import Counted, Device, counted, layers
 from mrtuner.host.tree import Tree
 from mrtuner.limits.ceilings import Ceiling, CeilingKind, Resource
-from mrtuner.limits.device_limits import limits_of
+from mrtuner.limits.cgroup_io_limits import limits_of
 from mrtuner.units import KiB
 
 _MBPS: Final = 125_000  # bytes per second in a megabit per second

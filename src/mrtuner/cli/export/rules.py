@@ -26,6 +26,7 @@ def command(kind: str, output: Path | None) -> None:
     KIND is prometheus or grafana. Each alert says what to do. Import the dashboard in Grafana and
     choose the Prometheus that scrapes `mrtuner export prometheus`.
     """
-    from mrtuner.history.export.rules import alerts, dashboard
+    from mrtuner.history.export.alerts import alerts
+    from mrtuner.history.export.grafana import dashboard
 
     terminal.deliver(alerts() if kind == "prometheus" else dashboard(), output)

@@ -124,8 +124,8 @@ def _prepare(
 ) -> Prepared:
     from mrtuner.rds.group.advice import advise, refuse_overflow
     from mrtuner.rds.live.diff import machine_of
+    from mrtuner.rds.live.incompatible_parameters import of_target, refuse_other_group
     from mrtuner.rds.live.plan import make
-    from mrtuner.rds.live.repair import of_target, refuse_other_group
 
     target = change.prove(client, instance, dsn, down=False)
     refuse_other_group(target, group or target.group)
@@ -150,8 +150,8 @@ def _from_file(
     """The group in a file. A class that nobody knows is said; nothing is evaluated for it."""
     from mrtuner.rds.group.advice import class_of, refuse_mistakes
     from mrtuner.rds.live.diff import machine_of
+    from mrtuner.rds.live.incompatible_parameters import of_target
     from mrtuner.rds.live.plan import make
-    from mrtuner.rds.live.repair import of_target
 
     wanted = _written(source, target.family)
     plan = make(client, target, wanted, group)

@@ -20,8 +20,8 @@ from mrtuner.change.journal import Journal
 from mrtuner.change.record import Change, Entry, GroupChange
 from mrtuner.change.transaction import Observer, StepName, unobserved
 from mrtuner.errors import Refused
+from mrtuner.rds.live.incompatible_parameters import refuse_other_group
 from mrtuner.rds.live.plan import ParameterStep, RdsPlan, make, user_values
-from mrtuner.rds.live.repair import refuse_other_group
 from mrtuner.rds.live.replica_minimums import refuse_floors
 from mrtuner.rds.live.target import Target, read_target, users
 from mrtuner.rds.live.transaction import GroupTransaction, reboot_waiting

@@ -20,8 +20,8 @@ from mrtuner.rds.live.compare import (
     machine,
     measured,
 )
+from mrtuner.rds.live.incompatible_parameters import culprits
 from mrtuner.rds.live.plan import same_value, user_values
-from mrtuner.rds.live.repair import culprits
 from mrtuner.rds.live.target import Target
 
 if TYPE_CHECKING:

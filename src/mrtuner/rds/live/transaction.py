@@ -19,8 +19,8 @@ from mrtuner.change.journal import Journal
 from mrtuner.change.record import Change, Entry, GroupChange, State
 from mrtuner.change.transaction import Observer, Transaction
 from mrtuner.errors import ApplyError, MrTunerError
-from mrtuner.rds.live import rollback
 from mrtuner.rds.live.batches import Direction, batches, send, value
+from mrtuner.rds.live.failed_rollback import rollback_failed
 from mrtuner.rds.live.plan import user_values
 from mrtuner.rds.live.target import CHANGEABLE, INCOMPATIBLE, Target, read_target, users
 from mrtuner.rds.live.wait import Pace, refuse_failure, wait
@@ -128,7 +128,7 @@ class GroupTransaction(Transaction):
 
     def not_back(self, why: str, error: MrTunerError) -> ApplyError:
         """Return an error with the values in force and the command that continues the rollback."""
-        return rollback.failed(self, why, error)
+        return rollback_failed(self, why, error)
 
     def _must_put_back(self, target: Target) -> bool:
         """Whether to restore values: not in a group to be deleted, unless an instance needs it."""

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _NAMED: Final = 8
 
 
-def failed(transaction: GroupTransaction, why: str, error: MrTunerError) -> ApplyError:
+def rollback_failed(transaction: GroupTransaction, why: str, error: MrTunerError) -> ApplyError:
     """Return the error for values that could not be restored.
 
     It says `why` the rollback was attempted, why it failed, what the group contains and what is

@@ -1,8 +1,7 @@
-"""Alerts on what `export prometheus` offers, and a dashboard of it for Grafana.
+"""A dashboard for Grafana of what `export prometheus` offers.
 
 Names, units and explanations come from the sources' own declarations, so that a column that is
-called otherwise is one here as well. Thresholds are where somebody should look; each says what to
-do then.
+called otherwise is one here as well.
 """
 
 from __future__ import annotations
@@ -14,50 +13,6 @@ from typing import Any, Final
 from mrtuner.history.export.latest import LAG, LOAD, OWN
 from mrtuner.history.export.prometheus import metric, own_metric
 from mrtuner.history.source import Column, Kind, built_in
-
-
-@dataclass(frozen=True, slots=True)
-class Alert:
-    """One alert of Prometheus."""
-
-    name: str
-    expression: str
-    lasts: str  # for so long
-    severity: str
-    summary: str
-    action: str
-
-
-ALERTS: Final = (
-    Alert("PostgresRecorderLate", f'{own_metric(LAG)}{{source="sessions"}} > 60', "2m",
-          "warning", "{{ $labels.server }} has not been sampled for a minute",
-          "Run mrtuner history status: the server or the recorder is down."),
-    Alert("PostgresConnectionsNearLimit",
-          f"{metric('connections', 'clients')} / {metric('connections', 'maximum')} > 0.9", "5m",
-          "critical",
-          "{{ $labels.server }} uses {{ $value | humanizePercentage }} of max_connections",
-          "Find who holds them: mrtuner history show."),
-    Alert("PostgresTransactionIdAge", f"{metric('ages', 'age')} > 1e9", "10m", "critical",
-          "{{ $labels.database }} of {{ $labels.server }} is {{ $value }} transactions old",
-          "Run mrtuner vacuum DSN: it names what keeps vacuum from freezing."),
-    Alert("PostgresLongTransaction", f"{metric('connections', 'oldest_transaction')} > 3600", "1m",
-          "warning", "a transaction of {{ $labels.server }} is open for more than an hour",
-          "It keeps vacuum from removing rows; mrtuner vacuum DSN names it."),
-    Alert("PostgresRequestedCheckpoints",
-          f"increase({metric('checkpoints', 'requested')}[1h]) > "
-          f"2 * increase({metric('checkpoints', 'timed')}[1h]) + 2", "10m", "warning",
-          "WAL forces the checkpoints of {{ $labels.server }}",
-          "max_wal_size is too small: mrtuner tune DSN --history DIR."),
-    Alert("PostgresSlotNearLoss", f"{metric('slots', 'safe')} < 5e9", "1m", "critical",
-          "slot {{ $labels.name }} of {{ $labels.server }} will be lost soon",
-          "Its receiver is behind: start it, or raise max_slot_wal_keep_size."),
-    Alert("PostgresReplicationLag", f"{metric('replication', 'replay_lag')} > 60", "5m", "warning",
-          "{{ $labels.application }} is {{ $value }} s behind {{ $labels.server }}",
-          "Look for a long query or a busy disk on the standby."),
-    Alert("PostgresArchivingFails", f"increase({metric('archiver', 'failed')}[10m]) > 0", "10m",
-          "critical", "WAL of {{ $labels.server }} is not archived",
-          "See the server's log for the error of archive_command; pg_wal grows meanwhile."),
-)  # fmt: skip
 
 _OF: Final = '{server="$server"}'
 
@@ -186,26 +141,6 @@ ROWS: Final = {
 }  # fmt: skip
 PANELS: Final = tuple(panel for panels in ROWS.values() for panel in panels)
 _WIDTH, _WIDE, _HIGH = 24, 12, 8
-
-
-def alerts() -> str:
-    """Return the alerts as a rule file of Prometheus."""
-    import yaml
-
-    rules = [
-        {
-            "alert": one.name,
-            "expr": one.expression,
-            "for": one.lasts,
-            "labels": {"severity": one.severity},
-            "annotations": {"summary": one.summary, "description": one.action},
-        }
-        for one in ALERTS
-    ]
-    text: str = yaml.safe_dump(
-        {"groups": [{"name": "mrtuner", "rules": rules}]}, sort_keys=False, width=100
-    )
-    return text
 
 
 def dashboard() -> str:
