@@ -34,15 +34,15 @@ OURS = str(Path(sealing.__file__).parent)
 
 def work(directory: Path, first: int, pipe: int) -> None:
     """Commit, tell, seal, merge: what a recorder does in a day, within a moment."""
-    with Writer(directory, [SOURCE]) as writer:
+    with Writer(directory, [SOURCE]) as writer, writer.another() as keeper:
         for number in range(first, first + COMMITS):
             at = number * 5 * HOUR
             writer.commit([batch(sample(SOURCE, at, row("mail", number, 0.0, number)))])
             os.write(pipe, f"{number}\n".encode())
             now = MIDNIGHT + at * SECOND
-            sealing.seal(writer, now, everything=number % 2 == 0)
-        sealing.compact(writer, now + 48 * HOUR * SECOND)
-        sealing.sweep(writer, now)
+            sealing.seal(keeper, now, everything=number % 2 == 0)
+        sealing.compact(keeper, now + 48 * HOUR * SECOND)
+        sealing.sweep(keeper, now)
 
 
 def child(directory: Path, first: int, kill_at: int) -> tuple[list[int], bool]:

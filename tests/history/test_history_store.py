@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -124,6 +125,33 @@ def test_rows_are_the_same_before_and_after_they_are_moved(writer: Writer) -> No
     assert moved == 2 * 200 + 200  # two queues, and the samples themselves
     assert writer.db.execute("SELECT count(*) FROM recent_queue").fetchone() == (0,)
     assert (rows(writer.directory, TOTALS), rows(writer.directory, DONE)) == before
+
+
+def test_rows_that_come_late_while_others_are_moved_are_kept_once(writer: Writer) -> None:
+    """A thread moves all there is, again and again; between, samples of the same day are stored."""
+    over, moved = threading.Event(), list[int]()
+
+    def move() -> None:
+        with writer.another() as other:
+            while not over.is_set():
+                if count := sealing.seal(other, MIDNIGHT + 2 * DAY):
+                    moved.append(count)
+
+    thread = threading.Thread(target=move)
+    thread.start()
+    stored = 0
+    try:
+        while len(moved) < 3 and thread.is_alive():
+            at = stored * 557 % 86_400
+            writer.commit([batch(sample(SOURCE, at, row("mail", 0, 0.0, stored)))])
+            stored += 1
+            thread.join(0.001)  # or it would hardly get the lock
+    finally:
+        over.set()
+        thread.join()
+    waiting = rows(writer.directory, "SELECT waiting FROM queue ORDER BY 1")
+    assert waiting == [(number,) for number in range(stored)]
+    assert len(moved) > 2
 
 
 def test_only_the_past_is_moved(writer: Writer) -> None:

@@ -1,6 +1,7 @@
 """Recording: one thread an instance that samples, one for all of RDS, and one writer.
 
-The writer is the only one that touches the store. A sample counts as recorded when its transaction
+Samples reach the store through the writer alone; a thread beside it moves past hours into files,
+which holds up no sample. A sample counts as recorded when its transaction
 is durable; what is read but not yet durable when the process is killed was never acknowledged. The
 next sample then covers the time since the last that was, so nothing that a counter counted is lost.
 """
@@ -11,10 +12,11 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from queue import Empty, Queue
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Self
 
 from mrtuner.errors import MrTunerError
 from mrtuner.history.budget import BUDGET, Budget
@@ -101,13 +103,12 @@ def record(
     for thread in threads:
         thread.start()
     publisher = _Publisher(publish, tell) if publish else None
-    keeper = _Keeper(writer, stop, tell, limits)
-    keeper.maintain()
-    while not stop.is_set() or any(thread.is_alive() for thread in threads):
-        keeper.store(_taken(queue))
-        if keeper.maintain_when_due() and publisher:
-            publisher.wake()
-    keeper.store(_taken(queue))
+    with _Upkeep(writer, stop, tell, limits) as upkeep:
+        while not stop.is_set() or any(thread.is_alive() for thread in threads):
+            if upkeep.turn() and publisher:
+                publisher.wake()
+            _store(writer, _taken(queue), stop, tell)
+        _store(writer, _taken(queue), stop, tell)
     if publisher:
         publisher.finish()
 
@@ -129,47 +130,75 @@ def _taken(queue: Queue[Batch]) -> list[Batch]:
 # The writer's side.
 
 
-@dataclass(slots=True)
-class _Keeper:
-    """Stores what arrives, and moves past hours into files."""
+def _store(writer: Writer, batches: Sequence[Batch], stop: threading.Event, tell: Tell) -> None:
+    """Store them; while the disk is full, try again."""
+    failed = False
+    while batches:
+        try:
+            with _named(writer):
+                writer.commit(batches)
+        except sqlite3.OperationalError as error:
+            if stop.is_set():
+                raise MrTunerError(
+                    f"{len(batches)} batches of samples could not be stored: {error}",
+                    "Make room on the disk; what counters counted meanwhile comes with the "
+                    "next sample.",
+                ) from None
+            if not failed:
+                tell(f"nothing can be stored: {error}; trying again")
+            failed = True
+            stop.wait(_WRITE_AGAIN)
+        else:
+            break
+    if failed:
+        tell("samples are stored again")
 
-    writer: Writer
-    stop: threading.Event
-    tell: Tell
-    limits: Limits
-    due: int = 0
 
-    def store(self, batches: Sequence[Batch]) -> None:
-        """Store them; while the disk is full, try again."""
-        failed = False
-        while batches:
-            try:
-                with self._named():
-                    self.writer.commit(batches)
-            except sqlite3.OperationalError as error:
-                if self.stop.is_set():
-                    raise MrTunerError(
-                        f"{len(batches)} batches of samples could not be stored: {error}",
-                        "Make room on the disk; what counters counted meanwhile comes with the "
-                        "next sample.",
-                    ) from None
-                if not failed:
-                    self.tell(f"nothing can be stored: {error}; trying again")
-                failed = True
-                self.stop.wait(_WRITE_AGAIN)
-            else:
-                break
-        if failed:
-            self.tell("samples are stored again")
+@contextmanager
+def _named(writer: Writer) -> Iterator[None]:
+    """Name the database where it is damaged; what may pass is raised as it is."""
+    try:
+        yield
+    except sqlite3.OperationalError:
+        raise
+    except sqlite3.DatabaseError:
+        with opening.explained(writer.directory):
+            raise
 
-    def maintain_when_due(self) -> bool:
-        """Look after the files once an hour; whether that was now."""
-        due = timestamp() >= self.due
-        if due:
-            self.maintain()
-        return due
 
-    def maintain(self) -> None:
+class _Upkeep:
+    """Looks after the files each hour, in a thread of its own. `with _Upkeep(…) as upkeep:`."""
+
+    def __init__(self, writer: Writer, stop: threading.Event, tell: Tell, limits: Limits) -> None:
+        self.writer, self.stop, self.tell, self.limits = writer, stop, tell, limits
+        self.due = 0
+        self.pool = ThreadPoolExecutor(1, "record upkeep")
+        self.running: Future[None] | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Wait for the step that is being done; a recorder that stops begins no other."""
+        self.pool.shutdown()
+
+    def turn(self) -> bool:
+        """Begin when the time has come; whether it was just done.
+
+        Raises:
+            MrTunerError: the database is damaged.
+        """
+        now = timestamp()
+        if self.running is None and now >= self.due:
+            self.due = (now // HOUR + 1) * HOUR + _AFTER_HOUR
+            self.running = self.pool.submit(self._maintain, now)
+        if self.running is None or not self.running.done():
+            return False
+        done, self.running = self.running, None
+        done.result()
+        return True
+
+    def _maintain(self, now: int) -> None:
         """Move past hours into files, merge and delete files; a failure is told and tried again.
 
         Each step whatever became of the one before: a file that cannot be merged keeps no other
@@ -177,33 +206,22 @@ class _Keeper:
         """
         import duckdb  # whose errors are its own, also those of a full disk
 
-        now = timestamp()
-        self.due = (now // HOUR + 1) * HOUR + _AFTER_HOUR
-        steps: dict[str, Callable[[], int]] = {
+        steps: dict[str, Callable[[Writer], int]] = {
             "rows of past hours stay in SQLite for now":
-                lambda: sealing.seal(self.writer, now, hourly=self.limits.hourly),
-            "files are not merged for now": lambda: sealing.compact(self.writer, now),
+                lambda writer: sealing.seal(writer, now, hourly=self.limits.hourly),
+            "files are not merged for now": lambda writer: sealing.compact(writer, now),
             "old files stay for now":
-                lambda: sealing.expire(self.writer, now, largest=self.limits.largest),
-            "files that nobody reads stay for now": lambda: sealing.sweep(self.writer, now),
+                lambda writer: sealing.expire(writer, now, largest=self.limits.largest),
+            "files that nobody reads stay for now": lambda writer: sealing.sweep(writer, now),
         }  # fmt: skip
         for failure, step in steps.items():
+            if self.stop.is_set():
+                return
             try:
-                with self._named():
-                    step()
+                with _named(self.writer), self.writer.another() as writer:
+                    step(writer)
             except (OSError, sqlite3.OperationalError, duckdb.Error) as error:
                 self.tell(f"{failure}: {error}")
-
-    @contextmanager
-    def _named(self) -> Iterator[None]:
-        """Name the database where it is damaged; what may pass is raised as it is."""
-        try:
-            yield
-        except sqlite3.OperationalError:
-            raise
-        except sqlite3.DatabaseError:
-            with opening.explained(self.writer.directory):
-                raise
 
 
 class _Publisher:

@@ -16,6 +16,8 @@ from mrtuner.history.store.parquet import File
 
 #: How long a statement waits for another one's lock [s]; a reader never holds one for long.
 _PATIENCE: Final = 30.0
+#: A commit that returned survives the machine, not only the process.
+_DURABLE: Final = "PRAGMA synchronous = FULL"
 
 
 def make_directory(directory: Path) -> None:
@@ -45,14 +47,24 @@ def for_writing(path: Path, sources: Iterable[Source]) -> sqlite3.Connection:
         try:
             _check(db, path, new=True)
             db.execute("PRAGMA journal_mode = WAL")
-            # A commit that returned survives the machine, not only the process.
-            db.execute("PRAGMA synchronous = FULL")
+            db.execute(_DURABLE)
             db.execute("BEGIN IMMEDIATE")
             _make_tables(db, (*sources, *OWN))
             db.execute("COMMIT")
         except BaseException:
             db.close()
             raise
+    return db
+
+
+def again(path: Path) -> sqlite3.Connection:
+    """Open a database once more, which this process has open for writing.
+
+    Raises:
+        sqlite3.OperationalError: the disk is full, or the like. It may be tried again.
+    """
+    db = sqlite3.connect(path, timeout=_PATIENCE, isolation_level=None)
+    db.execute(_DURABLE)
     return db
 
 

@@ -4,6 +4,9 @@ A file is written under the name of the next number, made durable, and only then
 the transaction that deletes its rows from SQLite. A recorder killed before that writes the same
 file again; killed after it, nothing is left to do. Readers take files from the list alone, so they
 see each row once.
+
+Rows may be committed meanwhile, through another connection (`Writer.another`), late ones too: those
+that came after a file was begun are left for the next.
 """
 
 from __future__ import annotations
@@ -67,10 +70,12 @@ def _move(writer: Writer, source: Source, begin: int, end: int) -> int:
     table = layout.hot_table(source)
     names = ", ".join(f'"{name}"' for name in layout.column_names(source))
     lake = writer.directory / layout.LAKE
+    newest = writer.db.execute(f"SELECT max(rowid) FROM {table}").fetchone()[0]
+    those, bounds = "time >= ? AND time < ? AND rowid <= ?", (begin, end, newest)
     with parquet.engine() as con:
         parquet.load(
             con, "moved", layout.stored_columns(source), writer.db,
-            f"SELECT {names} FROM {table} WHERE time >= ? AND time < ?", (begin, end),
+            f"SELECT {names} FROM {table} WHERE {those}", bounds,
         )  # fmt: skip
         number = _next_number(writer)
         summary = parquet.rollup(
@@ -85,10 +90,7 @@ def _move(writer: Writer, source: Source, begin: int, end: int) -> int:
             files.append(parquet.described(con, lake, path, number=number + place, view=view))
     with writer.transaction():
         _enlist(writer, files)
-        writer.db.execute(
-            f"DELETE FROM {table} WHERE time >= ? AND time < ?",
-            (begin, end),
-        )
+        writer.db.execute(f"DELETE FROM {table} WHERE {those}", bounds)
     return files[0].rows
 
 

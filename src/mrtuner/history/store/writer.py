@@ -6,13 +6,14 @@ process and the machine. Only one process may write.
 
 from __future__ import annotations
 
+import copy
 import fcntl
 import json
 import os
 import secrets
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Self
@@ -93,6 +94,17 @@ class Writer:
         """Close the database and let others write."""
         self.db.close()
         os.close(self._lock)
+
+    @contextmanager
+    def another(self) -> Iterator[Self]:
+        """The same store through a connection of its own, for another thread of this process.
+
+        Either waits for the other's transactions alone.
+        """
+        twin = copy.copy(self)
+        twin.db = opening.again(self.directory / layout.DATABASE)
+        with closing(twin.db):
+            yield twin
 
     def _id(self, copy_of: str | None) -> str:
         """This store's own part of file names, so that several may share a lake."""
