@@ -94,8 +94,8 @@ class CommandDriver:
         tps = throughput(self.command, printed)
         found = Run(
             # What has a rate has done something, and what was counted is divided by it.
-            transactions=max(1, round(tps * seconds)), failed=0, tps=tps, latency=None, per_second=(),
-            sampling=1.0, wall=wall, client_cpu=cpu,
+            transactions=max(1, round(tps * seconds)), failed=0, tps=tps, latency=None,
+            per_second=(), sampling=1.0, wall=wall, client_cpu=cpu,
         )  # fmt: skip
         return found, Logged(Histogram(), (), 0)
 
