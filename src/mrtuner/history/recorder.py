@@ -103,7 +103,8 @@ def record(
     for thread in threads:
         thread.start()
     publisher = _Publisher(publish, tell) if publish else None
-    with _Upkeep(writer, stop, tell, limits) as upkeep:
+    with _Upkeep(writer, tell, limits) as upkeep:
+        upkeep.turn()
         while not stop.is_set() or any(thread.is_alive() for thread in threads):
             if upkeep.turn() and publisher:
                 publisher.wake()
@@ -169,8 +170,8 @@ def _named(writer: Writer) -> Iterator[None]:
 class _Upkeep:
     """Looks after the files each hour, in a thread of its own. `with _Upkeep(…) as upkeep:`."""
 
-    def __init__(self, writer: Writer, stop: threading.Event, tell: Tell, limits: Limits) -> None:
-        self.writer, self.stop, self.tell, self.limits = writer, stop, tell, limits
+    def __init__(self, writer: Writer, tell: Tell, limits: Limits) -> None:
+        self.writer, self.tell, self.limits = writer, tell, limits
         self.due = 0
         self.pool = ThreadPoolExecutor(1, "record upkeep")
         self.running: Future[None] | None = None
@@ -179,8 +180,10 @@ class _Upkeep:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Wait for the step that is being done; a recorder that stops begins no other."""
+        """Wait until what was begun is done."""
         self.pool.shutdown()
+        if self.running is not None:
+            self.running.result()
 
     def turn(self) -> bool:
         """Begin when the time has come; whether it was just done.
@@ -215,8 +218,6 @@ class _Upkeep:
             "files that nobody reads stay for now": lambda writer: sealing.sweep(writer, now),
         }  # fmt: skip
         for failure, step in steps.items():
-            if self.stop.is_set():
-                return
             try:
                 with _named(self.writer), self.writer.another() as writer:
                     step(writer)
