@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from groups import real_group
 from mrtuner.facts import Fact
 from mrtuner.host import probe
 from mrtuner.host.cpus import count_by_library
@@ -23,7 +24,6 @@ pytestmark = pytest.mark.timed
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 
-V1 = Path("/sys/fs/cgroup")
 WAIT = "import sys; print(flush=True); sys.stdin.read()"
 
 
@@ -35,34 +35,6 @@ def sleeper(*before: str) -> Iterator[int]:
         assert child.stdout is not None
         assert child.stdout.readline() == b"\n"
         yield child.pid
-
-
-@contextmanager
-def real_group(controller: str, **limits: str) -> Iterator[Path]:
-    """A cgroup below our own, of version 1, that goes when the test does."""
-    own = re.search(
-        rf"^\d+:{controller}:(.*)$", Path("/proc/self/cgroup").read_text(), re.MULTILINE
-    )
-    if own is None:
-        pytest.skip(f"no version 1 hierarchy of {controller} here")
-    folder = V1 / controller / own[1].strip("/") / f"mrtuner-test-{os.getpid()}"
-    try:
-        folder.mkdir()
-    except OSError as error:
-        pytest.skip(f"may not create a cgroup here: {error.strerror}")
-    try:
-        for name, text in limits.items():
-            set_or_skip(folder / name.replace("__", "."), text)
-        yield folder
-    finally:
-        folder.rmdir()
-
-
-def set_or_skip(file: Path, text: str) -> None:
-    try:
-        file.write_text(text)
-    except OSError as error:
-        pytest.skip(f"may not set {file.name} here: {error.strerror}")
 
 
 @linux

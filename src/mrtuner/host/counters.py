@@ -9,7 +9,8 @@ sched-bwc.rst and memory.rst.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from mrtuner.host import memory
@@ -62,6 +63,15 @@ class GroupUsage:
 
 
 @dataclass(frozen=True, slots=True)
+class Throttling:
+    """How often a control group's quota was used up."""
+
+    periods: int  # in which some task of the group was ready to run
+    throttled: int  # of them, those in which the quota was used up
+    seconds: float  # that its tasks were stopped, summed over CPUs
+
+
+@dataclass(frozen=True, slots=True)
 class Traffic:
     """Bytes of a network interface."""
 
@@ -71,7 +81,10 @@ class Traffic:
 
 def cpu_times(tree: Tree) -> CpuTimes | None:
     """Return the machine's CPU time. Source: /proc/stat."""
-    fields = (tree.peek("/proc/stat") or "").partition("\n")[0].split()[1:9]
+    return _cpu_times((tree.peek("/proc/stat") or "").partition("\n")[0].split()[1:9])
+
+
+def _cpu_times(fields: Sequence[str]) -> CpuTimes | None:
     if len(fields) < 8:
         return None
     ticks = os.sysconf("SC_CLK_TCK")
@@ -171,6 +184,24 @@ def _used(tree: Tree, accounts: ControlGroup) -> float | None:
     if accounts.version == 2:
         return _seconds(_pairs(tree, accounts, "cpu.stat").get("usage_usec"), _MICROSECONDS)
     return _seconds(_number(tree, accounts, "cpuacct.usage"), _NANOSECONDS)
+
+
+def throttling(tree: Tree, group: ControlGroup) -> Throttling | None:
+    """Return how often the group's quota was used up; None where that is not counted."""
+    stat, seconds = _pairs(tree, group, "cpu.stat"), _throttled(tree, group)
+    if seconds is None or "nr_periods" not in stat:
+        return None
+    return Throttling(stat["nr_periods"], stat.get("nr_throttled", 0), seconds)
+
+
+def busy_by_cpu(tree: Tree) -> Mapping[int, CpuTimes]:
+    """Return the time of each CPU that is online. Source: /proc/stat."""
+    lines = (line.split() for line in (tree.peek("/proc/stat") or "").splitlines())
+    return {
+        int(words[0][3:]): times
+        for words in lines
+        if re.fullmatch(r"cpu\d+", words[0]) and (times := _cpu_times(words[1:9])) is not None
+    }
 
 
 def _throttled(tree: Tree, group: ControlGroup) -> float | None:

@@ -1,0 +1,122 @@
+"""Processes and their threads: the CPU time they had, and the time they waited for a CPU.
+
+Sources: proc(5); the kernel's scheduler/sched-stats.rst for schedstat, filesystems/proc.rst for
+smaps_rollup and net/tcp.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from mrtuner.host.tree import Tree, names_in
+from mrtuner.units import KiB
+
+_NANOSECONDS: Final = 1e9
+_LISTENING: Final = "0A"  # TCP_LISTEN, include/net/tcp_states.h
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadTimes:
+    """Seconds of a thread since it started; `delay` is None where the kernel does not count it."""
+
+    cpu: float
+    delay: float | None  # ready to run, on no CPU: others ran, or a quota was used up
+
+
+def family(tree: Tree, pid: int) -> list[int]:
+    """Return a process and all that descend from it, as far as they are to be seen."""
+    parents: dict[int, list[int]] = {}
+    for name in filter(str.isdecimal, names_in(tree.at("/proc"))):
+        fields = _stat(tree, f"/proc/{name}")
+        if len(fields) > 1:
+            parents.setdefault(int(fields[1]), []).append(int(name))
+    found, todo = [], [pid]
+    while todo:
+        found.append(one := todo.pop(0))
+        todo += sorted(parents.get(one, ()))
+    return found
+
+
+def name_of(tree: Tree, pid: int) -> str | None:
+    """Return what a process is called; None if there is none. Source: /proc/PID/comm."""
+    return tree.peek(f"/proc/{pid}/comm")
+
+
+def named(tree: Tree, pattern: str) -> list[int]:
+    """Return the processes whose name or command line has this pattern, without our own."""
+    wanted = re.compile(pattern)
+    found = []
+    for pid in map(int, filter(str.isdecimal, names_in(tree.at("/proc")))):
+        line = (tree.peek(f"/proc/{pid}/cmdline") or "").replace("\0", " ").strip()
+        if pid != os.getpid() and wanted.search(f"{name_of(tree, pid) or ''} {line}"):
+            found.append(pid)
+    return sorted(found)
+
+
+def parent_of(tree: Tree, pid: int) -> int | None:
+    """Return the process that started this one."""
+    fields = _stat(tree, f"/proc/{pid}")
+    return int(fields[1]) if len(fields) > 1 else None
+
+
+def thread_times(tree: Tree, pid: int) -> Mapping[int, ThreadTimes]:
+    """Return the times of each thread; none if the process is gone."""
+    found = {}
+    for name in names_in(tree.at(f"/proc/{pid}/task")):
+        folder = f"/proc/{pid}/task/{name}"
+        counted = (tree.peek(f"{folder}/schedstat") or "").split()
+        fields = _stat(tree, folder)
+        if len(counted) > 1:
+            found[int(name)] = ThreadTimes(*(int(one) / _NANOSECONDS for one in counted[:2]))
+        elif len(fields) > 12:
+            ticks = os.sysconf("SC_CLK_TCK")
+            found[int(name)] = ThreadTimes((int(fields[11]) + int(fields[12])) / ticks, None)
+    return found
+
+
+def proportional_memory(tree: Tree, pid: int) -> int | None:
+    """Return a process's proportional set size [bytes]: shared pages are divided among their users.
+
+    Only its owner and root may see it. Source: /proc/PID/smaps_rollup.
+    """
+    text = tree.peek(f"/proc/{pid}/smaps_rollup") or ""
+    found = re.search(r"^Pss:\s+(\d+) kB$", text, re.MULTILINE)
+    return int(found[1]) * KiB if found else None
+
+
+def sockets_of(tree: Tree, pid: int) -> frozenset[int] | None:
+    """Return the inodes of the sockets that a process holds; None where it hides them."""
+    folder = tree.at(f"/proc/{pid}/fd")
+    if not os.access(folder, os.R_OK | os.X_OK):
+        return None
+    targets = (tree.target(f"/proc/{pid}/fd/{name}") or "" for name in names_in(folder))
+    return frozenset(int(one[8:-1]) for one in targets if one.startswith("socket:["))
+
+
+def waiting_to_be_accepted(tree: Tree, pid: int, sockets: frozenset[int]) -> int:
+    """Return the connections in the queues of these listening TCP sockets.
+
+    Of a socket that listens, net/tcp shows the accept queue's length as rx_queue.
+    """
+    return sum(
+        length
+        for file in ("tcp", "tcp6")
+        for inode, length in _queues(tree.peek(f"/proc/{pid}/net/{file}") or "")
+        if inode in sockets
+    )
+
+
+def _queues(text: str) -> Iterator[tuple[int, int]]:
+    for line in text.splitlines()[1:]:
+        fields = line.split()
+        if len(fields) > 9 and fields[3] == _LISTENING:
+            yield int(fields[9]), int(fields[4].partition(":")[2], 16)
+
+
+def _stat(tree: Tree, folder: str) -> list[str]:
+    """The fields of stat after the name, which may itself have blanks and parentheses."""
+    return (tree.peek(f"{folder}/stat") or "").rpartition(")")[2].split()

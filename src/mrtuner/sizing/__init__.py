@@ -1,0 +1,1 @@
+"""Sizing application servers against their database: connections, waiting, CPU."""

@@ -1,0 +1,96 @@
+"""What holds processes back, as JSON: ``mrtuner.pods.measure/1``."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from mrtuner.documents import Doc, Document, Struct
+from mrtuner.sizing.measure.reading import Measurement
+from mrtuner.sizing.measure.runtimes import beliefs, usable
+from mrtuner.sizing.measure.verdict import Cause, held_back
+
+
+class MeasuredProcess(Struct):
+    """One process."""
+
+    pid: Annotated[int, Doc("its number")]
+    name: Annotated[str, Doc("what it is called")]
+    cpu: Annotated[float, Doc("CPUs that it used")]
+    threads: Annotated[list[float], Doc("of it each thread, the busiest first")]
+    delay: Annotated[float | None, Doc("threads on average that were ready to run and had no CPU")]
+    memory: Annotated[int | None, Doc("proportional set size [bytes]; null if not shown")]
+
+
+class MeasuredQuota(Struct):
+    """The quota of a control group."""
+
+    group: Annotated[str, Doc("its name")]
+    cpus: Annotated[float, Doc("CPU time that it allows, in CPUs")]
+    source: Annotated[str, Doc("where this was read")]
+    own: Annotated[bool, Doc("whether the processes are in this group, not in one below it")]
+    share: Annotated[float | None, Doc("of the periods, those in which it was used up")]
+    throttled: Annotated[float | None, Doc("seconds a second that it stopped them, over all CPUs")]
+
+
+class RuntimeBelief(Struct):
+    """How many CPUs a runtime counts in this place."""
+
+    runtime: Annotated[str, Doc("what counts")]
+    cpus: Annotated[int, Doc("how many it counts")]
+    how: Annotated[str, Doc("which CPUs it counts")]
+    source: Annotated[str, Doc("where this is documented")]
+
+
+class HeldBack(Document, tag="mrtuner.pods.measure/1"):
+    """What processes used of their CPUs, and what held them back."""
+
+    cause: Annotated[Cause, Doc("what holds them back")]
+    evidence: Annotated[list[str], Doc("what shows it")]
+    action: Annotated[str, Doc("what to do")]
+    seconds: Annotated[float, Doc("between the two readings")]
+    cpu: Annotated[float, Doc("CPUs used by all processes")]
+    usable: Annotated[float | None, Doc("CPUs that they can have: the least of sets and quotas")]
+    online: Annotated[int | None, Doc("CPUs of the machine")]
+    allowed: Annotated[int | None, Doc("CPUs that they may run on")]
+    delay: Annotated[float | None, Doc("threads that were ready to run and had no CPU")]
+    idle: Annotated[float | None, Doc("CPUs that were idle, of those they may run on")]
+    steal: Annotated[float | None, Doc("CPUs that the hypervisor took")]
+    waiting: Annotated[
+        float | None, Doc("connections that waited to be accepted, on average; null if not shown")
+    ]
+    processes: Annotated[list[MeasuredProcess], Doc("the busiest first")]
+    quotas: Annotated[list[MeasuredQuota], Doc("of their control groups, their own first")]
+    hidden: Annotated[list[str], Doc("why a quota might not be seen")]
+    beliefs: Annotated[list[RuntimeBelief], Doc("how many CPUs runtimes count here")]
+
+
+def held_back_document(seen: Measurement) -> HeldBack:
+    """Return what was measured, and the verdict."""
+    verdict, can_have = held_back(seen), usable(seen)
+    return HeldBack(
+        cause=verdict.cause, evidence=list(verdict.evidence), action=verdict.action,
+        seconds=seen.seconds, cpu=seen.cpu, usable=None if can_have is None else float(can_have),
+        online=seen.online, allowed=seen.narrowest[0] if seen.narrowest else None,
+        delay=seen.delay, idle=seen.idle, steal=seen.steal,
+        waiting=sum(seen.waiting) / len(seen.waiting) if seen.waiting else None,
+        processes=[
+            MeasuredProcess(
+                pid=one.pid, name=one.name, cpu=one.cpu, threads=list(one.threads),
+                delay=one.delay, memory=one.memory,
+            )
+            for one in seen.processes
+        ],
+        quotas=[
+            MeasuredQuota(
+                group=str(one.group.name), cpus=float(one.quota), source=one.source, own=one.own,
+                share=one.share, throttled=one.throttled,
+            )
+            for one in seen.quotas
+        ],
+        hidden=list(seen.hidden),
+        beliefs=[
+            RuntimeBelief(runtime=one.runtime.name, cpus=one.cpus, how=one.runtime.how,
+                          source=one.runtime.source)
+            for one in beliefs(seen)
+        ],
+    )  # fmt: skip

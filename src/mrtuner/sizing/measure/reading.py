@@ -1,0 +1,228 @@
+"""What processes used of their CPUs between two readings, and what the kernel kept from them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Final
+
+from mrtuner.errors import UsageError
+from mrtuner.host import processes
+from mrtuner.host.cgroup import ControlGroup, lineage
+from mrtuner.host.counters import CpuTimes, Throttling, busy_by_cpu, throttling
+from mrtuner.host.cpus import Bound, bounds
+from mrtuner.host.processes import ThreadTimes
+from mrtuner.host.tree import Tree
+
+#: Between two looks at the queues of listening sockets [s].
+_LOOK: Final = 0.1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProcessUse:
+    """What one process had meanwhile, in CPUs: seconds a second."""
+
+    pid: int
+    name: str
+    threads: tuple[float, ...]  # CPU of each, the busiest first
+    delay: float | None  # its threads were ready to run and had no CPU; None if not counted
+    memory: int | None  # proportional set size at the end [bytes]
+
+    @property
+    def cpu(self) -> float:
+        """Of all its threads."""
+        return sum(self.threads)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuotaUse:
+    """How often the quota of a control group was used up."""
+
+    group: ControlGroup
+    quota: Fraction  # in CPUs
+    source: str
+    own: bool  # the processes are in this very group, not in one below it
+    share: float | None  # of the periods; None where nothing was counted
+    throttled: float | None  # seconds a second, summed over CPUs
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measurement:
+    """What happened in so many seconds."""
+
+    seconds: float
+    processes: tuple[ProcessUse, ...]  # the busiest first
+    bounds: tuple[Bound, ...]  # everything that limits the first process, widest first
+    quotas: tuple[QuotaUse, ...]
+    hidden: tuple[str, ...]  # why a quota might not be seen
+    idle: float | None  # CPUs that were idle, of those that the process may run on
+    steal: float | None  # CPUs that the hypervisor took
+    waiting: tuple[int, ...] | None  # connections to be accepted, at each look; None: not shown
+
+    @property
+    def cpu(self) -> float:
+        """CPUs used by all processes."""
+        return sum(one.cpu for one in self.processes)
+
+    @property
+    def delay(self) -> float | None:
+        """Threads that were ready to run and had no CPU, on average."""
+        known = [one.delay for one in self.processes if one.delay is not None]
+        return sum(known) if known else None
+
+    @property
+    def online(self) -> int | None:
+        """CPUs of the machine."""
+        for bound in self.bounds:
+            if bound.by == "online" and isinstance(bound.limit.value, frozenset):
+                return len(bound.limit.value)
+        return None
+
+    @property
+    def narrowest(self) -> tuple[int, Bound] | None:
+        """How many CPUs the process may run on, and what narrowed them last."""
+        found: tuple[frozenset[int], Bound] | None = None
+        for bound in self.bounds:
+            limit = bound.limit.value
+            if isinstance(limit, frozenset):
+                both = limit if found is None else found[0] & limit
+                if both and (found is None or len(both) < len(found[0])):
+                    found = both, bound
+        return None if found is None else (len(found[0]), found[1])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Reading:
+    at: float
+    threads: Mapping[int, Mapping[int, ThreadTimes]]
+    throttled: Mapping[ControlGroup, Throttling | None]
+    cpus: Mapping[int, CpuTimes]
+
+
+def measure(
+    tree: Tree, pids: Sequence[int], seconds: float, *,
+    sleep: Callable[[float], object] = time.sleep, clock: Callable[[], float] = time.monotonic,
+) -> Measurement:  # fmt: skip
+    """Read the counters of these processes and their descendants twice, `seconds` apart.
+
+    Raises:
+        UsageError: one of them is not there.
+    """
+    for pid in pids:
+        if processes.name_of(tree, pid) is None:
+            raise UsageError(f"there is no process {pid}", "List processes with ps -e.")
+    first = Tree(tree.root, pids[0])
+    limits = bounds(first)
+    groups = [bound.group for bound in limits if bound.group is not None]
+    sockets = _sockets(tree, pids)
+    before = _read(first, pids, groups, clock)
+    waiting = []
+    while (left := before.at + seconds - clock()) > 0:
+        if sockets is not None:
+            waiting.append(processes.waiting_to_be_accepted(tree, pids[0], sockets))
+        sleep(min(_LOOK, left))
+    after = _read(first, pids, groups, clock)
+    above = lineage(first, "cpu")
+    passed = after.at - before.at
+    allowed = _allowed(limits)
+    return Measurement(
+        seconds=passed,
+        processes=tuple(_uses(tree, before, after, passed)),
+        bounds=limits,
+        quotas=tuple(_quota_uses(limits, above.groups[:1], before, after, passed)),
+        hidden=above.hidden,
+        idle=_of_cpus(before, after, allowed, passed, lambda one: one.idle + one.iowait),
+        steal=_of_cpus(before, after, allowed, passed, lambda one: one.steal),
+        waiting=None if sockets is None else tuple(waiting),
+    )
+
+
+def _read(
+    first: Tree, pids: Iterable[int], groups: Iterable[ControlGroup], clock: Callable[[], float]
+) -> _Reading:
+    everyone = dict.fromkeys(one for pid in pids for one in processes.family(first, pid))
+    return _Reading(
+        at=clock(),
+        threads={pid: processes.thread_times(first, pid) for pid in everyone},
+        throttled={group: throttling(first, group) for group in groups},
+        cpus=busy_by_cpu(first),
+    )
+
+
+def _sockets(tree: Tree, pids: Iterable[int]) -> frozenset[int] | None:
+    found = [
+        sockets
+        for pid in pids
+        for one in processes.family(tree, pid)
+        if (sockets := processes.sockets_of(tree, one)) is not None
+    ]
+    return frozenset().union(*found) if found else None
+
+
+def _uses(tree: Tree, before: _Reading, after: _Reading, passed: float) -> list[ProcessUse]:
+    """Of processes that are there at the end; what began meanwhile counts from zero."""
+    uses = []
+    for pid, threads in after.threads.items():
+        known = before.threads.get(pid, {})
+        cpu = [now.cpu - _cpu(known.get(tid)) for tid, now in threads.items()]
+        delays = [
+            now.delay - _delay(known.get(tid))
+            for tid, now in threads.items()
+            if now.delay is not None
+        ]
+        uses.append(
+            ProcessUse(
+                pid=pid,
+                name=processes.name_of(tree, pid) or "?",
+                threads=tuple(sorted((one / passed for one in cpu), reverse=True)),
+                delay=sum(delays) / passed if delays else None,
+                memory=processes.proportional_memory(tree, pid),
+            )
+        )
+    return sorted(uses, key=lambda one: (-one.cpu, one.pid))
+
+
+def _cpu(times: ThreadTimes | None) -> float:
+    return times.cpu if times else 0.0
+
+
+def _delay(times: ThreadTimes | None) -> float:
+    return (times.delay or 0.0) if times else 0.0
+
+
+def _quota_uses(
+    limits: Iterable[Bound], own: Sequence[ControlGroup], before: _Reading, after: _Reading,
+    passed: float,
+) -> Iterator[QuotaUse]:  # fmt: skip
+    for bound in limits:
+        if bound.group is None or not isinstance(bound.limit.value, Fraction):
+            continue
+        share = throttled = None
+        earlier, later = before.throttled[bound.group], after.throttled[bound.group]
+        if earlier is not None and later is not None:
+            periods = later.periods - earlier.periods
+            share = (later.throttled - earlier.throttled) / periods if periods > 0 else 0.0
+            throttled = (later.seconds - earlier.seconds) / passed
+        yield QuotaUse(
+            group=bound.group, quota=bound.limit.value, source=bound.limit.source,
+            own=bound.group in own, share=share, throttled=throttled,
+        )  # fmt: skip
+
+
+def _allowed(limits: Iterable[Bound]) -> frozenset[int] | None:
+    sets = [one.limit.value for one in limits if isinstance(one.limit.value, frozenset)]
+    return frozenset.intersection(*sets) if sets else None
+
+
+def _of_cpus(
+    before: _Reading, after: _Reading, allowed: frozenset[int] | None, passed: float,
+    what: Callable[[CpuTimes], float],
+) -> float | None:  # fmt: skip
+    """Seconds a second, summed over these CPUs."""
+    shared = before.cpus.keys() & after.cpus.keys()
+    chosen = shared if allowed is None else shared & allowed
+    if not chosen:
+        return None
+    return sum(what(after.cpus[one]) - what(before.cpus[one]) for one in chosen) / passed

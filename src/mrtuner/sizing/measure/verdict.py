@@ -1,0 +1,191 @@
+"""Why processes do not use the CPU that they were given. Pure.
+
+a quota, its own or above     periods in which it was used up
+cpuset, affinity              all the CPUs that are left are used
+other work                    threads are ready to run, and the CPUs are busy
+a quota that is hidden        threads are ready to run, while CPUs are idle
+a lock, or one thread         one process uses one CPU, and nothing keeps it from more
+something else is slow        CPUs are idle, while connections wait to be accepted
+too little load               none of these
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from fractions import Fraction
+from statistics import fmean
+from typing import Final
+
+from mrtuner.sizing.measure.reading import Measurement, ProcessUse, QuotaUse
+
+#: A quota holds back that was used up in this share of the periods, or more.
+_THROTTLED: Final = 0.05
+#: CPUs count as used that are, to this share.
+_USED: Final = 0.9
+#: Threads wait for a CPU, if for this share of the time in which they could run.
+_DELAYED: Final = 0.2
+#: What one process at one CPU uses, under a lock that lets one thread run.
+_ONE_CPU: Final = (0.85, 1.1)
+#: A thread takes part that has this share of its process's CPU.
+_TAKES_PART: Final = 0.05
+#: Fewer connections than this, on average, are no queue.
+_QUEUE: Final = 0.5
+
+
+class Cause(StrEnum):
+    """What holds processes back."""
+
+    QUOTA = "quota"
+    QUOTA_ABOVE = "quota of a control group above"
+    QUOTA_HIDDEN = "a quota that cannot be seen"
+    CPUSET = "cpuset"
+    AFFINITY = "affinity"
+    MACHINE = "the machine's CPUs"
+    OTHERS = "other work on the same CPUs"
+    LOCK = "a lock: one thread runs at a time"
+    ONE_THREAD = "one thread does the work"
+    ELSEWHERE = "something else is slow"
+    LOAD = "too little load"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """What holds the processes back, what shows it, and what to do."""
+
+    cause: Cause
+    evidence: tuple[str, ...]
+    action: str
+
+
+def held_back(seen: Measurement) -> Verdict:
+    """Return why these processes use no more CPU than they do."""
+    for judge in (_by_quota, _by_cpus, _by_waiting, _by_one_thread):
+        verdict = judge(seen)
+        if verdict is not None:
+            return verdict
+    return _by_nothing_of_the_cpu(seen)
+
+
+def _by_quota(seen: Measurement) -> Verdict | None:
+    throttled = [one for one in seen.quotas if (one.share or 0) >= _THROTTLED]
+    if not throttled:
+        return None
+    tightest = min(throttled, key=lambda one: one.quota)
+    if tightest.own:
+        return Verdict(
+            cause=Cause.QUOTA, evidence=(_throttled(tightest),),
+            action="Raise the CPU limit, or run fewer busy threads at a time.",
+        )  # fmt: skip
+    return Verdict(
+        cause=Cause.QUOTA_ABOVE,
+        evidence=(_throttled(tightest), *_own_quota(seen.quotas)),
+        action=f"Raise the quota of {tightest.group.name}: whoever set it limits all below it.",
+    )
+
+
+def _throttled(one: QuotaUse) -> str:
+    return (
+        f"the quota of {_cpus(one.quota)} ({one.source}) was used up in {one.share:.0%} of periods"
+    )
+
+
+def _own_quota(quotas: Sequence[QuotaUse]) -> tuple[str, ...]:
+    own = next((one for one in quotas if one.own), None)
+    return () if own is None else (f"its own quota is {_cpus(own.quota)} ({own.source})",)
+
+
+def _by_cpus(seen: Measurement) -> Verdict | None:
+    narrowest = seen.narrowest
+    if narrowest is None or seen.cpu < _USED * narrowest[0]:
+        return None
+    count, bound = narrowest
+    evidence = (f"it used {seen.cpu:.2f} of the {_cpus(count)} it may run on "
+                f"({bound.limit.source}; {seen.online} are online)",)  # fmt: skip
+    if bound.by == "cpuset":
+        return Verdict(
+            cause=Cause.CPUSET, evidence=evidence,
+            action="Widen the cpuset: in Kubernetes, the CPU manager's static policy gives whole "
+                   "CPUs to pods whose requests equal their limits.",
+        )  # fmt: skip
+    if bound.by == "affinity":
+        return Verdict(
+            cause=Cause.AFFINITY,
+            evidence=evidence,
+            action="Start it without taskset, CPUAffinity= or sched_setaffinity.",
+        )
+    return Verdict(
+        cause=Cause.MACHINE, evidence=evidence, action="Give it a machine with more CPUs."
+    )
+
+
+def _by_waiting(seen: Measurement) -> Verdict | None:
+    """Threads that were ready to run, and had no CPU."""
+    delay = seen.delay
+    if delay is None or delay < _DELAYED * (seen.cpu + delay) or seen.cpu + delay < 0.1:
+        return None
+    evidence = [f"{delay:.2f} threads on average were ready to run and had no CPU"]
+    if seen.idle is not None and seen.idle > delay / 2 and seen.hidden:
+        return Verdict(
+            cause=Cause.QUOTA_HIDDEN,
+            evidence=(*evidence, f"{seen.idle:.2f} CPUs were idle meanwhile", *seen.hidden),
+            action="Measure on the node, as root: a quota of a control group above is not visible "
+                   "in a container.",
+        )  # fmt: skip
+    if seen.idle is not None:
+        evidence.append(f"{seen.idle:.2f} of its CPUs were idle")
+    if seen.steal:
+        evidence.append(f"the hypervisor took {seen.steal:.2f} CPUs")
+    return Verdict(
+        cause=Cause.OTHERS, evidence=tuple(evidence),
+        action="Raise its CPU request, which is its share when CPUs are short, or move the others.",
+    )  # fmt: skip
+
+
+def _by_one_thread(seen: Measurement) -> Verdict | None:
+    least, most = _ONE_CPU
+    full = [one for one in seen.processes if least <= one.cpu <= most]
+    if not full or sum(one.cpu for one in full) < _USED * seen.cpu:
+        return None
+    taking_part = max(_taking_part(one) for one in full)
+    which = f"{full[0].name} ({full[0].pid})"
+    used = f"{which} used {full[0].cpu:.2f} CPUs, and hardly waited for one"
+    if taking_part > 1:
+        return Verdict(
+            cause=Cause.LOCK,
+            evidence=(used, f"{taking_part} of its threads shared that"),
+            action="Run more processes: threads of one process take turns under a global lock, as "
+                   "Python's and Ruby's do.",
+        )  # fmt: skip
+    return Verdict(
+        cause=Cause.ONE_THREAD,
+        evidence=(used, "one of its threads had nearly all of that"),
+        action="Run more processes, or let several threads do the work.",
+    )
+
+
+def _taking_part(one: ProcessUse) -> int:
+    return sum(cpu >= _TAKES_PART * one.cpu for cpu in one.threads)
+
+
+def _by_nothing_of_the_cpu(seen: Measurement) -> Verdict:
+    used = f"it used {seen.cpu:.2f} CPUs, and nothing kept it from more"
+    queue = fmean(seen.waiting) if seen.waiting else 0.0
+    if queue >= _QUEUE:
+        return Verdict(
+            cause=Cause.ELSEWHERE,
+            evidence=(used, f"{queue:.1f} connections on average waited to be accepted"),
+            action="Look at what its workers wait for: the database, the pool, another service. "
+                   "More workers help where these can do more.",
+        )  # fmt: skip
+    unseen = () if seen.waiting is not None else (
+        "its sockets are not shown, so requests may be waiting: run as its user or as root",
+    )  # fmt: skip
+    return Verdict(
+        cause=Cause.LOAD, evidence=(used, *unseen), action="Nothing: it has the CPU that it needs."
+    )
+
+
+def _cpus(count: int | Fraction) -> str:
+    return f"{float(count):.3g} CPU{'' if count == 1 else 's'}"
