@@ -365,10 +365,10 @@ def errors_page() -> Iterator[str]:
 
 
 EXIT_CODES: Final = {
-    0: "done; with `--check`: nothing to do",
+    0: "done; of a check: nothing to do",
     1: "failed",
     2: "usage: the command or call was given something it cannot use",
-    3: "`--check` found something to do; no command ends with 3 without it",
+    3: "a check found something to do: `--check`, or `mrtuner pods check`; nothing else ends with 3",
     4: "refused: possible, but not safe",
     5: "measured worse",
     6: "unfinished: it waits for others, or the server ended a watch; run it again",

@@ -1,0 +1,1 @@
+"""How application servers and their database fit: connections, waiting, CPU."""
