@@ -6,7 +6,7 @@ superuser_reserved_connections + reserved_connections places are free.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
@@ -179,8 +179,14 @@ def of_instance(name: str, said: Flags, account: Account) -> Database:
         situation=described(flags).situation,
         notes=(
             f"DBInstanceClassMemory of {instance.class_name}: {memory}; its lower bound counts",
+            *_waiting(name, group, instance.groups[0].status),
         ),
     )
+
+
+def _waiting(name: str, group: str, status: str) -> Iterator[str]:
+    if status != "in-sync":
+        yield f"{name}: its group {group} is {status}: what it says may not be in force yet"
 
 
 def _value(

@@ -129,7 +129,7 @@ class PodsCheckDocument(Document, tag="mrtuner.pods.check/1"):
     stages: Annotated[list[StageOfRollout], Doc("every stage of a rollout")]
     limits: Annotated[list[ConnectionLimit], Doc("every limit")]
     numbers: Annotated[list[CountRead], Doc("every number of the sum")]
-    ways: Annotated[WaysToFit, Doc("three ways to make it fit")]
+    ways: Annotated[WaysToFit | None, Doc("three ways to make it fit; null if it does")]
     warnings: Annotated[list[str], Doc("what is probably not meant")]
     notes: Annotated[list[str], Doc("what was assumed, and what was not counted")]
 
@@ -161,7 +161,7 @@ def pods_check_document(done: Check) -> PodsCheckDocument:
         ],
         limits=[_limit(one, done.stage) for one in done.limits],
         numbers=list(_numbers(done)),
-        ways=convert(done.remedies, WaysToFit),
+        ways=None if done.fits else convert(done.remedies(), WaysToFit),
         warnings=list(done.warnings),
         notes=list(done.notes),
     )  # fmt: skip

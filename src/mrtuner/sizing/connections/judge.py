@@ -64,7 +64,6 @@ class Check:
     pooled: frozenset[str]  # workloads that go through it
     database: Database
     expected: Fact[float] | None  # connections in use on average
-    remedies: Remedies
     notes: tuple[str, ...]
     warnings: tuple[str, ...]
 
@@ -86,6 +85,13 @@ class Check:
             if not all(one.fits(stage) for one in self.limits):
                 return stage
         return None
+
+    def remedies(self) -> Remedies:
+        """Three ways to make it fit; solves the memory budget some sixty times."""
+        return remedies(
+            self.workloads, self.others, self.database, pooler=self.pooler, pooled=self.pooled,
+            stage=self.stage, expected=self.expected,
+        )  # fmt: skip
 
     def reachable(self, stage: Stage | None = None) -> Count:
         """The connections to the server that can be reached."""
@@ -117,15 +123,6 @@ def judge(
         pooled=pooled,
         database=database,
         expected=expected,
-        remedies=remedies(
-            workloads,
-            others,
-            database,
-            pooler=pooler,
-            pooled=pooled,
-            stage=stage,
-            expected=expected,
-        ),
         notes=tuple(dict.fromkeys(told)),
         warnings=tuple(dict.fromkeys(said)),
     )
