@@ -17,5 +17,6 @@ command = Commands(
     \b
     Examples:
       mrtuner pods check deployment.yaml --max-connections 200
+      mrtuner pods check --pods 6 --workers 4 --pool 5 --database postgresql://postgres@db/app
     """,
 )

@@ -143,6 +143,7 @@ _pods_options = options.stacked(
 @options.declared_option("cpus", help="CPUs of the server, likewise.")
 @options.declared_option("workload")
 @options.declared_option("postgres")
+@click.option("--example", is_flag=True, help="Print the manifest of a made-up shop, to try it.")
 @change.account_options
 @options.json_option
 @click.pass_context
@@ -151,6 +152,7 @@ def command(
     /,
     manifests: tuple[str, ...],
     rollout: str,
+    example: bool,
     as_json: bool,
     account: Account,
     **given: Any,
@@ -165,12 +167,18 @@ def command(
       helm template . | mrtuner pods check - --max-connections 200
       mrtuner pods check --pods 6 --workers 4 --pool 5 --max-connections 200
       mrtuner pods check app.yaml --pool web=5 --also monitoring=3 --max-connections 200
+      mrtuner pods check --example > shop.yaml       something to try it on
 
     MANIFEST is a file of Kubernetes objects, or - for standard input; --pods does without. Every
     pod counts with every connection that its pools allow, while a rollout runs: new pods start
     before terminating ones have gone. Exits with 3 if that does not fit. Options win over the
     manifest, its connection strings and variables over the defaults of frameworks.
     """
+    if example:
+        from mrtuner.sizing.connections.example import EXAMPLE
+
+        terminal.deliver(EXAMPLE, None)
+        return
     done = _checked(manifests, rollout, account, given)
     from mrtuner.documents import as_builtins
     from mrtuner.present import pods
