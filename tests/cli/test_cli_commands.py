@@ -17,7 +17,7 @@ from mrtuner.cli import main, rdstune
 
 pytestmark = pytest.mark.timed
 
-COMMANDS = sorted(set(main.summaries) - {"bench", "export", "failover", "history", "rds"})
+COMMANDS = sorted(set(main.summaries) - {"bench", "export", "failover", "history", "pods", "rds"})
 #: Those of rdstune that are no groups themselves.
 OF_RDS = sorted(set(rdstune.summaries) - {"lab", "maintenance", "snapshots"})
 PROGRAM = Path(sys.executable).with_name("mrtuner")

@@ -33,7 +33,7 @@ from mrtuner.tuning.gather import Flags
 from servers import sql
 
 #: Small, so that every place can be taken. Autovacuum would take a place of a database's limit.
-FEW = {
+FEW: dict[str, str | int | float] = {
     "max_connections": 14, "superuser_reserved_connections": 2, "max_wal_senders": 0,
     "max_worker_processes": 0, "max_parallel_workers": 0, "autovacuum": "off",
 }  # fmt: skip

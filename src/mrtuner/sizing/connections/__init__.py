@@ -178,6 +178,9 @@ def _add_fleet(fleet: Fleet, given: Given, found: Gathered) -> None:
 
 
 def _pooler(pgbouncer: PgBouncer | None, found: Gathered, direct: frozenset[str]) -> Pooler | None:
+    if pgbouncer is None and found.poolers and found.configurations:
+        text, name = found.configurations[0]
+        pgbouncer = PgBouncer(text=text, name=name)
     if pgbouncer is None:
         found.warnings += [
             f"{one.where}: {one.name} is PgBouncer, and its configuration is not here "
@@ -185,6 +188,11 @@ def _pooler(pgbouncer: PgBouncer | None, found: Gathered, direct: frozenset[str]
             for one in found.poolers
         ]
         return None
+    if len(found.poolers) > 1:
+        found.warnings.append(
+            f"there are {len(found.poolers)} poolers: {found.poolers[0].name} counts, for every "
+            "workload; check the others by themselves"
+        )
     through = [one for one in found.workloads if one.name not in direct]
     return read_pooler(pgbouncer.text, pgbouncer.name, _rollout_of(pgbouncer, found), through)
 

@@ -10,7 +10,7 @@ from mrtuner.facts import Fact
 
 T = TypeVar("T")
 
-#: Values by the name of a workload; "" is for all of them.
+#: Values by the name of a workload, or of one container in it (web/puma); "" is for all of them.
 Named = Mapping[str, T]
 
 
@@ -33,11 +33,16 @@ class Given:
     def names(self) -> frozenset[str]:
         """Every workload that is named."""
         values = (self.workers, self.threads, self.pool, self.overflow, self.databases, self.runs)
-        return frozenset(name for one in (*values, self.framework) for name in one if name)
+        return frozenset(
+            name.partition("/")[0] for one in (*values, self.framework) for name in one if name
+        )
 
 
-def fact(values: Named[T], workload: str, option: str) -> Fact[T] | None:
-    """Return what an option says of a workload, or of all; None where it says nothing."""
-    if workload in values:
-        return Fact(values[workload], f"{option} {workload}={values[workload]}")
+def fact(
+    values: Named[T], workload: str, option: str, container: str | None = None
+) -> Fact[T] | None:
+    """Return what an option says of a container, its workload, or all; None if it says nothing."""
+    for name in (f"{workload}/{container}", workload):
+        if name in values:
+            return Fact(values[name], f"{option} {name}={values[name]}")
     return Fact(values[""], f"{option} {values['']}") if "" in values else None

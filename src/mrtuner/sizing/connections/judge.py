@@ -110,9 +110,10 @@ def judge(
     )
     terms = tuple(_terms(workloads, others, pooler, pooled))
     limits = tuple(_limits(terms, workloads, database, pooler, pooled))
-    said = [*warnings, *(_superuser(workloads, database)), *(pooler.warnings if pooler else ())]
+    sessions = _sessions(workloads, pooler, pooled)
+    said = [*warnings, *_superuser(sessions, database), *(pooler.warnings if pooler else ())]
     told = [*notes, *database.notes, *(pooler.notes if pooler else ())]
-    told += _unmatched_limits(workloads, database)
+    told += _unmatched_limits(sessions, database)
     return Check(
         stage=stage,
         terms=terms,
@@ -210,7 +211,8 @@ def _limits(
     terms: Sequence[Term], workloads: Sequence[Workload], database: Database,
     pooler: Pooler | None, pooled: frozenset[str],
 ) -> Iterator[Limit]:  # fmt: skip
-    roles = _roles(workloads)
+    sessions = _sessions(workloads, pooler, pooled)
+    roles = frozenset(role for role, _ in sessions)
     yield _of_all(terms, database, roles)
     of = partial(_demand, workloads=workloads, pooler=pooler, pooled=pooled)
     for role, limit in database.role_limits.items():
@@ -220,7 +222,7 @@ def _limits(
             yield Limit(
                 name=f"limit of {name}", capacity=limit.value, how=limit.source, demand=demand
             )
-    databases = {pool.database for one in workloads for pool in one.pools}
+    databases = {name for _, name in sessions}
     for database_name, limit in database.database_limits.items():
         if not database_name or database_name in databases:
             name = f"database {database_name}" if database_name else "the database"
@@ -258,8 +260,18 @@ def _of_clients(workloads: Sequence[Workload], pooler: Pooler, pooled: frozenset
     )
 
 
-def _roles(workloads: Sequence[Workload]) -> frozenset[str | None]:
-    return frozenset(pool.role for one in workloads for pool in one.pools)
+def _sessions(
+    workloads: Sequence[Workload], pooler: Pooler | None, pooled: frozenset[str]
+) -> frozenset[tuple[str | None, str | None]]:
+    """The role and the database of every kind of session at the server; None: unknown."""
+    found = {
+        (pool.role, pool.database)
+        for one in workloads if one.name not in pooled
+        for pool in one.pools
+    }  # fmt: skip
+    if pooler is not None:
+        found |= {(pool.user, pool.database) for pool in pooler.pools}
+    return frozenset(found)
 
 
 def _demand(
@@ -283,20 +295,25 @@ def _demand(
     return total([through, *straight])
 
 
-def _superuser(workloads: Sequence[Workload], database: Database) -> Iterator[str]:
-    for role in sorted(role for role in _roles(workloads) if role in database.superusers):
+def _superuser(
+    sessions: frozenset[tuple[str | None, str | None]], database: Database
+) -> Iterator[str]:
+    for role in sorted({role for role, _ in sessions if role in database.superusers}, key=str):
         yield (
             f"{role} is a superuser: it takes the places that are reserved for one, and no limit "
             "of a role or a database holds for it"
         )
 
 
-def _unmatched_limits(workloads: Sequence[Workload], database: Database) -> Iterator[str]:
+def _unmatched_limits(
+    sessions: frozenset[tuple[str | None, str | None]], database: Database
+) -> Iterator[str]:
     """Limits that nobody can be compared with, since nothing says who connects."""
-    if None in _roles(workloads) and database.role_limits:
-        limited = ", ".join(f"{role} {one.value}" for role, one in database.role_limits.items())
+    roles = {role: one.value for role, one in database.role_limits.items() if role}
+    if roles and any(role is None for role, _ in sessions):
+        limited = ", ".join(f"{role} {most}" for role, most in roles.items())
         yield f"roles with limits: {limited}; --role says which one the application connects as"
-    where = {pool.database for one in workloads for pool in one.pools}
-    if None in where and database.database_limits:
-        limited = ", ".join(f"{name} {one.value}" for name, one in database.database_limits.items())
+    databases = {name: one.value for name, one in database.database_limits.items() if name}
+    if databases and any(name is None for _, name in sessions):
+        limited = ", ".join(f"{name} {most}" for name, most in databases.items())
         yield f"databases with limits: {limited}; --dbname says which one the application uses"

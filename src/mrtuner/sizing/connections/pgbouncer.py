@@ -48,19 +48,24 @@ def pooler(
     """
     sections = _sections(text, file)
     settings = _Settings(file, sections)
-    logins = _logins(workloads)
     notes: list[str] = []
     warnings: list[str] = []
     entries = list(_entries(sections.get("databases", {}), file))
     if not entries:
         raise BadValue(f"{file} has no [databases]", "Name the databases that it serves.")
     host = _main_host(entries)
+    logins = _logins(one for one in workloads if host not in {pool.host for pool in one.pools})
     pools: list[ServerPool] = []
+    limits: dict[str, Fact[int]] = {}
     for entry in entries:
         if entry.get("host", host) != host:
             notes.append(f"{file}: {entry['entry']} is on {entry['host']}, and is not counted")
             continue
-        pools += _pools(entry, settings, logins, notes)
+        own = list(_pools(entry, _names(entry, entries, logins), settings, logins, notes))
+        limit = _own(entry, "max_db_connections", settings) or settings.number("max_db_connections")
+        if limit.value:
+            limits |= {one.entry: limit for one in own}
+        pools += own
     for name in sections.get("pgbouncer", {}):
         if name.startswith("%include"):
             warnings.append(f"{file}: what {name} names was not read")
@@ -74,7 +79,7 @@ def pooler(
         processes=processes or Fact(1, "one process in a pod"),
         max_client_conn=settings.number("max_client_conn", least=1),
         pools=tuple(pools),
-        database_limits=_limits(entries, settings),
+        database_limits=limits,
         user_limits=_user_limits(pools, settings),
         mode=settings.text("pool_mode", "session"),
         hosts=frozenset({host} - {""}),
@@ -167,11 +172,14 @@ def _logins(workloads: Iterable[Workload]) -> tuple[Login, ...]:
 
 
 def _pools(
-    entry: Mapping[str, str], settings: _Settings, logins: Sequence[Login], notes: list[str]
-) -> Iterator[ServerPool]:
-    """A pool for each database and user; `entry` may stand for any database, and for one user."""
-    name = entry["entry"]
-    for database in _databases(entry, logins):
+    entry: Mapping[str, str], names: Sequence[str | None], settings: _Settings,
+    logins: Sequence[Login], notes: list[str],
+) -> Iterator[ServerPool]:  # fmt: skip
+    """A pool for each user of each name that clients give; None: an unknown name.
+
+    An entry may impose one user, and lead all names of clients to one database.
+    """
+    for name in names:
         users = [entry["user"]] if "user" in entry else _users(name, logins, notes, settings.file)
         asks = entry.get("auth_user") or settings.text("auth_user", "")
         if asks and asks not in users:
@@ -182,25 +190,34 @@ def _pools(
                 entry, "reserve_pool_size", settings
             )
             yield ServerPool(
-                entry=name if name != _ANY else database or _ANY,
-                database=database,
+                entry=name or _ANY,
+                database=entry.get("dbname", name),
                 user=user,
                 size=size or settings.number("default_pool_size"),
                 reserve=reserve or settings.number("reserve_pool_size"),
             )
 
 
-def _databases(entry: Mapping[str, str], logins: Sequence[Login]) -> list[str | None]:
-    if "dbname" in entry or entry["entry"] != _ANY:
-        return [entry.get("dbname", entry["entry"])]
-    return list(dict.fromkeys(login.database for login in logins))
+def _names(
+    entry: Mapping[str, str], entries: Sequence[Mapping[str, str]], logins: Sequence[Login]
+) -> list[str | None]:
+    """The names that clients give for an entry; for the one of all others, each becomes its own."""
+    if entry["entry"] != _ANY:
+        return [entry["entry"]]
+    own = {one["entry"] for one in entries}
+    return list(dict.fromkeys(one.database for one in logins if one.database not in own))
 
 
-def _users(name: str, logins: Sequence[Login], notes: list[str], file: str) -> list[str | None]:
-    """The users whose clients name this database; where nobody says, one user is assumed."""
-    users = [login.user for login in logins if login.database in {None, name} or name == _ANY]
+def _users(
+    name: str | None, logins: Sequence[Login], notes: list[str], file: str
+) -> list[str | None]:
+    """The users whose clients give this name; where nobody says, one user is assumed."""
+    users = [login.user for login in logins if name is None or login.database in {None, name}]
     if None in users or not users:
-        note = f"{file}: who uses {name} is not known; one user is assumed (--role names it)"
+        note = (
+            f"{file}: who uses {name or 'its databases'} is not known; one user is assumed "
+            "(--role names it)"
+        )
         if note not in notes:
             notes.append(note)
     return list(dict.fromkeys(users)) or [None]
@@ -211,16 +228,6 @@ def _own(entry: Mapping[str, str], name: str, settings: _Settings) -> Fact[int] 
         return None
     source = f"{settings.file} [databases] {entry['entry']}, {name}"
     return Fact(whole(Fact(entry[name], source), 0), source)
-
-
-def _limits(entries: Iterable[Mapping[str, str]], settings: _Settings) -> dict[str, Fact[int]]:
-    """max_db_connections of each entry; 0 is none."""
-    found = {}
-    for entry in entries:
-        limit = _own(entry, "max_db_connections", settings) or settings.number("max_db_connections")
-        if limit.value:
-            found[entry["entry"]] = limit
-    return found
 
 
 def _user_limits(pools: Iterable[ServerPool], settings: _Settings) -> dict[str, Fact[int]]:

@@ -11,7 +11,7 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Final
+from typing import Final, TypeVar
 
 from mrtuner.catalog.frameworks import (
     AppServer,
@@ -24,7 +24,7 @@ from mrtuner.catalog.frameworks import (
 from mrtuner.errors import BadValue
 from mrtuner.facts import Fact
 from mrtuner.sizing.connections.connection_string import ConnectionString, parsed
-from mrtuner.sizing.connections.given import Given, fact
+from mrtuner.sizing.connections.given import Given, Named, fact
 from mrtuner.sizing.connections.model import Count, Pool
 from mrtuner.wording import enumerated
 
@@ -45,6 +45,7 @@ _VARIABLE: Final = re.compile(r"\$\((\w+)\)|\$\{(\w+)(?::?-([^}]*))?\}|\$(\w+)")
 NOT_CLIENTS: Final = ("postgres", "postgresql", "timescaledb", "postgis", "pgbouncer", "pgpool")
 _EVENT_LOOPS: Final = ("uvicorn", "gevent", "eventlet", "tornado", "asgi", "aiohttp")
 
+T = TypeVar("T")
 Environment = Mapping[str, Fact[str | None]]  # None: in a Secret or ConfigMap that is not here
 
 
@@ -60,6 +61,10 @@ class Container:
     image: str = ""
     starts_first: bool = False
     absent: Sequence[str] = ()  # ConfigMaps and Secrets that are not here
+
+    def said(self, values: Named[T], option: str) -> Fact[T] | None:
+        """What an option says of this container; None where it says nothing."""
+        return fact(values, self.workload, option, self.name)
 
 
 @dataclass(slots=True)
@@ -77,8 +82,8 @@ def pools(container: Container, given: Given) -> Found:
     Raises BadValue where there is a database and the size of the pool cannot be known.
     """
     found = Found()
-    said = fact(given.pool, container.workload, "--pool")
-    named = fact(given.framework, container.workload, "--framework")
+    said = container.said(given.pool, "--pool")
+    named = container.said(given.framework, "--framework")
     strings = dict(_connection_strings(container.environment))
     if said is None and named is None and _no_client(container, strings):
         _tell_uncounted(container, found)
@@ -236,7 +241,7 @@ def _server(container: Container) -> AppServer | None:
 
 
 def _processes(container: Container, server: AppServer | None, given: Given) -> Fact[int]:
-    said = fact(given.workers, container.workload, "--workers")
+    said = container.said(given.workers, "--workers")
     if said is not None:
         return said
     if server is None:
@@ -255,7 +260,7 @@ def _processes(container: Container, server: AppServer | None, given: Given) -> 
 
 
 def _threads(container: Container, server: AppServer | None, given: Given) -> Fact[int] | None:
-    said = fact(given.threads, container.workload, "--threads")
+    said = container.said(given.threads, "--threads")
     if said is not None:
         return said
     if server is None or server.threads is None or _event_loop(container, server):
@@ -277,7 +282,7 @@ def _event_loop(container: Container, server: AppServer) -> bool:
 
 
 def _databases(case: _Case) -> Fact[int]:
-    said = fact(case.given.databases, case.container.workload, "--databases")
+    said = case.container.said(case.given.databases, "--databases")
     if said is not None:
         return said
     if case.main is None:
@@ -298,8 +303,8 @@ def _databases(case: _Case) -> Fact[int]:
 
 def _size(case: _Case) -> tuple[Fact[Count], Fact[int]]:
     """The pool's size and its overflow."""
-    overflow = fact(case.given.overflow, case.container.workload, "--overflow")
-    told = fact(case.given.pool, case.container.workload, "--pool")
+    overflow = case.container.said(case.given.overflow, "--overflow")
+    told = case.container.said(case.given.pool, "--pool")
     if told is not None:
         return Fact(told.value, told.source), overflow or Fact(0, "--pool counts all")
     chosen = _told(case)
@@ -359,7 +364,9 @@ def _overflow(case: _Case) -> Fact[int]:
             return Fact(whole(told, -1), told.source)
     if known is None or default is None or not default.overflow:
         return Fact(0, "no overflow")
-    return Fact(default.overflow, f"default of {known.title} {default.since} ({default.source})")
+    return Fact(
+        default.overflow, f"default of {known.title} since {default.since} ({default.source})"
+    )
 
 
 def _number(told: Fact[str], known: Framework | None) -> Fact[Count]:
@@ -377,8 +384,8 @@ def _default(case: _Case) -> Fact[Count]:
     known, default, container = case.known, case.default, case.container
     if known is None or default is None:
         raise _unknown(container)
-    newest = "" if case.version else ", the newest known"
-    source = f"default of {known.title} {case.version or default.since}{newest} ({default.source})"
+    version = case.version or f"since {default.since}"
+    source = f"default of {known.title} {version} ({default.source})"
     match default.rule:
         case "fixed":
             return Fact(default.size, source)

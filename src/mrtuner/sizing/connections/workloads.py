@@ -31,6 +31,7 @@ _QUARTER: Final = "25%"
 _GRACE: Final = 30
 _KEDA_MOST: Final = 100
 _KEDA_TRIGGERS: Final = ("postgresql",)
+_PGBOUNCER_INI: Final = "pgbouncer.ini"
 
 
 @dataclass(slots=True)
@@ -40,6 +41,7 @@ class Gathered:
     workloads: list[Workload] = field(default_factory=list)
     others: list[Other] = field(default_factory=list)
     poolers: list[Workload] = field(default_factory=list)  # that have PgBouncer in their pods
+    configurations: list[tuple[str, str]] = field(default_factory=list)  # PgBouncer's: text, where
     notes: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
 
@@ -57,6 +59,12 @@ def gather(resources: Sequence[Resource], given: Given) -> Gathered:
             _add(one, known, given, found)
         elif one.kind == "ScaledObject":
             found.others += _triggers(one)
+        elif one.kind == "Pooler":
+            _add_pooler(one, found)
+        elif one.kind in {"ConfigMap", "Secret"}:
+            if (text := _entries(one).get(_PGBOUNCER_INI)) is not None:
+                where = f"{one.where} {one.kind} {one.name}"
+                found.configurations.append((text, where))
         elif one.at(*_TEMPLATE, "containers").value:
             found.warnings.append(
                 f"{one.where}: {one.kind} {one.name} is not counted: its kind is not known"
@@ -92,6 +100,24 @@ def _add(resource: Resource, known: _Cluster, given: Given, found: Gathered) -> 
         found.poolers.append(made)
     if opened:
         found.workloads.append(made)
+
+
+def _add_pooler(one: Resource, found: Gathered) -> None:
+    """CloudNativePG's Pooler: PgBouncer in a Deployment, its settings as parameters."""
+    instances = one.at("spec", "instances")
+    desired = Fact(instances.whole(1) or 1, instances.source)
+    quarter = Fact(_QUARTER, "default of Kubernetes")
+    found.poolers.append(
+        Workload(name=one.name, kind=one.kind, where=one.where, pools=(),
+                 rollout=rollout(desired, quarter, quarter))
+    )  # fmt: skip
+    own = one.at("spec", "pgbouncer")
+    settings = dict(own.at("parameters").value or {})
+    settings.setdefault("pool_mode", own.at("poolMode").value or "session")
+    host = f"{one.at('spec', 'cluster', 'name').value}-rw"
+    lines = [f"{name} = {value}" for name, value in settings.items()]
+    text = "\n".join(["[databases]", f"* = host={host}", "[pgbouncer]", *lines])
+    found.configurations.append((text, f"{one.where} Pooler {one.name}"))
 
 
 # How many pods.
