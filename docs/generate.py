@@ -19,6 +19,7 @@ import click
 from docs.generate_bench import containers_page, containers_picture, cpu_pictures
 from docs.generate_classes import classes_page
 from docs.generate_failover import lab_picture, measured_page, measured_picture
+from docs.generate_frameworks import frameworks_page
 from docs.generate_json import json_page, schemas
 
 import mrtuner
@@ -75,6 +76,7 @@ def pages() -> dict[Path, str]:
         "reference/instance-classes.md": classes_page(),
         "reference/failover-measured.md": measured_page(),
         "reference/containers-measured.md": containers_page(),
+        "reference/framework-pools.md": frameworks_page(),
         "comparison.md": comparison_page(),
     }
     texts = {name: HEAD + "\n".join(lines).rstrip() + "\n" for name, lines in made.items()}
@@ -365,10 +367,10 @@ def errors_page() -> Iterator[str]:
 
 
 EXIT_CODES: Final = {
-    0: "done; with `--check`: nothing to do",
+    0: "done; of a check: nothing to do",
     1: "failed",
     2: "usage: the command or call was given something it cannot use",
-    3: "`--check` found something to do; no command ends with 3 without it",
+    3: "a check found something to do: `--check`, or `mrtuner pods check`; no other ends with it",
     4: "refused: possible, but not safe",
     5: "measured worse",
     6: "unfinished: it waits for others, or the server ended a watch; run it again",

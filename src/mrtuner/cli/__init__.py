@@ -17,6 +17,7 @@ main = Commands(
         "apply": "Apply the advice to a server, with a way back.",
         "undo": "Undo the last apply.",
         "prove": "Measure the advice against the settings in force.",
+        "pods": "Size application servers: connections, waiting, CPU.",
         "cpu": "Check whether equal work takes equal time on these vCPUs.",
         "limits": "Find which hard limit was reached: instance, volume, network, CPU.",
         "vacuum": "Advise autovacuum settings by table; check that it keeps up.",

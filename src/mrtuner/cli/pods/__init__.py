@@ -9,6 +9,8 @@ __all__ = ["command"]
 command = Commands(
     "pods",
     {
+        "check": "Check whether the connections of pods fit their database.",
+        "plan": "Plan pods, workers, connections, CPU and memory for a load.",
         "measure": "Find what holds an application server back: quota, cpuset, lock, others.",
     },
     package="mrtuner.cli.pods",
@@ -18,7 +20,9 @@ command = Commands(
 
     \b
     Examples:
-      mrtuner pods measure 4711                       a process and its children
+      mrtuner pods check deployment.yaml --max-connections 200
+      mrtuner pods check --pods 6 --workers 4 --pool 5 --database postgresql://postgres@db/app
+      mrtuner pods plan --rate 400/s --service-time 27ms --wait-p95 20ms
       mrtuner pods measure --name gunicorn
     """,
 )

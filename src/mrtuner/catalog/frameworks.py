@@ -1,0 +1,129 @@
+"""What application frameworks open by default: pools of connections, processes, threads.
+
+The facts are in frameworks.json, each with the version it begins with, its source and the kind of
+evidence, as for `catalog.timers`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from types import MappingProxyType
+from typing import Any, Literal
+
+from mrtuner.catalog.load import table
+from mrtuner.catalog.timers import Evidence
+from mrtuner.errors import BadValue
+
+#: How the size of a pool comes about: a number, one for each thread, by the CPUs, or without limit.
+PoolRule = Literal["fixed", "per thread", "per cpu", "unbounded"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PoolDefault:
+    """The pool of one process for one database, from a version on."""
+
+    since: str
+    rule: PoolRule
+    size: int = 0  # of a fixed pool; per CPU, what is added
+    overflow: int = 0  # beyond the size, for a while
+    times: int = 0  # per CPU
+    least: int = 0  # per CPU
+    parameters: tuple[str, ...] | None = None  # None: the framework's
+    evidence: Evidence
+    source: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Framework:
+    """What opens connections in an application, and where its size is set."""
+
+    name: str
+    title: str
+    defaults: tuple[PoolDefault, ...]  # oldest first
+    variables: tuple[str, ...] = ()  # of the environment, that set the pool
+    overflow: tuple[str, ...] = ()  # endings of variables that set the overflow
+    parameters: tuple[str, ...] = ()  # of the connection string, that set the pool
+    signs: tuple[str, ...] = ()  # variables that only its applications have; a star ends a prefix
+    schemes: tuple[str, ...] = ()  # how its connection strings begin
+    hints: tuple[str, ...] = ()  # parts that only its connection strings have
+    commands: tuple[str, ...] = ()  # programs that only its applications start
+    note: str = ""
+
+    def default(self, version: str | None = None) -> PoolDefault:
+        """Return the default of a version; of the newest known without one. BadValue if older."""
+        if version is None:
+            return self.defaults[-1]
+        wanted = _numbers(version)
+        found = [one for one in self.defaults if _numbers(one.since) <= wanted]
+        if not found:
+            raise BadValue(
+                f"{self.title} {version} is not known",
+                f"MrTuner knows it since {self.defaults[0].since}; give --pool.",
+            )
+        return found[-1]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AppServer:
+    """What starts an application's processes and threads."""
+
+    name: str
+    title: str
+    commands: tuple[str, ...]
+    processes: int
+    threads: int | None = None  # None: an event loop
+    framework: str | None = None  # what it always serves
+    asynchronous: bool = False
+    process_variables: tuple[str, ...] = ()
+    thread_variables: tuple[str, ...] = ()
+    process_options: tuple[str, ...] = ()
+    thread_options: tuple[str, ...] = ()
+    worker_options: tuple[str, ...] = ()  # that name a class of worker
+    arguments: str | None = None  # the variable with more options
+    evidence: Evidence
+    source: str
+
+
+@cache
+def frameworks() -> Mapping[str, Framework]:
+    """Return every known framework by name."""
+    rows: dict[str, dict[str, Any]] = table("frameworks.json")["frameworks"]
+    return MappingProxyType({name: _framework(name, row) for name, row in rows.items()})
+
+
+def framework(name: str) -> Framework:
+    """Return a framework; BadValue for an unknown name."""
+    known = frameworks()
+    if name not in known:
+        raise BadValue(
+            f"unknown framework {name!r}", f"Known: {', '.join(known)}. Others: give --pool."
+        )
+    return known[name]
+
+
+@cache
+def app_servers() -> Mapping[str, AppServer]:
+    """Return every known application server by name."""
+    rows: dict[str, dict[str, Any]] = table("frameworks.json")["servers"]
+    return MappingProxyType(
+        {name: AppServer(name=name, **_tuples(row)) for name, row in rows.items()}
+    )
+
+
+def _framework(name: str, row: dict[str, Any]) -> Framework:
+    defaults = tuple(PoolDefault(**_tuples(one)) for one in row["defaults"])
+    return Framework(name=name, **{**_tuples(row), "defaults": defaults})
+
+
+def _tuples(row: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: tuple(value) if isinstance(value, list) else value for key, value in row.items()}
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    """Return a version for comparison: 7.1 is (7, 1)."""
+    parts = version.removeprefix("v").split(".")
+    if not all(part.isdigit() for part in parts):
+        raise BadValue(f"{version!r} is not a version", "Write it as in rails:7.1.")
+    return tuple(map(int, parts))

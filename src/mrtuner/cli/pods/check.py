@@ -1,0 +1,349 @@
+"""`mrtuner pods check`: do the connections of pods fit their database?"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+import click
+
+from mrtuner.cli.common import exit_codes, options, targets, terminal
+from mrtuner.cli.rds import change
+from mrtuner.errors import BadValue, UsageError
+
+if TYPE_CHECKING:
+    from mrtuner.aws.session import Account
+    from mrtuner.sizing.connections import Check, Database, Fleet, Given, PgBouncer
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+#: What --rollout says, and the stage that it means.
+_STAGES: Final = {
+    "none": "at rest", "surge": "surge", "first-step": "first step", "overlap": "overlap",
+}  # fmt: skip
+_STDIN: Final = "-"
+#: Beyond these nothing is a number of pods or connections.
+_MOST: Final = 1_000_000
+
+
+class Named(click.ParamType):  # type: ignore[type-arg]  # generic only in newer versions of click
+    """``NAME=VALUE`` for one workload, or ``VALUE`` for all."""
+
+    name = "named"
+
+    def __init__(self, *, number: bool = True, least: int = 0) -> None:
+        self.number, self.least = number, least
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, _ctx: click.Context | None
+    ) -> tuple[str, Any]:
+        """Return the name, empty for all, and the value; BadValue for anything else."""
+        name, equals, text = str(value).rpartition("=")
+        flag = param.opts[0] if param else ""
+        if not text or (equals and not name):
+            raise BadValue(f"{flag} {value!r} has no value", f"Write {flag} NAME=VALUE.")
+        if not self.number:
+            return name, text
+        if not text.isdigit() or not self.least <= int(text) <= _MOST:
+            raise BadValue(
+                f"{flag} {value!r} is not a number from {self.least}", f"Write {flag} NAME=5."
+            )
+        return name, int(text)
+
+
+class Rate(click.ParamType):  # type: ignore[type-arg]  # generic only in newer versions of click
+    """Requests a second: ``400``, ``400/s``, ``24000/min``."""
+
+    name = "rate"
+
+    def convert(
+        self, value: Any, _param: click.Parameter | None, _ctx: click.Context | None
+    ) -> float:
+        """Return requests a second."""
+        number, _, unit = str(value).partition("/")
+        seconds = {"": 1, "s": 1, "min": 60, "m": 60, "h": 3600}.get(unit.strip())
+        try:
+            rate = float(number) / (seconds or 0)
+        except (ValueError, ZeroDivisionError):
+            rate = 0
+        if not 0 < rate < float("inf"):
+            raise BadValue(f"--rate {value!r} is not a rate", "Write 400/s, or 24000/min.")
+        return rate
+
+
+def _named(flag: str, text: str, **kind: Any) -> Callable[[Function], Function]:
+    metavar = "[NAME=]N" if kind.get("number", True) else "[NAME=]FRAMEWORK"
+    return click.option(flag, multiple=True, type=Named(**kind), metavar=metavar, help=text)
+
+
+_number = click.IntRange(0, _MOST)
+_positive = click.IntRange(1, _MOST)
+_file = click.Path(path_type=Path, dir_okay=False)
+
+_database_options = options.stacked(
+    click.option("--database", metavar="DSN|rds:NAME",
+                 help="Read the limits from a running server, or an instance of Amazon RDS."),
+    click.option("--max-connections", type=_positive, metavar="N",
+                 help="max_connections, without a server to ask."),
+    click.option("--reserved", type=_number, metavar="N",
+                 help="Connections that applications cannot use.  [default: the version's]"),
+    click.option("--role", metavar="NAME",
+                 help="Role that applications connect as, where no connection string says so."),
+    click.option("--dbname", metavar="NAME", help="Database that they use, likewise."),
+    _named("--role-limit", "Connection limit of the applications' role, without a server to ask."),
+    _named("--database-limit", "Connection limit of their database, likewise."),
+)  # fmt: skip
+_pooler_options = options.stacked(
+    click.option("--pgbouncer", type=_file, metavar="FILE",
+                 help="pgbouncer.ini of the pooler that the applications go through."),
+    click.option("--pooler-pods", type=_positive, metavar="N",
+                 help="Pods or machines that run it.  [default: as its manifest says, or 1]"),
+    click.option("--pooler-surge", type=_number, default=0, metavar="N",
+                 help="Poolers that a rollout adds, with --pooler-pods.  [default: 0]"),
+    click.option("--direct", multiple=True, metavar="NAME",
+                 help="Workload that does not go through it; may be repeated."),
+)  # fmt: skip
+_pods_options = options.stacked(
+    click.option("--pods", type=_positive, metavar="N",
+                 help="Pods, tasks, machines or dynos, without a manifest."),
+    click.option("--surge", default="25%", metavar="N|SHARE", show_default=True,
+                 help="What a rollout adds to --pods."),
+    click.option("--unavailable", default="25%", metavar="N|SHARE", show_default=True,
+                 help="What a rollout takes away from --pods at once."),
+    _named("--workers", "Processes in each pod.", least=1),
+    _named("--threads", "Threads in each process.", least=1),
+    _named("--pool", "Connections that a process may open to a database, overflow included."),
+    _named("--overflow", "Connections beyond the pool's size."),
+    _named("--databases", "Databases that each process has a pool for.", least=1),
+    _named("--framework", "Framework whose defaults hold: rails, django:5.2, hikaricp, …",
+           number=False),
+    _named("--runs", "Runs of a CronJob at the same time."),
+    _named("--also", "Connections from elsewhere: monitoring=3, migrations=1."),
+    click.option("--nodes", type=_positive, metavar="N", help="Nodes, for DaemonSets."),
+    click.option("--node-cpus", type=_positive, metavar="N",
+                 help="CPUs of a node, which some runtimes count for their pool."),
+)  # fmt: skip
+
+
+@options.command("check")
+@click.argument("manifests", nargs=-1, metavar="[MANIFEST]...")
+@_database_options
+@_pooler_options
+@_pods_options
+@click.option(
+    "--rollout", type=click.Choice(list(_STAGES)), default="overlap", show_default=True,
+    help="How many pods of a rollout to count: none, the new ones, the first step, or all old "
+    "and new ones.",
+)  # fmt: skip
+@click.option("--rate", type=Rate(), metavar="RATE", help="Requests a second, such as 400/s.")
+@options.time_option("--hold", "How long a request has a connection, such as 12ms.")
+@options.declared_option("memory", help="Memory of the server, for the memory budget.")
+@options.declared_option("cpus", help="CPUs of the server, likewise.")
+@options.declared_option("workload")
+@options.declared_option("postgres")
+@click.option("--example", is_flag=True, help="Print the manifest of a made-up shop, to try it.")
+@change.account_options
+@options.json_option
+@click.pass_context
+def command(
+    ctx: click.Context,
+    /,
+    manifests: tuple[str, ...],
+    rollout: str,
+    example: bool,
+    as_json: bool,
+    account: Account,
+    **given: Any,
+) -> None:
+    """Check whether the connections that pods can open fit their database.
+
+    \b
+    Examples:
+      mrtuner pods check deployment.yaml --max-connections 200
+      mrtuner pods check deployment.yaml hpa.yaml --database postgresql://postgres@db/app
+      mrtuner pods check deployment.yaml --database rds:orders --pgbouncer pgbouncer.ini
+      helm template . | mrtuner pods check - --max-connections 200
+      mrtuner pods check --pods 6 --workers 4 --pool 5 --max-connections 200
+      mrtuner pods check app.yaml --pool web=5 --also monitoring=3 --max-connections 200
+      mrtuner pods check --example > shop.yaml       something to try it on
+
+    MANIFEST is a file of Kubernetes objects, or - for standard input; --pods does without. Every
+    pod counts with every connection that its pools allow, while a rollout runs: new pods start
+    before terminating ones have gone. Exits with 3 if that does not fit. Options win over the
+    manifest, its connection strings and variables over the defaults of frameworks.
+    """
+    if example:
+        from mrtuner.sizing.connections.example import EXAMPLE
+
+        terminal.deliver(EXAMPLE, None)
+        return
+    done = _checked(manifests, rollout, account, given)
+    from mrtuner.documents import as_builtins
+    from mrtuner.present import pods
+    from mrtuner.sizing.connections.document import pods_check_document
+
+    told = as_builtins(pods_check_document(done))
+    terminal.answer(told, pods.check(told), as_json)
+    if not done.fits:
+        ctx.exit(exit_codes.FOUND)
+
+
+def _checked(manifests: Sequence[str], rollout: str, account: Account, given: Any) -> Check:
+    from mrtuner.sizing.connections import Stage, check
+
+    if manifests and given["pods"] is not None:
+        raise UsageError("--pods is for what has no manifest", "Leave out one of them.")
+    read = [_manifest(name) for name in _once(manifests)]
+    fleet = _fleet(given) if given["pods"] is not None else None
+    pgbouncer = _pgbouncer(given)
+    _require(given)
+    return check(
+        _database(given, account), read,
+        fleet=fleet, pgbouncer=pgbouncer, others=_by_name(given["also"], "--also"),
+        given=_given(given), direct=given["direct"], stage=Stage(_STAGES[rollout]),
+        rate=given["rate"], hold=given["hold"],
+    )  # fmt: skip
+
+
+# Files.
+
+
+def _once(manifests: Sequence[str]) -> Sequence[str]:
+    if manifests.count(_STDIN) > 1:
+        raise UsageError("standard input can be read once", "Give - once.")
+    return manifests
+
+
+def _manifest(name: str) -> Any:
+    from mrtuner.files import read_file, read_stream
+    from mrtuner.sizing.connections import Manifest
+
+    if name == _STDIN:
+        return Manifest(read_stream(sys.stdin.buffer, "standard input"), "standard input")
+    if targets.kind_of(name) in {targets.TargetKind.SERVER, targets.TargetKind.RDS}:
+        raise UsageError(f"{name} is no manifest", "Name the server with --database.")
+    return Manifest(_read(read_file, Path(name), "Give a manifest, or - for standard input."), name)
+
+
+def _read(read_file: Callable[[Path], str], path: Path, hint: str) -> str:
+    try:
+        return read_file(path)
+    except UsageError as error:
+        raise UsageError(error.message, hint) from error
+
+
+def _pgbouncer(given: Any) -> PgBouncer | None:
+    from mrtuner.files import read_file
+    from mrtuner.sizing.connections import PgBouncer
+
+    path: Path | None = given["pgbouncer"]
+    if path is None:
+        if given["pooler_pods"] is not None or given["direct"]:
+            raise UsageError("what the pooler does is not known", "Give --pgbouncer FILE.")
+        return None
+    text = _read(read_file, path, "Give the file that PgBouncer is started with.")
+    return PgBouncer(
+        text=text, name=str(path), pods=given["pooler_pods"], surge=given["pooler_surge"]
+    )
+
+
+# The database.
+
+
+def _require(given: Any) -> None:
+    """One source of the limits, and nothing beside it that would not be used."""
+    if (given["database"] is None) is (given["max_connections"] is None):
+        raise UsageError(
+            "the database's limits are missing"
+            if given["database"] is None
+            else "--database and --max-connections exclude each other",
+            "Give --database DSN, --database rds:NAME or --max-connections N.",
+        )
+    if given["database"] is not None:
+        for name in ("reserved", "role_limit", "database_limit"):
+            if given[name]:
+                raise UsageError(
+                    f"--{name.replace('_', '-')} is for a database that is known by numbers",
+                    "Leave it out: the server is asked.",
+                )
+
+
+def _database(given: Any, account: Account) -> Database:
+    from mrtuner.sizing.connections.database import by_numbers, of_instance, of_server
+    from mrtuner.tuning.gather import flags
+
+    target: str | None = given["database"]
+    machine = {name: given[name] for name in ("memory", "cpus", "workload", "postgres")}
+    said = flags(**machine)
+    if target is None:
+        return by_numbers(
+            given["max_connections"], said, reserved=given["reserved"],
+            role_limits=_by_name(given["role_limit"], "--role-limit", empty=True),
+            database_limits=_by_name(given["database_limit"], "--database-limit", empty=True),
+        )  # fmt: skip
+    kind = targets.kind_of(target)
+    if kind is targets.TargetKind.RDS:
+        return of_instance(targets.instance_named(target), said, account)
+    if kind not in {targets.TargetKind.SERVER, targets.TargetKind.LOCAL}:
+        raise UsageError(
+            f"{target} is neither a connection string nor an instance",
+            "Write postgresql://host/db, or rds:NAME.",
+        )
+    from mrtuner.postgres.connect import connect
+
+    options.warn_of_password(target)
+    with connect("" if kind is targets.TargetKind.LOCAL else target) as connection:
+        return of_server(connection, said)
+
+
+# What options say of pods.
+
+
+def _by_name(pairs: Sequence[tuple[str, Any]], flag: str, *, empty: bool = False) -> dict[str, Any]:
+    """Values by name; UsageError for one that is given twice, or has no name and needs one."""
+    found: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in found:
+            raise UsageError(
+                f"{flag} is given twice{f' for {name}' if name else ''}", "Give it once."
+            )
+        if not name and not empty:
+            raise UsageError(f"{flag} {value} has no name", f"Write {flag} NAME={value}.")
+        found[name] = value
+    return found
+
+
+_OF_WORKLOADS: Final = ("workers", "threads", "pool", "overflow", "databases", "runs", "framework")
+
+
+def _given(given: Any) -> Given:
+    from mrtuner.sizing.connections import Given
+
+    named = {
+        name: _by_name(given[name], f"--{name}", empty=True)
+        for name in _OF_WORKLOADS
+        if given["pods"] is None
+    }
+    return Given(
+        **named, role=given["role"], dbname=given["dbname"], nodes=given["nodes"],
+        node_cpus=given["node_cpus"],
+    )  # fmt: skip
+
+
+def _fleet(given: Any) -> Fleet:
+    from mrtuner.sizing.connections import Fleet
+
+    if given["runs"] or given["nodes"] is not None:
+        raise UsageError("--runs and --nodes are for manifests", "Leave them out.")
+    said = {}
+    for name in _OF_WORKLOADS:
+        values = _by_name(given[name], f"--{name}", empty=True)
+        if set(values) - {""}:
+            raise UsageError(
+                f"--{name} {next(iter(values))}=… needs a manifest", "Leave out the name."
+            )
+        if values:
+            said[name] = values[""]
+    return Fleet(pods=given["pods"], surge=given["surge"], unavailable=given["unavailable"], **said)

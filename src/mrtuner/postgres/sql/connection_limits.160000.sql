@@ -1,0 +1,11 @@
+-- Limits of roles that may log in, and of databases; -1 is none. Since 16, pg_use_reserved_connections
+-- admits a role to connections that are reserved.
+SELECT 'role' AS kind, rolname AS name, rolconnlimit AS most, rolsuper AS superuser,
+       pg_catalog.pg_has_role(oid, 'pg_use_reserved_connections', 'USAGE') AS reserved
+FROM pg_catalog.pg_roles
+WHERE rolcanlogin
+UNION ALL
+SELECT 'database', datname, datconnlimit, false, false
+FROM pg_catalog.pg_database
+WHERE datallowconn
+ORDER BY kind, name

@@ -1,0 +1,204 @@
+"""A `mrtuner.pods.check/1` document as lines of text: the answer first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from textwrap import wrap
+from typing import Any, Final
+
+from mrtuner.tables import aligned, bulleted
+from mrtuner.units import pretty_bytes
+from mrtuner.wording import plural
+
+Row = Mapping[str, Any]
+
+_WIDTH: Final = 100
+_DURING: Final = {
+    "at rest": "without a rollout",
+    "surge": "by a rollout's new pods",
+    "first step": "when a rollout starts",
+    "overlap": "during a rollout",
+}
+
+
+def check(told: Row) -> Iterator[str]:
+    """Yield the answer, the sum, the stages, the limits, the ways to make it fit, the numbers."""
+    yield verdict(told)
+    yield from _first(told)
+    yield ""
+    yield from aligned(_terms(told["terms"], told["reachable"], "who connects to the server"),
+                       right={1})  # fmt: skip
+    if told["clients"]:
+        yield ""
+        yield from aligned(_terms(told["clients"], None, "who connects to PgBouncer"), right={1})
+    yield ""
+    yield from aligned(_stages(told), right={1})
+    yield ""
+    yield from _limits(told["limits"])
+    yield from _expected(told)
+    if not told["fits"]:
+        yield from _ways(told)
+    yield from bulleted("warnings", told["warnings"])
+    yield from bulleted("notes", told["notes"])
+    yield ""
+    yield "where each number was read"
+    yield from _numbers(told["numbers"])
+
+
+def verdict(told: Row) -> str:
+    """One sentence: whether it fits, with both numbers of the limit that decides."""
+    limit = next(one for one in told["limits"] if one["name"] == told["first"])
+    reached = _count(limit["reachable"])
+    what = "clients" if "max_client_conn" in limit["name"] else "connections"
+    when = _DURING[told["stage"]]
+    if told["fits"]:
+        return f"fits: at most {reached} of {limit['admits']:,} {what} can be reached {when}"
+    if limit["reachable"] is None:
+        return f"does not fit: {what} are unbounded, and {limit['admits']:,} are admitted"
+    admitted = f"{limit['admits']:,} are admitted"
+    return f"does not fit: {reached} {what} can be reached {when}, and {admitted}"
+
+
+def _first(told: Row) -> Iterator[str]:
+    if told["fits"]:
+        yield f"the limit with the least to spare is {told['first']}"
+        return
+    when = "" if told["gives_at"] in {None, "at rest"} else f", at the stage {told['gives_at']!r}"
+    yield f"what gives first is {told['first']}{when}".replace("'", '"')
+
+
+def _terms(terms: Sequence[Row], sum_of_all: int | None, title: str) -> Iterator[tuple[str, ...]]:
+    yield (title, "can be reached", "how")
+    for one in terms:
+        kind = "" if one["kind"] in {"other", "pooler"} else f" ({one['kind']})"
+        yield (f"{one['name']}{kind}", _count(one["reachable"]), one["how"])
+    if len(terms) > 1:
+        total = sum_of_all
+        if title.endswith("PgBouncer"):
+            known = [one["reachable"] for one in terms]
+            total = None if None in known else sum(known)
+        yield ("together", _count(total), "")
+
+
+def _stages(told: Row) -> Iterator[tuple[str, ...]]:
+    yield ("stage of a rollout", "can be reached", "")
+    for one in told["stages"]:
+        mark = "fits" if one["fits"] else "does not fit"
+        checked = ", checked" if one["stage"] == told["stage"] else ""
+        yield (one["stage"], _count(one["reachable"]), mark + checked)
+
+
+def _limits(limits: Sequence[Row]) -> Iterator[str]:
+    rows = [("limit", "admits", "can be reached")]
+    rows += [(one["name"], f"{one['admits']:,}", _count(one["reachable"])) for one in limits]
+    yield from aligned(rows, right={1, 2})
+    for one in limits:
+        yield from _wrapped(f"{one['name']}: {one['how']}", "  ")
+
+
+def _expected(told: Row) -> Iterator[str]:
+    yield ""
+    expected = told["expected"]
+    if expected is None:
+        yield "expected: not known; --rate and --hold give it"
+    else:
+        number = f"{expected['value']:.3g}"
+        yield f"expected: {number} connections in use on average ({expected['source']})"
+    if told["open_now"] is not None:
+        yield f"open now: {plural(told['open_now'], 'session')}"
+
+
+# Three ways.
+
+
+def _ways(told: Row) -> Iterator[str]:
+    ways = told["ways"]
+    yield ""
+    yield "three ways to make it fit"
+    fewer = [*_fewer(ways["fewer"])]
+    yield from _way(
+        1, "fewer", fewer or ["no single workload can come down far enough"], ways["now"]
+    )
+    yield from _way(2, "a pooler", [_pooler(ways["pooler"])], ways["pooler_needs"])
+    yield from _way(3, "larger", [_larger(ways, told)], ways["larger"])
+
+
+def _way(number: int, name: str, sentences: Sequence[str], needs: Row | None) -> Iterator[str]:
+    for place, sentence in enumerate(sentences):
+        head = f"  {number}. {name}: " if place == 0 else "     or "
+        yield from wrap(sentence, _WIDTH, initial_indent=head, subsequent_indent="     ",
+                        break_long_words=False, break_on_hyphens=False)  # fmt: skip
+    if needs is not None:
+        yield from _wrapped(_memory(needs), "     ")
+
+
+def _fewer(ways: Sequence[Row]) -> Iterator[str]:
+    for one in ways:
+        parts = []
+        if one["at_most"] is not None:
+            now = f" instead of {one['connections']}" if one["connections"] else ""
+            parts.append(f"at most {one['at_most']} connections in each pool{now}")
+        if one["pods_at_most"] is not None and one["connections"]:
+            parts.append(f"at most {plural(one['pods_at_most'], 'pod')} instead of {one['pods']}")
+        if parts:
+            yield f"{one['workload']}: {', or '.join(parts)}"
+
+
+def _pooler(way: Row | None) -> str:
+    if way is None:
+        return "no connection is left for it"
+    clients = (
+        "as many clients as the applications open"
+        if way["clients"] is None else f"{way['clients']:,} clients together"
+    )  # fmt: skip
+    return (
+        f"PgBouncer in transaction mode with at most {way['servers']:,} server connections: "
+        f"max_db_connections = {way['each']:,} in each of {way['processes']} processes (those of a "
+        f"rollout included), and max_client_conn for {clients}"
+    )
+
+
+def _larger(ways: Row, told: Row) -> str:
+    if ways["larger"] is None:
+        return (
+            "no number is large enough" if told["reachable"] is None else "PostgreSQL has no more"
+        )
+    most = ways["larger"]["max_connections"]
+    if most <= ways["now"]["max_connections"]:
+        return "max_connections is not what gives"
+    return f"max_connections = {most:,} instead of {ways['now']['max_connections']:,}; a restart"
+
+
+def _memory(needs: Row) -> str:
+    if needs["memory"] is None:
+        return f"{needs['sessions']:,} sessions need more memory than any machine has"
+    said = (
+        f"memory: {needs['sessions']:,} sessions need {pretty_bytes(needs['memory'])} at least, by "
+        "the budget of mrtuner tune"
+    )
+    if needs["price"] is not None:
+        said += f"; one more adds {pretty_bytes(needs['price'])}"
+    if needs["fits"] is False:
+        return f"{said}; this machine does not hold them"
+    if needs["work_mem"] is not None:
+        return f"{said}; here work_mem can then be {pretty_bytes(needs['work_mem'])}"
+    return said
+
+
+# Numbers.
+
+
+def _numbers(numbers: Sequence[Row]) -> Iterator[str]:
+    for one in numbers:
+        yield from _wrapped(
+            f"{one['of']}: {one['name']} {_count(one['value'])} ({one['source']})", "  "
+        )
+
+
+def _count(number: int | None) -> str:
+    return "unbounded" if number is None else f"{number:,}"
+
+
+def _wrapped(text: str, indent: str) -> Iterator[str]:
+    yield from wrap(text, _WIDTH, initial_indent=indent, subsequent_indent=f"{indent}  ",
+                    break_long_words=False, break_on_hyphens=False)  # fmt: skip

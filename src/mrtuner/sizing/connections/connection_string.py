@@ -1,0 +1,71 @@
+"""Connection strings in the forms that applications take; nothing of them is ever shown."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import Final
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+_URL: Final = re.compile(r"(?:jdbc:)?(postgres(?:ql)?(?:\+\w+)?)://", re.IGNORECASE)
+_PAIRS: Final = re.compile(r"\s*([A-Za-z_][\w ]*?)\s*=\s*('[^']*'|\"[^\"]*\"|[^;]*?)\s*(?:;|$)")
+_WORDS: Final = re.compile(r"([a-z_]+)\s*=\s*('(?:\\.|[^'\\])*'|\S+)")
+_HOST: Final = frozenset({"host", "server", "hostaddr"})
+_DATABASE: Final = frozenset({"dbname", "database", "db"})
+_USER: Final = frozenset({"user", "username", "user id", "userid", "uid"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConnectionString:
+    """What matters here of a connection string. Names of parameters are in lower case."""
+
+    scheme: str = ""  # postgresql+asyncpg, jdbc:postgresql; empty for others than URLs
+    host: str | None = None
+    database: str | None = None
+    user: str | None = None
+    parameters: dict[str, str] = field(default_factory=dict)
+    text: str = field(default="", repr=False)
+
+
+def parsed(text: str) -> ConnectionString | None:
+    """Return a connection string to PostgreSQL: a URL, JDBC's, .NET's or libpq's; None if none is.
+
+    >>> parsed("postgres://app:secret@db/shop?pool=5").parameters
+    {'pool': '5'}
+    >>> parsed("Host=db;Database=shop;Maximum Pool Size=20").parameters["maximum pool size"]
+    '20'
+    >>> parsed("redis://cache:6379")
+    """
+    text = text.strip()
+    if match := _URL.match(text):
+        return _url(text, match)
+    for pattern in (_PAIRS, _WORDS) if ";" in text else (_WORDS,):
+        found = {name.lower(): value.strip("'\"") for name, value in pattern.findall(text)}
+        if _HOST & found.keys() and (_DATABASE | _USER) & found.keys():
+            return ConnectionString(
+                host=_first(found, _HOST), database=_first(found, _DATABASE),
+                user=_first(found, _USER), parameters=found, text=text,
+            )  # fmt: skip
+    return None
+
+
+def _url(text: str, match: re.Match[str]) -> ConnectionString:
+    jdbc = text.lower().startswith("jdbc:")
+    try:
+        parts = urlsplit(text[len("jdbc:") if jdbc else 0 :])
+        host = parts.hostname
+    except ValueError:  # an unescaped bracket in a password
+        return ConnectionString(scheme=match[1].lower(), text=text)
+    query = {name.lower(): value for name, value in parse_qsl(parts.query)}
+    return ConnectionString(
+        scheme=("jdbc:" if jdbc else "") + match[1].lower(),
+        host=host,
+        database=unquote(parts.path.strip("/")) or query.get("dbname"),
+        user=unquote(parts.username) if parts.username else query.get("user"),
+        parameters=query,
+        text=text,
+    )
+
+
+def _first(found: dict[str, str], names: frozenset[str]) -> str | None:
+    return next((found[name] for name in sorted(names) if name in found), None)

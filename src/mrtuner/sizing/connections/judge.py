@@ -1,0 +1,319 @@
+"""Whether the connections that can be reached fit the database, and what gives first.
+
+*Can be reached* is a ceiling: every pod of the chosen stage with every connection its pools
+allow. *Expected* is what the load needs on average, by Little's law: requests a second, times the
+seconds that each holds a connection.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+from mrtuner.facts import Fact
+from mrtuner.sizing.connections.database import Database
+from mrtuner.sizing.connections.model import Count, Other, Pool, Pooler, Stage, Workload, total
+from mrtuner.sizing.connections.remedies import Remedies, remedies
+from mrtuner.wording import plural
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limit:
+    """One limit, and what can be reached of it at each stage."""
+
+    name: str
+    capacity: int
+    how: str  # the arithmetic, with where it was read
+    demand: Mapping[Stage, Count]
+
+    def fits(self, stage: Stage) -> bool:
+        """Whether nobody is refused at a stage."""
+        demand = self.demand[stage]
+        return demand is not None and demand <= self.capacity
+
+    def strain(self, stage: Stage) -> float:
+        """Demand over capacity: the limit with the most of it gives first."""
+        demand = self.demand[stage]
+        if demand is None:
+            return float("inf")
+        return demand / self.capacity if self.capacity else float(demand and "inf")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Term:
+    """One line of the sum: who opens connections to the server, and how many."""
+
+    name: str
+    kind: str
+    where: str
+    reachable: Mapping[Stage, Count]
+    how: Mapping[Stage, str]  # in words: 20 pods x 2 processes x 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Check:
+    """The whole answer."""
+
+    stage: Stage
+    terms: tuple[Term, ...]  # connections to the server
+    limits: tuple[Limit, ...]
+    workloads: tuple[Workload, ...]
+    others: tuple[Other, ...]
+    pooler: Pooler | None
+    pooled: frozenset[str]  # workloads that go through it
+    database: Database
+    expected: Fact[float] | None  # connections in use on average
+    notes: tuple[str, ...]
+    warnings: tuple[str, ...]
+
+    @property
+    def fits(self) -> bool:
+        """Whether no limit can be reached at the chosen stage."""
+        return all(one.fits(self.stage) for one in self.limits)
+
+    @property
+    def first(self) -> Limit:
+        """The limit that gives first, or has the least to spare."""
+        return max(self.limits, key=lambda one: one.strain(self.stage))
+
+    @property
+    def gives_at(self) -> Stage | None:
+        """The first stage at which a limit is reached; None if all fit, up to the chosen one."""
+        stages = list(Stage)
+        for stage in stages[: stages.index(self.stage) + 1]:
+            if not all(one.fits(stage) for one in self.limits):
+                return stage
+        return None
+
+    def remedies(self) -> Remedies:
+        """Three ways to make it fit; solves the memory budget some sixty times."""
+        return remedies(
+            self.workloads, self.others, self.database, pooler=self.pooler, pooled=self.pooled,
+            stage=self.stage, expected=self.expected,
+        )  # fmt: skip
+
+    def reachable(self, stage: Stage | None = None) -> Count:
+        """The connections to the server that can be reached."""
+        return total(one.reachable[stage or self.stage] for one in self.terms)
+
+
+def judge(
+    workloads: Sequence[Workload], database: Database, *,
+    others: Sequence[Other] = (), pooler: Pooler | None = None,
+    direct: frozenset[str] = frozenset(), stage: Stage = Stage.OVERLAP,
+    expected: Fact[float] | None = None, notes: Sequence[str] = (), warnings: Sequence[str] = (),
+) -> Check:  # fmt: skip
+    """Add up every term and compare it with every limit. `direct`: what avoids the pooler."""
+    pooled = frozenset(
+        one.name for one in workloads if pooler is not None and not _direct(one, pooler, direct)
+    )
+    terms = tuple(_terms(workloads, others, pooler, pooled))
+    limits = tuple(_limits(terms, workloads, database, pooler, pooled))
+    sessions = _sessions(workloads, pooler, pooled)
+    said = [*warnings, *_superuser(sessions, database), *(pooler.warnings if pooler else ())]
+    told = [*notes, *database.notes, *(pooler.notes if pooler else ())]
+    told += _unmatched_limits(sessions, database)
+    return Check(
+        stage=stage,
+        terms=terms,
+        limits=limits,
+        workloads=tuple(workloads),
+        others=tuple(others),
+        pooler=pooler,
+        pooled=pooled,
+        database=database,
+        expected=expected,
+        notes=tuple(dict.fromkeys(told)),
+        warnings=tuple(dict.fromkeys(said)),
+    )
+
+
+def _direct(workload: Workload, pooler: Pooler, named: frozenset[str]) -> bool:
+    """Whether it avoids the pooler: so said, or its connection string names the server itself."""
+    hosts = {pool.host for pool in workload.pools}
+    return workload.name in named or bool(hosts & pooler.hosts)
+
+
+# Terms: what opens connections to the server.
+
+
+def _terms(
+    workloads: Sequence[Workload], others: Sequence[Other], pooler: Pooler | None,
+    pooled: frozenset[str],
+) -> Iterator[Term]:  # fmt: skip
+    if pooler is not None:
+        yield Term(
+            name="PgBouncer",
+            kind="pooler",
+            where=pooler.where,
+            reachable={stage: pooler.processes_at(stage) * pooler.servers() for stage in Stage},
+            how={
+                stage: f"{plural(pooler.processes_at(stage), 'pooler')} x {pooler.servers()}"
+                for stage in Stage
+            },
+        )
+    for one in workloads:
+        if one.name not in pooled:
+            yield of_workload(one)
+    for other in others:
+        number = other.connections
+        yield Term(
+            name=other.name,
+            kind="other",
+            where=number.source,
+            reachable=dict.fromkeys(Stage, number.value),
+            how=dict.fromkeys(Stage, number.source),
+        )
+
+
+def of_workload(one: Workload) -> Term:
+    """The term of a workload, whether it goes to the server or to a pooler."""
+    return Term(
+        name=one.name,
+        kind=one.kind,
+        where=one.where,
+        reachable={stage: one.connections(stage) for stage in Stage},
+        how={stage: _how(one, stage) for stage in Stage},
+    )
+
+
+def _how(one: Workload, stage: Stage) -> str:
+    pods = one.rollout.pods(stage)
+    many = "unbounded pods" if pods is None else plural(pods, "pod")
+    each = " + ".join(filter(None, (_product(pool) for pool in one.pools if not pool.starts_first)))
+    first = [pool for pool in one.pools if pool.starts_first]
+    if first and one.per_pod != total(p.connections for p in one.pools if not p.starts_first):
+        each = f"{count(one.per_pod)} of its init containers"
+    return f"{many} x {f'({each})' if ' + ' in each else each or '0'}"
+
+
+def _product(pool: Pool) -> str:
+    parts = []
+    if pool.processes.value != 1:
+        parts.append(f"{pool.processes.value} processes")
+    if pool.databases.value != 1:
+        parts.append(f"{pool.databases.value} databases")
+    size = count(pool.size.value)
+    parts.append(f"({size} + {pool.overflow.value})" if pool.overflow.value else size)
+    return " x ".join(parts)
+
+
+def count(number: Count) -> str:
+    """A number of connections, or *unbounded*."""
+    return "unbounded" if number is None else f"{number:,}"
+
+
+# Limits.
+
+
+def _limits(
+    terms: Sequence[Term], workloads: Sequence[Workload], database: Database,
+    pooler: Pooler | None, pooled: frozenset[str],
+) -> Iterator[Limit]:  # fmt: skip
+    sessions = _sessions(workloads, pooler, pooled)
+    roles = frozenset(role for role, _ in sessions)
+    yield _of_all(terms, database, roles)
+    of = partial(_demand, workloads=workloads, pooler=pooler, pooled=pooled)
+    for role, limit in database.role_limits.items():
+        if not role or role in roles:
+            name = f"role {role}" if role else "the role"
+            demand = {stage: of(stage, role=role or None) for stage in Stage}
+            yield Limit(
+                name=f"limit of {name}", capacity=limit.value, how=limit.source, demand=demand
+            )
+    databases = {name for _, name in sessions}
+    for database_name, limit in database.database_limits.items():
+        if not database_name or database_name in databases:
+            name = f"database {database_name}" if database_name else "the database"
+            demand = {stage: of(stage, database=database_name or None) for stage in Stage}
+            yield Limit(
+                name=f"limit of {name}", capacity=limit.value, how=limit.source, demand=demand
+            )
+    if pooler is not None:
+        yield _of_clients(workloads, pooler, pooled)
+
+
+def _of_all(terms: Sequence[Term], database: Database, roles: frozenset[str | None]) -> Limit:
+    usable, most = database.usable(roles), database.max_connections
+    kept = " - ".join(
+        f"{one.value} {name} ({one.source})" for name, one in database.reserved.items() if one.value
+    )
+    minus = f" - {kept}" if kept and usable < most.value else ""
+    return Limit(
+        name="max_connections",
+        capacity=usable,
+        how=f"{most.value} ({most.source}){minus}",
+        demand={stage: total(term.reachable[stage] for term in terms) for stage in Stage},
+    )
+
+
+def _of_clients(workloads: Sequence[Workload], pooler: Pooler, pooled: frozenset[str]) -> Limit:
+    each = pooler.max_client_conn
+    clients = [one for one in workloads if one.name in pooled]
+    return Limit(
+        name="max_client_conn of PgBouncer",
+        capacity=pooler.clients(),
+        how=f"{pooler.processes_at(Stage.REST)} x {each.value} ({each.source}), if clients are "
+        "spread evenly",
+        demand={stage: total(one.connections(stage) for one in clients) for stage in Stage},
+    )
+
+
+def _sessions(
+    workloads: Sequence[Workload], pooler: Pooler | None, pooled: frozenset[str]
+) -> frozenset[tuple[str | None, str | None]]:
+    """The role and the database of every kind of session at the server; None: unknown."""
+    found = {
+        (pool.role, pool.database)
+        for one in workloads if one.name not in pooled
+        for pool in one.pools
+    }  # fmt: skip
+    if pooler is not None:
+        found |= {(pool.user, pool.database) for pool in pooler.pools}
+    return frozenset(found)
+
+
+def _demand(
+    stage: Stage, *, workloads: Sequence[Workload], pooler: Pooler | None, pooled: frozenset[str],
+    role: str | None = None, database: str | None = None,
+) -> Count:  # fmt: skip
+    """What one role, or one database, can reach. Who is not known to be another may be this one."""
+    through = 0
+    if pooler is not None and pooled:
+        through = pooler.processes_at(stage) * pooler.servers(database=database, user=role)
+    straight = []
+    for one in workloads:
+        if one.name in pooled:
+            continue
+        matching = tuple(
+            pool for pool in one.pools
+            if (role is None or pool.role in {None, role})
+            and (database is None or pool.database in {None, database})
+        )  # fmt: skip
+        straight.append(replace(one, pools=matching).connections(stage))
+    return total([through, *straight])
+
+
+def _superuser(
+    sessions: frozenset[tuple[str | None, str | None]], database: Database
+) -> Iterator[str]:
+    for role in sorted({role for role, _ in sessions if role in database.superusers}, key=str):
+        yield (
+            f"{role} is a superuser: it takes the places that are reserved for one, and no limit "
+            "of a role or a database holds for it"
+        )
+
+
+def _unmatched_limits(
+    sessions: frozenset[tuple[str | None, str | None]], database: Database
+) -> Iterator[str]:
+    """Limits that nobody can be compared with, since nothing says who connects."""
+    roles = {role: one.value for role, one in database.role_limits.items() if role}
+    if roles and any(role is None for role, _ in sessions):
+        limited = ", ".join(f"{role} {most}" for role, most in roles.items())
+        yield f"roles with limits: {limited}; --role says which one the application connects as"
+    databases = {name: one.value for name, one in database.database_limits.items() if name}
+    if databases and any(name is None for _, name in sessions):
+        limited = ", ".join(f"{name} {most}" for name, most in databases.items())
+        yield f"databases with limits: {limited}; --dbname says which one the application uses"

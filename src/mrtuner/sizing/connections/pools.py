@@ -1,0 +1,517 @@
+"""The pools of one container: what its options, its environment and its framework make of them.
+
+What wins, first to last: what the caller says, the connection string, the framework's own
+variable, a variable that is named like a pool, the framework's default.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Final, TypeVar
+
+from mrtuner.catalog.frameworks import (
+    AppServer,
+    Framework,
+    PoolDefault,
+    app_servers,
+    framework,
+    frameworks,
+)
+from mrtuner.errors import BadValue
+from mrtuner.facts import Fact
+from mrtuner.sizing.connections.connection_string import ConnectionString, parsed
+from mrtuner.sizing.connections.given import Given, Named, fact
+from mrtuner.sizing.connections.model import Count, Pool
+from mrtuner.wording import enumerated
+
+#: Variables whose presence says that a container has a database.
+_OF_A_DATABASE: Final = re.compile(
+    r"(^|_)(DATABASE|DB|POSTGRES|POSTGRESQL|PG)(_|$)|^PG(HOST|DATABASE|USER)$|^DATA_SOURCE_(NAME|URI)$"
+    r"|DATASOURCE|^CONNECTIONSTRINGS?__",
+    re.IGNORECASE,
+)
+#: Variables that an application itself reads for its pool; their names are all we know of them.
+_POOL: Final = re.compile(
+    r"(?=.*(^|_)(DB|DATABASE|PG|POSTGRES\w*|SQL\w*|HIKARI|DATASOURCE)(_|$)).*"
+    r"(^|_)(POOL|POOL_?SIZE|POOL_MAX|MAX_POOL|MAX_POOL_SIZE|MAXIMUM_POOL_SIZE|POOL_MAX_SIZE)$",
+    re.IGNORECASE,
+)
+_VARIABLE: Final = re.compile(r"\$\((\w+)\)|\$\{(\w+)(?::?-([^}]*))?\}|\$(\w+)")
+#: Images of servers and poolers, which have a database's variables and are no clients.
+NOT_CLIENTS: Final = ("postgres", "postgresql", "timescaledb", "postgis", "pgbouncer", "pgpool")
+_EVENT_LOOPS: Final = ("uvicorn", "gevent", "eventlet", "tornado", "asgi", "aiohttp")
+
+T = TypeVar("T")
+Environment = Mapping[str, Fact[str | None]]  # None: in a Secret or ConfigMap that is not here
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Container:
+    """What is known of a container, or of a process outside of any."""
+
+    workload: str
+    name: str
+    where: str
+    words: Sequence[str] = ()  # its command and arguments
+    environment: Environment = field(default_factory=dict)
+    image: str = ""
+    starts_first: bool = False
+    absent: Sequence[str] = ()  # ConfigMaps and Secrets that are not here
+
+    def said(self, values: Named[T], option: str) -> Fact[T] | None:
+        """What an option says of this container; None where it says nothing."""
+        return fact(values, self.workload, option, self.name)
+
+
+@dataclass(slots=True)
+class Found:
+    """What was found in a container, or why nothing was."""
+
+    pools: list[Pool] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+
+
+def pools(container: Container, given: Given) -> Found:
+    """Return the pools of a container; none, with a note, where nothing tells of a database.
+
+    Raises BadValue where there is a database and the size of the pool cannot be known.
+    """
+    found = Found()
+    said = container.said(given.pool, "--pool")
+    named = container.said(given.framework, "--framework")
+    strings = dict(_connection_strings(container.environment))
+    if said is None and named is None and _no_client(container, strings):
+        _tell_uncounted(container, found)
+        return found
+    server = _server(container)
+    known, version = _framework(container, server, strings, named)
+    case = _Case(
+        container=container, given=given, found=found, server=server, known=known, version=version,
+        strings=strings, main=_main(strings), threads=_threads(container, server, given),
+    )  # fmt: skip
+    size, overflow = _size(case)
+    chosen = case.string or ConnectionString()
+    found.pools.append(
+        Pool(
+            container=container.name,
+            processes=_processes(container, server, given),
+            databases=_databases(case),
+            size=size,
+            overflow=overflow,
+            threads=case.threads,
+            framework=known.title if known else None,
+            role=chosen.user or given.role,
+            database=chosen.database or given.dbname,
+            host=chosen.host,
+            starts_first=container.starts_first,
+        )
+    )
+    _tell(container, known, found)
+    return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Case:
+    """One container with everything that its pool may depend on."""
+
+    container: Container
+    given: Given
+    found: Found
+    server: AppServer | None
+    known: Framework | None
+    version: str | None
+    strings: Mapping[str, ConnectionString]  # by variable
+    main: str | None  # the variable with the application's own
+    threads: Fact[int] | None
+
+    @property
+    def string(self) -> ConnectionString | None:
+        """The application's own connection string."""
+        return self.strings.get(self.main or "")
+
+    @property
+    def default(self) -> PoolDefault | None:
+        """What its framework does by default."""
+        return self.known.default(self.version) if self.known else None
+
+
+def _tell_uncounted(container: Container, found: Found) -> None:
+    """A warning where what is not here may tell of a database."""
+    absent = f", and {enumerated(container.absent)} is not here" if container.absent else ""
+    said = (
+        f"{container.where}: container {container.name} is not counted: nothing tells of a "
+        f"database{absent}; --pool {container.workload}=N counts it"
+    )
+    (found.warnings if absent else found.notes).append(said)
+
+
+def _no_client(container: Container, strings: Mapping[str, ConnectionString]) -> bool:
+    if image_name(container.image) in NOT_CLIENTS:
+        return True
+    if strings or any(_OF_A_DATABASE.search(name) for name in container.environment):
+        return False
+    server = _server(container)
+    return _detected(container, server, strings) is None
+
+
+def image_name(image: str) -> str:
+    """Return the last part of an image's name.
+
+    >>> image_name("registry.example:5000/edoburu/pgbouncer:v1.23.1")
+    'pgbouncer'
+    """
+    return image.rpartition("/")[2].partition("@")[0].partition(":")[0]
+
+
+def _connection_strings(environment: Environment) -> Iterator[tuple[str, ConnectionString]]:
+    for name, variable in environment.items():
+        found = parsed(variable.value) if variable.value else None
+        if found is not None:
+            yield name, found
+
+
+def _main(strings: Mapping[str, ConnectionString]) -> str | None:
+    """The variable with the application's own connection string."""
+    for name in ("DATABASE_URL", "SPRING_DATASOURCE_URL"):
+        if name in strings:
+            return name
+    return next(iter(strings), None)
+
+
+# Which framework, which server.
+
+
+def _framework(
+    container: Container,
+    server: AppServer | None,
+    strings: Mapping[str, ConnectionString],
+    named: Fact[str] | None,
+) -> tuple[Framework | None, str | None]:
+    if named is not None:
+        name, _, version = named.value.partition(":")
+        return framework(name), version or None
+    return _detected(container, server, strings), None
+
+
+def _detected(
+    container: Container, server: AppServer | None, strings: Mapping[str, ConnectionString]
+) -> Framework | None:
+    """The framework, from the surest sign to the least sure."""
+    if server is not None and server.framework is not None:
+        return framework(server.framework)
+    known = frameworks().values()
+    for string in strings.values():
+        schemes = [
+            (len(scheme), one) for one in known for scheme in one.schemes
+            if string.scheme.startswith(scheme)
+        ]  # fmt: skip
+        if schemes:
+            return max(schemes, key=lambda item: item[0])[1]
+        for one in known:
+            if any(hint in string.text for hint in one.hints):
+                return one
+    for one in known:
+        if any(_signed(sign, container.environment) for sign in one.signs):
+            return one
+    programs = {word.rpartition("/")[2] for word in container.words}
+    return next((one for one in known if programs.intersection(one.commands)), None)
+
+
+def _signed(sign: str, environment: Environment) -> bool:
+    if sign.endswith("*"):
+        return any(name.startswith(sign[:-1]) for name in environment)
+    return sign in environment
+
+
+def _server(container: Container) -> AppServer | None:
+    programs = [word.rpartition("/")[2] for word in container.words]
+    pairs = {f"{one} {two}" for one, two in pairwise(programs)}
+    for server in app_servers().values():
+        if not {*programs, *pairs}.isdisjoint(server.commands):
+            return server
+    return None
+
+
+# Processes, threads, databases.
+
+
+def _processes(container: Container, server: AppServer | None, given: Given) -> Fact[int]:
+    said = container.said(given.workers, "--workers")
+    if said is not None:
+        return said
+    if server is None:
+        return Fact(1, "one process: no application server is known")
+    found = _option(container, server, server.process_options) or _variable(
+        container.environment, server.process_variables
+    )
+    if found is None:
+        return Fact(server.processes, f"default of {server.title} ({server.source})")
+    if found.value == "auto":
+        raise BadValue(
+            f"{found.source}: as many workers as CPUs, which is not in a manifest",
+            f"Give --workers {container.workload}=N.",
+        )
+    return Fact(max(1, whole(found, 0)), found.source)  # Puma: 0 workers is one process
+
+
+def _threads(container: Container, server: AppServer | None, given: Given) -> Fact[int] | None:
+    said = container.said(given.threads, "--threads")
+    if said is not None:
+        return said
+    if server is None or server.threads is None or _event_loop(container, server):
+        return None
+    found = _option(container, server, server.thread_options) or _variable(
+        container.environment, server.thread_variables
+    )
+    if found is None:
+        return Fact(server.threads, f"default of {server.title} ({server.source})")
+    most = found.value.rpartition(":")[2]  # Puma: least:most
+    return Fact(whole(Fact(most, found.source), 1), found.source)
+
+
+def _event_loop(container: Container, server: AppServer) -> bool:
+    if server.asynchronous:
+        return True
+    kind = _option(container, server, server.worker_options)
+    return kind is not None and any(loop in kind.value.lower() for loop in _EVENT_LOOPS)
+
+
+def _databases(case: _Case) -> Fact[int]:
+    said = case.container.said(case.given.databases, "--databases")
+    if said is not None:
+        return said
+    if case.main is None:
+        return Fact(1, "one database")
+    host = case.strings[case.main].host
+    same = {one.database: name for name, one in case.strings.items() if one.host == host}
+    for name, one in case.strings.items():
+        if one.host != host:
+            case.found.notes.append(
+                f"{case.container.environment[name].source}: it names another host than "
+                f"{case.main}, and is not counted"
+            )
+    return Fact(len(same), " and ".join(sorted(same.values())))
+
+
+# The size of the pool.
+
+
+def _size(case: _Case) -> tuple[Fact[Count], Fact[int]]:
+    """The pool's size and its overflow."""
+    overflow = case.container.said(case.given.overflow, "--overflow")
+    told = case.container.said(case.given.pool, "--pool")
+    if told is not None:
+        return Fact(told.value, told.source), overflow or Fact(0, "--pool counts all")
+    chosen = _told(case)
+    overflow = overflow or _overflow(case)
+    size = _default(case) if chosen is None else _number(chosen, case.known)
+    if overflow.value < 0:  # SQLAlchemy: -1 is no limit
+        return Fact(None, overflow.source), Fact(0, overflow.source)
+    if size.value is None:
+        overflow = Fact(0, size.source)
+    _warn_of_few(case, size, overflow)
+    return size, overflow
+
+
+def _told(case: _Case) -> Fact[str] | None:
+    """What the container itself says: its connection string before its variables."""
+    in_string = _in_string(case)
+    environment = case.container.environment
+    variable = _variable(environment, case.known.variables if case.known else ())
+    variable = variable or _named_like_a_pool(environment)
+    if in_string is not None and variable is not None and in_string.value != variable.value:
+        case.found.warnings.append(
+            f"{in_string.source}={in_string.value} wins over {variable.value} of {variable.source}"
+        )
+    return in_string or variable
+
+
+def _in_string(case: _Case) -> Fact[str] | None:
+    string, default = case.string, case.default
+    if string is None or case.main is None or case.known is None:
+        return None
+    source = case.container.environment[case.main].source
+    if case.known.name == "npgsql" and _no_pooling(string):
+        return Fact("0", f"{source}: pooling=false")
+    own = default.parameters if default is not None else None
+    for name in case.known.parameters if own is None else own:
+        if name in string.parameters:
+            return Fact(string.parameters[name], f"{source}: {name}")
+    return None
+
+
+def _no_pooling(string: ConnectionString) -> bool:
+    return string.parameters.get("pooling", "").lower() in {"false", "no"}
+
+
+def _named_like_a_pool(environment: Environment) -> Fact[str] | None:
+    for name, variable in environment.items():
+        if variable.value and _POOL.fullmatch(name):
+            return Fact(variable.value, f"{variable.source}, by its name")
+    return None
+
+
+def _overflow(case: _Case) -> Fact[int]:
+    known, default = case.known, case.default
+    for name, variable in case.container.environment.items():
+        if known and variable.value and any(name.endswith(end) for end in known.overflow):
+            told = Fact(variable.value, f"{variable.source}, by its name")
+            return Fact(whole(told, -1), told.source)
+    if known is None or default is None or not default.overflow:
+        return Fact(0, "no overflow")
+    return Fact(
+        default.overflow, f"default of {known.title} since {default.since} ({default.source})"
+    )
+
+
+def _number(told: Fact[str], known: Framework | None) -> Fact[Count]:
+    number = whole(told, -1)
+    if number > 0:
+        return Fact(number, told.source)
+    if known is not None and known.name in {"sqlalchemy", "npgsql", "rails", "database/sql"}:
+        # SQLAlchemy: 0 is no limit. Npgsql: no pooling. Rails 8.1: -1. Go: 0 and less.
+        return Fact(None, f"{told.source}={told.value}: no limit")
+    raise BadValue(f"{told.source}: a pool of {number}", "Give a number above zero.")
+
+
+def _default(case: _Case) -> Fact[Count]:
+    """What the framework does where nobody says; BadValue where that cannot be known."""
+    known, default, container = case.known, case.default, case.container
+    if known is None or default is None:
+        raise _unknown(container)
+    version = case.version or f"since {default.since}"
+    source = f"default of {known.title} {version} ({default.source})"
+    match default.rule:
+        case "fixed":
+            return Fact(default.size, source)
+        case "unbounded":
+            return Fact(None, source)
+        case "per cpu":
+            return _by_cpus(case, known, default, source)
+    if case.threads is not None:
+        return Fact(case.threads.value, f"one per thread: {case.threads.source}; {default.source}")
+    if case.server is None:
+        raise BadValue(
+            f"{container.where}: {known.title} opens a connection per thread, and the threads of "
+            f"container {container.name} are not known",
+            f"Give --threads {container.workload}=N.",
+        )
+    return Fact(None, f"one for each request in progress, on an event loop; {source}")
+
+
+def _by_cpus(case: _Case, known: Framework, default: PoolDefault, source: str) -> Fact[Count]:
+    cpus, container = case.given.node_cpus, case.container
+    if cpus is None:
+        raise BadValue(
+            f"{container.where}: the pool of {known.title} depends on the CPUs of the node",
+            f"Give --node-cpus N, or --pool {container.workload}=N.",
+        )
+    size = max(default.least, default.times * cpus + default.size)
+    return Fact(size, f"--node-cpus {cpus}, {source}")
+
+
+def _unknown(container: Container) -> BadValue:
+    named = [name for name in container.environment if _OF_A_DATABASE.search(name)]
+    has = f" has {named[0]}, but" if named else ""
+    return BadValue(
+        f"{container.where}: container {container.name}{has} tells neither its framework nor its "
+        "pool",
+        f"Give --framework {container.workload}=NAME ({', '.join(frameworks())}), or "
+        f"--pool {container.workload}=N; 0 if it has none.",
+    )
+
+
+def _warn_of_few(case: _Case, size: Fact[Count], overflow: Fact[int]) -> None:
+    threads = case.threads
+    if size.value is None or threads is None:
+        return
+    most = size.value + overflow.value
+    if most < threads.value:
+        case.found.warnings.append(
+            f"{case.container.workload}: a pool of {most} for {threads.value} threads: up to "
+            f"{threads.value - most} of them wait for a connection ({size.source}; "
+            f"{threads.source})"
+        )
+
+
+def _tell(container: Container, known: Framework | None, found: Found) -> None:
+    if known is not None and known.note:
+        found.notes.append(f"{known.title}: {known.note}")
+    found.notes += [
+        f"{container.where}: {absent} is not here: a pool size in it would win over what was read"
+        for absent in container.absent
+    ]
+    for name, variable in container.environment.items():
+        if variable.value is None and _OF_A_DATABASE.search(name):
+            found.notes.append(
+                f"{variable.source} is not here: a pool size in it would win over what was read"
+            )
+
+
+# Words and variables.
+
+
+def words(command: Sequence[object], environment: Environment) -> tuple[str, ...]:
+    """Return a command as words, with its variables; ``sh -c "…"`` as the words of its script."""
+    found: list[str] = []
+    for part in command:
+        text = _VARIABLE.sub(lambda match: _expanded(match, environment), str(part))
+        try:
+            found += shlex.split(text, comments=True) if " " in text else [text]
+        except ValueError:  # an open quote
+            found += text.split()
+    return tuple(found)
+
+
+def _expanded(match: re.Match[str], environment: Environment) -> str:
+    known = environment.get(match[1] or match[2] or match[4])
+    return (known.value if known and known.value else None) or match[3] or match[0]
+
+
+def _variable(environment: Environment, names: Sequence[str]) -> Fact[str] | None:
+    for name in names:
+        found = environment.get(name)
+        if found is not None and found.value:
+            return Fact(found.value, found.source)
+    return None
+
+
+def _option(container: Container, server: AppServer, names: Sequence[str]) -> Fact[str] | None:
+    """An option on the command line, else in the server's variable for options."""
+    if (found := _in_words(container.words, names)) is not None:
+        return Fact(found, f"{container.where}: {server.title}'s option {names[0]}")
+    more = container.environment.get(server.arguments or "")
+    if more is not None and more.value:
+        inside = _in_words(words([more.value], container.environment), names)
+        if inside is not None:
+            return Fact(inside, more.source)
+    return None
+
+
+def _in_words(words: Sequence[str], names: Sequence[str]) -> str | None:
+    for place, word in enumerate(words):
+        for name in names:
+            if word == name and place + 1 < len(words):
+                return words[place + 1]
+            if word.startswith(f"{name}="):
+                return word[len(name) + 1 :]
+            if len(name) == 2 and word.startswith(name) and word[2:3].isdigit():
+                return word[2:]
+    return None
+
+
+def whole(told: Fact[str], least: int) -> int:
+    """Return a whole number that a text says; BadValue for anything else."""
+    text = told.value.strip().strip("'\"")
+    if not re.fullmatch(r"-?\d{1,9}", text):
+        raise BadValue(
+            f"{told.source}: {text!r} is not a whole number", "Write digits alone: 1000, not 1e3."
+        )
+    if int(text) < least:
+        raise BadValue(f"{told.source}: {text} is less than {least}", f"Give {least} or more.")
+    return int(text)

@@ -1,0 +1,203 @@
+"""Three ways to make it fit: fewer connections, a pooler, a larger server; each with its memory.
+
+The memory is what the budget of `mrtuner tune` needs at least: the worst case of so many sessions
+with the smallest useful work_mem.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from math import ceil
+from typing import Final
+
+from mrtuner.facts import Fact
+from mrtuner.inputs import MOST_SESSIONS
+from mrtuner.sizing.connections.database import Database
+from mrtuner.sizing.connections.model import Count, Other, Pooler, Stage, Workload, total
+from mrtuner.tuning.budget import draw_up
+from mrtuner.tuning.feasibility import Solution, least_memory, solve
+from mrtuner.tuning.situation import Memory, Situation
+from mrtuner.units import Bytes
+
+#: PgBouncer's processes, where there is none yet: one, and the one that replaces it.
+_NEW_POOLER: Final = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Needs:
+    """What so many sessions need of a server's memory, by the budget."""
+
+    sessions: int
+    max_connections: int
+    memory: Bytes | None  # the least; None: more than any machine has
+    work_mem: Bytes | None  # on the machine as it is; None: unknown, or it does not fit
+    fits: bool | None  # on the machine as it is; None: its memory is unknown
+    price: Bytes | None  # of one more connection
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fewer:
+    """A smaller pool, or fewer pods, of one workload; None where that alone is not enough."""
+
+    workload: str
+    connections: int  # of one process and database, now, overflow included; 0: unbounded
+    at_most: int | None
+    pods: int  # wanted now
+    pods_at_most: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WithPooler:
+    """Server connections of a pooler in transaction mode."""
+
+    servers: int  # of all its processes together, at most
+    each: int  # max_db_connections of each process
+    processes: int  # a rollout's included
+    clients: Count  # max_client_conn of all processes together, at least
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Remedies:
+    """The three ways, and what the present limit needs."""
+
+    now: Needs
+    fewer: tuple[Fewer, ...]
+    pooler: WithPooler | None  # None: not even one connection is left for it
+    pooler_needs: Needs | None
+    larger: Needs | None  # None: unbounded, or more than PostgreSQL allows
+
+
+def remedies(
+    workloads: Sequence[Workload], others: Sequence[Other], database: Database, *,
+    pooler: Pooler | None, pooled: frozenset[str], stage: Stage, expected: Fact[float] | None,
+) -> Remedies:  # fmt: skip
+    """Return the three ways for what can be reached at a stage."""
+    usable = database.usable()
+    reserved = database.max_connections.value - usable
+    straight = [one for one in workloads if one.name not in pooled]
+    through = pooler.processes_at(stage) * pooler.servers() if pooler is not None else 0
+    fixed = through + sum(one.connections.value for one in others)
+    reachable = total([fixed, *(one.connections(stage) for one in straight)])
+    price = _Prices(database.situation, reserved)
+    new = _pooler(workloads, others, pooler, usable, stage=stage, expected=expected)
+    larger = reachable if reachable is None or reachable + reserved <= MOST_SESSIONS else None
+    return Remedies(
+        now=price.of(usable),
+        fewer=tuple(_fewer(straight, fixed, usable, stage)),
+        pooler=new,
+        pooler_needs=None if new is None else price.of(new.servers + _lasting(others)),
+        larger=None if larger is None else price.of(max(1, larger)),
+    )
+
+
+def _lasting(others: Sequence[Other]) -> int:
+    return sum(one.connections.value for one in others)
+
+
+def _fewer(workloads: Sequence[Workload], fixed: int, usable: int, stage: Stage) -> list[Fewer]:
+    """For each workload what it alone would have to come down to."""
+    found = []
+    for one in workloads:
+        pools = [pool for pool in one.pools if not pool.starts_first]
+        rest = total([fixed, *(w.connections(stage) for w in workloads if w is not one)])
+        pods = one.rollout.pods(stage)
+        if not pools or not pods or one.connections(stage) == 0:
+            continue
+        multiple = sum(pool.processes.value * pool.databases.value for pool in pools) * pods
+        largest = max(pools, key=lambda pool: float("inf") if pool.connections is None
+                      else pool.connections)  # fmt: skip
+        now = total((largest.size.value, largest.overflow.value))
+        left = None if rest is None else usable - rest
+        at_most = None if left is None or left < multiple else left // multiple
+        found.append(
+            Fewer(
+                workload=one.name,
+                connections=now or 0,
+                at_most=at_most,
+                pods=one.rollout.desired.value,
+                pods_at_most=_pods(one, left, stage),
+            )
+        )
+    return found
+
+
+def _pods(workload: Workload, left: int | None, stage: Stage) -> int | None:
+    """The most pods that may be wanted: a rollout can double them."""
+    each = workload.per_pod
+    if left is None or not each or workload.rollout.runs is not None:
+        return None
+    for wanted in range(workload.rollout.desired.value, 0, -1):
+        desired = Fact(wanted, workload.rollout.desired.source)
+        pods = replace(workload.rollout, desired=desired).pods(stage)
+        if pods is not None and pods * each <= left:
+            return wanted
+    return None
+
+
+def _pooler(
+    workloads: Sequence[Workload], others: Sequence[Other], pooler: Pooler | None, usable: int, *,
+    stage: Stage, expected: Fact[float] | None,
+) -> WithPooler | None:  # fmt: skip
+    """All workloads through a pooler: the load's need where it is known, else all that is left."""
+    processes = pooler.processes_at(Stage.SURGE) if pooler is not None else _NEW_POOLER
+    left = usable - _lasting(others)
+    if processes < 1 or left < processes:
+        return None
+    servers = left // processes * processes
+    if expected is not None:
+        needed = ceil(expected.value / processes) * processes
+        servers = min(servers, max(processes, needed))
+    return WithPooler(
+        servers=servers,
+        each=servers // processes,
+        processes=processes,
+        clients=total(one.connections(stage) for one in workloads),
+    )
+
+
+class _Prices:
+    """What sessions need, by the budget of one situation."""
+
+    def __init__(self, situation: Situation, reserved: int) -> None:
+        self.situation, self.reserved = situation, reserved
+
+    def of(self, sessions: int) -> Needs:
+        """What so many sessions of applications need."""
+        wanted = replace(
+            self.situation, connections=replace(self.situation.connections, wanted=sessions)
+        )
+        least = least_memory(wanted)
+        answer = solve(wanted) if wanted.memory is not None else None
+        priced = wanted if wanted.memory is not None or least is None else (
+            replace(wanted, memory=Memory(least)))  # fmt: skip
+        return Needs(
+            sessions=sessions,
+            max_connections=sessions + self.reserved,
+            memory=least,
+            work_mem=answer.work_mem if answer is not None and answer.holds else None,
+            fits=None if answer is None else answer.holds,
+            price=_price(priced),
+        )
+
+
+def _price(situation: Situation) -> Bytes | None:
+    """What one more connection adds to the worst case, with every other value as advised."""
+    if situation.memory is None:
+        return None
+    answer = solve(situation)
+    now, then = (_budget(situation, answer, more) for more in (0, 1))
+    return Bytes(then - now)
+
+
+def _budget(situation: Situation, answer: Solution, more: int) -> int:
+    settled = answer.chosen.settled()
+    plain = dict(settled.plain)
+    plain["max_connections"] = settled.count("max_connections") + more
+    budget = draw_up(
+        replace(settled, plain=plain),
+        major=situation.major, workload=situation.workload, share=situation.ceiling,
+        machine=situation.machine, huge_pages=situation.huge_pages,
+        active=situation.connections.active,
+    )  # fmt: skip
+    return budget.total if budget is not None else 0
