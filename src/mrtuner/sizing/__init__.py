@@ -1,0 +1,1 @@
+"""Application servers before their database: connections, waiting, CPU."""
