@@ -29,8 +29,9 @@ from mrtuner.catalog.platforms import platform
 from mrtuner.formats import crunchy
 from mrtuner.limits import limits
 from mrtuner.limits.example import CLASS, STORAGE, simulated_week
-from mrtuner.present import charts, figures, limits_page, rehearsal, vacuum_page
+from mrtuner.present import charts, limits_page, rehearsal, vacuum_page
 from mrtuner.present.bench_charts import Effect, forest
+from mrtuner.present.figures import stand_alone
 from mrtuner.tuning import Tuning, tune
 from mrtuner.tuning.verdict import RULES, Rule
 
@@ -140,21 +141,6 @@ def vacuum_picture() -> str:
     """Dead rows under the defaults and our settings; docs/vacuum.json is what was measured."""
     experiment = json.loads((DOCS / "vacuum.json").read_text(encoding="utf-8"))
     return vacuum_page.picture(vacuum_page.measured(experiment), key="vacuum")
-
-
-def stand_alone(svg: str, mode: str) -> str:
-    """A picture with its colours and paper written in: a file has no page to take them from."""
-
-    def colour(match: re.Match[str]) -> str:
-        chosen: str = getattr(figures.PALETTE[match[1]], mode)
-        return chosen
-
-    svg = re.sub(r"var\(--([\w-]+), #[0-9a-f]+\)", colour, svg)
-    svg = svg.replace("inherit", "system-ui, sans-serif")
-    ink, paper = (getattr(figures.PALETTE[name], mode) for name in ("ink", "paper"))
-    sheet = f'<rect width="100%" height="100%" fill="{paper}"/>'
-    svg = re.sub(r"<svg ", f'<svg fill="{ink}" ', svg, count=1)
-    return re.sub(r"(</desc>)", rf"\1{sheet}", svg, count=1) + "\n"
 
 
 # Rules

@@ -39,6 +39,8 @@ class Stage(IntEnum):
         return _WORDS[self]
 
 
+#: Sums of times are off by less [s].
+_INSTANT: Final = 1e-9
 _WORDS: Final = ("workers", "global lock", "CPU", "pool", "pooler", "database")
 
 
@@ -91,7 +93,8 @@ class Simulated:
 
     stages: tuple[tuple[float, ...], ...]  # by stage, then by request
     total: tuple[float, ...]
-    cpu_seconds: tuple[float, ...]  # of each pod in each second but the first and last
+    cpu_seconds: tuple[float, ...]  # of each pod in each second in which it used any
+    seconds: int  # of all pods, with those in which they used none
     throttled: float  # share of the periods with any use in which a pod was stopped
 
 
@@ -262,7 +265,8 @@ class _Simulation:
         worker = _worker(request)
         if self._work.cpu:
             demand = self._demand(request)
-            request.waited[Stage.CPU] += max(0.0, now - request.since - demand)
+            if (stall := now - request.since - demand) > _INSTANT:
+                request.waited[Stage.CPU] += stall
             self._count_use(worker.pod, request.since, now, demand)
             if (following := worker.lock.handed_on(now)) is not None:
                 self._on_cpu(now, following)
@@ -334,8 +338,9 @@ class _Simulation:
             stages=tuple(tuple(one.waited[stage] for one in requests) for stage in Stage),
             total=tuple(sum(one.waited) for one in requests),
             cpu_seconds=tuple(
-                used.get(second, 0.0) for used in self._used for second in range(1, last)
+                used[second] for used in self._used for second in used if 0 < second < last
             ),
+            seconds=max(1, last - 1) * len(self._used),
             throttled=sum(cpu.throttled_periods for cpu in cpus) / periods if periods else 0.0,
         )
 
