@@ -12,6 +12,8 @@ from click.testing import CliRunner, Result
 from json_schemas import assert_valid
 from mrtuner.cli import main
 
+pytestmark = pytest.mark.usefixtures("short_simulations")
+
 LOAD = ("--rate", "100/s", "--service-time", "27ms", "--wait-p95", "20ms")
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import replace
 from random import Random
 from typing import Any
@@ -16,6 +16,7 @@ from mrtuner.sizing.waiting.stages import Simulated, Site, Stage, Work, simulate
 from mrtuner.sizing.waiting.times import Times, arrivals
 
 COUNT = 4_000
+Steps = Generator[simpy.Event, Any, None]
 
 
 def a_load(rate: float, mean: float, variation: float = 1.0) -> tuple[list[float], list[float]]:
@@ -48,7 +49,7 @@ class Replay:
             self.clock.process(self.request(number, arrival, time))
         self.clock.run(until=max(arriving) + 1000 * max(times))
 
-    def request(self, number: int, arrival: float, time: float) -> Iterator[Any]:
+    def request(self, number: int, arrival: float, time: float) -> Steps:
         pod = number % self.site.layout.pods
         yield self.clock.timeout(arrival)
         with self.slots[pod].request() as slot:
@@ -65,7 +66,7 @@ class Replay:
                     yield from self.compute(pod, time * self.work.cpu / 2)
         self.ended[number] = self.clock.now
 
-    def compute(self, pod: int, demand: float) -> Iterator[Any]:
+    def compute(self, pod: int, demand: float) -> Steps:
         if not self.site.lock:
             yield from self.cpu[pod].use(demand)
             return
@@ -73,7 +74,7 @@ class Replay:
             yield held
             yield from self.cpu[pod].use(demand)
 
-    def query(self, time: float) -> Iterator[Any]:
+    def query(self, time: float) -> Steps:
         with self.pooler.request() as server:
             yield server
             with self.database.request() as core:
@@ -90,7 +91,7 @@ class Throttled:
         self.clock, self.quota = clock, quota
         self.tokens: dict[int, float] = {}
 
-    def use(self, demand: float) -> Iterator[Any]:
+    def use(self, demand: float) -> Steps:
         if self.quota is None:
             yield self.clock.timeout(demand)
             return

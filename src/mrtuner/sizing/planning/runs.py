@@ -18,8 +18,8 @@ from mrtuner.sizing.waiting.times import arrivals
 
 #: Requests of a simulation that decides, for each slot too: enough for its p95 to be within a few
 #: percent of a longer one's (docs, concepts/waiting).
-_QUEUES, _STAGES = 40_000, 12_000
-_BY_SLOT = 60
+QUEUES, STAGES = 40_000, 12_000
+BY_SLOT = 60
 
 
 class Runs:
@@ -49,7 +49,7 @@ class Runs:
         if not site.queues_alone(self._question.work):
             total = settled(self.whole(site).total)
             return inf if grows(total, self._question.service.mean) else quantile(total, 0.95)
-        arriving, times = self._load(max(_QUEUES, _BY_SLOT * site.layout.slots))
+        arriving, times = self._load(max(QUEUES, BY_SLOT * site.layout.slots))
         waited = waits(arriving, times, site.layout, site.routing, self._chance())
         return quantile(settled(waited), 0.95)
 
@@ -61,7 +61,7 @@ class Runs:
 
     def whole(self, site: Site, *, longer: int = 1) -> Simulated:
         """Return a simulation of every stage, with `longer` times as many requests."""
-        arriving, times = self._load(longer * max(_STAGES, _BY_SLOT * site.layout.slots // 2))
+        arriving, times = self._load(longer * max(STAGES, BY_SLOT * site.layout.slots // 2))
         return simulate(arriving, times, site, self._question.work, self._chance())
 
     def _drawn(self, count: int) -> tuple[list[float], list[float]]:
