@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from time import monotonic
 
+import psycopg
 import pytest
 import yaml
 from click.testing import CliRunner, Result
 
 from json_schemas import assert_valid
 from mrtuner.cli import main
+from mrtuner.postgres.cluster import Cluster
 
 pytestmark = pytest.mark.usefixtures("short_simulations")
 
@@ -109,3 +112,29 @@ def test_what_cannot_be_planned_ends_with_an_error_and_its_hint(
     assert error in said
     assert told.startswith("HINT: ")
     assert hint in told
+
+
+def test_logins_are_counted_on_a_real_server(embedded: Cluster) -> None:
+    """The server counts its sessions as well: all of ours, and those that look."""
+    with psycopg.connect(embedded.dsn(), autocommit=True) as session:
+        before = _sessions(session)
+        done = run(*LOAD, "--measure-logins", embedded.dsn(), "--json")
+        assert done.exit_code == 0, done.stderr
+        logins = json.loads(done.stdout)["storm"]["logins"]
+        assert logins > 1
+        limit = monotonic() + 60  # backends report their sessions as they end
+        while _sessions(session) < before + 2 * logins:
+            assert monotonic() < limit, "the server has counted fewer"
+
+
+def _sessions(session: psycopg.Connection[tuple[int]]) -> int:
+    row = session.execute("SELECT sum(sessions)::int FROM pg_stat_database").fetchone()
+    assert row is not None
+    return row[0]
+
+
+def test_logins_are_given_or_counted_not_both() -> None:
+    nobody = "postgresql://nobody@127.0.0.1:9/none"
+    done = run(*LOAD, "--logins", "20/s", "--measure-logins", nobody)
+    assert done.exit_code == 2
+    assert "both given" in done.stderr

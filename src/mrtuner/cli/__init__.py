@@ -26,9 +26,9 @@ main = Commands(
         "export": "Offer what is recorded to a monitoring system.",
         "demo": "Measure the advice on an embedded server, and write a report.",
         "failover": "Predict, bound and rehearse how long a failover hangs clients.",
-        "pods": "Size application servers: connections, waiting, CPU.",
         "rotate": "Change an application's password without downtime.",
         "bench": "Compare variants of a server over a grid of loads.",
+        "pods": "Size application servers: connections, waiting, CPU.",
         "rds": "Manage parameter groups of Amazon RDS and Aurora (rdstune).",
     },
     help="""Tune PostgreSQL for the machine it runs on, and prove it.

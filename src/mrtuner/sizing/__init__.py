@@ -1,1 +1,1 @@
-"""Application servers before their database: connections, waiting, CPU."""
+"""Sizing application servers against their database: connections, waiting, CPU."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mrtuner.cli.common import options, prerequisites, terminal
+from mrtuner.cli.common import options, prerequisites, targets, terminal
 from mrtuner.errors import UsageError
 from mrtuner.formats.application import NAMES
 from mrtuner.sizing.planning.inputs import PLAN_INPUTS
@@ -26,6 +26,12 @@ _FORMATS = ("text", "json", *NAMES)
     metavar="FILE",
     help="Measured service times, one in a line with its unit, instead of a mean.",
 )
+@click.option(
+    "--measure-logins",
+    type=targets.ServerArgument(),
+    metavar="DSN",
+    help="Count for two seconds how many logins this server takes, instead of --logins.",
+)
 @options.html_option("Write the plan as one HTML page with its picture.")
 @click.option(
     "--picture",
@@ -36,8 +42,8 @@ _FORMATS = ("text", "json", *NAMES)
 @options.format_option(_FORMATS)
 @options.json_option
 def command(
-    samples: Path | None, html: Path | None, picture: Path | None, form: str | None, as_json: bool,
-    **given: Any,
+    samples: Path | None, measure_logins: str | None, html: Path | None, picture: Path | None,
+    form: str | None, as_json: bool, **given: Any,
 ) -> None:  # fmt: skip
     """Plan pods, workers, threads, pools, CPU and memory for a load, with the binding stage.
 
@@ -53,12 +59,15 @@ def command(
     Requests are simulated one by one: in front of the workers, for the global lock, under the CPU
     limit, in the pool, the pooler and the database. They arrive whether earlier ones are answered
     or not. Times need a unit (27ms, 2min), rates the time they are for (400/s). A load that a
-    stage cannot carry is refused with what it needs. Nothing is contacted or changed.
+    stage cannot carry is refused with what it needs. Nothing is changed; no server is contacted
+    but the one of --measure-logins.
     """
     form = options.one_format(form, as_json)
     prerequisites.require(*(["matplotlib"] if picture else []), page=html)
     from mrtuner.sizing.planning import plan
 
+    if measure_logins is not None:
+        given["logins"] = _logins(measure_logins, given["logins"])
     made = plan(() if samples is None else _read(samples), **given)
     told = made.to_dict()
     if html is not None:
@@ -79,6 +88,16 @@ def _read(path: Path) -> Sequence[float]:
     from mrtuner.sizing.planning.samples import read
 
     return read(path)
+
+
+def _logins(dsn: str, given: float | None) -> float:
+    from mrtuner.sizing.planning.logins import SECONDS, measured
+
+    if given is not None:
+        raise UsageError("--logins and --measure-logins are both given", "Omit one of them.")
+    options.warn_of_password(dsn)
+    terminal.print_note(f"counting logins for {SECONDS:g} s")
+    return measured(dsn)
 
 
 def _draw(path: Path, told: dict[str, Any]) -> None:
