@@ -47,12 +47,12 @@ def waited(layout: Layout, *, rate: float = 400, count: int = 200_000) -> float:
 
 
 def test_what_is_planned_keeps_the_target_and_one_pod_less_does_not() -> None:
-    """One pod fewer is too few to wait so little, or to be stable with one of them gone."""
+    """One pod fewer is too few to wait so little, or is over 90 % busy with one of them gone."""
     for one in usual().alternatives:
         layout = one.layout
         assert waited(layout) <= 0.020 * 1.1
         fewer = Layout(pods=layout.pods - 1, workers=layout.workers)
-        unsafe = (fewer.pods - 1) * fewer.workers <= 10.8
+        unsafe = 0.9 * (fewer.pods - 1) * fewer.workers <= 10.8
         assert unsafe or waited(fewer) > 0.020 * 0.9, layout
 
 

@@ -51,11 +51,14 @@ def capacities(site: Site, question: Question) -> dict[Stage, float]:
     }
 
 
-def overloaded(site: Site, question: Question) -> tuple[Stage, int] | None:
-    """Return the stage that the load is too much for, and the places that it needs at least."""
+def overloaded(site: Site, question: Question, *, most: float = 1.0) -> tuple[Stage, int] | None:
+    """Return the stage that the load is too much for, and the places that it needs at least.
+
+    `most` is the share of a stage's capacity that it may take.
+    """
     for stage, (count, share) in places(site, question.work).items():
         busy = question.busy * share
-        if busy >= count:
+        if busy >= most * count:
             return stage, floor(busy) + 1
     return None
 

@@ -16,6 +16,7 @@ from mrtuner.sizing.waiting.queues import Layout
 #: With a single pod every restart is an outage. Beyond that, the others must be able to carry the
 #: load when one is gone: with more waiting, but stable.
 LEAST_PODS: Final = 2
+_SURVIVABLE: Final = 0.9  # the share of their capacity that it then takes
 #: Threads of a worker beyond these wait for each other's lock more than they add.
 _MOST_THREADS: Final = 5
 #: Threads of a pod that is one process.
@@ -74,7 +75,7 @@ def _fewest_pods(question: Question, runs: Runs, workers: int, threads: int) -> 
 
     def keeps(pods: int) -> bool:
         site, one_less = (runs.site(layout(number)) for number in (pods, pods - 1))
-        if overloaded(one_less, question) is not None:
+        if overloaded(site, question) or overloaded(one_less, question, most=_SURVIVABLE):
             return False
         waited[pods] = runs.p95(site)
         return waited[pods] <= question.target

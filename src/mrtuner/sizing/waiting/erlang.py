@@ -14,7 +14,7 @@ from typing import Final
 from mrtuner.errors import BadValue
 from mrtuner.sizing.waiting.routing import Routing
 
-#: Beyond this c_s² the tail is off by tens of percent: 40 % high at 4 (docs, concepts/waiting).
+#: Beyond this c_s² the tail is too long: by a quarter at 4 (bench/waiting.py).
 _EVEN_ENOUGH: Final = 1.25
 #: Nearer to its capacity a queue is rarely in its steady state, which the formula describes.
 _NEAR_CAPACITY: Final = 0.95
