@@ -11,12 +11,13 @@ import json
 import pkgutil
 import re
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
 from typing import Any, Final
 
 import click
-from docs.generate_bench import containers_page, containers_picture, cpu_pictures
+from docs.generate_bench import containers_page, containers_picture, cpu_pictures, plan_picture
 from docs.generate_classes import classes_page
 from docs.generate_failover import lab_picture, measured_page, measured_picture
 from docs.generate_frameworks import frameworks_page
@@ -27,13 +28,15 @@ from mrtuner import cli, errors, formats
 from mrtuner.catalog import MAJORS, Parameter, history, parameter, parameters
 from mrtuner.catalog.load import table
 from mrtuner.catalog.platforms import platform
-from mrtuner.formats import crunchy
+from mrtuner.formats import application, crunchy
 from mrtuner.limits import limits
 from mrtuner.limits.example import CLASS, STORAGE, simulated_week
-from mrtuner.present import charts, figures, limits_page, rehearsal, vacuum_page
+from mrtuner.present import charts, limits_page, rehearsal, vacuum_page
 from mrtuner.present.bench_charts import Effect, forest
+from mrtuner.present.figures import stand_alone
 from mrtuner.tuning import Tuning, tune
 from mrtuner.tuning.verdict import RULES, Rule
+from mrtuner.units import MiB
 
 DOCS: Final = Path(__file__).resolve().parent
 HEAD: Final = "<!-- Made from the code by `python -m docs.generate`: do not edit. -->\n\n"
@@ -98,6 +101,7 @@ def pictures() -> dict[Path, str]:
         "failover-grid": stand_alone(measured_picture(), "light"),
         "failover-lab": stand_alone(lab_picture(), "light"),
         "containers": stand_alone(containers_picture(), "light"),
+        "pods-plan": stand_alone(plan_picture(), "light"),
     }
     drawn |= {name: stand_alone(picture, "light") for name, picture in cpu_pictures().items()}
     return {DOCS / "images" / f"{name}.svg": text for name, text in drawn.items()}
@@ -142,21 +146,6 @@ def vacuum_picture() -> str:
     """Dead rows under the defaults and our settings; docs/vacuum.json is what was measured."""
     experiment = json.loads((DOCS / "vacuum.json").read_text(encoding="utf-8"))
     return vacuum_page.picture(vacuum_page.measured(experiment), key="vacuum")
-
-
-def stand_alone(svg: str, mode: str) -> str:
-    """A picture with its colours and paper written in: a file has no page to take them from."""
-
-    def colour(match: re.Match[str]) -> str:
-        chosen: str = getattr(figures.PALETTE[match[1]], mode)
-        return chosen
-
-    svg = re.sub(r"var\(--([\w-]+), #[0-9a-f]+\)", colour, svg)
-    svg = svg.replace("inherit", "system-ui, sans-serif")
-    ink, paper = (getattr(figures.PALETTE[name], mode) for name in ("ink", "paper"))
-    sheet = f'<rect width="100%" height="100%" fill="{paper}"/>'
-    svg = re.sub(r"<svg ", f'<svg fill="{ink}" ', svg, count=1)
-    return re.sub(r"(</desc>)", rf"\1{sheet}", svg, count=1) + "\n"
 
 
 # Rules
@@ -294,6 +283,38 @@ def formats_page() -> Iterator[str]:
         yield "```"
         yield from owned(module)
         yield from on_platform(module)
+    yield from application_formats()
+
+
+def application_formats() -> Iterator[str]:
+    """The formats of `mrtuner pods plan`, for one plan."""
+    yield ""
+    yield "## Application servers"
+    yield ""
+    yield "`mrtuner pods plan --format` writes a plan for the tools that run it"
+    yield "([how to](../how-to/plan-pods.md))."
+    for name, summary in application.FORMATS.items():
+        server = name if name in {"gunicorn", "unicorn"} else "puma"
+        yield ""
+        yield f"### `{name}`"
+        yield ""
+        yield f"Writes {summary}."
+        yield ""
+        yield f"```{_APPLICATION_LANGUAGES.get(name, 'python')}"
+        yield application.render(name, replace(APPLICATION, server=server)).rstrip()
+        yield "```"
+
+
+APPLICATION: Final = application.Application(
+    title="for 400/s of 27 ms; 95 % wait at most 17 ms", server="puma", pods=5, workers=2,
+    threads=3, pool=3, cpu_request=0.9, cpu_limit=1.25,
+    cpu_because="the least with which stops add little", memory=500 * MiB, clients=60,
+    server_connections=9,
+)  # fmt: skip
+_APPLICATION_LANGUAGES: Final = {
+    "kubernetes": "yaml", "puma": "ruby", "unicorn": "ruby", "pgbouncer": "ini",
+    "hikaricp": "properties",
+}  # fmt: skip
 
 
 _LANGUAGES: Final = {

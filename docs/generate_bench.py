@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from mrtuner.present import bench_charts
+from mrtuner.present import bench_charts, pods_plan_page
 from mrtuner.present import cpu as cpu_report
 from mrtuner.present.bench import said_once
 
@@ -91,6 +91,11 @@ def containers_picture() -> str:
         for one in told["cells"][0]["verdicts"]
     ]  # fmt: skip
     return bench_charts.forest(effects, delta=told["delta"], key="containers")
+
+
+def plan_picture() -> str:
+    """Density and routing; docs/pods-plan.json is what concepts/waiting.md asks for, as JSON."""
+    return pods_plan_page.picture(read(DOCS / "pods-plan.json"), key="pods-plan")
 
 
 def cpu_pictures() -> dict[str, str]:

@@ -121,6 +121,16 @@ def journal(tmp_path: Path) -> Iterator[Journal]:
         yield journal
 
 
+@pytest.fixture
+def short_simulations(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Plans of pods from a tenth of the requests, for tests that ask for no figure of theirs."""
+    from mrtuner.sizing.planning import runs
+
+    monkeypatch.setattr(runs, "QUEUES", runs.QUEUES // 10)
+    monkeypatch.setattr(runs, "STAGES", runs.STAGES // 10)
+    monkeypatch.setattr(runs, "BY_SLOT", runs.BY_SLOT // 10)
+
+
 @pytest.fixture(scope="session")
 def namespaces() -> None:
     """Tests that use it are skipped where the kernel allows no namespaces, with the reason."""

@@ -9,6 +9,7 @@ from mrtuner.units import (
     memory_unit,
     parse_bytes,
     parse_duration,
+    parse_rate,
     pretty_bytes,
     pretty_duration,
 )
@@ -87,3 +88,23 @@ def test_what_is_no_duration_is_refused_with_a_hint(text: str) -> None:
 )
 def test_durations_are_written_in_the_largest_fitting_unit(seconds: float, text: str) -> None:
     assert pretty_duration(seconds) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "a_second"),
+    [("400/s", 400), ("24000/min", 400), ("24000 / m", 400), ("0.5/ms", 500), ("7200/h", 2),
+     (3, 3), (0.5, 0.5)],
+)  # fmt: skip
+def test_rates_are_read_a_second(text: str | float, a_second: float) -> None:
+    assert parse_rate(text) == a_second
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["400", "0/s", 0, -1, "-400/s", "400/fortnight", "400/", "/s", "1e3/s", "", "nan/s",
+     float("nan"), float("inf")],
+)  # fmt: skip
+def test_what_is_no_rate_is_refused_with_a_hint(text: str | float) -> None:
+    with pytest.raises(BadValue) as caught:
+        parse_rate(text)
+    assert "400/s" in (caught.value.hint or "")

@@ -19,6 +19,7 @@ from mrtuner.units import (
     MiB,
     parse_bytes,
     parse_duration,
+    parse_rate,
     parse_share,
     pretty_bytes,
     pretty_duration,
@@ -196,9 +197,12 @@ class Time(Input):
 
     most: float = inf
     metavar: str = "TIME"
+    unit: bool = False  # whether a text must name its unit: 27 is no service time
 
     def check(self, name: str, value: Any, /) -> float:
         """Return seconds."""
+        if self.unit and isinstance(value, str) and value.strip()[-1:].isdigit():
+            raise BadValue(f"no unit in {name} {value!r}", "Write 27ms, 0.5s or 2min.")
         seconds = parse_duration(value)
         if seconds > self.most:
             raise BadValue(
@@ -208,6 +212,25 @@ class Time(Input):
 
     def schema(self) -> dict[str, Any]:
         """Return the JSON Schema: seconds, or text."""
+        return {"anyOf": [{"type": "number", "exclusiveMinimum": 0}, {"type": "string"}]}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rate(Input):
+    """How often a second, or a text such as 400/s or 24000/min."""
+
+    most: float = inf
+    metavar: str = "RATE"
+
+    def check(self, name: str, value: Any, /) -> float:
+        """Return how often a second."""
+        rate = parse_rate(value)
+        if rate > self.most:
+            raise BadValue(f"{name} {value!r} is too high", f"Give at most {self.most:,.0f}/s.")
+        return rate
+
+    def schema(self) -> dict[str, Any]:
+        """Return the JSON Schema: a number, or text."""
         return {"anyOf": [{"type": "number", "exclusiveMinimum": 0}, {"type": "string"}]}
 
 

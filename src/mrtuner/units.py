@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from fractions import Fraction
+from math import inf
 from typing import Final, NewType
 
 from mrtuner.errors import BadValue
@@ -35,8 +36,10 @@ TIME: Final[dict[str, int]] = {
 }
 
 _NUMBER = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z]*)\s*")
+_RATE = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*(?:/\s*([a-z]+))?\s*")
 _YEAR: Final = 365.25 * 86_400  # seconds
 _DURATIONS: Final = "Give a number and its unit, such as 30s, 15min or 1h."
+_RATES: Final = "Give a number and the time it is for, such as 400/s or 24000/min."
 _FORGIVING = {"k": "kB", "m": "MB", "g": "GB", "t": "TB", "b": "B"}
 
 
@@ -85,6 +88,36 @@ def parse_duration(text: str | float) -> float:
     if seconds <= 0:
         raise BadValue(f"duration {text!r} is not above zero", _DURATIONS)
     return seconds
+
+
+def parse_rate(text: str | float) -> float:
+    """Parse how often something happens: ``400/s``, ``24000/min``, ``1.5/h``; a second.
+
+    A bare text is refused: 400 in what time? A bare number is a second.
+
+    >>> parse_rate("24000/min") == parse_rate("400/s") == parse_rate(400) == 400
+    True
+    """
+    number, unit = (str(text), "s") if isinstance(text, (int, float)) else _rate_parts(text)
+    factor = TIME.get("min" if unit == "m" else unit)
+    if factor is None:
+        raise BadValue(f"unknown unit {unit!r} in rate {text!r}", _RATES)
+    try:
+        rate = float(number) * TIME["s"] / factor
+    except ValueError:
+        raise BadValue(f"cannot read {text!r} as a rate", _RATES) from None
+    if not 0 < rate < inf:
+        raise BadValue(f"rate {text!r} is not above zero", _RATES)
+    return rate
+
+
+def _rate_parts(text: str) -> tuple[str, str]:
+    match = _RATE.fullmatch(text)
+    if match is None:
+        raise BadValue(f"cannot read {text!r} as a rate", _RATES)
+    if match[2] is None:
+        raise BadValue(f"no unit in rate {text!r}", _RATES)
+    return match[1], match[2]
 
 
 def parse_share(text: str) -> float:

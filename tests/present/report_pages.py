@@ -22,6 +22,7 @@ from mrtuner.present import (
     failover_rehearsal,
     limits_page,
     parameter_group,
+    pods_plan_page,
     rds_rehearsal,
     tuning_page,
     vacuum_page,
@@ -94,6 +95,7 @@ PAGES: Final[Mapping[str, Callable[[], str]]] = {
     "limits": _limits,
     "vacuum": _vacuum,
     "cpu": lambda: cpu.page(_document("cpu.json")),
+    "pods": lambda: pods_plan_page.page(_document("pods-plan.json")),
     "bench": lambda: bench_page.page(a_grid([1.3, 1.0, 0.8, 1.0])),
     "failover-lab": lambda: failover_lab_page.page(
         {"scenarios": _document("failover-measured.json")["scenarios"][:2]}

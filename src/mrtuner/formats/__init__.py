@@ -29,7 +29,9 @@ __all__ = ["FORMATS", "NAMES", "Line", "for_containers", "known_format", "parse"
 FORMATS: Mapping[str, str]
 
 #: What several formats share; every other module here is a format.
-_SHARED: Final = frozenset({"rds_groups", "line", "managed", "manifest", "parameter_group"})
+_SHARED: Final = frozenset({
+    "application", "rds_groups", "line", "managed", "manifest", "parameter_group",
+})  # fmt: skip
 NAMES: Final = tuple(
     module.name.replace("_", "-") for module in iter_modules(__path__) if module.name not in _SHARED
 )

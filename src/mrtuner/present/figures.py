@@ -14,7 +14,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from io import StringIO
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 from xml.etree import ElementTree
 
 from mrtuner.extras import without
@@ -232,3 +232,18 @@ def _as_properties(svg: str) -> str:
     for name, colour in PALETTE.items():
         svg = svg.replace(colour.light, f"var(--{name}, {colour.light})")
     return re.sub(r"'DejaVu Sans'(?:, [^;\"]*)?", "inherit", svg)
+
+
+def stand_alone(svg: str, mode: Literal["light", "dark"]) -> str:
+    """Return a picture of `finish` as a file: its colours and paper written in, light or dark."""
+
+    def colour(match: re.Match[str]) -> str:
+        chosen: str = getattr(PALETTE[match[1]], mode)
+        return chosen
+
+    svg = re.sub(r"var\(--([\w-]+), #[0-9a-f]+\)", colour, svg)
+    svg = svg.replace("inherit", "system-ui, sans-serif")
+    ink, paper = (getattr(PALETTE[name], mode) for name in ("ink", "paper"))
+    sheet = f'<rect width="100%" height="100%" fill="{paper}"/>'
+    svg = re.sub(r"<svg ", f'<svg fill="{ink}" ', svg, count=1)
+    return re.sub(r"(</desc>)", rf"\1{sheet}", svg, count=1) + "\n"

@@ -67,7 +67,13 @@ def declared_option(
     argument: str, name: str | None = None, **more: Any
 ) -> Callable[[Function], Function]:
     """The option for an input of a machine; `name` is the function's argument if another."""
-    declared = MACHINE[argument]
+    return input_option(argument, MACHINE[argument], name, **more)
+
+
+def input_option(
+    argument: str, declared: Input, name: str | None = None, **more: Any
+) -> Callable[[Function], Function]:
+    """The option for an input declared anywhere, likewise."""
     flag = f"--{declared.flag or argument.replace('_', '-')}"
     if isinstance(declared, Switch):
         kind: dict[str, Any] = {"is_flag": True, "default": None}

@@ -1,0 +1,110 @@
+"""`mrtuner pods plan`: from a load to pods, workers, connections, CPU and memory."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from mrtuner.cli.common import options, prerequisites, targets, terminal
+from mrtuner.errors import UsageError
+from mrtuner.formats.application import NAMES
+from mrtuner.sizing.planning.inputs import PLAN_INPUTS
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_FORMATS = ("text", "json", *NAMES)
+
+
+@options.command("plan")
+@options.stacked(*(options.input_option(name, PLAN_INPUTS[name]) for name in PLAN_INPUTS))
+@click.option(
+    "--samples",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Measured service times, one in a line with its unit, instead of a mean.",
+)
+@click.option(
+    "--measure-logins",
+    type=targets.ServerArgument(),
+    metavar="DSN",
+    help="Count for two seconds how many logins this server takes, instead of --logins.",
+)
+@options.html_option("Write the plan as one HTML page with its picture.")
+@click.option(
+    "--picture",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Draw p95 of waiting over density and routing: FILE.svg or FILE.png.",
+)
+@options.format_option(_FORMATS)
+@options.json_option
+def command(
+    samples: Path | None, measure_logins: str | None, html: Path | None, picture: Path | None,
+    form: str | None, as_json: bool, **given: Any,
+) -> None:  # fmt: skip
+    """Plan pods, workers, threads, pools, CPU and memory for a load, with the binding stage.
+
+    \b
+    Examples:
+      mrtuner pods plan --rate 400/s --service-time 27ms --wait-p95 20ms
+      mrtuner pods plan --rate 24000/min --service-time 27ms --now 4x4 --html plan.html
+      mrtuner pods plan --rate 400/s --samples times.txt --routing least-connections
+      mrtuner pods plan --rate 400/s --service-time 27ms --server puma --cpu-time 9ms \\
+          --database-time 12ms --database-cpus 8 --logins 200/s
+      mrtuner pods plan --rate 400/s --service-time 27ms --format kubernetes > patch.yaml
+
+    Requests are simulated one by one: in front of the workers, for the global lock, under the CPU
+    limit, in the pool, the pooler and the database. They arrive whether earlier ones are answered
+    or not. Times need a unit (27ms, 2min), rates the time they are for (400/s). A load that a
+    stage cannot carry is refused with what it needs. Nothing is changed; no server is contacted
+    but the one of --measure-logins.
+    """
+    form = options.one_format(form, as_json)
+    prerequisites.require(*(["matplotlib"] if picture else []), page=html)
+    from mrtuner.sizing.planning import plan
+
+    if measure_logins is not None:
+        given["logins"] = _logins(measure_logins, given["logins"])
+    made = plan(() if samples is None else _read(samples), **given)
+    told = made.to_dict()
+    if html is not None:
+        from mrtuner.present.pods_plan_page import page
+
+        terminal.save_and_tell(html, page(told))
+    if picture is not None:
+        _draw(picture, told)
+    if form in NAMES:
+        click.echo(made.render(form), nl=False)
+        return
+    from mrtuner.present.pods_plan import lines
+
+    terminal.answer(told, lines(told), form == "json")
+
+
+def _read(path: Path) -> Sequence[float]:
+    from mrtuner.sizing.planning.samples import read
+
+    return read(path)
+
+
+def _logins(dsn: str, given: float | None) -> float:
+    from mrtuner.sizing.planning.logins import SECONDS, measured
+
+    if given is not None:
+        raise UsageError("--logins and --measure-logins are both given", "Omit one of them.")
+    options.warn_of_password(dsn)
+    terminal.print_note(f"counting logins for {SECONDS:g} s")
+    return measured(dsn)
+
+
+def _draw(path: Path, told: dict[str, Any]) -> None:
+    """Write the picture in the format that the file's name ends with."""
+    from mrtuner.present import pods_plan_page
+
+    if path.suffix not in {".svg", ".png"}:
+        raise UsageError(f"cannot draw {path.name}", "Name a file that ends in .svg or .png.")
+    pods_plan_page.save(told, path)
+    terminal.print_note(f"written: {path}")

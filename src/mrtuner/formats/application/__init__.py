@@ -1,0 +1,48 @@
+"""A planned application in its own tools' formats: Kubernetes, servers, poolers, pools.
+
+    text = render("puma", application)
+
+To add a format, add a module here with a FORMAT, and its place in the list below.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final
+
+from mrtuner.errors import BadValue
+from mrtuner.formats.application import (
+    gunicorn,
+    hikaricp,
+    kubernetes,
+    pgbouncer,
+    puma,
+    sqlalchemy,
+    unicorn,
+)
+from mrtuner.formats.application.model import Application, ApplicationFormat
+
+__all__ = ["FORMATS", "NAMES", "Application", "render"]
+
+_KNOWN: Final[Mapping[str, ApplicationFormat]] = {
+    module.FORMAT.name: module.FORMAT
+    for module in (kubernetes, gunicorn, puma, unicorn, pgbouncer, hikaricp, sqlalchemy)
+}
+
+#: Name → one-line summary.
+FORMATS: Final[Mapping[str, str]] = MappingProxyType(
+    {name: known.summary for name, known in _KNOWN.items()}
+)
+NAMES: Final = tuple(FORMATS)
+
+
+def render(format: str, application: Application) -> str:
+    """Return the application's settings in a format of `FORMATS`.
+
+    Raises BadValue for an unknown format, Refused where it is for another server, or where what it
+    has to say is not known.
+    """
+    if format not in _KNOWN:
+        raise BadValue(f"unknown format {format!r}", f"Known formats: {', '.join(NAMES)}.")
+    return _KNOWN[format].write(application)

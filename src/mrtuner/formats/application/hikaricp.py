@@ -1,0 +1,22 @@
+"""HikariCP: the size of its pool.
+
+Source: HikariCP's README: maximumPoolSize; minimumIdle is best left equal to it.
+"""
+
+from __future__ import annotations
+
+from mrtuner.formats.application.model import Application, ApplicationFormat
+from mrtuner.formats.line import one_line
+
+
+def write(application: Application) -> str:
+    """Return hikari.properties, for each process."""
+    return (
+        f"# {one_line(application.title)}\n"
+        f"# of each of {application.pods * application.workers} processes\n"
+        f"maximumPoolSize={application.pool}\n"
+        f"minimumIdle={application.pool}\n"
+    )
+
+
+FORMAT = ApplicationFormat(name="hikaricp", summary="hikari.properties", write=write)

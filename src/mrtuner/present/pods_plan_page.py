@@ -1,0 +1,189 @@
+"""A plan of pods as a picture, and as one HTML page around it.
+
+Both use only the document ``mrtuner.pods.plan/1``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from mrtuner.present import figures
+from mrtuner.present.html import environment
+from mrtuner.present.pods_plan import (
+    alternative_rows,
+    answer,
+    curve_rows,
+    density,
+    facts,
+    milliseconds,
+    other_heads,
+    reason,
+    size,
+    stage_rows,
+    unit_of,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+#: By routing, in the order of the document: colour, dashes, mark.
+_STYLES: Final = {
+    "random": ("a", "solid", "o"),
+    "round-robin": ("part-2", (0, (5, 2)), "s"),
+    "two-choices": ("part-1", (0, (2, 2)), "^"),
+    "least-connections": ("b", "solid", "D"),
+}
+_TALL: Final = 340
+_PNG_DPI: Final = 144
+
+
+@figures.for_every_screen()
+def page(told: Mapping[str, Any]) -> str:
+    """Return the plan as one HTML document; the same input gives the same text.
+
+    Raises BadValue for data of another schema, MissingPart without jinja2 or matplotlib.
+    """
+    heads, rows = curve_rows(told)
+    return (
+        environment()
+        .get_template("pods_plan.html")
+        .render(
+            told=told,
+            answer=answer(told),
+            reason=reason(told),
+            facts=list(facts(told)),
+            stages=list(stage_rows(told)),
+            others=list(alternative_rows(told)),
+            other_heads=other_heads(told),
+            heads=heads,
+            rows=rows,
+            unit=unit_of(told),
+            picture=picture(told, key="pods"),
+            palette=figures.PALETTE,
+        )
+    )
+
+
+def picture(told: Mapping[str, Any], *, key: str) -> str:
+    """Draw p95 of waiting over density, a line for each routing, as inline SVG."""
+    with figures.canvas(height=_TALL) as figure:
+        _draw(figure, told)
+        return figures.finish(
+            figure, key, title=title(told), desc=f"{_point_words(told)} The table has every figure."
+        )
+
+
+def save(told: Mapping[str, Any], path: Path) -> None:
+    """Write the picture as a file; its suffix says whether as SVG or PNG."""
+    if path.suffix == ".svg":
+        path.write_text(figures.stand_alone(picture(told, key="pods"), "light"), encoding="utf-8")
+        return
+    with figures.canvas(height=_TALL) as figure:
+        _draw(figure, told)
+        paper = figures.PALETTE["paper"].light
+        figure.savefig(path, dpi=_PNG_DPI, facecolor=paper, metadata={"Software": None})
+
+
+def title(told: Mapping[str, Any]) -> str:
+    """Return what the picture shows."""
+    layout = told["curve"][0]["layout"]
+    whole = layout["pods"] * density(layout, told["load"]["server"])
+    return (
+        f"p95 of waiting of {whole} {unit_of(told)} at {told['load']['rate']:,.6g}/s, by "
+        f"{unit_of(told)} in a pod and by routing"
+    )
+
+
+def _draw(figure: Figure, told: Mapping[str, Any]) -> None:
+    axes = figure.add_axes((0.09, 0.16, 0.88, 0.7))
+    server = told["load"]["server"]
+    by_routing: dict[str, list[tuple[int, float]]] = {name: [] for name in _STYLES}
+    for point in told["curve"]:
+        if point["p95"] is not None:
+            at = density(point["layout"], server)
+            by_routing[point["routing"]].append((at, point["p95"] * 1000))
+    places = sorted({at for points in by_routing.values() for at, _ in points})
+    for routing, points in by_routing.items():
+        _line(axes, routing, points, places)
+    _target(axes, told)
+    _mark(axes, told, places)
+    axes.set_xticks(range(len(places)), [str(at) for at in places])
+    axes.set_xlabel(f"{unit_of(told)} in a pod, with equally many in all")
+    axes.set_ylabel("p95 of waiting, ms")
+    axes.set_ylim(bottom=0)
+    axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=4, frameon=False, borderpad=0,
+                handletextpad=0.4, columnspacing=1.2)  # fmt: skip
+    _dress(axes)
+
+
+def _line(
+    axes: Axes, routing: str, points: Sequence[tuple[int, float]], places: Sequence[int]
+) -> None:
+    colour, dashes, mark = _STYLES[routing]
+    axes.plot(
+        [places.index(at) for at, _ in points], [value for _, value in points],
+        color=figures.PALETTE[colour].light, linestyle=dashes, marker=mark, markersize=5,
+        clip_on=False,
+        label=routing.replace("-", " "),
+    )  # fmt: skip
+
+
+def _target(axes: Axes, told: Mapping[str, Any]) -> None:
+    target, colour = told["load"]["target"] * 1000, figures.PALETTE["limit"].light
+    axes.axhline(target, color=colour, linewidth=1.2, linestyle=(0, (5, 3)))
+    axes.annotate(
+        f"target {milliseconds(target / 1000)}", (1, target), xycoords=("axes fraction", "data"),
+        xytext=(-2, 3), textcoords="offset points", ha="right", va="bottom", color=colour,
+    )  # fmt: skip
+
+
+def _point(told: Mapping[str, Any]) -> tuple[str, Mapping[str, Any], float] | None:
+    """What runs now, else the plan, if it is on the curve: its name, layout and p95."""
+    now = told["now"]
+    if now is not None and now["p95"] is not None:
+        return "now", now["layout"], now["p95"]
+    if told["load"]["routing"] in _STYLES:
+        return "plan", told["layout"], told["waiting"]["p95"]
+    return None
+
+
+def _mark(axes: Axes, told: Mapping[str, Any], places: Sequence[int]) -> None:
+    found = _point(told)
+    if found is None:
+        return
+    name, layout, p95 = found
+    at = density(layout, told["load"]["server"])
+    if at not in places:
+        return
+    ink = figures.PALETTE["ink"].light
+    axes.plot([places.index(at)], [p95 * 1000], "o", markersize=13, color="none",
+              markeredgecolor=ink, markeredgewidth=2)  # fmt: skip
+    right = places.index(at) < len(places) / 2
+    axes.annotate(
+        f"{name}: {milliseconds(p95)}", (places.index(at), p95 * 1000),
+        xytext=(12 if right else -12, 8), textcoords="offset points",
+        ha="left" if right else "right", va="bottom", color=ink, weight="bold",
+    )  # fmt: skip
+
+
+def _point_words(told: Mapping[str, Any]) -> str:
+    found = _point(told)
+    if found is None:
+        return ""
+    name, layout, p95 = found
+    words = "What runs now" if name == "now" else "The plan"
+    return f"{words}, {size(layout, told['load']['server'])}, waits {milliseconds(p95)}."
+
+
+def _dress(axes: Axes) -> None:
+    line = figures.PALETTE["line"].light
+    axes.tick_params(axis="both", length=0, labelcolor=figures.PALETTE["ink"].light)
+    axes.grid(axis="y", color=line, linewidth=0.6)
+    axes.set_axisbelow(True)
+    axes.margins(x=0.06)
+    for side in ("top", "left", "right"):
+        axes.spines[side].set_visible(False)
+    axes.spines["bottom"].set_color(line)

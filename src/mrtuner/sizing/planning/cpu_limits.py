@@ -1,0 +1,97 @@
+"""CPU requests and limits of a pod."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import ceil
+from typing import Final
+
+from mrtuner.sizing.planning.capacity import overloaded
+from mrtuner.sizing.planning.inputs import Question
+from mrtuner.sizing.planning.model import Cpu
+from mrtuner.sizing.planning.runs import Runs
+from mrtuner.sizing.planning.search import first_that_keeps
+from mrtuner.sizing.waiting.queues import Layout, quantile, settled
+from mrtuner.sizing.waiting.stages import Simulated, Site
+
+#: Requests are rounded up to this [CPUs], limits to the second.
+_FINE, _STEP = 0.05, 0.25
+#: A limit is worth its stops only if they add less than this share of the target to p95 of waiting.
+_WORTH: Final = 0.1
+
+
+def cpu(question: Question, runs: Runs, site: Site, simulated: Simulated) -> Cpu:
+    """Return the request and the limit of each pod; `simulated` has no limit."""
+    layout = site.layout
+    mean = question.busy * question.work.cpu / layout.pods
+    request = max(_FINE, _up(_p95_of_seconds(simulated), _FINE))
+    most = most_cpus(question, layout)
+    waited = quantile(settled(runs.whole(site).total), 0.95)
+    allowed = min(question.target, waited + _WORTH * question.target)
+    tried: dict[int, tuple[float, float]] = {}
+
+    def keeps(steps: int) -> bool:
+        limited = replace(site, quota=steps * _STEP)
+        if overloaded(limited, question) is not None:
+            return False
+        found = runs.whole(limited)
+        tried[steps] = quantile(settled(found.total), 0.95), found.throttled
+        return tried[steps][0] <= allowed
+
+    last = ceil(most / _STEP) - 1  # with more, nothing would be limited
+    steps = first_that_keeps(keeps, ceil(request / _STEP), last) if request < most else None
+    if steps is not None and steps <= last:
+        return _limited(mean, request, steps, tried[steps], waited)
+    return Cpu(
+        mean=mean,
+        request=request,
+        limit=None,
+        because=_none(most, tried.get(last), question.target, last),
+        throttled=None,
+    )
+
+
+def most_cpus(question: Question, layout: Layout) -> float:
+    """Return the CPUs that a pod can use at most: one for each worker where there is a lock."""
+    if question.server.facts.lock:
+        return layout.workers
+    return layout.workers * layout.threads
+
+
+def _limited(
+    mean: float, request: float, steps: int, seen: tuple[float, float], waited: float
+) -> Cpu:
+    p95, throttled = seen
+    return Cpu(
+        mean=mean,
+        request=request,
+        limit=steps * _STEP,
+        because=f"the least with which stops add little: p95 of waiting is {p95 * 1000:.3g} ms "
+        f"with it and {waited * 1000:.3g} ms without; a pod is stopped in {throttled:.1%} of the "
+        "periods".replace("%", " %"),
+        throttled=throttled,
+    )
+
+
+def _none(most: float, seen: tuple[float, float] | None, target: float, last: int) -> str:
+    """Why there is no limit."""
+    reach = f"its workers can use {most:g} CPUs at most, with a limit or without"
+    if seen is None:
+        return f"{reach}, and they need nearly all of them"
+    p95, throttled = seen
+    return (
+        f"{reach}; already {last * _STEP:g} CPUs stop a pod in {100 * throttled:.1f} % of the "
+        f"periods and make p95 of waiting {p95 * 1000:.3g} ms (target {target * 1000:.3g} ms)"
+    )
+
+
+def _p95_of_seconds(simulated: Simulated) -> float:
+    """p95 over all seconds of all pods, with those in which a pod used nothing."""
+    used = sorted(simulated.cpu_seconds)
+    idle = simulated.seconds - len(used)
+    place = int(0.95 * simulated.seconds) - idle
+    return used[min(place, len(used) - 1)] if used and place >= 0 else 0.0
+
+
+def _up(value: float, step: float) -> float:
+    return round(ceil(round(value / step, 6)) * step, 6)

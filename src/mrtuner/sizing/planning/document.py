@@ -1,0 +1,183 @@
+"""A plan as JSON: ``mrtuner.pods.plan/1``. Times in seconds, CPU in CPUs, sizes in bytes."""
+
+from __future__ import annotations
+
+from math import isfinite
+from typing import Annotated
+
+from mrtuner.documents import Doc, Document, Struct, convert, field
+from mrtuner.sizing.planning.model import Plan
+from mrtuner.sizing.planning.servers import Server
+from mrtuner.sizing.waiting.routing import Routing
+
+
+class PodsLayout(Struct):
+    """Pods of workers of threads."""
+
+    pods: Annotated[int, Doc("how many")]
+    workers: Annotated[int, Doc("processes in a pod")]
+    threads: Annotated[int, Doc("of a worker")]
+    slots: Annotated[int, Doc("requests that can be in service at once, in all pods")]
+
+
+class PodsLoad(Struct):
+    """What was asked."""
+
+    rate: Annotated[float, Doc("requests a second")]
+    service_time: Annotated[float, Doc("mean time of a request that waits for nothing")]
+    variation: Annotated[float, Doc("standard deviation of the service time over its mean")]
+    samples: Annotated[int, Doc("measured service times; 0: drawn from a law")]
+    bursts: Annotated[float, Doc("standard deviation over mean of the time between requests")]
+    cpu_time: Annotated[float, Doc("of the service time, on the application's CPU")]
+    database_time: Annotated[float, Doc("of the service time, in the database")]
+    target: Annotated[float, Doc("p95 of waiting allowed")]
+    routing: Annotated[Routing, Doc("how requests are spread over pods")]
+    server: Annotated[Server, Doc("the application server")]
+    busy: Annotated[float, Doc("workers that the load keeps busy on average")]
+    seed: Annotated[int, Doc("of the simulation")]
+
+
+class PodsWaiting(Struct):
+    """Waiting at all stages together."""
+
+    mean: Annotated[float, Doc("mean")]
+    p50: Annotated[float, Doc("median")]
+    p95: Annotated[float, Doc("95 % wait no longer")]
+    p99: Annotated[float, Doc("99 % wait no longer")]
+
+
+class PodsStage(Struct):
+    """One stage under this load."""
+
+    stage: Annotated[str, Doc("workers, global lock, CPU, pool, pooler or database")]
+    capacity: Annotated[float | None, Doc("requests a second that it passes on at most, if known")]
+    busy: Annotated[float | None, Doc("the load's share of that")]
+    p95: Annotated[float, Doc("p95 of waiting there")]
+
+
+class PodsScreen(Struct):
+    """What Erlang C and Allen and Cunneen say."""
+
+    utilisation: Annotated[float, Doc("of the slots")]
+    waits: Annotated[float, Doc("share of the requests that wait")]
+    p95: Annotated[float, Doc("p95 of waiting")]
+    doubts: Annotated[list[str], Doc("why this may not be trusted here")]
+
+
+class PodsCpu(Struct):
+    """CPU of a pod."""
+
+    mean: Annotated[float, Doc("used on average")]
+    request: Annotated[float, Doc("p95 of use over seconds, rounded up")]
+    limit: Annotated[float | None, Doc("null: none")]
+    because: Annotated[str, Doc("why this limit, or none")]
+    throttled: Annotated[float | None, Doc("share of the 100 ms periods in which it stops a pod")]
+
+
+class PodsConnections(Struct):
+    """Connections to the database or its pooler."""
+
+    pool: Annotated[int, Doc("of each worker")]
+    expected: Annotated[float, Doc("in use on average")]
+    reached: Annotated[int, Doc("with every pool full")]
+    rollout: Annotated[int, Doc("the same while all old pods run beside all new ones")]
+    server_connections: Annotated[
+        int | None, Doc("that a transaction pooler needs; null: time in the database unknown")
+    ]
+
+
+class PodsAlternative(Struct):
+    """The fewest pods of another size that keep the target."""
+
+    layout: Annotated[PodsLayout, Doc("what to run")]
+    p95: Annotated[float, Doc("p95 of waiting")]
+
+
+class PodsPoint(Struct):
+    """Equally many workers in other pods, under another routing."""
+
+    routing: Annotated[Routing, Doc("how requests are spread")]
+    layout: Annotated[PodsLayout, Doc("what runs")]
+    p95: Annotated[float | None, Doc("p95 of waiting; null: it grows for ever")]
+
+
+class PodsNow(Struct):
+    """Pods that were not planned."""
+
+    layout: Annotated[PodsLayout, Doc("what runs")]
+    p95: Annotated[float | None, Doc("p95 of waiting; null: unstable, it grows for ever")]
+    needs: Annotated[
+        int | None, Doc("workers, or what else there is too little of, at least; where it is known")
+    ]
+
+
+class PodsStorm(Struct):
+    """Reconnecting after a failover; times from the first login."""
+
+    connections: Annotated[int, Doc("that are opened again")]
+    logins: Annotated[float, Doc("a second")]
+    back: Annotated[float, Doc("until all are open")]
+    backlog: Annotated[float, Doc("requests that wait at the worst moment")]
+    caught_up: Annotated[float, Doc("until none of them waits any more")]
+
+
+class PodsPlanDocument(Document, tag="mrtuner.pods.plan/1"):
+    """Written by `mrtuner pods plan --json`. Times are in seconds."""
+
+    load: Annotated[PodsLoad, Doc("what was asked")]
+    layout: Annotated[PodsLayout, Doc("what to run")]
+    met: Annotated[bool, Doc("whether the target is kept")]
+    waiting: Annotated[PodsWaiting, Doc("what it waits")]
+    binding: Annotated[str, Doc("the stage that a growing load fills first")]
+    stages: Annotated[list[PodsStage], Doc("in the order in which a request passes them")]
+    screen: Annotated[PodsScreen, Doc("the formula beside the simulation")]
+    cpu: Annotated[PodsCpu, Doc("of a pod")]
+    memory: Annotated[int | None, Doc("bytes of a pod: master and workers at their peaks")]
+    connections: Annotated[PodsConnections, Doc("of all pods")]
+    alternatives: Annotated[list[PodsAlternative], Doc("by workers in a pod")]
+    curve: Annotated[list[PodsPoint], Doc("by routing, then by workers in a pod")]
+    now: Annotated[PodsNow | None, Doc("what runs now, if given")]
+    one_less: Annotated[PodsNow, Doc("the plan with one pod gone")]
+    storm: Annotated[PodsStorm | None, Doc("if logins a second are given")]
+    advice: Annotated[list[str], Doc("what else to change")]
+    notes: Annotated[list[str], Doc("what was assumed")] = field(default_factory=list)
+
+
+def plan_document(plan: Plan) -> PodsPlanDocument:
+    """Return the document of a plan."""
+    asked, mean = plan.question, plan.question.service.mean
+    return PodsPlanDocument(
+        load=PodsLoad(
+            rate=asked.rate, service_time=mean, variation=asked.service.variation,
+            samples=len(asked.service.samples), bursts=asked.bursts,
+            cpu_time=mean * asked.work.cpu, database_time=mean * asked.work.database,
+            target=asked.target, routing=asked.routing, server=asked.server, busy=asked.busy,
+            seed=asked.seed,
+        ),
+        layout=convert(plan.layout, PodsLayout),
+        met=plan.met,
+        waiting=convert(plan.waiting, PodsWaiting),
+        binding=plan.binding.words,
+        stages=[
+            PodsStage(stage=one.stage.words, capacity=one.capacity, busy=one.busy, p95=one.p95)
+            for one in plan.stages
+        ],
+        screen=convert(plan.screen, PodsScreen),
+        cpu=convert(plan.cpu, PodsCpu),
+        memory=plan.memory,
+        connections=convert(plan.connections, PodsConnections),
+        alternatives=[convert(one, PodsAlternative) for one in plan.alternatives],
+        curve=[
+            PodsPoint(
+                routing=point.routing,
+                layout=convert(point.layout, PodsLayout),
+                p95=point.p95 if isfinite(point.p95) else None,
+            )
+            for point in plan.curve
+        ],
+        now=None if plan.now is None else convert(plan.now, PodsNow),
+        one_less=convert(plan.one_less, PodsNow),
+        storm=None if plan.storm is None else convert(plan.storm, PodsStorm),
+        advice=list(plan.advice),
+        notes=list(plan.notes),
+    )  # fmt: skip

@@ -1,0 +1,44 @@
+"""How many logins a second a database takes, from here: for some seconds nothing but logins."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from time import monotonic
+from typing import Final
+
+from mrtuner.errors import MrTunerError
+from mrtuner.postgres.connect import connect
+
+#: Long enough for hundreds of them, short enough to be borne by a server at work [s].
+SECONDS: Final = 2.0
+#: Sessions open at the same time, at most: applications come back in parallel, too.
+_CLIENTS: Final = 4
+
+
+def measured(dsn: str, *, seconds: float = SECONDS) -> float:
+    """Return logins a second; each is a new connection, authenticated and closed at once.
+
+    Raises ConnectError where there is no session with the server itself: a pooler's logins are not
+    the database's. MrTunerError if one fails later.
+    """
+    connect(dsn).close()
+    began = monotonic()
+    with ThreadPoolExecutor(_CLIENTS) as clients:
+        counts = list(clients.map(_log_in, [dsn] * _CLIENTS, [began + seconds] * _CLIENTS))
+    return sum(counts) / (monotonic() - began)
+
+
+def _log_in(dsn: str, until: float) -> int:
+    import psycopg
+
+    count = 0
+    while monotonic() < until:
+        try:
+            psycopg.connect(dsn, connect_timeout=10).close()
+        except psycopg.Error as error:
+            raise MrTunerError(
+                f"a login failed while logins were counted: {str(error).splitlines()[0]}",
+                "Give --logins, or measure where there are free connections.",
+            ) from None
+        count += 1
+    return count

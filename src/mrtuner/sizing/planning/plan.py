@@ -1,0 +1,254 @@
+"""The plan: searched, simulated as a whole, and explained."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from math import isfinite
+from typing import Final, Unpack
+
+from mrtuner.errors import Refused
+from mrtuner.sizing.planning.capacity import capacities, overloaded
+from mrtuner.sizing.planning.cpu_limits import cpu
+from mrtuner.sizing.planning.curve import curve, routing_or_density
+from mrtuner.sizing.planning.inputs import PlanInputs, Question, asked
+from mrtuner.sizing.planning.model import Connections, Now, Plan, Point, StageLoad
+from mrtuner.sizing.planning.runs import Runs, grows
+from mrtuner.sizing.planning.search import alternatives, best
+from mrtuner.sizing.planning.storm import Storm, storm
+from mrtuner.sizing.waiting.erlang import Screen, screen, wait_beyond
+from mrtuner.sizing.waiting.queues import Layout, quantile, settled
+from mrtuner.sizing.waiting.stages import Simulated, Site, Stage
+from mrtuner.wording import plural
+
+#: The last simulation has so many times the requests of those that searched.
+_LONGER: Final = 4
+#: Pods that the longer simulation may add.
+_MORE_PODS: Final = 8
+#: A pooler's connections wait for no more than this share of the target at p95.
+_POOLER_SHARE: Final = 0.05
+
+
+def plan(samples: Sequence[float] = (), **given: Unpack[PlanInputs]) -> Plan:
+    """Return pods, workers, threads, connections, CPU and memory for a load, with their reasons.
+
+    Times are seconds or texts such as ``"27ms"``, rates a second or texts such as ``"400/s"``,
+    sizes bytes or texts such as ``"180MB"``; `samples` are measured service times [s] instead of
+    `service_time` and `variation`. The same call gives the same plan.
+
+    Raises BadValue for what cannot be asked, and Refused where a stage would be unstable or no
+    number of pods keeps the target.
+    """
+    return planned(asked(samples, **given))
+
+
+def planned(question: Question) -> Plan:
+    """Return the plan for a question."""
+    runs = Runs(question)
+    found = alternatives(question, runs)
+    layout, simulated = _verified(question, runs, best(found).layout)
+    _refuse_growth(simulated, question)
+    site = runs.site(layout)
+    waiting = runs.waiting(simulated)
+    now = None if question.now is None else _as_it_is(question, runs, question.now)
+    stages = _stages(question, site, simulated)
+    compared = layout if now is None or now.p95 is None else now.layout
+    points = curve(question, runs, compared)
+    made = Plan(
+        question=question,
+        layout=layout,
+        waiting=waiting,
+        stages=stages,
+        binding=max(stages, key=lambda stage: stage.busy or 0.0).stage,
+        screen=_screen(question, layout),
+        cpu=cpu(question, runs, site, simulated),
+        memory=_memory(question, layout),
+        connections=_connections(question, layout),
+        alternatives=tuple(found),
+        curve=points,
+        now=now,
+        one_less=_as_it_is(question, runs, replace(layout, pods=layout.pods - 1)),
+        storm=_storm(question, site),
+        advice=(),
+        notes=tuple(_notes(question)),
+    )
+    return replace(made, advice=tuple(_advice(made, points, compared)))
+
+
+def _verified(question: Question, runs: Runs, layout: Layout) -> tuple[Layout, Simulated]:
+    """The layout with what a longer simulation says; one pod more where it misses the target."""
+    simulated = runs.whole(runs.site(layout), longer=_LONGER)
+    for _ in range(_MORE_PODS):
+        missed = quantile(settled(simulated.total), 0.95) > question.target
+        if question.pods is not None or not missed:
+            break
+        layout = replace(layout, pods=layout.pods + 1)
+        simulated = runs.whole(runs.site(layout), longer=_LONGER)
+    return layout, simulated
+
+
+def _refuse_growth(simulated: Simulated, question: Question) -> None:
+    """Raise Refused for pods that were given and cannot keep up, though each stage could."""
+    if grows(settled(simulated.total), question.service.mean):
+        raise Refused(
+            f"unstable: threads that wait for each other leave too little of the workers for "
+            f"{question.rate:g}/s",
+            "Leave out --pods to have them planned, or give fewer threads and more workers.",
+        )
+
+
+def _as_it_is(question: Question, runs: Runs, layout: Layout) -> Now:
+    """What requests wait for pods that are not searched for."""
+    if layout.pods == 0:
+        return Now(layout=layout, p95=None, needs=int(question.busy) + 1)
+    site = runs.site(layout)
+    too_much = overloaded(site, question)
+    if too_much is not None:
+        return Now(layout=layout, p95=None, needs=too_much[1])
+    return Now(layout=layout, p95=_if_finite(runs.p95(site)), needs=None)
+
+
+def _if_finite(seconds: float) -> float | None:
+    return seconds if isfinite(seconds) else None
+
+
+def _stages(question: Question, site: Site, simulated: Simulated) -> tuple[StageLoad, ...]:
+    """Return the stages that a request passes, whether it waits there or not."""
+    most = capacities(site, question)
+    passed = [stage for stage in Stage if stage in most or any(simulated.stages[stage])]
+    return tuple(
+        StageLoad(
+            stage=stage,
+            capacity=most.get(stage),
+            busy=question.rate / most[stage] if stage in most else None,
+            p95=quantile(settled(simulated.stages[stage]), 0.95),
+        )
+        for stage in passed
+    )
+
+
+def _screen(question: Question, layout: Layout) -> Screen:
+    servers = layout.workers * layout.threads
+    found = screen(
+        rate=question.rate,
+        service=question.service.mean,
+        variation=question.service.variation,
+        pods=layout.pods * layout.queues,
+        servers=servers // layout.queues,
+        routing=question.routing,
+        arrival_variation=question.bursts,
+    )
+    others = _beyond_the_formula(question, layout)
+    return replace(found, doubts=(*found.doubts, *others))
+
+
+def _beyond_the_formula(question: Question, layout: Layout) -> Iterator[str]:
+    if question.server.facts.lock and layout.threads > 1:
+        yield "threads wait for the lock of their worker, too"
+    if question.pooler or question.database_cpus:
+        yield "it knows nothing of what is behind the workers"
+
+
+def _memory(question: Question, layout: Layout) -> int | None:
+    if question.master_memory is None or question.worker_memory is None:
+        return None
+    return question.master_memory + layout.workers * question.worker_memory
+
+
+def _connections(question: Question, layout: Layout) -> Connections:
+    """A connection for each thread: a smaller pool is one more queue.
+
+    While a Deployment rolls out, all old pods may run beside all new ones.
+    """
+    held = (1 - question.work.cpu / question.work.pieces) if question.work.database else 1.0
+    reached = layout.slots
+    return Connections(
+        pool=layout.threads,
+        expected=question.busy * held,
+        reached=reached,
+        rollout=2 * reached,
+        server_connections=_server_connections(question, reached),
+    )
+
+
+def _server_connections(question: Question, reached: int) -> int | None:
+    """The fewest with which 95 % wait next to nothing for one, by the formula."""
+    if question.work.database == 0:
+        return None
+    load = question.busy * question.work.database
+    mean = question.service.mean * question.work.database
+    stretch = (1 + question.service.variation**2) / 2
+    count = int(load) + 1
+    while wait_beyond(0.05, count, load, mean, stretch) > _POOLER_SHARE * question.target:
+        count += 1
+    return min(count, reached)
+
+
+def _storm(question: Question, site: Site) -> Storm | None:
+    """With a transaction pooler in between, its server connections are what is opened again."""
+    if question.logins is None:
+        return None
+    return storm(
+        connections=question.pooler or site.layout.slots,
+        logins=question.logins,
+        rate=question.rate,
+        capacity=min(capacities(site, question).values()),
+    )
+
+
+def _advice(made: Plan, points: Sequence[Point], base: Layout) -> Iterator[str]:
+    question = made.question
+    yield from routing_or_density(question, points, _sparse(points, base, question), _most(made))
+    if made.one_less.p95 is None:
+        yield (
+            f"With one pod gone, {plural(made.layout.pods - 1, 'pod')} cannot carry the load: run "
+            "one more, or smaller pods (--most-workers)."
+        )
+    limit = question.max_connections
+    if limit is not None and made.connections.rollout > limit and question.pooler is None:
+        pooled = made.connections.server_connections
+        size = f" with {pooled} server connections" if pooled else ""
+        yield (
+            f"Put a transaction pooler{size} before the database: a rollout can reach "
+            f"{made.connections.rollout} connections, and there are {limit}."
+        )
+    if made.storm is not None and made.storm.caught_up > _LONG_STORM:
+        yield (
+            f"Reconnecting after a failover takes {made.storm.caught_up:.0f} s until nobody waits "
+            "any more: a transaction pooler opens fewer connections, and more pods have more to "
+            "spare."
+        )
+
+
+#: Seconds after which a reconnect storm is longer than the failover itself.
+_LONG_STORM: Final = 60.0
+
+
+def _sparse(points: Sequence[Point], base: Layout, question: Question) -> Layout:
+    """What runs now; else the sparsest pods of more than one worker, the usual beginning."""
+    if question.now is not None:
+        return base
+    return min(
+        (point.layout for point in points if point.layout.workers > 1),
+        key=lambda layout: layout.workers,
+        default=base,
+    )
+
+
+def _most(made: Plan) -> int:
+    return max(made.question.most_workers, made.layout.workers)
+
+
+def _notes(question: Question) -> Iterator[str]:
+    if not question.cpu_given:
+        yield (
+            "No CPU time was given, so all time outside the database counts as CPU: the CPU "
+            "request may be too high, and threads seem useless. Give --cpu-time."
+        )
+    if not question.service.samples and question.service.variation == 1.0:
+        yield (
+            "Service times are taken to vary as the exponential law does (variation 1). Measured "
+            "ones (--samples) decide it."
+        )
+    if question.bursts == 1.0:
+        yield "Requests are taken to come independently of each other; bursts wait longer."

@@ -1,0 +1,35 @@
+"""A plan as what the formats of an application know."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mrtuner.formats.application import Application, render
+
+if TYPE_CHECKING:
+    from mrtuner.sizing.planning.model import Plan
+
+
+def rendered(plan: Plan, format: str) -> str:
+    """Return the plan in a format of `mrtuner.formats.application.FORMATS`."""
+    return render(format, application(plan))
+
+
+def application(plan: Plan) -> Application:
+    """Return what is to be written."""
+    question, layout = plan.question, plan.layout
+    return Application(
+        title=f"for {question.rate:g}/s of {question.service.mean * 1000:.3g} ms; "
+        f"95 % wait at most {plan.waiting.p95 * 1000:.3g} ms",
+        server=question.server,
+        pods=layout.pods,
+        workers=layout.workers,
+        threads=layout.threads,
+        pool=plan.connections.pool,
+        cpu_request=plan.cpu.request,
+        cpu_limit=plan.cpu.limit,
+        cpu_because=plan.cpu.because,
+        memory=plan.memory,
+        clients=plan.connections.rollout,
+        server_connections=question.pooler or plan.connections.server_connections,
+    )

@@ -1,0 +1,90 @@
+"""Simulations of one question, all with the same arrivals and service times."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from itertools import pairwise
+from math import inf
+from random import Random
+from statistics import fmean
+
+from mrtuner.sizing.planning.inputs import Question
+from mrtuner.sizing.planning.model import Waiting
+from mrtuner.sizing.waiting.queues import Layout, quantile, settled, waits
+from mrtuner.sizing.waiting.routing import Routing
+from mrtuner.sizing.waiting.stages import Simulated, Site, simulate
+from mrtuner.sizing.waiting.times import arrivals
+
+#: Requests of a simulation that decides, for each slot too: enough for its p95 to be within a few
+#: percent of a longer one's (docs, concepts/waiting).
+QUEUES, STAGES = 40_000, 12_000
+BY_SLOT = 60
+
+
+class Runs:
+    """Each simulation differs from the others only in what is asked of it."""
+
+    def __init__(self, question: Question) -> None:
+        self._question = question
+        self._load = cache(self._drawn)
+
+    def site(self, layout: Layout, routing: Routing | None = None) -> Site:
+        """Return the pods with what the question says is behind them."""
+        asked = self._question
+        return Site(
+            layout=layout,
+            routing=routing or asked.routing,
+            lock=asked.server.facts.lock,
+            pooler=asked.pooler,
+            database=asked.database_cpus,
+        )
+
+    def p95(self, site: Site) -> float:
+        """Return the p95 of waiting at all stages, by the faster simulation where it will do.
+
+        It is infinite where the waiting grows from beginning to end: threads that wait for their
+        lock keep workers busy, so that less than each stage's own capacity passes.
+        """
+        if not site.queues_alone(self._question.work):
+            total = settled(self.whole(site).total)
+            return inf if grows(total, self._question.service.mean) else quantile(total, 0.95)
+        arriving, times = self._load(max(QUEUES, BY_SLOT * site.layout.slots))
+        waited = waits(arriving, times, site.layout, site.routing, self._chance())
+        return quantile(settled(waited), 0.95)
+
+    def waiting(self, simulated: Simulated) -> Waiting:
+        """Return the figures of a whole simulation."""
+        total = settled(simulated.total)
+        p50, p95, p99 = (quantile(total, share) for share in (0.5, 0.95, 0.99))
+        return Waiting(mean=fmean(total), p50=p50, p95=p95, p99=p99)
+
+    def whole(self, site: Site, *, longer: int = 1) -> Simulated:
+        """Return a simulation of every stage, with `longer` times as many requests."""
+        arriving, times = self._load(longer * max(STAGES, BY_SLOT * site.layout.slots // 2))
+        return simulate(arriving, times, site, self._question.work, self._chance())
+
+    def _drawn(self, count: int) -> tuple[list[float], list[float]]:
+        asked = self._question
+        come, take = _random(f"{asked.seed} arrivals"), _random(f"{asked.seed} times")
+        arriving = arrivals(asked.rate, count, come, variation=asked.bursts)
+        return arriving, asked.service.draw(take, count)
+
+    def _chance(self) -> Random:
+        return _random(f"{self._question.seed} routing")
+
+
+def _random(seed: str) -> Random:
+    return Random(seed)  # noqa: S311 - a simulation
+
+
+def grows(waited: Sequence[float], service: float) -> bool:
+    """Whether waiting grows all the time, quarter by quarter, far beyond a service time."""
+    quarter = len(waited) // 4
+    means = [fmean(waited[start : start + quarter]) for start in range(0, 4 * quarter, quarter)]
+    rising = all(before < after for before, after in pairwise(means))
+    return rising and means[-1] > max(_TIMES_AS_LONG * means[0], _LONG * service)
+
+
+#: A queue that is stable, though nearly full, is rarely so much longer in the last quarter.
+_TIMES_AS_LONG, _LONG = 3.0, 10.0

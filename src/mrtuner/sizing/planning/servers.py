@@ -1,0 +1,58 @@
+"""Application servers: who accepts a request, and whether its threads compute at the same time.
+
+Sources: gunicorn 27, workers/sync.py and workers/gthread.py (a gthread worker accepts while its
+threads are busy, gunicorn#3433); Puma 5.6 to 7, thread_pool.rb (accepts with a free thread only);
+unicorn 6.0, http_server.rb.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from mrtuner.sizing.waiting.queues import Layout
+
+
+class Server(StrEnum):
+    """A kind of application server."""
+
+    GUNICORN = "gunicorn"
+    GTHREAD = "gthread"
+    UNICORN = "unicorn"
+    PUMA = "puma"
+    JVM = "jvm"
+
+    @property
+    def facts(self) -> ServerFacts:
+        """What it does."""
+        return _FACTS[self]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerFacts:
+    """What an application server does with requests."""
+
+    title: str
+    accept_when_idle: bool
+    threads: bool  # a worker may have several
+    lock: bool = True  # one of them computes at a time
+    one_process: bool = False
+
+    def layout(self, pods: int, workers: int, threads: int) -> Layout:
+        """Return so many pods of it."""
+        return Layout(
+            pods=pods, workers=workers, threads=threads, accept_when_idle=self.accept_when_idle
+        )
+
+
+_FACTS: Final = {
+    Server.GUNICORN: ServerFacts(title="gunicorn, sync", accept_when_idle=True, threads=False),
+    Server.GTHREAD: ServerFacts(title="gunicorn, gthread", accept_when_idle=False, threads=True),
+    Server.UNICORN: ServerFacts(title="unicorn", accept_when_idle=True, threads=False),
+    Server.PUMA: ServerFacts(title="Puma", accept_when_idle=True, threads=True),
+    Server.JVM: ServerFacts(
+        title="one process of threads", accept_when_idle=True, threads=True, lock=False,
+        one_process=True,
+    ),
+}  # fmt: skip

@@ -1,0 +1,41 @@
+"""After a failover every connection is opened again, as fast as the database takes logins.
+
+The share of connections that are back grows evenly, and with it the capacity. Requests that come
+meanwhile queue up, and are worked off with what the capacity has to spare.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Storm:
+    """What reconnecting does. Times in seconds from the first login."""
+
+    connections: int
+    logins: float  # a second
+    back: float  # until every connection is open
+    backlog: float  # requests that wait at the worst moment
+    caught_up: float  # until none of them waits any more
+
+
+def storm(*, connections: int, logins: float, rate: float, capacity: float) -> Storm:
+    """Return what the load does while `connections` log in; capacity is of all of them.
+
+    Capacity after t seconds is C t / T, with T = connections / logins. The backlog is largest when
+    that reaches the load, after ρT, and is then λρT / 2. Below half load it is gone after 2ρT;
+    else after T more is worked off at C - λ.
+    """
+    back, busy = connections / logins, rate / capacity
+    if busy <= 0.5:
+        gone = 2 * busy * back
+    else:
+        gone = back + (rate - capacity / 2) * back / (capacity - rate)
+    return Storm(
+        connections=connections,
+        logins=logins,
+        back=back,
+        backlog=rate * busy * back / 2,
+        caught_up=gone,
+    )

@@ -1,0 +1,106 @@
+"""The queues in front of workers, and nothing else: fast, for searching and for curves.
+
+A request takes one slot (a worker, or a thread of it) for its whole service time. Each queue is
+first come, first served, so its slots are a heap of the times at which they become free. Both faces
+take the same arrivals and times as `stages`, and must give the same waiting.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from heapq import heapify, heappop, heappush, heapreplace
+from random import Random
+
+from mrtuner.sizing.waiting.routing import Routing, router
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Layout:
+    """Pods of workers of threads."""
+
+    pods: int
+    workers: int  # in a pod
+    threads: int = 1  # of a worker
+    #: Only a worker with a free thread accepts (unicorn, gunicorn sync, Puma): one queue in a pod.
+    #: Else any worker accepts and lets the request wait (gthread): a queue for each worker.
+    accept_when_idle: bool = True
+
+    @property
+    def slots(self) -> int:
+        """Requests that can be in service at once."""
+        return self.pods * self.workers * self.threads
+
+    @property
+    def queues(self) -> int:
+        """Queues in a pod."""
+        return 1 if self.accept_when_idle else self.workers
+
+
+def waits(
+    arriving: Sequence[float],
+    times: Sequence[float],
+    layout: Layout,
+    routing: Routing,
+    chance: Random,
+) -> list[float]:
+    """Return how long each request waits for a slot, in the order of arrival."""
+    if routing.looks:
+        return _waits_of_counted(arriving, times, layout, routing, chance)
+    choose, queues, found = router(routing, layout.pods, chance), layout.queues, []
+    free = _free(layout)
+    nobody: Sequence[int] = ()
+    for arrival, time in zip(arriving, times, strict=True):
+        place = choose(nobody)
+        if queues > 1:
+            place = place * queues + int(chance.random() * queues)
+        slots = free[place]
+        start = max(slots[0], arrival)
+        heapreplace(slots, start + time)
+        found.append(start - arrival)
+    return found
+
+
+def _waits_of_counted(
+    arriving: Sequence[float],
+    times: Sequence[float],
+    layout: Layout,
+    routing: Routing,
+    chance: Random,
+) -> list[float]:
+    """The same where the router looks at the requests that each pod has."""
+    choose, queues, found = router(routing, layout.pods, chance), layout.queues, []
+    free = _free(layout)
+    busy = [0] * layout.pods
+    leaving: list[tuple[float, int]] = []
+    for arrival, time in zip(arriving, times, strict=True):
+        while leaving and leaving[0][0] <= arrival:
+            busy[heappop(leaving)[1]] -= 1
+        pod = choose(busy)
+        slots = free[pod * queues + int(chance.random() * queues) if queues > 1 else pod]
+        start = max(slots[0], arrival)
+        heapreplace(slots, start + time)
+        busy[pod] += 1
+        heappush(leaving, (start + time, pod))
+        found.append(start - arrival)
+    return found
+
+
+def _free(layout: Layout) -> list[list[float]]:
+    """When the slots of each queue are free: at once."""
+    each = layout.workers * layout.threads // layout.queues
+    made = [[0.0] * each for _ in range(layout.pods * layout.queues)]
+    for slots in made:
+        heapify(slots)
+    return made
+
+
+def settled(values: Sequence[float]) -> Sequence[float]:
+    """Return the values without the first tenth, in which the queues fill."""
+    return values[len(values) // 10 :]
+
+
+def quantile(values: Sequence[float], share: float) -> float:
+    """Return the least value that this share does not exceed."""
+    ranked = sorted(values)
+    return ranked[min(len(ranked) - 1, int(share * len(ranked)))]

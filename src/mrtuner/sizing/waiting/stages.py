@@ -1,0 +1,353 @@
+"""Every stage of a request, simulated event by event.
+
+    slot of a worker → its lock → CPU of the pod → pool → pooler → cores of the database
+
+Arrivals do not wait for answers (open loop): a slow server gets no fewer requests. What a request
+waits at each stage adds up to its response time less its own work. The same arrivals, times and
+seed give the same waiting.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from enum import IntEnum
+from heapq import heappop, heappush
+from itertools import count
+from random import Random
+from typing import Final
+
+from mrtuner.sizing.waiting.cpu import PodCpu
+from mrtuner.sizing.waiting.queues import Layout
+from mrtuner.sizing.waiting.routing import Routing, router
+
+
+class Stage(IntEnum):
+    """Where a request can wait."""
+
+    WORKER = 0  # in front of the workers: what a header such as X-Request-Start shows
+    LOCK = 1  # for the lock that lets one thread of a process compute
+    CPU = 2  # throttled by the quota, or shared with others
+    POOL = 3  # for a connection of its own process
+    POOLER = 4  # for a server connection of the pooler
+    DATABASE = 5  # for a core of the database
+
+    @property
+    def words(self) -> str:
+        """Its name in a table."""
+        return _WORDS[self]
+
+
+#: Sums of times are off by less [s].
+_INSTANT: Final = 1e-9
+_WORDS: Final = ("workers", "global lock", "CPU", "pool", "pooler", "database")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Work:
+    """How a request spends its service time, in shares of it; the rest is waiting elsewhere."""
+
+    cpu: float = 1.0  # of the application
+    database: float = 0.0  # of a core of the database
+
+    @property
+    def elsewhere(self) -> float:
+        """Asleep: other services, the network."""
+        return max(0.0, 1 - self.cpu - self.database)
+
+    @property
+    def pieces(self) -> int:
+        """Stretches on the CPU: one before the database is asked, one after."""
+        return 1 if self.database == 0 and self.elsewhere < 1e-9 else 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Site:
+    """Pods and what is behind them. None: as many as can be used."""
+
+    layout: Layout
+    routing: Routing = Routing.RANDOM
+    lock: bool = True  # one thread of a worker computes at a time (Python, Ruby)
+    cores: float | None = None  # CPUs that a pod can use
+    quota: float | None = None  # its CPU limit, in CPUs
+    pool: int | None = None  # connections of a worker; None: one for each thread
+    pooler: int | None = None  # server connections of all poolers
+    database: int | None = None  # cores
+
+    def queues_alone(self, work: Work) -> bool:
+        """Whether requests can wait in front of workers only."""
+        threads = self.layout.threads
+        return (
+            (threads == 1 or not self.lock or work.cpu == 0)
+            and self.cores is None
+            and self.quota is None
+            and (self.pool is None or self.pool >= threads or work.database == 0)
+            and (work.database == 0 or (self.pooler is None and self.database is None))
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Simulated:
+    """What every request waited, in the order of arrival [s], and what CPU the pods used."""
+
+    stages: tuple[tuple[float, ...], ...]  # by stage, then by request
+    total: tuple[float, ...]
+    cpu_seconds: tuple[float, ...]  # of each pod in each second in which it used any
+    seconds: int  # of all pods, with those in which they used none
+    throttled: float  # share of the periods with any use in which a pod was stopped
+
+
+@dataclass(slots=True)
+class _Request:
+    arrival: float
+    time: float
+    waited: list[float]
+    pieces: int
+    since: float = 0.0
+    worker: _Worker | None = None
+
+
+class _Places:
+    """So many may pass at a time; who comes first is served first."""
+
+    __slots__ = ("_free", "_queue", "_stage")
+
+    def __init__(self, places: float, stage: Stage) -> None:
+        self._free, self._stage = places, stage
+        self._queue: deque[_Request] = deque()
+
+    def taken(self, now: float, request: _Request) -> bool:
+        """Take a place if there is one; else queue for it."""
+        if self._free > 0:
+            self._free -= 1
+            return True
+        request.since = now
+        self._queue.append(request)
+        return False
+
+    def handed_on(self, now: float) -> _Request | None:
+        """Leave a place; return who has it now."""
+        if not self._queue:
+            self._free += 1
+            return None
+        request = self._queue.popleft()
+        request.waited[self._stage] += now - request.since
+        return request
+
+
+@dataclass(slots=True, eq=False)
+class _Worker:
+    pod: int
+    cpu: PodCpu[_Request] | None
+    lock: _Places
+    pool: _Places
+    slots: _Slots
+
+
+@dataclass(slots=True, eq=False)
+class _Slots:
+    """A queue and the workers that take requests from it, each as often as it has free threads."""
+
+    free: deque[_Worker] = field(default_factory=deque)
+    queue: deque[_Request] = field(default_factory=deque)
+
+
+def simulate(
+    arriving: Sequence[float],
+    times: Sequence[float],
+    site: Site,
+    work: Work,
+    chance: Random,
+) -> Simulated:
+    """Return what each request waited; requests arrive at `arriving` [s] and take `times` [s]."""
+    return _Simulation(site, work, chance).run(arriving, times)
+
+
+class _Simulation:
+    def __init__(self, site: Site, work: Work, chance: Random) -> None:
+        layout = site.layout
+        self._work, self._chance, self._queues = work, chance, layout.queues
+        self._events: list[tuple[float, int, Callable[[float, _Request], None], _Request]] = []
+        self._numbers = count()
+        self._choose = router(site.routing, layout.pods, chance)
+        self._busy = [0] * layout.pods
+        many = float("inf")
+        self._pooler = _Places(site.pooler or many, Stage.POOLER)
+        self._database = _Places(site.database or many, Stage.DATABASE)
+        self._cpus = [self._pod_cpu(site, pod) for pod in range(layout.pods)]
+        self._slots = [self._pod_slots(site, pod) for pod in range(layout.pods)]
+        self._used: list[dict[int, float]] = [{} for _ in range(layout.pods)]
+
+    def _pod_cpu(self, site: Site, pod: int) -> PodCpu[_Request] | None:
+        if site.cores is None and site.quota is None:
+            return None
+        phase = (pod + 1) / site.layout.pods  # kubelets' periods begin at different times
+        return PodCpu(site.cores, site.quota, phase, self._later_on_cpu, self._computed)
+
+    def _pod_slots(self, site: Site, pod: int) -> list[_Slots]:
+        layout, many = site.layout, float("inf")
+        made: list[_Slots] = [_Slots() for _ in range(layout.queues)]
+        workers: list[_Worker] = []
+        for number in range(layout.workers):
+            worker = _Worker(
+                pod,
+                self._cpus[pod],
+                _Places(1 if site.lock else many, Stage.LOCK),
+                _Places(site.pool or many, Stage.POOL),
+                made[number % layout.queues],
+            )
+            workers.append(worker)
+        for _ in range(layout.threads):  # in turns: the first requests are spread over workers
+            for worker in workers:
+                worker.slots.free.append(worker)
+        return made
+
+    def run(self, arriving: Sequence[float], times: Sequence[float]) -> Simulated:
+        requests = [
+            _Request(arrival, time, [0.0] * len(Stage), self._work.pieces)
+            for arrival, time in zip(arriving, times, strict=True)
+        ]
+        events = self._events
+        for request in requests:
+            while events and events[0][0] <= request.arrival:
+                now, _, happen, whose = heappop(events)
+                happen(now, whose)
+            self._arrive(request.arrival, request)
+        while events:
+            now, _, happen, whose = heappop(events)
+            happen(now, whose)
+        return self._result(requests)
+
+    def _later(
+        self, when: float, happen: Callable[[float, _Request], None], request: _Request
+    ) -> None:
+        heappush(self._events, (when, next(self._numbers), happen, request))
+
+    def _later_on_cpu(self, when: float, happen: Callable[[float, object], None]) -> None:
+        heappush(self._events, (when, next(self._numbers), happen, _NOBODY))
+
+    # The stages, in their order.
+
+    def _arrive(self, now: float, request: _Request) -> None:
+        pod = self._choose(self._busy)
+        self._busy[pod] += 1
+        queues = self._queues
+        slots = self._slots[pod][int(self._chance.random() * queues) if queues > 1 else 0]
+        if slots.free:
+            self._start(now, request, slots.free.popleft())
+        else:
+            slots.queue.append(request)
+
+    def _start(self, now: float, request: _Request, worker: _Worker) -> None:
+        request.waited[Stage.WORKER] = now - request.arrival
+        request.worker = worker
+        self._compute(now, request)
+
+    def _compute(self, now: float, request: _Request) -> None:
+        if self._work.cpu == 0:
+            self._computed(now, request)
+        elif _worker(request).lock.taken(now, request):
+            self._on_cpu(now, request)
+
+    def _on_cpu(self, now: float, request: _Request) -> None:
+        request.since = now
+        demand, cpu = self._demand(request), _worker(request).cpu
+        if cpu is None:
+            self._later(now + demand, self._computed, request)
+        else:
+            cpu.add(now, demand, request)
+
+    def _demand(self, request: _Request) -> float:
+        return request.time * self._work.cpu / self._work.pieces
+
+    def _computed(self, now: float, request: _Request) -> None:
+        worker = _worker(request)
+        if self._work.cpu:
+            demand = self._demand(request)
+            if (stall := now - request.since - demand) > _INSTANT:
+                request.waited[Stage.CPU] += stall
+            self._count_use(worker.pod, request.since, now, demand)
+            if (following := worker.lock.handed_on(now)) is not None:
+                self._on_cpu(now, following)
+        request.pieces -= 1
+        if request.pieces:
+            self._connect(now, request)
+        else:
+            self._leave(now, request)
+
+    def _connect(self, now: float, request: _Request) -> None:
+        if self._work.database == 0:
+            self._elsewhere(now, request)
+        elif _worker(request).pool.taken(now, request):
+            self._connected(now, request)
+
+    def _connected(self, now: float, request: _Request) -> None:
+        if self._pooler.taken(now, request):
+            self._ask(now, request)
+
+    def _ask(self, now: float, request: _Request) -> None:
+        if self._database.taken(now, request):
+            self._query(now, request)
+
+    def _query(self, now: float, request: _Request) -> None:
+        self._later(now + request.time * self._work.database, self._answered, request)
+
+    def _answered(self, now: float, request: _Request) -> None:
+        if (following := self._database.handed_on(now)) is not None:
+            self._query(now, following)
+        if (following := self._pooler.handed_on(now)) is not None:
+            self._ask(now, following)
+        self._elsewhere(now, request)
+
+    def _elsewhere(self, now: float, request: _Request) -> None:
+        away = request.time * self._work.elsewhere
+        if away > 0:
+            self._later(now + away, self._compute, request)
+        else:
+            self._compute(now, request)
+
+    def _leave(self, now: float, request: _Request) -> None:
+        """The connection of the pool is held until here, as Rails and Django hold it."""
+        worker = _worker(request)
+        if self._work.database and (following := worker.pool.handed_on(now)) is not None:
+            self._connected(now, following)
+        self._busy[worker.pod] -= 1
+        if worker.slots.queue:
+            self._start(now, worker.slots.queue.popleft(), worker)
+        else:
+            worker.slots.free.append(worker)
+
+    # What comes of it.
+
+    def _count_use(self, pod: int, begin: float, end: float, demand: float) -> None:
+        """Spread CPU time evenly over the seconds in which it was used."""
+        used, first, last = self._used[pod], int(begin), int(end)
+        if first == last:
+            used[first] = used.get(first, 0.0) + demand
+            return
+        for second in range(first, last + 1):
+            inside = min(end, second + 1) - max(begin, second)
+            used[second] = used.get(second, 0.0) + demand * inside / (end - begin)
+
+    def _result(self, requests: Sequence[_Request]) -> Simulated:
+        last = int(requests[-1].arrival)
+        cpus = [cpu for cpu in self._cpus if cpu is not None]
+        periods = sum(cpu.periods for cpu in cpus)
+        return Simulated(
+            stages=tuple(tuple(one.waited[stage] for one in requests) for stage in Stage),
+            total=tuple(sum(one.waited) for one in requests),
+            cpu_seconds=tuple(
+                used[second] for used in self._used for second in used if 0 < second < last
+            ),
+            seconds=max(1, last - 1) * len(self._used),
+            throttled=sum(cpu.throttled_periods for cpu in cpus) / periods if periods else 0.0,
+        )
+
+
+def _worker(request: _Request) -> _Worker:
+    assert request.worker is not None  # noqa: S101 - it has started
+    return request.worker
+
+
+_NOBODY: Final = _Request(0.0, 0.0, [], 0)
