@@ -96,7 +96,11 @@ def _chart(of: Chart, before: Chart | None) -> Any:
     return document.Chart(
         name=of.name, title=of.title, help=of.help, unit=of.unit, stacked=of.stacked,
         series=lines(of.series), before=lines(before.series) if before else [],
-        limits=[document.ChartLimit(name=name, value=float(value)) for name, value in of.limits],
+        limits=[
+            document.ChartLimit(name=name, value=float(value), reached=name in of.reached)
+            for name, value in of.limits
+        ],
+        bands=list(of.bands),
         missing=of.missing if of.empty else None,
     )  # fmt: skip
 

@@ -1,14 +1,23 @@
-"""Headroom: how near each limited resource is to its limit."""
+"""Headroom: how near each limited resource is to its limit, and what `limits` makes of it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any, Final
 
 from mrtuner.history.analysis import CPU_ALL, CPU_USED
 from mrtuner.history.overview import TRANSACTIONS
 from mrtuner.history.series import Kind, Measure, Series, rate, ratio
+from mrtuner.limits.assess import Limits
+from mrtuner.limits.ceilings import Resource
+from mrtuner.limits.levels import DISK
+from mrtuner.limits.sentences import quantity
+from mrtuner.present.limits import demand_words, forecast_words
+from mrtuner.web.ceilings import Judged, judged
 from mrtuner.web.screens.screen import Chart, Screen, Table, View
+from mrtuner.wording import enumerated
 
 _COLUMNS: Final = (
     ("resource", "Resource", "text"),
@@ -24,43 +33,112 @@ _LIMITS: Final = {
     "transaction IDs": "2³¹ transactions since the oldest freeze",
     "multixact IDs": "2³¹ multixacts since the oldest freeze",
 }
-_ELSEWHERE: Final = "the recorder did not run on the server's host"
+_ELSEWHERE: Final = "neither did the recorder run on the server's host, nor was CloudWatch asked"
+#: The table that the ceilings that were reached lead to.
+_WAY_OUT: Final = "way_out"
+_REACHED: Final = (
+    ("ceiling", "Ceiling", "text"),
+    ("value", "Its level", "text"),
+    ("origin", "Set by", "text"),
+    ("reached", "Reached at", "text"),
+    ("seconds", "For", "s"),
+    ("longest", "Longest", "s"),
+    ("first", "First", "moment"),
+    ("last", "Last", "moment"),
+    ("evidence", "How sure", "text"),
+    (_WAY_OUT, "The way out", f"to:{_WAY_OUT}"),
+)
+_STRETCHES: Final = (
+    ("begin", "From", "moment"),
+    ("end", "To", "time"),
+    ("seconds", "For", "s"),
+    ("ceiling", "Ceiling", "text"),
+)
+_CANDIDATES: Final = (
+    ("class", "Class", "text"),
+    ("vcpus", "vCPUs", "integer"),
+    ("memory", "Memory", "bytes"),
+    ("storage", "Volume", "text"),
+    ("room", "Room", "text"),
+)
+#: The latest stretches that are listed.
+_MOST: Final = 200
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Picture:
+    """A chart of resources that have ceilings: its lines by the kernel, and by CloudWatch."""
+
+    name: str
+    title: str
+    unit: str
+    host: Mapping[str, Measure]
+    cloudwatch: Mapping[str, Measure]
+    resources: frozenset[Resource]
+    scale: float = 1.0  # from the ceilings' unit to the chart's
+    stacked: bool = True
+
+
+def _average(of: str, *, scale: float = 1.0) -> Measure:
+    return Measure(Kind.AVERAGE, of, scale=scale)
+
+
+_PICTURES: Final = (
+    _Picture(
+        name="iops", title="Requests to the disk", unit="/s",
+        host={"writes": rate("disk_writes"), "reads": rate("disk_reads")},
+        cloudwatch={"writes": _average("write_iops"), "reads": _average("read_iops")},
+        resources=frozenset({Resource.IOPS, Resource.READ_IOPS, Resource.WRITE_IOPS}),
+    ),
+    _Picture(
+        name="throughput", title="Throughput of the disk", unit="bytes/s",
+        host={"written": rate("disk_written_bytes"), "read": rate("disk_read_bytes")},
+        cloudwatch={
+            "written": _average("write_throughput"), "read": _average("read_throughput"),
+        },
+        resources=frozenset({
+            Resource.THROUGHPUT, Resource.READ_THROUGHPUT, Resource.WRITE_THROUGHPUT,
+        }),
+    ),
+    _Picture(
+        name="network", title="Network", unit="bytes/s", stacked=False,
+        host={"received": rate("received_bytes"), "sent": rate("sent_bytes")},
+        cloudwatch={"received": _average("received"), "sent": _average("sent")},
+        resources=frozenset({Resource.NETWORK_IN, Resource.NETWORK_OUT}),
+    ),
+    _Picture(
+        name="cpu", title="CPU", unit="share", scale=0.01, stacked=False,
+        host={"used": ratio(CPU_USED, CPU_ALL)},
+        cloudwatch={"used": _average("cpu", scale=0.01)},
+        resources=frozenset({Resource.CPU}),
+    ),
+)  # fmt: skip
 
 
 def _build(view: View) -> tuple[Sequence[Chart], Sequence[Table]]:
     shares = headroom(view)
+    found = judged(view.history, view.about)
     charts = [
         Chart(
             name="shares", title="Share of each limit", unit="share", series=shares,
             limits=[("limit", 1.0)],
         ),
+        *(_drawn(view, one, found.limits) for one in _PICTURES),
         Chart(
-            name="iops", title="Requests to the disk", unit="/s", missing=_ELSEWHERE, stacked=True,
-            help="A level that the line runs along for minutes is a ceiling: mrtuner limits tells "
-                 "which.",
-            series=view.lines("host", {
-                "writes": rate("disk_writes"), "reads": rate("disk_reads"),
-            }),
-        ),
-        Chart(
-            name="throughput", title="Throughput of the disk", unit="bytes/s", stacked=True,
-            missing=_ELSEWHERE,
-            series=view.lines("host", {
-                "written": rate("disk_written_bytes"), "read": rate("disk_read_bytes"),
-            }),
-        ),
-        Chart(
-            name="network", title="Network", unit="bytes/s", missing=_ELSEWHERE,
-            series=view.lines("host", {
-                "received": rate("received_bytes"), "sent": rate("sent_bytes"),
-            }),
+            name="connections", title="Sessions of clients", unit="sessions",
+            series=view.lines("connections", {"clients": Measure(Kind.HIGHEST, "clients")}),
+            **_ceilings(found.limits, frozenset({Resource.CONNECTIONS})),
         ),
         Chart(
             name="memory", title="Memory available", unit="bytes", missing=_ELSEWHERE,
-            series=view.lines("host", {"available": Measure(Kind.LOWEST, "memory_available")}),
+            series=_lines(
+                view, {"available": Measure(Kind.LOWEST, "memory_available")},
+                {"available": Measure(Kind.LOWEST, "free_memory")},
+            ),
         ),
         Chart(
-            name="pressure", title="Time in which tasks waited", unit="share", missing=_ELSEWHERE,
+            name="pressure", title="Time in which tasks waited", unit="share",
+            missing="the recorder did not run on the server's host",
             help="Pressure stall information of the kernel: some task could not go on.",
             series=view.lines("host", {
                 "for a CPU": rate("waited_cpu"), "for I/O": rate("waited_io"),
@@ -71,8 +149,163 @@ def _build(view: View) -> tuple[Sequence[Chart], Sequence[Table]]:
     rows = [row for one in shares if (row := _row(one)) is not None]
     rows.sort(key=lambda row: -row["highest"])
     return charts, [
-        Table(name="headroom", title="Headroom, the tightest first", columns=_COLUMNS, rows=rows)
+        Table(name="headroom", title="Headroom, the tightest first", columns=_COLUMNS, rows=rows),
+        *_tables(found),
     ]
+
+
+# Ceilings in the charts.
+
+
+def _drawn(view: View, of: _Picture, found: Limits | None) -> Chart:
+    return Chart(
+        name=of.name, title=of.title, unit=of.unit, stacked=of.stacked, missing=_ELSEWHERE,
+        help="Ceilings are dashed lines; the time at one is shaded.",
+        series=_lines(view, of.host, of.cloudwatch),
+        **_ceilings(found, of.resources, of.scale),
+    )  # fmt: skip
+
+
+def _lines(
+    view: View, host: Mapping[str, Measure], cloudwatch: Mapping[str, Measure]
+) -> list[Series]:
+    """What the kernel counted or, where the recorder was not on the host, what CloudWatch told."""
+    series = view.lines("host", host)
+    if any(value is not None for one in series for value in one.values):
+        return series
+    return view.lines("cloudwatch", cloudwatch)
+
+
+def _ceilings(
+    found: Limits | None, resources: frozenset[Resource], scale: float = 1.0
+) -> dict[str, Any]:
+    """The ceilings of a chart: known ones, levels that were learnt, and when they were reached."""
+    if found is None:
+        return {}
+    limits = {
+        _label(one.resource, one.name, one.value): one.value * scale
+        for one in found.ceilings
+        if one.resource in resources
+    }
+    reached, bands = [], []
+    for one in found.pegged:
+        if one.resource not in resources:
+            continue
+        level = one.plateau.level if one.ceiling is None else one.ceiling.value
+        name = f"unknown {one.resource} ceiling" if one.ceiling is None else one.ceiling.name
+        label = _label(one.resource, name, level)
+        limits[label] = level * scale
+        reached.append(label)
+        bands += [
+            (found.series.at(begin).timestamp(), found.series.at(end).timestamp())
+            for begin, end in one.plateau.spans
+        ]
+    return {"limits": list(limits.items()), "reached": reached, "bands": bands}
+
+
+def _label(resource: Resource, name: str, value: float) -> str:
+    return f"{name} {quantity(resource, value)}"
+
+
+# Ceilings as tables, from the document that `mrtuner limits --json` prints.
+
+
+def _tables(found: Judged) -> Iterator[Table]:
+    title = f"Ceilings, judged from {_minute(found.about.begin)} to {_minute(found.about.end)} UTC"
+    if found.limits is None:
+        yield Table(name="ceilings", title=title, columns=_REACHED, rows=(), missing=found.why)
+        return
+    told = found.limits.to_dict()
+    yield Table(
+        name="ceilings", title=title, columns=_REACHED, rows=list(_reached_first(told)),
+        missing="no limit of this instance is known, and none was learnt",
+    )  # fmt: skip
+    yield Table(
+        name=_WAY_OUT, title="The way out", columns=(("advice", told["verdict"], "prose"),),
+        rows=[{"advice": text} for text in _sentences(told)],
+        missing=f"{told['verdict']}: there is nothing to do",
+    )  # fmt: skip
+    if told["candidates"]:
+        yield Table(
+            name="candidates", title="Enough, the smallest first", columns=_CANDIDATES,
+            rows=[_candidate(one) for one in told["candidates"]],
+        )  # fmt: skip
+    if told["pegged"]:
+        yield Table(
+            name="stretches", title="When a ceiling was reached, the latest first",
+            columns=_STRETCHES, rows=_stretches(told)[:_MOST],
+        )  # fmt: skip
+
+
+def _minute(at: datetime) -> str:
+    return f"{at.astimezone(UTC):%Y-%m-%d %H:%M}"
+
+
+def _sentences(told: Mapping[str, Any]) -> Iterator[str]:
+    """What the command says below the ceilings."""
+    yield from told["advice"]
+    yield from (f"Hidden demand: {demand_words(one)}." for one in told["needs"] if one["hidden"])
+    yield from (f"When: {forecast_words(one)}." for one in told["forecasts"])
+    yield from (f"Note: {text}." for text in told["notices"])
+
+
+def _reached_first(told: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """Every ceiling: those that were reached, the longest first, then the others."""
+    reached = {_name(one) for one in told["pegged"]}
+    yield from (_pegged(one, told["step"]) for one in told["pegged"])
+    for one in told["ceilings"]:
+        if one["name"] not in reached:
+            yield _ceiling(one["name"], one)
+
+
+def _name(pegged: Mapping[str, Any]) -> str:
+    """The ceiling that was reached."""
+    of = pegged["ceiling"]
+    return f"unknown {pegged['resource']} ceiling" if of is None else str(of["name"])
+
+
+def _ceiling(name: str, of: Mapping[str, Any] | None) -> dict[str, Any]:
+    if of is None:
+        return {"ceiling": name, "origin": "nothing that is known: learnt from the load"}
+    value = quantity(Resource(of["resource"]), of["value"])
+    return {"ceiling": name, "value": value, "origin": f"{of['source']} {of['note']}".strip()}
+
+
+def _pegged(one: Mapping[str, Any], step: int) -> dict[str, Any]:
+    level = quantity(Resource(one["resource"]), one["level"])
+    others = f", or {enumerated(one['others'], 'or')}" if one["others"] else ""
+    says = [f"{said['says']}: {said['because']}" for said in one["evidence"]]
+    return _ceiling(_name(one) + others, one["ceiling"]) | {
+        "reached": level, "seconds": one["minutes"] * 60, "longest": one["longest_minutes"] * 60,
+        "first": _seconds(one["spans"][0][0]),
+        # The end of a stretch is that of its last step, in which the ceiling was still reached.
+        "last": _seconds(one["spans"][-1][1]) - step,
+        "evidence": "; ".join(says) or "no other metric tells", _WAY_OUT: "what to do",
+    }  # fmt: skip
+
+
+def _stretches(told: Mapping[str, Any]) -> list[dict[str, Any]]:
+    found = [
+        {"begin": begin, "end": end, "seconds": end - begin, "ceiling": _name(one)}
+        for one in told["pegged"]
+        for begin, end in (map(_seconds, span) for span in one["spans"])
+    ]
+    return sorted(found, key=lambda row: -row["begin"])
+
+
+def _seconds(text: str) -> float:
+    return datetime.fromisoformat(text).timestamp()
+
+
+def _candidate(one: Mapping[str, Any]) -> dict[str, Any]:
+    room = [
+        f"{each['resource']} {each['headroom']:.2f}×" for each in one["resources"]
+        if each["headroom"] is not None and each["resource"] in DISK
+    ]  # fmt: skip
+    return {**one, "room": ", ".join(room)}
+
+
+# Shares.
 
 
 def headroom(view: View) -> list[Series]:
