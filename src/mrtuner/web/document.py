@@ -66,6 +66,10 @@ class ScreenChange(Struct):
     at: Annotated[float, Doc("seconds since 1970")]
     what: Annotated[str, Doc("setting, restart, failover, upgrade, gap, …")]
     detail: Annotated[str, Doc("in words")]
+    by: Annotated[str, Doc("who changed it, by MrTuner's journal; may be empty")]
+    journal: Annotated[
+        str | None, Doc("the journal's entry, for `change=` of the screen changes; null: none")
+    ]
 
 
 class ScreenAnswer(Document, tag="mrtuner.screen/1"):

@@ -53,6 +53,7 @@ class View:
     history: History
     grid: Grid
     statement: int | None = None
+    change: int | None = None  # an entry of the journal
     before: Period | None = None  # the period to compare with
 
     @property
