@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from click.testing import CliRunner
 from history_data import MIDNIGHT, SECOND, batch, sample
-from history_story import INSTANCE, of_source, story
-from served import HOUR, PATIENCE, Viewer, in_a_browser, serving, violations
+from history_story import INSTANCE, of_source
+from served import HOUR, PATIENCE, Viewer, in_a_browser, violations
 
 from conftest import NewCluster
 from mrtuner.aws.rows import Instance
@@ -28,9 +29,9 @@ from mrtuner.web.recorded import recorded_answer
 BUILT_ON = ("settings", "sizes", "connections", "slots", "machine")
 
 
-def with_server(directory: Path, dsn: str) -> None:
+def with_server(story: Path, directory: Path, dsn: str) -> None:
     """The hour of the story, at the end of which this server and its machine were sampled."""
-    story(directory)
+    shutil.copytree(story, directory, dirs_exist_ok=True)
     with connect(dsn) as connection, Writer(directory, built_in().values()) as writer:
         sampler = Sampler(connection)
         identity = sampler.prepare()
@@ -48,11 +49,11 @@ def asked(directory: Path, **given: str) -> dict[str, Any]:
 
 
 def test_the_advice_is_that_of_the_command_with_the_server_and_the_history(
-    new_cluster: NewCluster, tmp_path: Path
+    new_cluster: NewCluster, recorded: Path, tmp_path: Path
 ) -> None:
     """Every value, its verdict and its reason; the command asks the server, the page the store."""
     dsn = new_cluster().dsn()
-    with_server(tmp_path, dsn)
+    with_server(recorded, tmp_path, dsn)
     # What happens to be free on this machine's disk changes while the test runs.
     machine = {"disk": "1TB", "wal_disk": "1TB"}
     options = ["--disk", "1TB", "--wal-disk", "1TB"]

@@ -39,6 +39,11 @@ let asked: AbortController | null = null;
 
 follow(() => void show());
 addEventListener("hashchange", () => void show());
+// A link to where we are changes nothing, but its table is to be found again.
+addEventListener("click", (event) => {
+  const link = event.target instanceof Element ? event.target.closest("a") : null;
+  if (link?.hash && link.hash === location.hash) reveal(read().table);
+});
 addEventListener("resize", () => drawn.forEach((one) => one.resize()));
 void show();
 
@@ -193,11 +198,14 @@ function fill(main: HTMLElement, on: Screen, state: State): void {
   }
   drawn.forEach((one) => one.resize());
   for (const given of on.tables) main.append(table(given, (unit, cell) => link(unit, cell, state, on)));
-  if (state.table) {
-    const target = main.querySelector<HTMLElement>(`[data-table="${CSS.escape(state.table)}"]`);
-    target?.focus({ preventScroll: true });
-    target?.scrollIntoView();
-  }
+  reveal(state.table);
+}
+
+/** Go to a table of the screen. */
+function reveal(name: string): void {
+  const target = name ? root.querySelector<HTMLElement>(`[data-table="${CSS.escape(name)}"]`) : null;
+  target?.focus({ preventScroll: true });
+  target?.scrollIntoView();
 }
 
 /** The step of a chart in which a moment lies, or the minute around it. */

@@ -93,7 +93,7 @@ def _explains(history: History, about: Period, made: Made, one: HistoryChange) -
     if entry is None or not _led_to(entry, one):
         return False
     # The first other value that was seen after the change is the change's.
-    return not other_value_between(history, about.instance, one, made.began)
+    return not other_value_between(history, about.instance, one, made.began - _CLOCKS)
 
 
 def _led_to(entry: Entry, one: HistoryChange) -> bool:
