@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from functools import partial
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from mrtuner.facts import Fact, Missing
@@ -43,6 +43,7 @@ _OF_RDS: Final = (
     "identifier", "class_name", "engine", "engine_version", "allocated_storage", "storage_type",
     "iops", "storage_throughput", "multi_az", "resource_id",
 )  # fmt: skip
+_SIZES: Final = ("allocated_storage", "iops", "storage_throughput")
 _DESCRIBED: Final = "rds:DescribeDBInstances"
 
 
@@ -64,12 +65,10 @@ def _read(postmaster: int, data_directory: str | None) -> Iterable[Mapping[str, 
     from mrtuner.host import probe
     from mrtuner.host.tree import Tree
 
-    directory = (
-        PurePosixPath(data_directory)
-        if data_directory
-        else Tree(pid=postmaster).working_directory()
+    directory = data_directory or Tree(pid=postmaster).working_directory()
+    return rows_of_host(
+        probe(pid=postmaster, data_directory=None if directory is None else Path(directory))
     )
-    return rows_of_host(probe(pid=postmaster, data_directory=directory and Path(directory)))
 
 
 def rows_of_host(host: Host) -> Iterator[dict[str, Any]]:
@@ -182,14 +181,12 @@ def instance_of(known: Facts) -> Instance | None:
     from mrtuner.aws.rows import Instance
 
     text = {name: known[name].value for name in _OF_RDS if name in known}
-    whole = {
-        name: int(text[name])
-        for name in ("allocated_storage", "iops", "storage_throughput")
-        if name in text
-    }
+    whole = {name: int(text[name]) for name in _SIZES if name in text}
     return Instance(
         identifier=text.get("identifier", ""), arn="", resource_id=text.get("resource_id", ""),
         class_name=text["class_name"], engine=text.get("engine", ""),
         engine_version=text.get("engine_version", ""), status="", groups=(),
-        multi_az=text.get("multi_az") == "True", storage_type=text.get("storage_type"), **whole,
+        multi_az=text.get("multi_az") == "True", storage_type=text.get("storage_type"),
+        allocated_storage=whole.get("allocated_storage", 0), iops=whole.get("iops"),
+        storage_throughput=whole.get("storage_throughput"),
     )  # fmt: skip

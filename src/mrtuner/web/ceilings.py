@@ -103,7 +103,9 @@ def _of_rds(
     except BadValue as error:  # a class newer than our table
         told = (*series.notices, f"{error.message}, so its limits are unknown")
         series, found = replace(series, notices=told), tuple(_connections(most))
-    return on_host(series, found, name=about.instance, storage=volume and str(volume))
+    return on_host(
+        series, found, name=about.instance, storage=None if volume is None else str(volume)
+    )
 
 
 def _series(metrics: HostMetrics, *, apart: bool) -> Series:

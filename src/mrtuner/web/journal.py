@@ -122,13 +122,14 @@ def _made(history: History, instance: str) -> list[Made] | None:
     found = changes_with_steps()
     if found is None:
         return None
-    server = identity(history, instance)
+    who = identity(history, instance)
+    system = None if who is None else who.system
     described = facts(history, instance).get("identifier")
     identifier = described.value if described else None
     return [
         Made(change=change, steps=steps)
         for change, steps in found
-        if _is_of(change, instance, server and server.system, identifier)
+        if _is_of(change, instance, system, identifier)
     ]
 
 
