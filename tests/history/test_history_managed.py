@@ -17,13 +17,13 @@ from mrtuner.aws.session import Account
 from mrtuner.cli import main
 from mrtuner.errors import MrTunerError
 from mrtuner.history.analysis import Period, host_work
+from mrtuner.history.machine import facts, host_of, instance_of
 from mrtuner.history.managed import (
     CLOUDWATCH,
     CloudWatchThread,
     ManagedInstance,
     managed_fleet,
 )
-from mrtuner.history.machine import facts, host_of, instance_of
 from mrtuner.history.reading import open_history
 from mrtuner.history.source import built_in
 from mrtuner.history.store.writer import Batch, Writer
