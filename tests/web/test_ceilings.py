@@ -135,6 +135,16 @@ def test_the_ceilings_are_drawn_into_the_charts_and_their_times_shaded(
     assert 1e8 < max(value for value in line["values"] if value is not None) < 443e6
 
 
+def test_the_share_of_a_ceiling_is_that_of_the_tightest_one(of_rds: Viewer) -> None:
+    """443 MB/s of the 287.5 that the class has for good."""
+    shares = {row["resource"]: row for row in rows(of_rds.screen("limits", WEEK), "headroom")}
+    throughput = shares["throughput of the disk"]
+    assert throughput["limit"] == "instance throughput 287.5 MB/s"
+    assert 1.0 < throughput["highest"] < 443 / 287.5 * 1.02
+    assert shares["CPU"]["limit"] == "instance cpu 100 %"
+    assert 0 < shares["CPU"]["highest"] <= 1
+
+
 def test_a_short_period_is_judged_with_the_day_before_it(of_rds: Viewer) -> None:
     screen = of_rds.screen("limits", "from=2026-03-03T09:00&to=2026-03-03T10:00")
     (table,) = [one for one in screen["tables"] if one["name"] == "ceilings"]
@@ -211,6 +221,29 @@ def test_a_host_has_its_declared_ceilings_and_the_levels_that_were_learnt(
     assert {limit["name"] for limit in chart(screen, "connections")["limits"]} == {
         "server connections 100"
     }
+
+
+def test_transaction_ids_that_are_too_old_lead_to_vacuum(tmp_path: Path) -> None:
+    """250 million, of which autovacuum_freeze_max_age allows 200; the stop is far."""
+    ages, settings = built_in()["ages"], built_in()["settings"]
+    values = {"autovacuum_freeze_max_age": "200000000", "server_version_num": "170002"}
+    known = [
+        of_source("settings", name=name, value=value, origin="default", pending=False)
+        for name, value in values.items()
+    ]
+    with Writer(tmp_path, built_in().values()) as writer:
+        for at in (0, 300):
+            old = of_source("ages", database=HOSTILE, age=250_000_000, multixact_age=0)
+            writer.commit([batch(sample(ages, at, old), sample(settings, at, *known))])
+    with serving(tmp_path) as viewer:
+        screen = viewer.screen("limits", "since=10min")
+    found = chart(screen, "transaction_ids")
+    # 2^31 less three million. Source: varsup.c, SetTransactionIdLimit.
+    assert {one["value"]: one["reached"] for one in found["limits"]} == {
+        200_000_000: True, 2_144_483_648: False,
+    }  # fmt: skip
+    (advice,) = [row["advice"] for row in rows(screen, "way_out")]
+    assert "mrtuner vacuum DSN --history DIR" in advice
 
 
 def test_too_short_a_recording_says_how_long_it_takes(tmp_path: Path) -> None:

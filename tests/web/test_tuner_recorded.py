@@ -117,6 +117,10 @@ def test_an_instance_of_rds_is_tuned_by_its_class(tmp_path: Path) -> None:
     assert (known["cpus"], known["storage"], known["disk"], known["pg"]) == (
         "8", "ebs", "500 GB", "15",
     )  # fmt: skip
+    sources = {one["name"]: one["source"] for one in told["known"]}
+    assert sources["pg"] == "rds:DescribeDBInstances"
+    assert any("DB parameter group" in text for text in told["notices"])
+    assert any("no setting of the server was recorded" in text for text in told["notices"])
     assert told["budget"] is not None
     assert 58 * 2**30 < told["budget"]["memory"] < 64 * 2**30
 

@@ -154,7 +154,7 @@ function options(given: Chart, on: Screen, moves: Moves, reading: HTMLElement): 
     },
     series: [{}, ...lines, ...earlier],
     axes: [
-      { ...axis, values: (_, times, __, ___, step) => ticks(times, step) },
+      { ...axis, space: 76, values: (_, times, __, ___, step) => ticks(times, step) },
       { ...axis, size: 76, ...(given.unit.startsWith("bytes") ? { incrs: POWERS } : {}), values: (_, levels) => levels.map((level) => value(level, given.unit)) },
     ],
     cursor: { drag: { x: true, y: false, setScale: false }, points: { size: 7 }, focus: { prox: 24 } },

@@ -1,12 +1,13 @@
-"""Which server an instance of the store is, and what else was seen of a setting."""
+"""Which server an instance of the store is, and what was seen of its settings."""
 
 from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from mrtuner.history.analysis import HistoryChange
+from mrtuner.history.analysis import HistoryChange, Period
 from mrtuner.history.reading import History
 from mrtuner.history.sample import Identity
+from mrtuner.history.store.layout import last_value
 
 
 def identity(history: History, instance: str) -> Identity | None:
@@ -18,6 +19,22 @@ def identity(history: History, instance: str) -> Identity | None:
     if row is None:
         return None
     return Identity(version_num=row[0], started=row[1], system=row[2], standby=bool(row[3]))
+
+
+def settings(history: History, about: Period, *names: str) -> dict[str, str]:
+    """The values of these settings at the end of a period, in their base units, where known."""
+    if not history.has("settings"):
+        return {}
+    rows = history.rows(
+        f"""SELECT name, {last_value("value")} AS value FROM settings
+            WHERE instance = $instance AND time <= $end AND list_contains($names, name)
+            GROUP BY name""",
+        {
+            "instance": about.instance, "end": about.end.replace(tzinfo=None),
+            "names": list(names),
+        },
+    )  # fmt: skip
+    return {row["name"]: row["value"] for row in rows if row["value"] is not None}
 
 
 def other_value_between(

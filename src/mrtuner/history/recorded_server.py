@@ -46,6 +46,7 @@ class Recorded:
     server: Server | None
     host: Host
     major: int | None  # known even of an instance of which AWS alone tells
+    notices: tuple[str, ...]
     peaks: bool  # whether `server.activity` covers the busiest times
 
 
@@ -55,7 +56,14 @@ def recorded(history: History, about: Period) -> Recorded:
     server = _server(history, about, known)
     engine = instance_of(known)
     major = server.version_num // 10_000 if server else engine.major if engine else None
+    notices: tuple[str, ...] = ()
+    if server is None:
+        notices = (
+            "no setting of the server was recorded: what it has now is taken to be the default",
+            *([_platform({}, known).how] if engine else []),
+        )
     return Recorded(
+        notices=notices,
         server=server,
         host=host_of(known) or _host_of_class(known) or _no_host(),
         major=major or None,

@@ -17,6 +17,7 @@ from mrtuner.history.host_metrics import (
     host_metrics,
     max_connections,
 )
+from mrtuner.history.identity import settings
 from mrtuner.history.machine import Facts, facts, instance_of
 from mrtuner.history.reading import History
 from mrtuner.limits.assess import Limits, limits, on_host
@@ -33,9 +34,11 @@ from mrtuner.limits.read import FEWEST
 from mrtuner.limits.recorded_ceilings import ceilings_of
 from mrtuner.limits.series import Series
 from mrtuner.stats.plateaus import numpy
+from mrtuner.vacuum.wraparound import stops_at
 
 #: A level is compared with the time around it, so at least so much is judged.
 _SHORTEST: Final = timedelta(days=1)
+_NEWEST: Final = 18
 #: And at most so much, the last of the period.
 _LONGEST: Final = timedelta(days=7)
 
@@ -132,3 +135,13 @@ def _connections(most: tuple[int, str] | None) -> list[Ceiling]:
             value=most[0], source=most[1],
         )
     ]  # fmt: skip
+
+
+def id_limits(history: History, about: Period) -> tuple[int | None, int]:
+    """The ages at which a vacuum is forced, if recorded, and at which the server stops writing."""
+    values = settings(history, about, "autovacuum_freeze_max_age", "server_version_num")
+    version = values.get("server_version_num", "")
+    forced = values.get("autovacuum_freeze_max_age", "")
+    # Of an unknown version, the lower one: all but the oldest have it.
+    major = int(version) // 10_000 if version.isdecimal() else _NEWEST
+    return int(forced) if forced.isdecimal() else None, stops_at(major)

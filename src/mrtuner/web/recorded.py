@@ -13,6 +13,7 @@ from mrtuner.history.analysis import period
 from mrtuner.history.reading import History
 from mrtuner.history.recorded_server import recorded
 from mrtuner.tuning import tune_recorded
+from mrtuner.tuning.advice import Given
 from mrtuner.tuning.document import tune_document
 from mrtuner.tuning.gather import flags
 from mrtuner.web.tuner import entered, told
@@ -33,10 +34,9 @@ def recorded_answer(history: History, given: Mapping[str, str]) -> dict[str, Any
     about = period(history, given["instance"] or None, since=_REMEMBERED)
     try:
         found = recorded(history, about)
-        values = entered(fields)
-        if found.server is None and found.major is not None:
-            values.setdefault("postgres", found.major)
-        said = replace(flags(**values), watched=found.peaks)
+        said = replace(flags(**entered(fields)), watched=found.peaks)
+        if found.server is None and said.postgres is None:
+            said = replace(said, postgres=found.major)
         tuning = tune_recorded(found.server, found.host, said)
     except MrTunerError as error:
         return {"error": {"message": error.message, "hint": error.hint}}
@@ -44,13 +44,23 @@ def recorded_answer(history: History, given: Mapping[str, str]) -> dict[str, Any
     document = json.dumps(as_builtins(tune_document(tuning, None)), indent=2, ensure_ascii=False)
     return answer | {
         "instance": about.instance,
+        "settings_known": found.server is not None,
+        "notices": [*found.notices, *answer["notices"]],
         "begin": about.begin.timestamp(),
         "end": about.end.timestamp(),
         "texts": answer["texts"] | {"json": f"{document}\n"},
         "known": [
-            {"name": one.name, "value": one.value, "source": one.source} for one in tuning.given
+            {"name": one.name, "value": one.value, "source": _source(one, fields)}
+            for one in tuning.given
         ],
         "missing": [
             {"name": one.name, "why": one.why, "supply": one.supply} for one in tuning.missing
         ],
     }
+
+
+def _source(of: Given, fields: Mapping[str, str]) -> str:
+    """Where an input came from; the version of an instance of RDS was not entered."""
+    if of.name == "pg" and of.source == "--pg" and not fields.get("postgres"):
+        return "rds:DescribeDBInstances"
+    return of.source

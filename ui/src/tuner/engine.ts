@@ -28,6 +28,7 @@ export interface Answer {
   texts: Record<string, string>;
   /** Of an instance of the store: when it was recorded, what is known of it, and what is not. */
   instance?: string;
+  settings_known?: boolean;
   begin?: number;
   end?: number;
   known?: { name: string; value: string; source: string }[];

@@ -141,19 +141,19 @@ function show(outcome: Outcome): void {
   }
   result.replaceChildren(
     make("p", { class: "help" }, outcome.title),
-    settings("Settings", outcome.settings.filter((one) => !one.suggestion)),
+    settings("Settings", outcome.settings.filter((one) => !one.suggestion), outcome.settings_known),
     ...(outcome.budget ? [budget(outcome.budget)] : []),
     ...outcome.notices.map((text) => make("p", { class: "notice" }, text)),
     written(outcome),
-    settings("Suggestions: for you to decide", outcome.settings.filter((one) => one.suggestion)),
+    settings("Suggestions: for you to decide", outcome.settings.filter((one) => one.suggestion), outcome.settings_known),
     ...recorded(outcome),
   );
 }
 
-function settings(title: string, rows: Setting[]): HTMLElement {
+function settings(title: string, rows: Setting[], known = false): HTMLElement {
   const columns = [
     ["name", "Setting", "text"],
-    ["now", instance === null ? "Default" : "Now", "text"],
+    ["now", known ? "Now" : "Default", "text"],
     ["value", "Advice", "text"],
     ["reason", "Why", "text"],
     ["formula", "From", "text"],

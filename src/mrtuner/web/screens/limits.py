@@ -11,11 +11,12 @@ from mrtuner.history.analysis import CPU_ALL, CPU_USED
 from mrtuner.history.overview import TRANSACTIONS
 from mrtuner.history.series import Kind, Measure, Series, rate, ratio
 from mrtuner.limits.assess import Limits
-from mrtuner.limits.ceilings import Resource
+from mrtuner.limits.ceilings import Resource, binding
+from mrtuner.limits.confirmation import Support
 from mrtuner.limits.levels import DISK
 from mrtuner.limits.sentences import quantity
 from mrtuner.present.limits import demand_words, forecast_words
-from mrtuner.web.ceilings import Judged, judged
+from mrtuner.web.ceilings import Judged, id_limits, judged
 from mrtuner.web.screens.screen import Chart, Screen, Table, View
 from mrtuner.wording import enumerated
 
@@ -39,14 +40,14 @@ _WAY_OUT: Final = "way_out"
 _REACHED: Final = (
     ("ceiling", "Ceiling", "text"),
     ("value", "Its level", "text"),
-    ("origin", "Set by", "text"),
     ("reached", "Reached at", "text"),
     ("seconds", "For", "s"),
+    (_WAY_OUT, "The way out", f"to:{_WAY_OUT}"),
     ("longest", "Longest", "s"),
     ("first", "First", "moment"),
     ("last", "Last", "moment"),
     ("evidence", "How sure", "text"),
-    (_WAY_OUT, "The way out", f"to:{_WAY_OUT}"),
+    ("origin", "Set by", "text"),
 )
 _STRETCHES: Final = (
     ("begin", "From", "moment"),
@@ -60,6 +61,12 @@ _CANDIDATES: Final = (
     ("memory", "Memory", "bytes"),
     ("storage", "Volume", "text"),
     ("room", "Room", "text"),
+)
+#: What to do about the age of transaction IDs: the judgement is that of another command.
+_FREEZE: Final = (
+    "Transaction IDs are older than autovacuum_freeze_max_age: vacuum has to freeze. "
+    "mrtuner vacuum DSN --history DIR names the tables, the time that is left, and what is in "
+    "vacuum's way."
 )
 #: The latest stretches that are listed.
 _MOST: Final = 200
@@ -116,19 +123,30 @@ _PICTURES: Final = (
 
 
 def _build(view: View) -> tuple[Sequence[Chart], Sequence[Table]]:
-    shares = headroom(view)
     found = judged(view.history, view.about)
+    ids = _transaction_ids(view)
+    pictures = [_drawn(view, one, found.limits) for one in _PICTURES]
+    limits = dict(_LIMITS)
+    shares = headroom(view)
+    for share, limit in _of_ceilings(pictures, found.limits):
+        if share.name not in {one.name for one in shares}:
+            shares.append(share)
+            limits[share.name] = limit
     charts = [
         Chart(
             name="shares", title="Share of each limit", unit="share", series=shares,
             limits=[("limit", 1.0)],
         ),
-        *(_drawn(view, one, found.limits) for one in _PICTURES),
+        *pictures,
         Chart(
             name="connections", title="Sessions of clients", unit="sessions",
-            series=view.lines("connections", {"clients": Measure(Kind.HIGHEST, "clients")}),
+            series=_first(
+                view.lines("connections", {"clients": Measure(Kind.HIGHEST, "clients")}),
+                view.lines("cloudwatch", {"clients": Measure(Kind.HIGHEST, "connections")}),
+            ),
             **_ceilings(found.limits, frozenset({Resource.CONNECTIONS})),
         ),
+        ids,
         Chart(
             name="memory", title="Memory available", unit="bytes", missing=_ELSEWHERE,
             series=_lines(
@@ -146,11 +164,11 @@ def _build(view: View) -> tuple[Sequence[Chart], Sequence[Table]]:
             }),
         ),
     ]  # fmt: skip
-    rows = [row for one in shares if (row := _row(one)) is not None]
+    rows = [row for one in shares if (row := _row(one, limits)) is not None]
     rows.sort(key=lambda row: -row["highest"])
     return charts, [
         Table(name="headroom", title="Headroom, the tightest first", columns=_COLUMNS, rows=rows),
-        *_tables(found),
+        *_tables(found, [_FREEZE] if ids.reached else []),
     ]
 
 
@@ -166,14 +184,31 @@ def _drawn(view: View, of: _Picture, found: Limits | None) -> Chart:
     )  # fmt: skip
 
 
+def _transaction_ids(view: View) -> Chart:
+    """The age of the oldest transaction ID, with what forces a vacuum and what stops the server."""
+    series = view.split("ages", Measure(Kind.LAST, "age"), "database")
+    forced, stop = id_limits(view.history, view.about)
+    limits = [(f"server takes no more writes {stop:,}", float(stop))]
+    if forced is not None:
+        limits.append((f"autovacuum_freeze_max_age {forced:,}", float(forced)))
+    oldest = max((value or 0 for one in series for value in one.values), default=0)
+    return Chart(
+        name="transaction_ids", title="Age of transaction IDs", unit="transactions", series=series,
+        help="Beyond autovacuum_freeze_max_age, tables are vacuumed whatever else is set.",
+        limits=limits, reached=[name for name, level in limits if oldest >= level],
+    )  # fmt: skip
+
+
 def _lines(
     view: View, host: Mapping[str, Measure], cloudwatch: Mapping[str, Measure]
 ) -> list[Series]:
     """What the kernel counted or, where the recorder was not on the host, what CloudWatch told."""
-    series = view.lines("host", host)
-    if any(value is not None for one in series for value in one.values):
-        return series
-    return view.lines("cloudwatch", cloudwatch)
+    return _first(view.lines("host", host), view.lines("cloudwatch", cloudwatch))
+
+
+def _first(series: list[Series], otherwise: list[Series]) -> list[Series]:
+    """The series that have values."""
+    return series if any(v is not None for one in series for v in one.values) else otherwise
 
 
 def _ceilings(
@@ -210,21 +245,20 @@ def _label(resource: Resource, name: str, value: float) -> str:
 # Ceilings as tables, from the document that `mrtuner limits --json` prints.
 
 
-def _tables(found: Judged) -> Iterator[Table]:
+def _tables(found: Judged, more: Sequence[str]) -> Iterator[Table]:
+    """The ceilings and the way out; `more` is to be done besides what `limits` says."""
     title = f"Ceilings, judged from {_minute(found.about.begin)} to {_minute(found.about.end)} UTC"
     if found.limits is None:
         yield Table(name="ceilings", title=title, columns=_REACHED, rows=(), missing=found.why)
+        yield _way_out("The way out", more, "nothing was judged")
         return
     told = found.limits.to_dict()
     yield Table(
         name="ceilings", title=title, columns=_REACHED, rows=list(_reached_first(told)),
         missing="no limit of this instance is known, and none was learnt",
     )  # fmt: skip
-    yield Table(
-        name=_WAY_OUT, title="The way out", columns=(("advice", told["verdict"], "prose"),),
-        rows=[{"advice": text} for text in _sentences(told)],
-        missing=f"{told['verdict']}: there is nothing to do",
-    )  # fmt: skip
+    nothing = f"{told['verdict']}: there is nothing to do"
+    yield _way_out(told["verdict"], [*more, *_sentences(told)], nothing)
     if told["candidates"]:
         yield Table(
             name="candidates", title="Enough, the smallest first", columns=_CANDIDATES,
@@ -235,6 +269,13 @@ def _tables(found: Judged) -> Iterator[Table]:
             name="stretches", title="When a ceiling was reached, the latest first",
             columns=_STRETCHES, rows=_stretches(told)[:_MOST],
         )  # fmt: skip
+
+
+def _way_out(heading: str, advice: Sequence[str], nothing: str) -> Table:
+    return Table(
+        name=_WAY_OUT, title="The way out", columns=(("advice", heading, "prose"),),
+        rows=[{"advice": text} for text in advice], missing=nothing,
+    )  # fmt: skip
 
 
 def _minute(at: datetime) -> str:
@@ -274,13 +315,14 @@ def _ceiling(name: str, of: Mapping[str, Any] | None) -> dict[str, Any]:
 def _pegged(one: Mapping[str, Any], step: int) -> dict[str, Any]:
     level = quantity(Resource(one["resource"]), one["level"])
     others = f", or {enumerated(one['others'], 'or')}" if one["others"] else ""
-    says = [f"{said['says']}: {said['because']}" for said in one["evidence"]]
+    sure = [said["metric"] for said in one["evidence"] if said["says"] == Support.CONFIRMS]
     return _ceiling(_name(one) + others, one["ceiling"]) | {
         "reached": level, "seconds": one["minutes"] * 60, "longest": one["longest_minutes"] * 60,
         "first": _seconds(one["spans"][0][0]),
         # The end of a stretch is that of its last step, in which the ceiling was still reached.
         "last": _seconds(one["spans"][-1][1]) - step,
-        "evidence": "; ".join(says) or "no other metric tells", _WAY_OUT: "what to do",
+        "evidence": f"confirmed by {enumerated(sure)}" if sure else "no other metric confirms it",
+        _WAY_OUT: "what to do",
     }  # fmt: skip
 
 
@@ -306,6 +348,29 @@ def _candidate(one: Mapping[str, Any]) -> dict[str, Any]:
 
 
 # Shares.
+
+
+def _of_ceilings(pictures: Sequence[Chart], found: Limits | None) -> Iterator[tuple[Series, str]]:
+    """What disk and CPU carried, as a share of what they can for good, and what sets that."""
+    if found is None:
+        return
+    drawn = {one.name: one.series for one in pictures}
+    for name, picture, resource in (
+        ("requests to the disk", "iops", Resource.IOPS),
+        ("throughput of the disk", "throughput", Resource.THROUGHPUT),
+        ("CPU", "cpu", Resource.CPU),
+    ):
+        most = binding(found.ceilings, resource)
+        if most is not None and drawn[picture]:
+            scale = 100 if resource is Resource.CPU else 1.0
+            steps = zip(*(one.values for one in drawn[picture]), strict=True)
+            values = [_sum(step, scale / most.value) for step in steps]
+            yield Series(name, values), _label(resource, most.name, most.value)
+
+
+def _sum(values: Sequence[float | None], scale: float) -> float | None:
+    known = [value for value in values if value is not None]
+    return sum(known) * scale if len(known) == len(values) else None
 
 
 def headroom(view: View) -> list[Series]:
@@ -336,13 +401,13 @@ def _highest(values: Sequence[float | None]) -> float | None:
     return max((value for value in values if value is not None), default=None)
 
 
-def _row(of: Series) -> Mapping[str, Any] | None:
+def _row(of: Series, limits: Mapping[str, str]) -> Mapping[str, Any] | None:
     known = [value for value in of.values if value is not None]
     if not known:
         return None
     return {
         "resource": of.name, "highest": max(known), "average": sum(known) / len(known),
-        "last": known[-1], "limit": _LIMITS[of.name],
+        "last": known[-1], "limit": limits[of.name],
     }  # fmt: skip
 
 
