@@ -38,9 +38,10 @@ from mrtuner.vacuum.wraparound import stops_at
 
 #: A level is compared with the time around it, so at least so much is judged.
 _SHORTEST: Final = timedelta(days=1)
-_NEWEST: Final = 18
 #: And at most so much, the last of the period.
 _LONGEST: Final = timedelta(days=7)
+#: The version of a server that does not say.
+_NEWEST: Final = 18
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,6 +143,5 @@ def id_limits(history: History, about: Period) -> tuple[int | None, int]:
     values = settings(history, about, "autovacuum_freeze_max_age", "server_version_num")
     version = values.get("server_version_num", "")
     forced = values.get("autovacuum_freeze_max_age", "")
-    # Of an unknown version, the lower one: all but the oldest have it.
     major = int(version) // 10_000 if version.isdecimal() else _NEWEST
     return int(forced) if forced.isdecimal() else None, stops_at(major)

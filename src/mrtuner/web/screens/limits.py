@@ -35,6 +35,7 @@ _LIMITS: Final = {
     "multixact IDs": "2³¹ multixacts since the oldest freeze",
 }
 _ELSEWHERE: Final = "neither did the recorder run on the server's host, nor was CloudWatch asked"
+_HELP: Final = "Ceilings are dashed lines; the time at one is shaded."
 #: The table that the ceilings that were reached lead to.
 _WAY_OUT: Final = "way_out"
 _REACHED: Final = (
@@ -74,16 +75,18 @@ _MOST: Final = 200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Picture:
-    """A chart of resources that have ceilings: its lines by the kernel, and by CloudWatch."""
+    """A chart of the host: its lines by the kernel, and by CloudWatch, and what has ceilings."""
 
     name: str
     title: str
     unit: str
     host: Mapping[str, Measure]
     cloudwatch: Mapping[str, Measure]
-    resources: frozenset[Resource]
+    resources: frozenset[Resource] = frozenset()
     scale: float = 1.0  # from the ceilings' unit to the chart's
-    stacked: bool = True
+    stacked: bool = False
+    help: str = _HELP
+    missing: str = _ELSEWHERE
 
 
 def _average(of: str, *, scale: float = 1.0) -> Measure:
@@ -92,13 +95,13 @@ def _average(of: str, *, scale: float = 1.0) -> Measure:
 
 _PICTURES: Final = (
     _Picture(
-        name="iops", title="Requests to the disk", unit="/s",
+        name="iops", title="Requests to the disk", unit="/s", stacked=True,
         host={"writes": rate("disk_writes"), "reads": rate("disk_reads")},
         cloudwatch={"writes": _average("write_iops"), "reads": _average("read_iops")},
         resources=frozenset({Resource.IOPS, Resource.READ_IOPS, Resource.WRITE_IOPS}),
     ),
     _Picture(
-        name="throughput", title="Throughput of the disk", unit="bytes/s",
+        name="throughput", title="Throughput of the disk", unit="bytes/s", stacked=True,
         host={"written": rate("disk_written_bytes"), "read": rate("disk_read_bytes")},
         cloudwatch={
             "written": _average("write_throughput"), "read": _average("read_throughput"),
@@ -108,16 +111,31 @@ _PICTURES: Final = (
         }),
     ),
     _Picture(
-        name="network", title="Network", unit="bytes/s", stacked=False,
+        name="network", title="Network", unit="bytes/s",
         host={"received": rate("received_bytes"), "sent": rate("sent_bytes")},
         cloudwatch={"received": _average("received"), "sent": _average("sent")},
         resources=frozenset({Resource.NETWORK_IN, Resource.NETWORK_OUT}),
     ),
     _Picture(
-        name="cpu", title="CPU", unit="share", scale=0.01, stacked=False,
+        name="cpu", title="CPU", unit="share", scale=0.01,
         host={"used": ratio(CPU_USED, CPU_ALL)},
         cloudwatch={"used": _average("cpu", scale=0.01)},
         resources=frozenset({Resource.CPU}),
+    ),
+    _Picture(
+        name="memory", title="Memory available", unit="bytes", help="",
+        host={"available": Measure(Kind.LOWEST, "memory_available")},
+        cloudwatch={"available": Measure(Kind.LOWEST, "free_memory")},
+    ),
+    _Picture(
+        name="pressure", title="Time in which tasks waited", unit="share",
+        help="Pressure stall information of the kernel: some task could not go on.",
+        host={
+            "for a CPU": rate("waited_cpu"), "for I/O": rate("waited_io"),
+            "for memory": rate("waited_memory"),
+        },
+        cloudwatch={},
+        missing="the recorder did not run on the server's host, or its kernel does not tell",
     ),
 )  # fmt: skip
 
@@ -125,7 +143,7 @@ _PICTURES: Final = (
 def _build(view: View) -> tuple[Sequence[Chart], Sequence[Table]]:
     found = judged(view.history, view.about)
     ids = _transaction_ids(view)
-    pictures = [_drawn(view, one, found.limits) for one in _PICTURES]
+    pictures = _drawn(view, found.limits)
     limits = dict(_LIMITS)
     shares = headroom(view)
     for share, limit in _of_ceilings(pictures, found.limits):
@@ -140,29 +158,12 @@ def _build(view: View) -> tuple[Sequence[Chart], Sequence[Table]]:
         *pictures,
         Chart(
             name="connections", title="Sessions of clients", unit="sessions",
-            series=_first(
-                view.lines("connections", {"clients": Measure(Kind.HIGHEST, "clients")}),
-                view.lines("cloudwatch", {"clients": Measure(Kind.HIGHEST, "connections")}),
-            ),
+            series=_known(
+                view.lines("connections", {"clients": Measure(Kind.HIGHEST, "clients")})
+            ) or view.lines("cloudwatch", {"clients": Measure(Kind.HIGHEST, "connections")}),
             **_ceilings(found.limits, frozenset({Resource.CONNECTIONS})),
         ),
         ids,
-        Chart(
-            name="memory", title="Memory available", unit="bytes", missing=_ELSEWHERE,
-            series=_lines(
-                view, {"available": Measure(Kind.LOWEST, "memory_available")},
-                {"available": Measure(Kind.LOWEST, "free_memory")},
-            ),
-        ),
-        Chart(
-            name="pressure", title="Time in which tasks waited", unit="share",
-            missing="the recorder did not run on the server's host",
-            help="Pressure stall information of the kernel: some task could not go on.",
-            series=view.lines("host", {
-                "for a CPU": rate("waited_cpu"), "for I/O": rate("waited_io"),
-                "for memory": rate("waited_memory"),
-            }),
-        ),
     ]  # fmt: skip
     rows = [row for one in shares if (row := _row(one, limits)) is not None]
     rows.sort(key=lambda row: -row["highest"])
@@ -175,13 +176,42 @@ def _build(view: View) -> tuple[Sequence[Chart], Sequence[Table]]:
 # Ceilings in the charts.
 
 
-def _drawn(view: View, of: _Picture, found: Limits | None) -> Chart:
-    return Chart(
-        name=of.name, title=of.title, unit=of.unit, stacked=of.stacked, missing=_ELSEWHERE,
-        help="Ceilings are dashed lines; the time at one is shaded.",
-        series=_lines(view, of.host, of.cloudwatch),
-        **_ceilings(found, of.resources, of.scale),
-    )  # fmt: skip
+def _drawn(view: View, found: Limits | None) -> list[Chart]:
+    lines = _lines(view)
+    return [
+        Chart(
+            name=one.name, title=one.title, unit=one.unit, stacked=one.stacked, help=one.help,
+            missing=one.missing, series=lines.get(one.name, ()),
+            **_ceilings(found, one.resources, one.scale),
+        )
+        for one in _PICTURES
+    ]  # fmt: skip
+
+
+def _lines(view: View) -> dict[str, list[Series]]:
+    """The lines of all pictures, by the kernel or, where that was not asked, by CloudWatch.
+
+    They are asked for at once: each query reads all rows of the period.
+    """
+    for source in ("host", "cloudwatch"):
+        measures = {
+            (picture.name, line): measure
+            for picture in _PICTURES
+            for line, measure in getattr(picture, source).items()
+        }
+        numbered = {str(number): measure for number, measure in enumerate(measures.values())}
+        series = _known(view.lines(source, numbered))
+        found: dict[str, list[Series]] = {}
+        for (picture, line), one in zip(measures, series, strict=False):
+            found.setdefault(picture, []).append(Series(line, one.values))
+        if found:
+            return found
+    return {}
+
+
+def _known(series: list[Series]) -> list[Series]:
+    """The series, if any of them has a value."""
+    return series if any(v is not None for one in series for v in one.values) else []
 
 
 def _transaction_ids(view: View) -> Chart:
@@ -197,18 +227,6 @@ def _transaction_ids(view: View) -> Chart:
         help="Beyond autovacuum_freeze_max_age, tables are vacuumed whatever else is set.",
         limits=limits, reached=[name for name, level in limits if oldest >= level],
     )  # fmt: skip
-
-
-def _lines(
-    view: View, host: Mapping[str, Measure], cloudwatch: Mapping[str, Measure]
-) -> list[Series]:
-    """What the kernel counted or, where the recorder was not on the host, what CloudWatch told."""
-    return _first(view.lines("host", host), view.lines("cloudwatch", cloudwatch))
-
-
-def _first(series: list[Series], otherwise: list[Series]) -> list[Series]:
-    """The series that have values."""
-    return series if any(v is not None for one in series for v in one.values) else otherwise
 
 
 def _ceilings(
@@ -361,7 +379,7 @@ def _of_ceilings(pictures: Sequence[Chart], found: Limits | None) -> Iterator[tu
         ("CPU", "cpu", Resource.CPU),
     ):
         most = binding(found.ceilings, resource)
-        if most is not None and drawn[picture]:
+        if most is not None and drawn.get(picture):
             scale = 100 if resource is Resource.CPU else 1.0
             steps = zip(*(one.values for one in drawn[picture]), strict=True)
             values = [_sum(step, scale / most.value) for step in steps]
