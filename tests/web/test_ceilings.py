@@ -282,5 +282,9 @@ def test_a_reached_ceiling_leads_to_the_way_out_and_its_time_to_the_sessions(
     assert tab.locator("td", has_text="IO: DataFileRead").count() > 0
     assert tab.title() == "MrTuner"
     assert tab.locator("main img, main script").count() == 0
+    tab.click("a:has-text('Tune this instance')")
+    tab.wait_for_selector(".answer[data-of]")
+    assert HOSTILE in tab.inner_text("h1")
+    assert tab.locator("main img, main script").count() == 0
     assert complaints == []
     tab.close()
