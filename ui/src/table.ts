@@ -73,7 +73,7 @@ function shown(cell: Cell, unit: string): string {
 
 function kind(column: Column): string {
   if (TIMES.has(column.unit)) return "time";
-  if (column.unit.startsWith("to:")) return "text";
+  if (column.unit.startsWith("to:")) return "short";
   return TEXT.has(column.unit) ? column.unit : "number";
 }
 
