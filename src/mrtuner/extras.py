@@ -24,7 +24,7 @@ EXTRAS: Final[Mapping[str, tuple[str, ...]]] = {
     "jinja2": ("report",),
     "matplotlib": ("report",),
     "moto": ("lab",),
-    "numpy": ("limits", "parquet"),
+    "numpy": ("limits", "parquet", "web"),
     "pyarrow": ("parquet",),
     "opentelemetry.proto": ("export",),
     "prometheus_client": ("export",),

@@ -17,6 +17,7 @@ from mrtuner.aws.session import Account
 from mrtuner.cli import main
 from mrtuner.errors import MrTunerError
 from mrtuner.history.analysis import Period, host_work
+from mrtuner.history.machine import facts, host_of, instance_of
 from mrtuner.history.managed import (
     CLOUDWATCH,
     CloudWatchThread,
@@ -24,6 +25,7 @@ from mrtuner.history.managed import (
     managed_fleet,
 )
 from mrtuner.history.reading import open_history
+from mrtuner.history.source import built_in
 from mrtuner.history.store.writer import Batch, Writer
 
 #: On a minute, and so recent that CloudWatch keeps its minutes.
@@ -81,7 +83,12 @@ def batches(queue: Queue[Batch]) -> list[Batch]:
 
 
 def cpu(found: list[Batch]) -> list[float]:
-    return [sample.rows[0].values[0] for batch in found for sample in batch.samples]
+    return [
+        sample.rows[0].values[0]
+        for batch in found
+        for sample in batch.samples
+        if sample.source is CLOUDWATCH
+    ]
 
 
 @pytest.mark.usefixtures("aws")
@@ -99,13 +106,13 @@ def test_points_come_once_each_in_the_order_of_time() -> None:
 
 @pytest.mark.usefixtures("aws")
 def test_a_recorder_that_starts_again_goes_on_where_it_was(tmp_path: Path) -> None:
-    with Writer(tmp_path, [CLOUDWATCH]) as writer:
+    with Writer(tmp_path, [CLOUDWATCH, built_in()["machine"]]) as writer:
         asking, queue = thread(
             NOON - timedelta(minutes=5), writer.last_sample("shop", "cloudwatch")
         )
         asking.ask()
         writer.commit(batches(queue))
-    with Writer(tmp_path, [CLOUDWATCH]) as writer:
+    with Writer(tmp_path, [CLOUDWATCH, built_in()["machine"]]) as writer:
         asking, queue = thread(NOON + timedelta(hours=1), writer.last_sample("shop", "cloudwatch"))
         asking.ask()
         writer.commit(batches(queue))
@@ -123,6 +130,37 @@ def test_a_recorder_that_starts_again_goes_on_where_it_was(tmp_path: Path) -> No
     assert host.reads is not None
     assert host.reads.average == 100
     assert host.writes is None
+
+
+@pytest.mark.usefixtures("aws")
+def test_the_class_and_the_volume_of_an_instance_are_recorded_each_hour(tmp_path: Path) -> None:
+    sources = [CLOUDWATCH, built_in()["machine"]]
+    rds = boto3.client("rds", "eu-central-1")
+    with Writer(tmp_path, sources) as writer:
+        asking, queue = thread(NOON)
+        asking.ask()
+        rds.modify_db_instance(
+            DBInstanceIdentifier="shop-prod", DBInstanceClass="db.r6g.xlarge", ApplyImmediately=True
+        )
+        asking.clock = lambda: NOON + timedelta(minutes=5)
+        asking.ask()
+        writer.commit(batches(queue))
+        with open_history(tmp_path) as history:
+            before = instance_of(facts(history, "shop"))
+        asking.clock = lambda: NOON + timedelta(minutes=65)
+        asking.ask()
+        writer.commit(batches(queue))
+    with open_history(tmp_path) as history:
+        known = facts(history, "shop")
+        asked = "SELECT count(*) FROM machine WHERE name = 'engine'"
+        assert history.table(asked)[1] == [(1,)]  # what stays the same is stored once
+    after = instance_of(known)
+    assert before is not None
+    assert after is not None
+    assert (before.class_name, after.class_name) == ("db.r6g.large", "db.r6g.xlarge")
+    assert (after.identifier, after.engine) == ("shop-prod", "postgres")
+    assert (after.allocated_storage, after.multi_az) == (100, False)
+    assert host_of(known) is None
 
 
 @pytest.mark.usefixtures("aws")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import shutil
 import sqlite3
 import threading
 import time
@@ -15,10 +17,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from history_data import batch, queue, row, sample
+from history_data import MIDNIGHT, SECOND, batch, queue, row, sample
 from history_story import DEAR, INSTANCE, TEXTS
 from served import HOUR, Viewer, serving
 
+from mrtuner.history.source import built_in
+from mrtuner.history.store import sealing
 from mrtuner.history.store.layout import DATABASE
 from mrtuner.history.store.writer import Writer
 from mrtuner.web.screens import SCREENS
@@ -61,7 +65,7 @@ def test_every_screen_has_one_value_a_step_and_one_cell_a_column(viewer: Viewer,
 def test_waits_are_shown_with_the_line_of_the_cpus(viewer: Viewer) -> None:
     found = viewer.screen("load")
     load = chart(found, "load")
-    assert load["limits"] == [{"name": "4 CPUs", "value": 4.0}]
+    assert load["limits"] == [{"name": "4 CPUs", "value": 4.0, "reached": False}]
     at = found["times"].index(int(TWO) + 35 * 60)
     assert (line(load, "CPU")[at], line(load, "IO")[at]) == (2.0, 8.0)
     (cpu, _) = sorted(rows(found, "events"), key=lambda row: str(row["event"]))
@@ -105,6 +109,37 @@ def test_a_moment_shows_who_was_at_work(viewer: Viewer) -> None:
     found = viewer.screen("moment", "from=2026-11-23T02:35&to=2026-11-23T02:35:10")
     waits = [row["wait"] for row in rows(found, "sessions") if row["pid"] == "201"]
     assert waits == ["IO: WALSync"] * 10
+
+
+def test_a_longer_time_shows_the_sessions_of_its_busiest_minute(viewer: Viewer) -> None:
+    """A step of a chart may be an hour long: its peak is what one clicked on."""
+    found = viewer.screen("moment")
+    (table,) = [one for one in found["tables"] if one["name"] == "sessions"]
+    busy = re.fullmatch(r"Sessions of the busiest minute, 2026-11-23 02:3\d UTC", table["title"])
+    assert busy, table["title"]
+    assert {row["wait"] for row in rows(found, "sessions")} >= {"IO: WALSync", "CPU"}
+    assert len({row["time"] for row in rows(found, "sessions")}) > 10
+
+
+def test_sessions_that_are_kept_as_a_summary_are_shown_by_minute(
+    recorded: Path, tmp_path: Path
+) -> None:
+    """Eight days on, the rows as sampled are gone; in the busy minutes eight waited for WAL."""
+    shutil.copytree(recorded, tmp_path / "old")
+    later = MIDNIGHT + 9 * 86_400 * SECOND
+    with Writer(tmp_path / "old", built_in().values()) as writer:
+        sealing.seal(writer, later)
+        sealing.expire(writer, later)
+    with serving(tmp_path / "old") as viewer:
+        found = viewer.screen("moment", "from=2026-11-23T02:35&to=2026-11-23T02:36")
+        whole = viewer.screen("moment")
+    for screen in (found, whole):
+        summed = {(row["wait"], row["state"]): row["sessions"] for row in rows(screen, "sessions")}
+        assert summed["IO: WALSync", "active"] == pytest.approx(8)
+        assert summed["CPU", "active"] == pytest.approx(2)
+        assert summed["CPU", "idle in transaction"] == pytest.approx(1)
+    (statement,) = {row["query_id"] for row in rows(found, "sessions") if "WAL" in row["wait"]}
+    assert statement == str(DEAR)
 
 
 def test_the_fleet_says_how_each_instance_is(viewer: Viewer) -> None:

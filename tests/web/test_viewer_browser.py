@@ -149,6 +149,42 @@ def test_a_click_leads_to_the_sessions_of_that_moment_and_on_to_a_statement(at: 
     page.locator("a", has_text=str(DEAR)).first.click()
     page.wait_for_selector(f"h1:has-text('{DEAR}')")
     assert page.locator("[data-chart=mean]").count() == 1
+    # A minute would be one point: its history is the hour around.
+    found = re.search(r"from=(\d+)&to=(\d+)", page.url)
+    assert found
+    assert int(found[2]) - int(found[1]) == 3600
+
+
+@pytest.mark.parametrize("every", [False, pytest.param(True, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("name", [name for name in SCREENS if name not in {"changes", "moment"}])
+def test_a_click_on_a_chart_leads_to_sessions(at: Any, name: str, every: bool) -> None:
+    """On the last one of each screen, or on every one."""
+    more = "&compare=10min" if name == "compare" else ""
+    page = at.open(f"screen={name}&from=1795401000&to=1795401600{more}")
+    charts = page.locator("figure.chart:has(.u-over)")
+    places = range(charts.count())
+    for place in places if every else places[-1:]:
+        at.open(f"screen={name}&from=1795401000&to=1795401600{more}")
+        over = charts.nth(place).locator(".u-over")
+        over.scroll_into_view_if_needed()
+        box = over.bounding_box()
+        page.mouse.click(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+        page.wait_for_url(lambda url: "screen=moment" in url)
+        page.wait_for_selector("h1:has-text('Sessions')")
+        assert page.locator("td", has_text="IO: WALSync").count() > 0
+
+
+def test_a_click_on_a_long_step_shows_all_of_it(at: Any) -> None:
+    page = at.open("screen=load&from=1795359600&to=1795446000")
+    box = page.locator("[data-chart=load] .u-over").bounding_box()
+    # 02:37 of the day from 15:00 on, in steps of five minutes.
+    page.mouse.click(box["x"] + box["width"] * 697 / 1440, box["y"] + box["height"] / 2)
+    page.wait_for_url(lambda url: "screen=moment" in url)
+    page.wait_for_selector("h2:has-text('busiest minute')")
+    found = re.search(r"from=(\d+)&to=(\d+)", page.url)
+    assert found
+    assert int(found[2]) - int(found[1]) == 300
+    assert page.locator("td", has_text="IO: WALSync").count() > 0
 
 
 def test_the_keyboard_reads_values_and_zooms(at: Any) -> None:

@@ -13,7 +13,8 @@ export interface Chart {
   stacked: boolean;
   series: Series[];
   before: Series[];
-  limits: { name: string; value: number }[];
+  limits: { name: string; value: number; reached: boolean }[];
+  bands: [number, number][];
   missing: string | null;
 }
 
@@ -37,6 +38,8 @@ export interface Change {
   at: number;
   what: string;
   detail: string;
+  by: string;
+  journal: string | null;
 }
 
 export interface Screen {

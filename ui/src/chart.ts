@@ -18,6 +18,8 @@ const DASHES = [[], [6, 3], [2, 2], [8, 3, 2, 3]];
 export interface Moves {
   zoom(from: number, to: number): void;
   at(moment: number): void;
+  /** The address of a table of the same screen. */
+  to(table: string): string;
 }
 
 export interface Drawn {
@@ -44,7 +46,7 @@ export function chart(given: Chart, on: Screen, moves: Moves): Drawn {
   numbers.addEventListener("toggle", () => {
     if (numbers.open && numbers.childElementCount === 1) numbers.append(table(asTable(given, on)));
   });
-  figure.append(place, legend, reading, numbers);
+  figure.append(place, legend, ...ceilings(given, moves), reading, numbers);
 
   const hidden = new Set<number>();
   const plot = new uPlot(options(given, on, moves, reading), data(given, on, hidden), place);
@@ -66,6 +68,17 @@ export function chart(given: Chart, on: Screen, moves: Moves): Drawn {
     resize: () => plot.setSize({ width: place.clientWidth || 600, height: HEIGHT }),
     destroy: () => plot.destroy(),
   };
+}
+
+/** The limits in words, since those far above the lines are not drawn; one that was reached leads to the way out. */
+function ceilings(given: Chart, moves: Moves): HTMLElement[] {
+  if (given.limits.length === 0) return [];
+  const entries = given.limits.map((limit) =>
+    limit.reached
+      ? make("li", { class: "reached" }, make("a", { href: moves.to("way_out") }, `${limit.name}: reached`))
+      : make("li", {}, limit.name),
+  );
+  return [make("ul", { class: "ceilings", "aria-label": `Limits of ${given.title}` }, ...entries)];
 }
 
 function described(given: Chart, on: Screen): string {
@@ -141,12 +154,13 @@ function options(given: Chart, on: Screen, moves: Moves, reading: HTMLElement): 
     },
     series: [{}, ...lines, ...earlier],
     axes: [
-      { ...axis, values: (_, times, __, ___, step) => ticks(times, step) },
+      { ...axis, space: 76, values: (_, times, __, ___, step) => ticks(times, step) },
       { ...axis, size: 76, ...(given.unit.startsWith("bytes") ? { incrs: POWERS } : {}), values: (_, levels) => levels.map((level) => value(level, given.unit)) },
     ],
     cursor: { drag: { x: true, y: false, setScale: false }, points: { size: 7 }, focus: { prox: 24 } },
     legend: { show: false },
     hooks: {
+      drawClear: [(plot) => shade(plot, given.bands)],
       draw: [(plot) => overlay(plot, limits, on.changes)],
       setCursor: [(plot) => void (reading.textContent = read(plot, given, on))],
       setSelect: [
@@ -179,18 +193,39 @@ function overlay(plot: uPlot, limits: Chart["limits"], changes: Change[]): void 
   ctx.textAlign = "left";
   ctx.textBaseline = "alphabetic";
   ctx.font = `${11 * devicePixelRatio}px system-ui, sans-serif`;
-  for (const limit of limits) {
+  // A name that would stand on the one below it goes beside it.
+  let [below, end] = [Infinity, 0];
+  for (const limit of [...limits].sort((a, b) => a.value - b.value)) {
     const y = plot.valToPos(limit.value, "y", true);
-    ctx.setLineDash([8, 4]);
+    ctx.setLineDash(limit.reached ? [] : [8, 4]);
+    ctx.lineWidth = devicePixelRatio * (limit.reached ? 2 : 1);
     ctx.strokeStyle = ctx.fillStyle = css("--limit");
     line(ctx, left, y, left + width, y);
-    ctx.fillText(limit.name, left + 6, y - 5);
+    const x = below - y < 13 * devicePixelRatio ? end + 12 * devicePixelRatio : left + 6;
+    ctx.fillText(limit.name, x, y - 5);
+    [below, end] = [y, x + ctx.measureText(limit.name).width];
   }
+  ctx.lineWidth = devicePixelRatio;
   ctx.setLineDash([2, 3]);
   ctx.strokeStyle = css("--change");
   for (const change of changes) {
     const x = plot.valToPos(change.at, "x", true);
     if (x >= left && x <= left + width) line(ctx, x, top, x, top + height);
+  }
+  ctx.restore();
+}
+
+/** Times at a limit, behind the lines. */
+function shade(plot: uPlot, bands: Chart["bands"]): void {
+  const { ctx } = plot;
+  const { left, top, width, height } = plot.bbox;
+  ctx.save();
+  ctx.fillStyle = css("--band");
+  for (const [begin, end] of bands) {
+    const from = Math.max(left, plot.valToPos(begin, "x", true));
+    const to = Math.min(left + width, plot.valToPos(end, "x", true));
+    // However short, it is to be seen.
+    if (to > from) ctx.fillRect(from, top, Math.max(to - from, devicePixelRatio), height);
   }
   ctx.restore();
 }

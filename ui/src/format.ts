@@ -15,6 +15,7 @@ export function value(number: number | null | undefined, unit: string): string {
     case "ms":
       return duration(number / 1000);
     case "time":
+    case "moment":
       return `${day(number)} ${clock(number)}`;
     case "integer":
       return Math.round(number).toLocaleString("en");

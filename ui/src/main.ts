@@ -4,7 +4,7 @@ import type { Cell, Fleet, Member, Screen } from "./api";
 import { Failure, fleet, screen } from "./api";
 import { chart, type Drawn } from "./chart";
 import { make } from "./dom";
-import { ago, value } from "./format";
+import { ago, clock, day, value } from "./format";
 import { address, go, query, read, type State } from "./state";
 import { table } from "./table";
 import { choose, chosen, follow } from "./theme";
@@ -29,6 +29,8 @@ const COMPARED: [string, string][] = [
 const STALE = 300;
 /** What is shown around a moment that was clicked, in seconds to each side. */
 const AROUND = 30;
+/** The history of a statement is shown over at least so many seconds. */
+const HISTORY = 3600;
 
 const root = document.getElementById("app")!;
 let store: Fleet | null = null;
@@ -37,6 +39,11 @@ let asked: AbortController | null = null;
 
 follow(() => void show());
 addEventListener("hashchange", () => void show());
+// A link to where we are changes nothing, but its table is to be found again.
+addEventListener("click", (event) => {
+  const link = event.target instanceof Element ? event.target.closest("a") : null;
+  if (link?.hash && link.hash === location.hash) reveal(read().table);
+});
 addEventListener("resize", () => drawn.forEach((one) => one.resize()));
 void show();
 
@@ -80,13 +87,24 @@ function failure(error: unknown): HTMLElement {
 function header(state: State): HTMLElement {
   const bar = make("header", {}, make("a", { class: "brand", href: "#" }, "MrTuner"));
   if (state.screen) bar.append(controls(state));
-  bar.append(make("a", { class: "tuner-link", href: "./tuner.html" }, "Tuner"));
+  bar.append(tuner(state));
   const themes: [string, string][] = [["auto", "System"], ["light", "Light"], ["dark", "Dark"]];
   bar.append(choice("Theme", themes, chosen(), (given) => {
     choose(given);
     void show();
   }));
   return bar;
+}
+
+/** The tuner: for the instance that is shown, from its history. */
+function tuner(state: State): HTMLElement {
+  const instance = state.screen ? state.instance || store?.instances[0]?.instance || "" : "";
+  const [target, words] = instance ? [tuned(instance), "Tune this instance"] : ["./tuner.html", "Tuner"];
+  return make("a", { class: "tuner-link", href: target }, words);
+}
+
+function tuned(instance: string): string {
+  return `./tuner.html?${new URLSearchParams({ instance })}`;
 }
 
 function controls(state: State): HTMLElement {
@@ -143,7 +161,7 @@ function menu(state: State): HTMLElement {
   const entries: [string, string, string][] = [["", "Fleet", "All instances"]];
   for (const one of store?.screens ?? []) entries.push([one.name, one.title, one.help]);
   const links = entries.map(([name, title, help]) => {
-    const target = address({ ...state, screen: name, statement: "" });
+    const target = address({ ...state, screen: name, statement: "", change: "", table: "" });
     const current = name === state.screen;
     return make("li", {}, make("a", { href: target, title: help, ...(current ? { "aria-current": "page" } : {}) }, title));
   });
@@ -163,14 +181,13 @@ function fill(main: HTMLElement, on: Screen, state: State): void {
       make("span", { class: "moves" }, ...moves(on)),
     ),
     ...on.damaged.map((one) => make("p", { class: "error" }, `left out: ${one}`)),
+    ...changed(on, state),
   );
   const to = {
     zoom: (from: number, until: number) => go({ from: Math.floor(from), to: Math.ceil(until) }),
-    at: (moment: number) => {
-      if (state.screen !== "moment") {
-        go({ screen: "moment", from: Math.floor(moment) - AROUND, to: Math.floor(moment) + AROUND });
-      }
-    },
+    // A step longer than that is shown as a whole: its peak is somewhere in it.
+    at: (moment: number) => go(sessions(on, moment)),
+    to: (table: string) => address({ ...state, table }),
   };
   const charts = make("div", { class: "charts" });
   main.append(charts);
@@ -180,7 +197,37 @@ function fill(main: HTMLElement, on: Screen, state: State): void {
     drawn.push(one);
   }
   drawn.forEach((one) => one.resize());
-  for (const given of on.tables) main.append(table(given, (unit, cell) => link(unit, cell, state)));
+  for (const given of on.tables) main.append(table(given, (unit, cell) => link(unit, cell, state, on)));
+  reveal(state.table);
+}
+
+/** Go to a table of the screen. */
+function reveal(name: string): void {
+  const target = name ? root.querySelector<HTMLElement>(`[data-table="${CSS.escape(name)}"]`) : null;
+  target?.focus({ preventScroll: true });
+  target?.scrollIntoView();
+}
+
+/** The step of a chart in which a moment lies, or the minute around it. */
+function sessions(on: Screen, moment: number): Partial<State> {
+  const step = on.times.findLast((time) => time <= moment);
+  const around =
+    step !== undefined && on.step > 2 * AROUND && moment < step + on.step
+      ? { from: step, to: step + on.step }
+      : { from: Math.floor(moment) - AROUND, to: Math.floor(moment) + AROUND };
+  return { screen: "moment", statement: "", change: "", ...around };
+}
+
+/** What changed in the period, each with the entry of the journal where there is one. */
+function changed(on: Screen, state: State): HTMLElement[] {
+  if (on.changes.length === 0 || state.screen === "changes") return [];
+  const entries = on.changes.map((one) => {
+    const target = { ...state, screen: "changes", statement: "", change: one.journal ?? "", table: one.journal ? "entry" : "" };
+    const words = `${day(one.at)} ${clock(one.at)} ${one.what}: ${one.detail}`;
+    return make("li", {}, make("a", { href: address(target) }, words), one.by ? ` (${one.by})` : "");
+  });
+  const count = on.changes.length === 1 ? "one change" : `${on.changes.length} changes`;
+  return [make("details", { class: "changes" }, make("summary", {}, `${count} in this period`), make("ul", {}, ...entries))];
 }
 
 function moves(on: Screen): HTMLElement[] {
@@ -197,14 +244,31 @@ function moves(on: Screen): HTMLElement[] {
   ];
 }
 
-function link(unit: string, cell: Cell, state: State): string | null {
-  if (unit === "statement" && cell !== null) {
-    return address({ ...state, screen: "statements", statement: String(cell), compare: "" });
+function link(unit: string, cell: Cell, state: State, on: Screen | null = null): string | null {
+  if (cell === null) return null;
+  const plain = { ...state, statement: "", change: "", table: "" };
+  if (unit.startsWith("to:")) return address({ ...state, table: unit.slice(3) });
+  switch (unit) {
+    case "statement":
+      return address({ ...plain, screen: "statements", statement: String(cell), compare: "", ...around(on) });
+    case "instance":
+      return address({ ...plain, screen: "load", instance: String(cell), from: null, to: null });
+    case "tune":
+      return tuned(String(cell));
+    case "journal":
+      return address({ ...plain, screen: "changes", change: String(cell), table: "entry" });
+    case "moment":
+      return on === null ? null : address({ ...plain, ...sessions(on, Number(cell)) });
+    default:
+      return null;
   }
-  if (unit === "instance" && cell !== null) {
-    return address({ ...state, screen: "load", instance: String(cell), from: null, to: null });
-  }
-  return null;
+}
+
+/** Statements are sampled each minute: the history of one takes more than a moment. */
+function around(on: Screen | null): Partial<State> {
+  if (on === null || on.end - on.begin >= HISTORY) return {};
+  const middle = Math.round((on.begin + on.end) / 2);
+  return { from: middle - HISTORY / 2, to: middle + HISTORY / 2 };
 }
 
 function overview(of: Fleet): HTMLElement[] {
@@ -220,8 +284,9 @@ function overview(of: Fleet): HTMLElement[] {
     ["cpus", "CPUs", "integer"],
     ["changes", "Changes in a day", "integer"],
     ["last", "Last sample (UTC)", "time"],
+    ["advice", "Advice", "tune"],
   ].map(([name, words, unit]) => ({ name: name!, title: words!, unit: unit! }));
-  const rows = of.instances.map((one) => columns.map((column) => one[column.name as keyof Member]));
+  const rows = of.instances.map((one) => columns.map(({ name }) => (name === "advice" ? one.instance : one[name as keyof Member])));
   const given = { name: "fleet", title: "Instances, the least headroom first", columns, rows, missing: null };
   const about = make("p", { class: "help" }, `${of.directory} · MrTuner ${of.version} · ${of.instances.length === 1 ? "one instance" : `${value(of.instances.length, "integer")} instances`}`);
   return [title, about, table(given, (unit, cell) => link(unit, cell, read()))];

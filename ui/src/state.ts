@@ -8,6 +8,8 @@ export interface State {
   to: number | null;
   compare: string;
   statement: string;
+  change: string;
+  table: string;
 }
 
 const DEFAULT: State = {
@@ -18,6 +20,8 @@ const DEFAULT: State = {
   to: null,
   compare: "",
   statement: "",
+  change: "",
+  table: "",
 };
 
 export function read(): State {
@@ -32,6 +36,8 @@ export function read(): State {
     to,
     compare: given.get("compare") ?? DEFAULT.compare,
     statement: given.get("statement") ?? DEFAULT.statement,
+    change: given.get("change") ?? DEFAULT.change,
+    table: given.get("table") ?? DEFAULT.table,
   };
 }
 
@@ -50,7 +56,7 @@ export function address(state: State): string {
 }
 
 export function go(change: Partial<State>): void {
-  location.hash = address({ ...read(), ...change });
+  location.hash = address({ ...read(), table: "", ...change });
 }
 
 /** What the API is asked for. */
@@ -65,5 +71,6 @@ export function query(state: State): URLSearchParams {
   }
   if (state.compare) asked.set("compare", state.compare);
   if (state.statement) asked.set("statement", state.statement);
+  if (state.change) asked.set("change", state.change);
   return asked;
 }

@@ -4,7 +4,8 @@ import type { Cell, Column, Table } from "./api";
 import { make } from "./dom";
 import { day, clock, value } from "./format";
 
-const TEXT = new Set(["text", "sql", "statement", "instance"]);
+const TEXT = new Set(["text", "prose", "sql", "statement", "instance", "journal", "tune"]);
+const TIMES = new Set(["time", "moment"]);
 const ROWS = 100;
 
 export type Link = (unit: string, cell: Cell) => string | null;
@@ -12,7 +13,8 @@ export type Link = (unit: string, cell: Cell) => string | null;
 export function table(given: Table, link: Link = () => null): HTMLElement {
   const heading = make("h2", {}, given.title);
   if (given.missing !== null) {
-    return make("section", { class: "table" }, heading, make("p", { class: "empty" }, given.missing));
+    const attributes = { class: "table", "data-table": given.name, tabindex: "-1" };
+    return make("section", attributes, heading, make("p", { class: "empty" }, given.missing));
   }
   let sorted: { column: number; down: boolean } | null = null;
   let shown = ROWS;
@@ -47,7 +49,8 @@ export function table(given: Table, link: Link = () => null): HTMLElement {
     { class: "scroll", tabindex: "0", role: "region", "aria-label": given.title },
     make("table", {}, make("thead", {}, make("tr", {}, ...heads)), body),
   );
-  return make("section", { class: "table" }, make("div", { class: "bar" }, heading, save), scroll, more);
+  const attributes = { class: "table", "data-table": given.name, tabindex: "-1" };
+  return make("section", attributes, make("div", { class: "bar" }, heading, save), scroll, more);
 }
 
 function line(columns: Column[], row: Cell[], link: Link): HTMLElement {
@@ -63,11 +66,15 @@ function line(columns: Column[], row: Cell[], link: Link): HTMLElement {
 
 function shown(cell: Cell, unit: string): string {
   if (cell === null) return "–";
+  if (unit === "tune") return "Tune";
+  if (unit === "journal") return `change ${cell}`;
   return typeof cell === "number" ? value(cell, unit) : String(cell);
 }
 
 function kind(column: Column): string {
-  return TEXT.has(column.unit) || column.unit === "time" ? column.unit : "number";
+  if (TIMES.has(column.unit)) return "time";
+  if (column.unit.startsWith("to:")) return "short";
+  return TEXT.has(column.unit) ? column.unit : "number";
 }
 
 /** Rows without a value come last, whichever way they are sorted. */
@@ -83,7 +90,7 @@ function by(column: number, down: boolean): (one: Cell[], other: Cell[]) => numb
 function csv(given: Table): string {
   const head = given.columns.map((column) => quoted(column.name)).join(",");
   const rows = given.rows.map((row) =>
-    row.map((cell, place) => quoted(given.columns[place]!.unit === "time" ? iso(cell) : cell)).join(","),
+    row.map((cell, place) => quoted(TIMES.has(given.columns[place]!.unit) ? iso(cell) : cell)).join(","),
   );
   return [head, ...rows, ""].join("\r\n");
 }

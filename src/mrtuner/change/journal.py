@@ -12,7 +12,7 @@ import json
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
@@ -246,6 +246,49 @@ class Journal:
             yield
         except (sqlite3.Error, OSError) as error:
             raise unusable(self.path, error) from error
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """A step of a change, as it was recorded."""
+
+    at: datetime
+    state: State
+    step: str
+
+
+def changes_with_steps(
+    directory: Path | None = None,
+) -> tuple[tuple[Change, tuple[Step, ...]], ...] | None:
+    """Read all changes with their steps, oldest first, and write nothing; None without a journal.
+
+    Raises:
+        JournalError: it cannot be read, or a newer MrTuner wrote it.
+    """
+    import sqlite3
+
+    path = journal_directory(directory) / "journal.sqlite3"
+    try:
+        if not path.exists():
+            return None
+        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as db:
+            db.row_factory = sqlite3.Row
+            db.execute("BEGIN")
+            (version,) = db.execute("PRAGMA user_version").fetchone()
+            if not 0 < version <= SCHEMA_VERSION:
+                raise sqlite3.DatabaseError(f"it has schema {version}")
+            steps: dict[int, list[Step]] = {}
+            for row in db.execute("SELECT * FROM step ORDER BY change, number"):
+                steps.setdefault(row["change"], []).append(
+                    Step(
+                        at=datetime.fromisoformat(row["at"]), state=State(row["state"]),
+                        step=row["step"],
+                    )
+                )  # fmt: skip
+            rows = db.execute("SELECT * FROM change ORDER BY id").fetchall()
+            return tuple((_change(row), tuple(steps.get(row["id"], ()))) for row in rows)
+    except (sqlite3.Error, OSError, ValueError, TypeError, KeyError) as error:
+        raise unusable(path, error) from error
 
 
 def unusable(path: Path, error: Exception) -> JournalError:

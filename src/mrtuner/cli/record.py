@@ -102,11 +102,15 @@ def command(
     prerequisites.require("duckdb", *(["boto3"] if managed or publish else []))
     from mrtuner.history.directory import history_directory
     from mrtuner.history.recorder import Limits, record
-    from mrtuner.history.source import built_in, in_directory, installed
+    from mrtuner.history.source import built_in, in_directory, installed, of_program
     from mrtuner.history.store.writer import Writer
+    from mrtuner.limits.recorded_ceilings import CEILINGS
     from mrtuner.units import parse_bytes
 
-    sources = {**built_in(), **installed(), **(in_directory(metrics) if metrics else {})}
+    sources = {
+        **built_in(), "ceilings": of_program("ceilings", CEILINGS), **installed(),
+        **(in_directory(metrics) if metrics else {}),
+    }  # fmt: skip
     fleet = None
     if managed:
         from mrtuner.history.managed import CLOUDWATCH, managed_fleet

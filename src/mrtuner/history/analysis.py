@@ -136,6 +136,9 @@ class HistoryChange:
     at: datetime
     what: str
     detail: str
+    name: str | None = None  # of a setting
+    before: str | None = None  # its values, in its base unit
+    value: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -504,6 +507,7 @@ def _settings(history: History, about: Period) -> list[HistoryChange]:
             at=row["time"].replace(tzinfo=UTC), what="setting",
             detail=f"{row['name']}: {_setting(row['before'])} → {_setting(row['value'])}"
                    + (f" ({row['unit']})" if row["unit"] else ""),
+            name=row["name"], before=row["before"], value=row["value"],
         )
         for row in rows
     ]  # fmt: skip

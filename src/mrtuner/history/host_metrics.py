@@ -1,15 +1,19 @@
-"""A recorded host with CloudWatch's names and units, on a grid of equal steps: for `limits`."""
+"""A recorded host with CloudWatch's names and units, on a grid of equal steps: for `limits`.
+
+What the kernel counted, or CloudWatch itself told of an instance of RDS.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
 
 from mrtuner.errors import UsageError
-from mrtuner.history.analysis import CPU_ALL, CPU_USED, Period
-from mrtuner.history.reading import History
+from mrtuner.history.analysis import CPU_ALL, CPU_USED, IN_PERIOD, Period
+from mrtuner.history.reading import History, Rows
+from mrtuner.history.store.layout import last_value
 
 #: Length of a step [s]: the interval at which the host is sampled.
 STEP: Final = 15
@@ -17,6 +21,8 @@ STEP: Final = 15
 _LONGEST: Final = 2
 #: Sessions that wait for I/O, their own or another's.
 WAITING: Final = "SessionsWaitingForIO"
+CONNECTIONS: Final = "DatabaseConnections"
+_MINUTE: Final = 60
 
 #: The rate or level of one sample. A CPU quota counts as all there is.
 _METRICS: Final = {
@@ -41,6 +47,7 @@ class HostMetrics:
 
     begin: datetime  # of the first step, UTC
     values: Mapping[str, list[float | None]]
+    step: int = STEP  # seconds
 
 
 def host_metrics(history: History, about: Period) -> HostMetrics:
@@ -49,45 +56,139 @@ def host_metrics(history: History, about: Period) -> HostMetrics:
     Raises:
         UsageError: the host was not sampled.
     """
-    begin = int(about.begin.timestamp()) // STEP * STEP
-    steps = (int(about.end.timestamp()) - begin) // STEP + 1
-    found: dict[str, list[float | None]] = {}
-    for name, at, value in (*_of_host(history, about), *_of_sessions(history, about)):
-        place = (int(at.replace(tzinfo=UTC).timestamp()) - begin) // STEP
-        found.setdefault(name, [None] * steps)[place] = float(value)
-    if not found.keys() - {WAITING}:
+    steps = _Steps(about, STEP)
+    of_host = _of_host(history, steps) if history.has("host") else {}
+    if not of_host:
         raise UsageError(
             f"the host of {about.instance} was not recorded",
             "Let mrtuner record run on the server's host.",
         )
-    return HostMetrics(begin=datetime.fromtimestamp(begin, UTC), values=found)
+    more = _of_sessions(history, steps) | _of_connections(history, steps)
+    return HostMetrics(begin=steps.at, values=of_host | more)
 
 
-def _of_host(history: History, about: Period) -> Iterator[tuple[str, datetime, Any]]:
+def cloudwatch_metrics(history: History, about: Period) -> HostMetrics:
+    """Return what CloudWatch told of an instance of RDS in a period, a point a minute.
+
+    Raises:
+        UsageError: CloudWatch was not asked.
+    """
+    from mrtuner.history.managed import METRICS
+
+    steps = _Steps(about, _MINUTE)
+    found = steps.values(
+        history, ", ".join(f'{column} AS "{metric}"' for column, metric in METRICS.items()),
+        "cloudwatch",
+    ) if history.has("cloudwatch") else {}  # fmt: skip
+    if not found:
+        raise UsageError(
+            f"CloudWatch's metrics of {about.instance} were not recorded in this period",
+            "Record it as rds:NAME.",
+        )
+    return HostMetrics(begin=steps.at, values=found, step=_MINUTE)
+
+
+@dataclass(frozen=True, slots=True)
+class _Steps:
+    """Steps of equal length that cover a period."""
+
+    about: Period
+    length: int  # seconds
+
+    @property
+    def begin(self) -> int:
+        return int(self.about.begin.timestamp()) // self.length * self.length
+
+    @property
+    def at(self) -> datetime:
+        return datetime.fromtimestamp(self.begin, UTC)
+
+    def values(
+        self, history: History, columns: str, view: str, where: str = "true"
+    ) -> dict[str, list[float | None]]:
+        """The columns of a view by step, without those that have no value."""
+        names, rows = history.table(
+            f"""SELECT (epoch_us(time) // 1000000 - {self.begin}) // {self.length}, {columns}
+                FROM {view} WHERE {IN_PERIOD} AND ({where})""",
+            self.about.parameters,
+        )
+        return self.placed(names[1:], rows)
+
+    def placed(
+        self, names: Sequence[str], rows: Iterable[Sequence[Any]]
+    ) -> dict[str, list[float | None]]:
+        """Values by name, of rows that begin with the number of their step."""
+        count = (int(self.about.end.timestamp()) - self.begin) // self.length + 1
+        found: dict[str, list[float | None]] = {name: [None] * count for name in names}
+        known = set()
+        for step, *values in rows:
+            for name, value in zip(names, values, strict=True):
+                if value is not None:
+                    found[name][step] = float(value)
+                    known.add(name)
+        return {name: values for name, values in found.items() if name in known}
+
+
+def _of_host(history: History, steps: _Steps) -> dict[str, list[float | None]]:
     columns = ", ".join(f'{formula} AS "{name}"' for name, formula in _METRICS.items())
-    rows = history.rows(
-        f"""SELECT time, {columns} FROM host
-            WHERE instance = $instance AND time >= $begin AND time < $end
-              AND seconds > 0 AND seconds <= {_LONGEST * STEP}""",
-        about.parameters,
-    )
-    for row in rows:
-        yield from ((name, row["time"], row[name]) for name in _METRICS if row[name] is not None)
+    return steps.values(history, columns, "host", f"seconds > 0 AND seconds <= {_LONGEST * STEP}")
 
 
-def _of_sessions(history: History, about: Period) -> Iterator[tuple[str, datetime, Any]]:
+def _of_connections(history: History, steps: _Steps) -> dict[str, list[float | None]]:
+    """Sessions of clients."""
+    if not history.has("connections"):
+        return {}
+    return steps.values(history, f'clients AS "{CONNECTIONS}"', "connections")
+
+
+def _of_sessions(history: History, steps: _Steps) -> dict[str, list[float | None]]:
     """How many waited for I/O, on the average of a step's samples."""
-    rows = history.rows(
-        f"""SELECT b.step, coalesce(w.waiting, 0) / b.beats AS waiting FROM (
-                SELECT time_bucket(INTERVAL {STEP} SECOND, time) AS step, count(*) AS beats
-                FROM samples WHERE instance = $instance AND time >= $begin AND time < $end
-                  AND source = 'sessions' GROUP BY 1) AS b
+    if not history.has("sessions"):
+        return {}
+    step = f"(epoch_us(time) // 1000000 - {steps.begin}) // {steps.length}"
+    _, rows = history.table(
+        f"""SELECT b.step, coalesce(w.waiting, 0) / b.beats FROM (
+                SELECT {step} AS step, count(*) AS beats FROM samples
+                WHERE {IN_PERIOD} AND source = 'sessions' GROUP BY 1) AS b
             LEFT JOIN (
-                SELECT time_bucket(INTERVAL {STEP} SECOND, time) AS step, count(*) AS waiting
-                FROM sessions WHERE instance = $instance AND time >= $begin AND time < $end
+                SELECT {step} AS step, count(*) AS waiting FROM sessions
+                WHERE {IN_PERIOD}
                   AND (wait_type = 'IO' OR wait_event IN ('WALWrite', 'BufferIO', 'BufferIo'))
                 GROUP BY 1) AS w ON w.step = b.step""",
-        about.parameters,
+        steps.about.parameters,
     )
-    for row in rows:
-        yield WAITING, row["step"], row["waiting"]
+    return steps.placed([WAITING], rows)
+
+
+# What limits a host.
+
+
+def host_ceilings(history: History, about: Period) -> Rows:
+    """The limits of the host as rows, as they were last recorded by the end of the period."""
+    if not history.has("ceilings"):
+        return []
+    values = ", ".join(f"{last_value(name)} AS {name}" for name in ("value", "origin", "note"))
+    return history.rows(
+        f"""SELECT resource, part, {values} FROM ceilings
+            WHERE instance = $instance AND time < $end
+            GROUP BY resource, part ORDER BY resource, part""",
+        {name: about.parameters[name] for name in ("instance", "end")},
+    )
+
+
+def device(history: History, about: Period) -> str | None:
+    """The disk of the data directory."""
+    found: str | None = history.row(
+        f"SELECT any_value(device) AS device FROM host WHERE {IN_PERIOD}", about.parameters
+    )["device"]
+    return found
+
+
+def max_connections(history: History, about: Period) -> tuple[int, str] | None:
+    """The server's max_connections in the period, and that it was recorded."""
+    if not history.has("connections"):
+        return None
+    most = history.row(
+        f"SELECT max(maximum) AS maximum FROM connections WHERE {IN_PERIOD}", about.parameters
+    )["maximum"]
+    return None if most is None else (int(most), "max_connections, recorded")

@@ -17,9 +17,10 @@ from typing import TYPE_CHECKING, Any, Final
 from mrtuner.aws import cloudwatch, rds
 from mrtuner.aws.session import Account, client
 from mrtuner.errors import MrTunerError
+from mrtuner.history.machine import rows_of_instance
 from mrtuner.history.outlet import Outlet, Tell
 from mrtuner.history.sample import Row, Sample
-from mrtuner.history.source import OLDEST, Source, parse
+from mrtuner.history.source import OLDEST, Source, built_in, parse
 from mrtuner.history.store.layout import MICRO
 from mrtuner.history.store.writer import Batch
 
@@ -34,6 +35,8 @@ _LATE: Final = timedelta(minutes=2)
 _FIRST: Final = timedelta(minutes=15)
 _CAUGHT_UP: Final = timedelta(hours=24)
 _STEP: Final = timedelta(minutes=1)
+#: Between two looks at the class and the volume of an instance.
+_LOOK: Final = timedelta(hours=1)
 
 _COLUMNS: Final[Mapping[str, tuple[str, str, str]]] = {
     "cpu": ("CPUUtilization", "%", "CPU used"),
@@ -56,6 +59,9 @@ _COLUMNS: Final[Mapping[str, tuple[str, str, str]]] = {
     "sent": ("NetworkTransmitThroughput", "bytes/s", "sent a second"),
     "replica_lag": ("ReplicaLag", "s", "how far a replica is behind"),
 }
+
+#: CloudWatch's metrics by our columns.
+METRICS: Final[Mapping[str, str]] = {column: metric for column, (metric, _, _) in _COLUMNS.items()}
 
 
 def _declaration() -> Iterator[str]:
@@ -116,6 +122,7 @@ class CloudWatchThread:
         self.clock = clock or _utc
         self.since = {one.identifier: self._first(since[one.name]) for one in fleet.instances}
         self.events_since = max(self.since.values())
+        self.looked: datetime | None = None
 
     def run(self) -> None:
         """Ask at once and then every five minutes; a failure is told once, and tried again."""
@@ -146,9 +153,21 @@ class CloudWatchThread:
             self._points(until)
         if until > self.events_since:
             self._events(until)
+        if self.looked is None or until >= self.looked + _LOOK:
+            self._machines()
+            self.looked = until
+
+    def _machines(self) -> None:
+        """What each instance is: its class and its volume, on which its limits depend."""
+        for name, outlet in self.outlets.items():
+            found = rds.instance(self.fleet.service, name)
+            rows = tuple(
+                Row(values=tuple(row.values()), reset=None) for row in rows_of_instance(found)
+            )
+            outlet.send([_described(rows, self.clock())])
 
     def _points(self, until: datetime) -> None:
-        metrics = {metric: column for column, (metric, _, _) in _COLUMNS.items()}
+        metrics = {metric: column for column, metric in METRICS.items()}
         wanted = [
             cloudwatch.Wanted(instance=name, metric=metric)
             for name in self.outlets
@@ -186,6 +205,12 @@ def _sample(at: datetime, row: Mapping[str, float]) -> Sample:
         source=CLOUDWATCH, at=_micro(at), monotonic=at.timestamp(), cost=0.0,
         rows=(Row(values=values, reset=None),),
     )  # fmt: skip
+
+
+def _described(rows: tuple[Row, ...], at: datetime) -> Sample:
+    return Sample(
+        source=built_in()["machine"], at=_micro(at), monotonic=at.timestamp(), cost=0.0, rows=rows
+    )
 
 
 def _micro(at: datetime) -> int:

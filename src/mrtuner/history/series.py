@@ -90,9 +90,14 @@ class Kind(StrEnum):
     RATE = "rate"  # growth of a counter a second
     RATIO = "ratio"  # growth of one counter by that of another
     NUMBER = "number"  # rows at a time: sessions
-    HIGHEST = "highest"  # of a gauge
+    AVERAGE = "average"  # of a gauge
+    HIGHEST = "highest"
     LOWEST = "lowest"
     LAST = "last"  # of a gauge that is stored only when it changes
+
+
+#: Of a gauge in SQL; a summary has a column for each.
+_FUNCTIONS: Final = {Kind.AVERAGE: "avg", Kind.HIGHEST: "max", Kind.LOWEST: "min"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,10 +118,9 @@ class Measure:
                 return f"sum({self.of}) / nullif(sum({self.over}), 0)"
             case Kind.NUMBER:
                 return "sum(samples)" if summarized else "count(*)"
-            case Kind.HIGHEST:
-                return f"max({self.of}{'_max' if summarized else ''})"
-            case Kind.LOWEST:
-                return f"min({self.of}{'_min' if summarized else ''})"
+            case Kind.AVERAGE | Kind.HIGHEST | Kind.LOWEST:
+                function = _FUNCTIONS[self.kind]
+                return f"{function}({self.of}{f'_{function}' if summarized else ''})"
             case Kind.LAST:
                 return last_value(f"{self.of}_last" if summarized else self.of)
 

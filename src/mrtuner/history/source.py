@@ -128,10 +128,12 @@ class Source:
 def built_in() -> Mapping[str, Source]:
     """The sources that MrTuner comes with, by name."""
     from mrtuner.history.host import HOST
+    from mrtuner.history.machine import MACHINE
 
     return {
         **_by_name(files("mrtuner.history.sources").iterdir()),
         "host": of_program("host", HOST),
+        "machine": of_program("machine", MACHINE),
     }
 
 

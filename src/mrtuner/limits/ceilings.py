@@ -93,6 +93,18 @@ def ceilings(
     return tuple(found)
 
 
+def default_connections(class_name: str) -> tuple[int, str]:
+    """What max_connections is by RDS's own formula, and that this is an estimate.
+
+    Raises:
+        BadValue: the class is unknown.
+    """
+    from mrtuner.formula.class_memory import class_memory
+
+    most = min(class_memory(classes.instance_class(class_name)).value // 9_531_392, 5000)
+    return most, "RDS's default LEAST({DBInstanceClassMemory/9531392},5000), estimated"
+
+
 def binding(known: Sequence[Ceiling], resource: Resource) -> Ceiling | None:
     """The lowest permanent limit: what the instance can count on."""
     return _least(

@@ -65,6 +65,16 @@ def tune_server(server: Server, said: gather.Flags | None = None) -> Tuning:
     return _finish(gather.live(said or gather.Flags(), server, host), host=host, server=server)
 
 
+def tune_recorded(server: Server | None, host: Host, said: gather.Flags) -> Tuning:
+    """Advise settings for a server and its machine as they were recorded; nothing is probed.
+
+    Without a server, of which then only the machine is known, the advice is for a new one on it.
+    """
+    if server is None:
+        return _finish(gather.this_machine(said, host), host=host)
+    return _finish(gather.live(said, server, host), host=host, server=server)
+
+
 def _host_of(server: Server) -> Host | None:
     if server.local_pid is None:
         return None

@@ -20,10 +20,15 @@ def wraparound(picture: Picture) -> tuple[Wraparound, ...]:
     return tuple(_each(picture))
 
 
+def stops_at(major: int) -> int:
+    """The age at which the server assigns no more transaction or multixact IDs."""
+    return _CIRCLE - (_MARGIN if major >= 14 else _MARGIN_13)
+
+
 def _each(picture: Picture) -> Iterator[Wraparound]:
     if not picture.databases:
         return
-    stop = _CIRCLE - (_MARGIN if picture.major >= 14 else _MARGIN_13)
+    stop = stops_at(picture.major)
     moments = [sample.moment for sample in picture.samples]
     name, age, _ = max(picture.databases, key=lambda one: one[1])
     forced = _setting(picture.settings, "autovacuum_freeze_max_age", 200_000_000)

@@ -14,6 +14,7 @@ from mrtuner.history.analysis import Period, changes
 from mrtuner.history.overview import overview
 from mrtuner.history.reading import History
 from mrtuner.history.series import Series, grid, shifted
+from mrtuner.web.journal import attributed
 from mrtuner.web.period import earlier, period_of
 from mrtuner.web.screens import SCREENS
 from mrtuner.web.screens.screen import Chart, Screen, Table, View
@@ -39,7 +40,10 @@ def screen_answer(history: History, name: str, given: Mapping[str, str]) -> Scre
     about = period_of(history, given)
     over = grid(history, about, screen.sources, most=_points(given))
     before = earlier(about, given)
-    view = View(history=history, grid=over, before=before, statement=_statement(given))
+    view = View(
+        history=history, grid=over, before=before, statement=_statement(given),
+        change=_change(given),
+    )  # fmt: skip
     charts, tables = screen.build(view)
     earlier_charts: Sequence[Chart] = ()
     if before is not None and screen.name != "compare":
@@ -65,6 +69,13 @@ def _statement(given: Mapping[str, str]) -> int | None:
         ) from None
 
 
+def _change(given: Mapping[str, str]) -> int | None:
+    text = given.get("change", "")
+    if text and not (text.isdecimal() and len(text) < 10):
+        raise BadValue(f"change={text!r} is no number of a change", "Changes lists them.")
+    return int(text) if text else None
+
+
 def _answer(
     view: View, screen: Screen, charts: Sequence[Chart], tables: Sequence[Table],
     earlier_charts: Sequence[Chart],
@@ -80,8 +91,11 @@ def _answer(
         charts=[_chart(one, before.get(one.name)) for one in charts],
         tables=[_table(one) for one in tables],
         changes=[
-            document.ScreenChange(at=one.at.timestamp(), what=one.what, detail=one.detail)
-            for one in changes(view.history, about)
+            document.ScreenChange(
+                at=one.change.at.timestamp(), what=one.change.what, detail=one.change.detail,
+                by=one.by, journal=None if one.entry is None else str(one.entry),
+            )
+            for one in attributed(view.history, about, changes(view.history, about))
         ],
         damaged=list(view.history.damaged),
     )  # fmt: skip
@@ -96,7 +110,11 @@ def _chart(of: Chart, before: Chart | None) -> Any:
     return document.Chart(
         name=of.name, title=of.title, help=of.help, unit=of.unit, stacked=of.stacked,
         series=lines(of.series), before=lines(before.series) if before else [],
-        limits=[document.ChartLimit(name=name, value=float(value)) for name, value in of.limits],
+        limits=[
+            document.ChartLimit(name=name, value=float(value), reached=name in of.reached)
+            for name, value in of.limits
+        ],
+        bands=list(of.bands),
         missing=of.missing if of.empty else None,
     )  # fmt: skip
 

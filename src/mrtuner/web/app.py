@@ -68,6 +68,10 @@ def app(
         return _answered(store, request, lambda h, given: screen_answer(h, name, given))
 
     def tune(request: Request) -> Response:
+        if "instance" in request.query_params:
+            from mrtuner.web.recorded import recorded_answer
+
+            return _answered(store, request, recorded_answer)
         from mrtuner.web.tuner import answer
 
         return JSONResponse(answer(dict(request.query_params)))

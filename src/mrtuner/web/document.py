@@ -19,6 +19,7 @@ class ChartLimit(Struct):
 
     name: Annotated[str, Doc("what sets it")]
     value: Annotated[float, Doc("in the chart's unit")]
+    reached: Annotated[bool, Doc("whether it held the load down; the table `way_out` says more")]
 
 
 class Chart(Struct):
@@ -32,6 +33,9 @@ class Chart(Struct):
     series: Annotated[list[ChartSeries], Doc("the largest first")]
     before: Annotated[list[ChartSeries], Doc("the same in the period to compare with")]
     limits: Annotated[list[ChartLimit], Doc("drawn across")]
+    bands: Annotated[
+        list[tuple[float, float]], Doc("begin and end of the times at a limit, shaded")
+    ]
     missing: Annotated[str | None, Doc("why it is empty; null: it is not")]
 
 
@@ -40,7 +44,10 @@ class TableColumn(Struct):
 
     name: Annotated[str, Doc("its name in JSON and CSV")]
     title: Annotated[str, Doc("its heading")]
-    unit: Annotated[str, Doc("text, integer, s, ms, bytes, share, time, sql, statement, …")]
+    unit: Annotated[
+        str,
+        Doc("text, prose, integer, s, ms, bytes, share, time, moment, sql, statement, to:TABLE, …"),
+    ]
 
 
 class ScreenTable(Struct):
@@ -59,6 +66,10 @@ class ScreenChange(Struct):
     at: Annotated[float, Doc("seconds since 1970")]
     what: Annotated[str, Doc("setting, restart, failover, upgrade, gap, …")]
     detail: Annotated[str, Doc("in words")]
+    by: Annotated[str, Doc("who changed it, by MrTuner's journal; may be empty")]
+    journal: Annotated[
+        str | None, Doc("the journal's entry, for `change=` of the screen changes; null: none")
+    ]
 
 
 class ScreenAnswer(Document, tag="mrtuner.screen/1"):

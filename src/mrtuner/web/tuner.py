@@ -42,7 +42,7 @@ def answer(given: Mapping[str, str]) -> dict[str, Any]:
     `given` has texts by the names of `form`; an empty one counts as not given.
     """
     try:
-        return _told(_tuned(given))
+        return told(_tuned(given))
     except MrTunerError as error:
         return {"error": {"message": error.message, "hint": error.hint}}
 
@@ -50,14 +50,24 @@ def answer(given: Mapping[str, str]) -> dict[str, Any]:
 def _tuned(given: Mapping[str, str]) -> Tuning:
     from mrtuner.tuning import tune
 
-    values = {name: _value(name, text) for name, text in given.items() if text}
+    values = entered(given)
     if not {"memory", "cpus"} <= values.keys():
         # Without them, `tune` would look at the machine it runs on.
         raise UsageError("memory and CPUs are needed", "Enter both, such as 16GB and 4.")
     return tune(**values)
 
 
-def _told(tuning: Tuning) -> dict[str, Any]:
+def entered(given: Mapping[str, str]) -> dict[str, Any]:
+    """What was entered, as `tune` takes it.
+
+    Raises:
+        BadValue: there is no such input, or its value cannot be used.
+    """
+    return {name: _value(name, text) for name, text in given.items() if text}
+
+
+def told(tuning: Tuning) -> dict[str, Any]:
+    """The advice as the page shows it, and as every format."""
     from mrtuner.formats import NAMES
     from mrtuner.present.text import Look, screen
 

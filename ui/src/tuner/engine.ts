@@ -26,6 +26,13 @@ export interface Answer {
   budget: Budget | null;
   notices: string[];
   texts: Record<string, string>;
+  /** Of an instance of the store: when it was recorded, what is known of it, and what is not. */
+  instance?: string;
+  settings_known?: boolean;
+  begin?: number;
+  end?: number;
+  known?: { name: string; value: string; source: string }[];
+  missing?: { name: string; why: string; supply: string | null }[];
 }
 
 export type Outcome = Answer | { error: { message: string; hint: string | null } };
@@ -36,16 +43,21 @@ export interface Engine {
   ask(given: Record<string, string>): Promise<Outcome>;
 }
 
+const served = document.querySelector('meta[name="engine"][content="server"]') !== null;
+/** The instance of the store whose history the advice is for; only a server has one. */
+export const instance = served ? new URLSearchParams(location.search).get("instance") : null;
+
 /** Where `mrtuner serve` answers, there is no need to load Python into the browser. */
 export function engine(): Engine {
-  return document.querySelector('meta[name="engine"][content="server"]') ? server() : pyodide();
+  return served ? server() : pyodide();
 }
 
 function server(): Engine {
   return {
     ready: Promise.resolve(),
     async ask(given) {
-      const response = await fetch(`api/tune?${new URLSearchParams(given)}`);
+      const asked = instance === null ? given : { ...given, instance };
+      const response = await fetch(`api/tune?${new URLSearchParams(asked)}`);
       return (await response.json()) as Outcome;
     },
   };

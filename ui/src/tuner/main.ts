@@ -5,7 +5,8 @@ import { value } from "../format";
 import { download, table } from "../table";
 import { follow } from "../theme";
 import fields from "../form.json";
-import { engine, type Answer, type Budget, type Outcome, type Setting } from "./engine";
+import { engine, instance, type Answer, type Budget, type Outcome, type Setting } from "./engine";
+import { back, recorded } from "./recorded";
 
 interface Field {
   name: string;
@@ -18,7 +19,8 @@ interface Field {
   switch: boolean;
 }
 
-const EXAMPLE: Record<string, string> = {
+/** Of an instance, what was recorded stands in for what is not entered. */
+const EXAMPLE: Record<string, string> = instance !== null ? {} : {
   postgres: "18",
   workload: "web",
   memory: "16GB",
@@ -26,7 +28,7 @@ const EXAMPLE: Record<string, string> = {
   storage: "ssd",
   connections: "200",
 };
-const ENDINGS: Record<string, string> = { conf: "conf", sql: "sql", markdown: "md", nixos: "nix", puppet: "pp", text: "txt" };
+const ENDINGS: Record<string, string> = { conf: "conf", json: "json", sql: "sql", markdown: "md", nixos: "nix", puppet: "pp", text: "txt" };
 /** Wait so long after a key before asking again, in milliseconds. */
 const PAUSE = 150;
 
@@ -44,9 +46,16 @@ root.replaceChildren(
     "header",
     {},
     make("span", { class: "brand" }, "MrTuner"),
-    make("p", { class: "help" }, "Settings for PostgreSQL that fit this machine, each with its reason. Nothing you enter leaves this page."),
+    make(
+      "p",
+      { class: "help" },
+      instance === null
+        ? "Settings for PostgreSQL that fit this machine, each with its reason. Nothing you enter leaves this page."
+        : "Settings that fit what was recorded, each with its reason. Nothing is applied from here.",
+    ),
+    ...(instance === null ? [] : [back(instance)]),
   ),
-  make("main", { id: "main" }, make("h1", {}, "Tune PostgreSQL"), layout(), result),
+  make("main", { id: "main" }, make("h1", {}, instance === null ? "Tune PostgreSQL" : `Tune ${instance} from its history`), layout(), result),
 );
 restore();
 addEventListener("hashchange", () => {
@@ -132,18 +141,19 @@ function show(outcome: Outcome): void {
   }
   result.replaceChildren(
     make("p", { class: "help" }, outcome.title),
-    settings("Settings", outcome.settings.filter((one) => !one.suggestion)),
+    settings("Settings", outcome.settings.filter((one) => !one.suggestion), outcome.settings_known),
     ...(outcome.budget ? [budget(outcome.budget)] : []),
     ...outcome.notices.map((text) => make("p", { class: "notice" }, text)),
     written(outcome),
-    settings("Suggestions: for you to decide", outcome.settings.filter((one) => one.suggestion)),
+    settings("Suggestions: for you to decide", outcome.settings.filter((one) => one.suggestion), outcome.settings_known),
+    ...recorded(outcome),
   );
 }
 
-function settings(title: string, rows: Setting[]): HTMLElement {
+function settings(title: string, rows: Setting[], known = false): HTMLElement {
   const columns = [
     ["name", "Setting", "text"],
-    ["now", "Default", "text"],
+    ["now", known ? "Now" : "Default", "text"],
     ["value", "Advice", "text"],
     ["reason", "Why", "text"],
     ["formula", "From", "text"],

@@ -77,7 +77,7 @@ def _recorded(dsn: str, given: Given) -> Limits:
     import numpy as np
 
     from mrtuner.cli.history.remembered import remembered
-    from mrtuner.history.host_metrics import STEP, host_metrics
+    from mrtuner.history.host_metrics import host_metrics
     from mrtuner.limits import Series
     from mrtuner.limits.watch import recorded
 
@@ -87,7 +87,7 @@ def _recorded(dsn: str, given: Given) -> Limits:
     with opened as (history, about):
         found = host_metrics(history, about)
     metrics = {name: np.array(values, dtype=float) for name, values in found.values.items()}
-    return recorded(dsn, Series(start=found.begin, step=STEP, metrics=metrics, apart=True))
+    return recorded(dsn, Series(start=found.begin, step=found.step, metrics=metrics, apart=True))
 
 
 # A file.
@@ -238,8 +238,6 @@ def _connections(class_name: str, given: int | None) -> tuple[int, str]:
     """What max_connections is by RDS's own formula, where nobody says."""
     if given is not None:
         return given, "as given"
-    from mrtuner.catalog.classes import instance_class
-    from mrtuner.formula.class_memory import class_memory
+    from mrtuner.limits.ceilings import default_connections
 
-    most = min(class_memory(instance_class(class_name)).value // 9_531_392, 5000)
-    return most, "RDS's default LEAST({DBInstanceClassMemory/9531392},5000), estimated"
+    return default_connections(class_name)

@@ -3,35 +3,101 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import UTC
 from typing import Final
 
+from mrtuner.change.record import Entry
 from mrtuner.history.analysis import changes, gaps
+from mrtuner.web.journal import attributed, entry, journal_owner
 from mrtuner.web.screens.screen import Chart, Screen, Table, View
 
 _COLUMNS: Final = (
-    ("at", "When", "time"), ("what", "What", "text"), ("detail", "Detail", "text"),
+    ("at", "When", "moment"), ("what", "What", "text"), ("detail", "Detail", "text"),
+    ("by", "Who", "text"), ("journal", "Journal", "journal"),
 )  # fmt: skip
+#: What may hold a password, as the recorder has it.
+_SECRET: Final = frozenset({"primary_conninfo", "ssl_passphrase_command"})
+_ENTRY: Final = (("what", "Entry", "text"), ("value", "In the journal", "prose"))
+_SETTINGS: Final = (
+    ("name", "Setting", "text"),
+    ("before", "Before", "text"),
+    ("after", "After", "text"),
+    ("restart", "Takes effect", "text"),
+)
+_STEPS: Final = (("at", "When", "time"), ("step", "Step", "text"))
 
 
 def _build(view: View) -> tuple[Sequence[Chart], Sequence[Table]]:
     found = [
-        {"at": one.at, "what": one.what, "detail": one.detail}
-        for one in changes(view.history, view.about)
-    ]
+        {
+            "at": one.change.at, "what": one.change.what, "detail": one.change.detail,
+            "by": one.by, "journal": None if one.entry is None else str(one.entry),
+        }
+        for one in attributed(view.history, view.about, changes(view.history, view.about))
+    ]  # fmt: skip
     found += [
         {"at": gap.begin, "what": "gap", "detail": f"nothing recorded until {gap.end:%H:%M:%S} UTC"}
         for gap in gaps(view.history, view.about)
     ]  # fmt: skip
     found.sort(key=lambda row: str(row["at"]), reverse=True)
+    entry_tables = [] if view.change is None else _entry(view, view.change)
     return [], [
-        Table(name="changes", title="Changes, the latest first", columns=_COLUMNS, rows=found)
+        *entry_tables,
+        Table(name="changes", title="Changes, the latest first", columns=_COLUMNS, rows=found),
     ]
+
+
+def _entry(view: View, number: int) -> list[Table]:
+    """An entry of the journal: who, when and how, the values before and after, and the way back."""
+    found, undo = entry(view.history, view.about, number)
+    change = found.change
+    about = {
+        "change": f"{change.id}, {change.state}",
+        "when": f"{found.began.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC",
+        "who": f"user {journal_owner()} on the machine that serves this page",
+        "server": change.address,
+        "how": change.method if change.file is None else f"{change.method}, {change.file}",
+        "takes back": "" if change.undoes is None else f"change {change.undoes}",
+        "made for": "a measurement, which takes it back itself" if change.proof else "",
+        "parameter group": change.group.attached_after if change.group else "",
+        "undo": undo,
+    }
+    return [
+        Table(
+            name="entry", title=f"Change {number} in MrTuner's journal", columns=_ENTRY,
+            rows=[{"what": what, "value": text} for what, text in about.items() if text],
+        ),
+        Table(
+            name="entry_settings", title="What it changed", columns=_SETTINGS,
+            rows=[_setting(one) for one in change.entries],
+            missing="it attached a parameter group and changed no value",
+        ),
+        Table(
+            name="entry_steps", title="How it went", columns=_STEPS,
+            rows=[{"at": step.at, "step": step.step} for step in found.steps],
+        ),
+    ]  # fmt: skip
+
+
+def _setting(one: Entry) -> dict[str, str]:
+    return {
+        "name": one.name,
+        "before": _shown(one.name, one.before),
+        "after": _shown(one.name, one.after),
+        "restart": "at a restart" if one.restart else "at once",
+    }
+
+
+def _shown(name: str, value: str | None) -> str:
+    if value is None:
+        return "unset"
+    return "(set)" if name in _SECRET and value else value or "empty"
 
 
 SCREEN: Final = Screen(
     name="changes",
     title="Changes",
-    help="What was changed, restarted or upgraded",
+    help="What was changed, restarted or upgraded, and by whom",
     sources=("settings", "events"),
     build=_build,
 )

@@ -3,9 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any, Final
 
-from mrtuner.history.analysis import AT_WORK, IN_PERIOD, WAIT_EVENT
+from mrtuner.history.analysis import (
+    AT_WORK,
+    IN_PERIOD,
+    WAIT_EVENT,
+    Period,
+    beats_by_minute,
+    slowest_minute,
+)
 from mrtuner.history.series import Kind, Measure
 from mrtuner.web.screens.screen import Chart, Screen, Table, View
 
@@ -27,12 +36,53 @@ _COLUMNS: Final = (
 )
 
 
+#: Sessions of a longer period are those of its busiest minute [s].
+_LONGEST: Final = 120.0
+_SUMMARY: Final = (
+    ("sessions", "Sessions on average", "sessions"),
+    ("wait", "Wait event", "text"),
+    ("state", "State", "text"),
+    ("query_id", "Statement", "statement"),
+    ("text", "Text", "sql"),
+    ("database", "Database", "text"),
+    ("role", "Role", "text"),
+    ("backend_type", "Kind of process", "text"),
+)
+
+
 def _build(view: View) -> tuple[Sequence[Chart], Sequence[Table]]:
     chart = Chart(
         name="load", title="Sessions at work", unit="sessions", stacked=True,
         series=view.split("sessions", Measure(Kind.NUMBER), WAIT_EVENT, where=AT_WORK),
     )  # fmt: skip
-    rows = view.history.rows(
+    about, title = _shown(view)
+    rows = _sampled(view, about)
+    if rows:
+        return [chart], [Table(name="sessions", title=title, columns=_COLUMNS, rows=rows)]
+    # Rows as sampled are kept for less long than what each minute was summed up to.
+    return [chart], [
+        Table(
+            name="sessions", title=f"{title}, summed up by minute", columns=_SUMMARY,
+            rows=_summed(view, about), missing="nobody was at work",
+        )
+    ]  # fmt: skip
+
+
+def _shown(view: View) -> tuple[Period, str]:
+    """The time of which sessions are listed, and what the table is called."""
+    if view.about.seconds <= _LONGEST or not view.has("sessions"):
+        return view.about, "Sessions as sampled"
+    busiest = slowest_minute(view.history, view.about)
+    if busiest is None:
+        return view.about, "Sessions as sampled"
+    minute = replace(view.about, begin=busiest.at, end=busiest.at + timedelta(minutes=1))
+    return minute, f"Sessions of the busiest minute, {busiest.at:%Y-%m-%d %H:%M} UTC"
+
+
+def _sampled(view: View, about: Period) -> Sequence[dict[str, Any]]:
+    if not view.has("sessions"):
+        return ()
+    return view.history.rows(
         f"""SELECT s.time, s.pid::VARCHAR AS pid, s.state, s.query_id::VARCHAR AS query_id, t.text,
                    {WAIT_EVENT} AS wait,
                    s.statement_seconds, s.transaction_seconds, s.blocked_by, s.database, s.role,
@@ -40,13 +90,29 @@ def _build(view: View) -> tuple[Sequence[Chart], Sequence[Table]]:
             FROM sessions AS s LEFT JOIN statement_texts AS t ON t.query_id = s.query_id
             WHERE {IN_PERIOD}
             ORDER BY s.time, s.pid LIMIT {_MOST}""",
-        view.about.parameters,
-    ) if view.has("sessions") else ()  # fmt: skip
-    missing = "nobody was at work, or sessions of that time are kept as a summary only"
-    return [chart], [
-        Table(name="sessions", title="Sessions as sampled", columns=_COLUMNS, rows=rows,
-              missing=missing)
-    ]  # fmt: skip
+        about.parameters,
+    )
+
+
+def _summed(view: View, about: Period) -> Sequence[dict[str, Any]]:
+    """Who was at work, on the average of each minute's samples."""
+    if not view.has("sessions"):
+        return ()
+    whole = replace(about, begin=about.begin.replace(second=0, microsecond=0))
+    beats = sum(beats_by_minute(view.history, whole).values())
+    if not beats:
+        return ()
+    return view.history.rows(
+        f"""SELECT sum(s.samples) / {int(beats)} AS sessions, {WAIT_EVENT} AS wait, s.state,
+                   s.query_id::VARCHAR AS query_id, any_value(t.text) AS text, s.database, s.role,
+                   s.backend_type
+            FROM sessions_by_minute AS s LEFT JOIN statement_texts AS t ON t.query_id = s.query_id
+            WHERE {IN_PERIOD}
+            GROUP BY s.wait_type, s.wait_event, s.state, s.query_id, s.database, s.role,
+                     s.backend_type
+            ORDER BY 1 DESC, 2, 4 LIMIT {_MOST}""",
+        whole.parameters,
+    )
 
 
 SCREEN: Final = Screen(

@@ -25,6 +25,8 @@ class Chart:
     help: str = ""
     stacked: bool = False
     limits: Sequence[tuple[str, float]] = ()
+    reached: Sequence[str] = ()  # names of limits that held the load down
+    bands: Sequence[tuple[float, float]] = ()  # when they did, in seconds since 1970
     missing: str = _NOT_RECORDED
 
     @property
@@ -51,6 +53,7 @@ class View:
     history: History
     grid: Grid
     statement: int | None = None
+    change: int | None = None  # an entry of the journal
     before: Period | None = None  # the period to compare with
 
     @property

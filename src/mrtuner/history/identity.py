@@ -1,0 +1,54 @@
+"""Which server an instance of the store is, and what was seen of its settings."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from mrtuner.history.analysis import HistoryChange, Period
+from mrtuner.history.reading import History
+from mrtuner.history.sample import Identity
+from mrtuner.history.store.layout import last_value
+
+
+def identity(history: History, instance: str) -> Identity | None:
+    """The server that answered last; None in a copy of a store, which does not have it."""
+    row = history.db.execute(
+        "SELECT version_num, started, system, standby FROM last_identity WHERE instance = ?",
+        (instance,),
+    ).fetchone()
+    if row is None:
+        return None
+    return Identity(version_num=row[0], started=row[1], system=row[2], standby=bool(row[3]))
+
+
+def settings(history: History, about: Period, *names: str) -> dict[str, str]:
+    """The values of these settings at the end of a period, in their base units, where known."""
+    if not history.has("settings"):
+        return {}
+    rows = history.rows(
+        f"""SELECT name, {last_value("value")} AS value FROM settings
+            WHERE instance = $instance AND time <= $end AND list_contains($names, name)
+            GROUP BY name""",
+        {
+            "instance": about.instance, "end": about.end.replace(tzinfo=None),
+            "names": list(names),
+        },
+    )  # fmt: skip
+    return {row["name"]: row["value"] for row in rows if row["value"] is not None}
+
+
+def other_value_between(
+    history: History, instance: str, change: HistoryChange, begin: datetime
+) -> bool:
+    """Whether a setting had another value between a time and a change than it had before it."""
+    found = history.row(
+        """SELECT count(*) AS number FROM settings
+           WHERE instance = $instance AND name = $name AND time > $begin AND time < $end
+             AND value IS DISTINCT FROM $before""",
+        {
+            "instance": instance, "name": change.name, "before": change.before,
+            "begin": begin.astimezone(UTC).replace(tzinfo=None),
+            "end": change.at.astimezone(UTC).replace(tzinfo=None),
+        },
+    )  # fmt: skip
+    return bool(found["number"])

@@ -1,0 +1,147 @@
+"""What `mrtuner limits` finds in the history: its own code, over what was recorded."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import Final
+
+from mrtuner.errors import BadValue, MissingPart, UsageError
+from mrtuner.history.analysis import Period
+from mrtuner.history.host_metrics import (
+    STEP,
+    HostMetrics,
+    cloudwatch_metrics,
+    device,
+    host_ceilings,
+    host_metrics,
+    max_connections,
+)
+from mrtuner.history.identity import settings
+from mrtuner.history.machine import Facts, facts, instance_of
+from mrtuner.history.reading import History
+from mrtuner.limits.assess import Limits, limits, on_host
+from mrtuner.limits.ceilings import (
+    AURORA,
+    Ceiling,
+    CeilingKind,
+    Resource,
+    ceilings,
+    default_connections,
+)
+from mrtuner.limits.fetch import volume_below
+from mrtuner.limits.read import FEWEST
+from mrtuner.limits.recorded_ceilings import ceilings_of
+from mrtuner.limits.series import Series
+from mrtuner.stats.plateaus import numpy
+from mrtuner.vacuum.wraparound import stops_at
+
+#: A level is compared with the time around it, so at least so much is judged.
+_SHORTEST: Final = timedelta(days=1)
+#: And at most so much, the last of the period.
+_LONGEST: Final = timedelta(days=7)
+#: The version of a server that does not say.
+_NEWEST: Final = 18
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judged:
+    """The answer of `limits` for the time that was judged, or why there is none."""
+
+    about: Period
+    limits: Limits | None
+    why: str = ""
+
+
+def judged(history: History, about: Period) -> Judged:
+    """Judge the end of a period: at least a day, at most a week."""
+    length = min(max(about.end - about.begin, _SHORTEST), _LONGEST)
+    over = replace(about, begin=about.end - length)
+    try:
+        return Judged(about=over, limits=_judged(history, over))
+    except (UsageError, MissingPart) as error:
+        return Judged(about=over, limits=None, why=f"{error.message}. {error.hint or ''}".strip())
+
+
+def _judged(history: History, about: Period) -> Limits:
+    known = facts(history, about.instance)
+    most = max_connections(history, about)
+    found = [*ceilings_of(host_ceilings(history, about)), *_connections(most)]
+    try:
+        metrics = host_metrics(history, about)
+    except UsageError as error:
+        if instance_of(known) is not None or history.has("cloudwatch"):
+            return _of_rds(about, known, cloudwatch_metrics(history, about), most)
+        if not found:
+            raise
+        nothing = Series(start=about.begin, step=STEP, metrics={}, notices=(error.message,))
+        return on_host(nothing, found, name=about.instance, storage=None)
+    return on_host(
+        _series(metrics, apart=True), found, name=about.instance, storage=device(history, about)
+    )
+
+
+def _of_rds(
+    about: Period, known: Facts, metrics: HostMetrics, most: tuple[int, str] | None
+) -> Limits:
+    instance = instance_of(known)
+    series = _series(metrics, apart=False)
+    if instance is None:
+        told = (*series.notices, "the instance's class was not recorded, so its limits are unknown")
+        return on_host(
+            replace(series, notices=told), _connections(most), name=about.instance, storage=None
+        )  # fmt: skip
+    name = instance.class_name
+    aurora = instance.engine.startswith(AURORA)
+    volume = None if aurora else volume_below(instance)
+    try:
+        most = most or default_connections(name)
+        if series.points:
+            storage = AURORA if aurora else volume
+            return limits(
+                series, class_name=name, storage=storage, connections=most, name=about.instance
+            )  # fmt: skip
+        from mrtuner.catalog.classes import instance_class
+
+        found = ceilings(instance_class(name), volume, connections=most, aurora=aurora)
+    except BadValue as error:  # a class newer than our table
+        told = (*series.notices, f"{error.message}, so its limits are unknown")
+        series, found = replace(series, notices=told), tuple(_connections(most))
+    return on_host(
+        series, found, name=about.instance, storage=None if volume is None else str(volume)
+    )
+
+
+def _series(metrics: HostMetrics, *, apart: bool) -> Series:
+    """The metrics; without points if there are too few to show a lasting level."""
+    np = numpy()
+    values = {name: np.array(points, dtype=float) for name, points in metrics.values.items()}
+    most = max((int(np.isfinite(points).sum()) for points in values.values()), default=0)
+    notices = () if most >= FEWEST else (
+        f"{most} points are too few to see a ceiling: it takes {FEWEST}, which are "
+        f"{FEWEST * metrics.step // 60} minutes",
+    )  # fmt: skip
+    return Series(
+        start=metrics.begin, step=metrics.step, metrics={} if notices else values,
+        notices=notices, apart=apart,
+    )  # fmt: skip
+
+
+def _connections(most: tuple[int, str] | None) -> list[Ceiling]:
+    if most is None:
+        return []
+    return [
+        Ceiling(
+            resource=Resource.CONNECTIONS, part="server", kind=CeilingKind.SUSTAINED,
+            value=most[0], source=most[1],
+        )
+    ]  # fmt: skip
+
+
+def id_limits(history: History, about: Period) -> tuple[int | None, int]:
+    """The ages at which a vacuum is forced, if recorded, and at which the server stops writing."""
+    values = settings(history, about, "autovacuum_freeze_max_age", "server_version_num")
+    version = values.get("server_version_num", "")
+    forced = values.get("autovacuum_freeze_max_age", "")
+    major = int(version) // 10_000 if version.isdecimal() else _NEWEST
+    return int(forced) if forced.isdecimal() else None, stops_at(major)

@@ -1,0 +1,210 @@
+"""Who changed what was recorded: MrTuner's own journal, that of the user who serves, read only.
+
+Of an entry only settings, their values, times and steps are shown; never the files that a change
+wrote.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Final
+
+from mrtuner import notation
+from mrtuner.catalog.load import parameters
+from mrtuner.change.journal import Step, changes_with_steps, journal_directory
+from mrtuner.change.record import Change, Entry, State
+from mrtuner.errors import MrTunerError, UsageError
+from mrtuner.history.analysis import HistoryChange, Period
+from mrtuner.history.identity import identity, other_value_between
+from mrtuner.history.machine import facts
+from mrtuner.history.reading import History
+
+#: Two clocks may differ by so much, and a setting is seen only at the next sample.
+_CLOCKS: Final = timedelta(minutes=1)
+#: A restart, and what RDS tells of one, comes at most so long after the step that asked for it.
+_SOON: Final = timedelta(minutes=15)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attributed:
+    """A change as it was recorded, and the entry of the journal that made it, if one did."""
+
+    change: HistoryChange
+    by: str
+    entry: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Made:
+    """A change that MrTuner made to the server, and its steps."""
+
+    change: Change
+    steps: tuple[Step, ...]
+
+    @property
+    def began(self) -> datetime:
+        return datetime.fromisoformat(self.change.began)
+
+    @property
+    def ended(self) -> datetime:
+        return self.steps[-1].at if self.steps else self.began
+
+
+def attributed(history: History, about: Period, found: Sequence[HistoryChange]) -> list[Attributed]:
+    """Say of each recorded change whether MrTuner made it."""
+    if not any(one.what in {"setting", "restart", "rds"} for one in found):
+        return [Attributed(change=one, by="") for one in found]
+    try:
+        made = _made(history, about.instance)
+    except MrTunerError as error:
+        return [Attributed(change=one, by=f"not known: {error.message}") for one in found]
+    return [_attributed(history, about, one, made) for one in found]
+
+
+def _attributed(
+    history: History, about: Period, one: HistoryChange, made: Sequence[Made] | None
+) -> Attributed:
+    if one.what not in {"setting", "restart", "rds"}:
+        return Attributed(change=one, by="")
+    if made is None:
+        return Attributed(change=one, by="no journal of MrTuner here")
+    author = next((each for each in reversed(made) if _explains(history, about, each, one)), None)
+    if author is not None:
+        return Attributed(
+            change=one, by=f"MrTuner's change {author.change.id}", entry=author.change.id
+        )
+    return Attributed(change=one, by="" if one.what == "rds" else "not changed by MrTuner")
+
+
+def _explains(history: History, about: Period, made: Made, one: HistoryChange) -> bool:
+    if one.at < made.began - _CLOCKS:
+        return False
+    if one.what == "restart":
+        asked = [step.at for step in made.steps if step.state is State.RESTARTING]
+        return any(at - _CLOCKS <= one.at <= at + _SOON for at in asked)
+    if one.what == "rds":
+        return made.change.group is not None and one.at <= made.ended + _SOON
+    entry = next((each for each in made.change.entries if each.name == one.name), None)
+    if entry is None or not _led_to(entry, one):
+        return False
+    # The first other value that was seen after the change is the change's.
+    return not other_value_between(history, about.instance, one, made.began - _CLOCKS)
+
+
+def _led_to(entry: Entry, one: HistoryChange) -> bool:
+    """Whether the entry's value is the one that was recorded; unset, whether it was in force."""
+    if entry.after is not None:
+        return _same(entry.name, entry.after, one.value)
+    return _same(entry.name, entry.in_force, one.before)
+
+
+def _same(name: str, text: str, recorded: str | None) -> bool:
+    """Compare a configuration text with the server's own, which is in the base unit."""
+    if recorded is None:
+        return False
+    known = parameters(_NEWEST).get(name)
+    if known is None:
+        return text == recorded
+    return notation.same(name, text, recorded, known.vartype, known.unit)
+
+
+#: Types and units of parameters are the same in all versions that have them.
+_NEWEST: Final = 18
+
+
+def _made(history: History, instance: str) -> list[Made] | None:
+    """What MrTuner changed at the server of this instance, oldest first; None without a journal."""
+    found = changes_with_steps()
+    if found is None:
+        return None
+    who = identity(history, instance)
+    system = None if who is None else who.system
+    described = facts(history, instance).get("identifier")
+    identifier = described.value if described else None
+    return [
+        Made(change=change, steps=steps)
+        for change, steps in found
+        if _is_of(change, instance, system, identifier)
+    ]
+
+
+def _is_of(change: Change, instance: str, system: str | None, identifier: str | None) -> bool:
+    if change.group is not None:
+        return identifier is not None and change.group.identifier == identifier
+    if change.method == "storage parameters":
+        return system is not None and change.server.endswith(f" in {system}")
+    if system is not None and change.system_identifier is not None:
+        return change.system_identifier == system
+    return change.address == instance
+
+
+# One entry.
+
+
+def entry(history: History, about: Period, number: int) -> tuple[Made, str]:
+    """Return an entry of the journal, and the command that takes it back or why there is none.
+
+    Raises:
+        UsageError: there is no such change of this instance.
+        JournalError: the journal cannot be read.
+    """
+    made = _made(history, about.instance) or []
+    found = next((one for one in made if one.change.id == number), None)
+    if found is None:
+        raise UsageError(
+            f"the journal has no change {number} of {about.instance}",
+            f"It has {', '.join(str(one.change.id) for one in made)}." if made
+            else "MrTuner has changed nothing of it, as far as this user's journal tells.",
+        )  # fmt: skip
+    return found, _undo(found, made)
+
+
+def journal_owner() -> str:
+    """Who made the journal's changes: it has one user."""
+    import pwd
+
+    uid = (journal_directory() / "journal.sqlite3").stat().st_uid
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return str(uid)
+
+
+def _undo(found: Made, made: Sequence[Made]) -> str:
+    """The command that takes the change back, or why there is none."""
+    change = found.change
+    if change.state is State.REVERTED:
+        return "it has been taken back"
+    if not change.finished:
+        return "it was interrupted: the next run of the same command finishes it or takes it back"
+    if change.undoes is not None:
+        return "it is itself an undo"
+    later = [
+        one.change.id for one in made
+        if one.change.id > change.id and one.change.server == change.server
+        and one.change.state is State.VERIFIED and one.change.undoes is None
+    ]  # fmt: skip
+    first = f"after change {later[-1]} was taken back the same way: " if later else ""
+    return first + shlex.join(_undo_words(change))
+
+
+def _undo_words(change: Change) -> list[str]:
+    own = os.environ.get("MRTUNER_STATE_DIR")
+    journal = ["--journal", str(Path(own).absolute())] if own else []
+    if change.group is not None:
+        return [
+            "rdstune", "undo", change.group.identifier, "--region", change.group.region, *journal
+        ]  # fmt: skip
+    # host:port, of storage parameters host:port/database; the host may be a directory of sockets.
+    host, _, rest = change.address.rpartition(":")
+    port, _, database = rest.partition("/")
+    dsn = f"host={host} port={port} dbname={database or 'postgres'}"
+    if change.method == "storage parameters":
+        return ["mrtuner", "vacuum", "undo", dsn, *journal]
+    restart = ["--restart", "ask"] if any(one.restart for one in change.entries) else []
+    return ["mrtuner", "undo", dsn, *restart, *journal]

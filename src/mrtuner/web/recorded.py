@@ -1,0 +1,66 @@
+"""The tuner page's answer for an instance of the store: what `mrtuner tune --history` advises."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, Final
+
+from mrtuner.documents import as_builtins
+from mrtuner.errors import MrTunerError
+from mrtuner.history.analysis import period
+from mrtuner.history.reading import History
+from mrtuner.history.recorded_server import recorded
+from mrtuner.tuning import tune_recorded
+from mrtuner.tuning.advice import Given
+from mrtuner.tuning.document import tune_document
+from mrtuner.tuning.gather import flags
+from mrtuner.web.tuner import entered, told
+
+#: How far back peaks are looked for [s]: as long as rows are kept as sampled.
+_REMEMBERED: Final = 35 * 86_400.0
+
+
+def recorded_answer(history: History, given: Mapping[str, str]) -> dict[str, Any]:
+    """Return the advice for an instance, or ``{"error": …}`` with a message and a hint.
+
+    What was entered takes precedence over what was recorded.
+
+    Raises:
+        UsageError: there is no such instance.
+    """
+    fields = {name: text for name, text in given.items() if name != "instance"}
+    about = period(history, given["instance"] or None, since=_REMEMBERED)
+    try:
+        found = recorded(history, about)
+        said = replace(flags(**entered(fields)), watched=found.peaks)
+        if found.server is None and said.postgres is None:
+            said = replace(said, postgres=found.major)
+        tuning = tune_recorded(found.server, found.host, said)
+    except MrTunerError as error:
+        return {"error": {"message": error.message, "hint": error.hint}}
+    answer = told(tuning)
+    document = json.dumps(as_builtins(tune_document(tuning, None)), indent=2, ensure_ascii=False)
+    return answer | {
+        "instance": about.instance,
+        "settings_known": found.server is not None,
+        "notices": [*found.notices, *answer["notices"]],
+        "begin": about.begin.timestamp(),
+        "end": about.end.timestamp(),
+        "texts": answer["texts"] | {"json": f"{document}\n"},
+        "known": [
+            {"name": one.name, "value": one.value, "source": _source(one, fields)}
+            for one in tuning.given
+        ],
+        "missing": [
+            {"name": one.name, "why": one.why, "supply": one.supply} for one in tuning.missing
+        ],
+    }
+
+
+def _source(of: Given, fields: Mapping[str, str]) -> str:
+    """Where an input came from; the version of an instance of RDS was not entered."""
+    if of.name == "pg" and of.source == "--pg" and not fields.get("postgres"):
+        return "rds:DescribeDBInstances"
+    return of.source

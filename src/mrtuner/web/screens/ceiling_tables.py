@@ -1,0 +1,151 @@
+"""Ceilings, when they were reached and the way out, as tables of the headroom screen.
+
+They are the document that `mrtuner limits --json` prints.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from mrtuner.limits.ceilings import Resource
+from mrtuner.limits.confirmation import Support
+from mrtuner.limits.levels import DISK
+from mrtuner.limits.sentences import quantity
+from mrtuner.present.limits import demand_words, forecast_words
+from mrtuner.web.ceilings import Judged
+from mrtuner.web.screens.screen import Table
+from mrtuner.wording import enumerated
+
+#: The table that the ceilings that were reached lead to.
+_WAY_OUT: Final = "way_out"
+_REACHED: Final = (
+    ("ceiling", "Ceiling", "text"),
+    ("value", "Its level", "text"),
+    ("reached", "Reached at", "text"),
+    ("seconds", "For", "s"),
+    (_WAY_OUT, "The way out", f"to:{_WAY_OUT}"),
+    ("longest", "Longest", "s"),
+    ("first", "First", "moment"),
+    ("last", "Last", "moment"),
+    ("evidence", "How sure", "text"),
+    ("origin", "Set by", "text"),
+)
+_STRETCHES: Final = (
+    ("begin", "From", "moment"),
+    ("end", "To", "time"),
+    ("seconds", "For", "s"),
+    ("ceiling", "Ceiling", "text"),
+)
+_CANDIDATES: Final = (
+    ("class", "Class", "text"),
+    ("vcpus", "vCPUs", "integer"),
+    ("memory", "Memory", "bytes"),
+    ("storage", "Volume", "text"),
+    ("room", "Room", "text"),
+)
+#: The latest stretches that are listed.
+_MOST: Final = 200
+
+
+def tables(found: Judged, more: Sequence[str]) -> Iterator[Table]:
+    """The ceilings and the way out; `more` is to be done besides what `limits` says."""
+    title = f"Ceilings, judged from {_minute(found.about.begin)} to {_minute(found.about.end)} UTC"
+    if found.limits is None:
+        yield Table(name="ceilings", title=title, columns=_REACHED, rows=(), missing=found.why)
+        yield _way_out("The way out", more, "nothing was judged")
+        return
+    told = found.limits.to_dict()
+    yield Table(
+        name="ceilings", title=title, columns=_REACHED, rows=list(_reached_first(told)),
+        missing="no limit of this instance is known, and none was learnt",
+    )  # fmt: skip
+    nothing = f"{told['verdict']}: there is nothing to do"
+    yield _way_out(told["verdict"], [*more, *_sentences(told)], nothing)
+    if told["candidates"]:
+        yield Table(
+            name="candidates", title="Enough, the smallest first", columns=_CANDIDATES,
+            rows=[_candidate(one) for one in told["candidates"]],
+        )  # fmt: skip
+    if told["pegged"]:
+        yield Table(
+            name="stretches", title="When a ceiling was reached, the latest first",
+            columns=_STRETCHES, rows=_stretches(told)[:_MOST],
+        )  # fmt: skip
+
+
+def _way_out(heading: str, advice: Sequence[str], nothing: str) -> Table:
+    return Table(
+        name=_WAY_OUT, title="The way out", columns=(("advice", heading, "prose"),),
+        rows=[{"advice": text} for text in advice], missing=nothing,
+    )  # fmt: skip
+
+
+def _minute(at: datetime) -> str:
+    return f"{at.astimezone(UTC):%Y-%m-%d %H:%M}"
+
+
+def _sentences(told: Mapping[str, Any]) -> Iterator[str]:
+    """What the command says below the ceilings."""
+    yield from told["advice"]
+    yield from (f"Hidden demand: {demand_words(one)}." for one in told["needs"] if one["hidden"])
+    yield from (f"When: {forecast_words(one)}." for one in told["forecasts"])
+    yield from (f"Note: {text}." for text in told["notices"])
+
+
+def _reached_first(told: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """Every ceiling: those that were reached, the longest first, then the others."""
+    reached = {_name(one) for one in told["pegged"]}
+    yield from (_pegged(one, told["step"]) for one in told["pegged"])
+    for one in told["ceilings"]:
+        if one["name"] not in reached:
+            yield _ceiling(one["name"], one)
+
+
+def _name(pegged: Mapping[str, Any]) -> str:
+    """The ceiling that was reached."""
+    of = pegged["ceiling"]
+    return f"unknown {pegged['resource']} ceiling" if of is None else str(of["name"])
+
+
+def _ceiling(name: str, of: Mapping[str, Any] | None) -> dict[str, Any]:
+    if of is None:
+        return {"ceiling": name, "origin": "nothing that is known: learnt from the load"}
+    value = quantity(Resource(of["resource"]), of["value"])
+    return {"ceiling": name, "value": value, "origin": f"{of['source']} {of['note']}".strip()}
+
+
+def _pegged(one: Mapping[str, Any], step: int) -> dict[str, Any]:
+    level = quantity(Resource(one["resource"]), one["level"])
+    others = f", or {enumerated(one['others'], 'or')}" if one["others"] else ""
+    sure = [said["metric"] for said in one["evidence"] if said["says"] == Support.CONFIRMS]
+    return _ceiling(_name(one) + others, one["ceiling"]) | {
+        "reached": level, "seconds": one["minutes"] * 60, "longest": one["longest_minutes"] * 60,
+        "first": _seconds(one["spans"][0][0]),
+        # The end of a stretch is that of its last step, in which the ceiling was still reached.
+        "last": _seconds(one["spans"][-1][1]) - step,
+        "evidence": f"confirmed by {enumerated(sure)}" if sure else "no other metric confirms it",
+        _WAY_OUT: "what to do",
+    }  # fmt: skip
+
+
+def _stretches(told: Mapping[str, Any]) -> list[dict[str, Any]]:
+    found = [
+        {"begin": begin, "end": end, "seconds": end - begin, "ceiling": _name(one)}
+        for one in told["pegged"]
+        for begin, end in (map(_seconds, span) for span in one["spans"])
+    ]
+    return sorted(found, key=lambda row: -row["begin"])
+
+
+def _seconds(text: str) -> float:
+    return datetime.fromisoformat(text).timestamp()
+
+
+def _candidate(one: Mapping[str, Any]) -> dict[str, Any]:
+    room = [
+        f"{each['resource']} {each['headroom']:.2f}×" for each in one["resources"]
+        if each["headroom"] is not None and each["resource"] in DISK
+    ]  # fmt: skip
+    return {**one, "room": ", ".join(room)}
