@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from mrtuner.history.analysis import AT_WORK, CPU_ALL, CPU_USED
+from mrtuner.history.analysis import AT_WORK
+from mrtuner.history.headroom import LIMITS, RecordedLimit
 from mrtuner.history.reading import History
-from mrtuner.history.store.layout import last_value
 
-#: Transaction IDs are compared modulo 2³²: half of them are in the past.
-TRANSACTIONS: Final = 2**31
 _DAY: Final = timedelta(days=1)
 
 
@@ -44,12 +42,8 @@ def overview(history: History) -> list[InstanceOverview]:
     beats = _by_instance(
         history, "samples_by_hour", "sum(samples) AS samples", "source = 'sessions'"
     )
-    host = _by_instance(
-        history, "host_by_hour",
-        f"max(cpus_last) AS cpus, sum({CPU_USED}) / nullif(sum({CPU_ALL}), 0) AS cpu, "
-        "sum(group_throttled) / nullif(sum(seconds), 0) AS throttled",
-    )  # fmt: skip
-    used = _used(history, host)
+    cpus = _by_instance(history, "host_by_hour", "max(cpus_last) AS cpus")
+    used = _used(history)
     changed = _changes(history)
     found = [
         InstanceOverview(
@@ -57,7 +51,7 @@ def overview(history: History) -> list[InstanceOverview]:
             first=row["first"].replace(tzinfo=UTC),
             last=(recent.get(name) or row["hour"]).replace(tzinfo=UTC),
             load=_load(sessions.get(name), beats.get(name)),
-            cpus=host.get(name, {}).get("cpus"),
+            cpus=cpus.get(name, {}).get("cpus"),
             used=used.get(name, {}),
             changes=changed.get(name, 0),
         )
@@ -104,37 +98,32 @@ def _load(sessions: Mapping[str, Any] | None, beats: Mapping[str, Any] | None) -
     return float(sessions["samples"] if sessions else 0) / float(beats["samples"])
 
 
-def _used(history: History, host: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, float]]:
+def _used(history: History) -> dict[str, dict[str, float]]:
     """Shares of limits by instance and limit."""
     found: dict[str, dict[str, float]] = {}
-
-    def add(name: str, limit: str, share: float | None) -> None:
-        if share is not None:
-            found.setdefault(name, {})[limit] = float(share)
-
-    shares = "max(clients_max) / nullif(max(maximum_max), 0) AS share"
-    for name, row in _by_instance(history, "connections_by_hour", shares).items():
-        add(name, "connections", row["share"])
-    for name, of_host in host.items():
-        add(name, "CPU", of_host["cpu"])
-        add(name, "CPU quota", of_host["throttled"])
-    for limit, column in (("transaction IDs", "age"), ("multixact IDs", "multixact_age")):
-        for name, age in _ages(history, column):
-            add(name, limit, None if age is None else age / TRANSACTIONS)
+    for limit in LIMITS:
+        for name, share in _shares(history, limit).items():
+            if share is not None:
+                found.setdefault(name, {})[limit.name] = float(share)
     return found
 
 
-def _ages(history: History, column: str) -> Iterator[tuple[str, int | None]]:
-    """The age of each instance's oldest database, which is stored only when it changes."""
-    if not history.has("ages"):
-        return
-    rows = history.rows(
-        f"""SELECT instance, max(age) AS age FROM (
-                SELECT instance, database, {last_value(f"{column}_last")} AS age
-                FROM ages_by_hour GROUP BY 1, 2) AS d
+def _shares(history: History, limit: RecordedLimit) -> dict[str, Any]:
+    """The share of one limit, by instance."""
+    share = limit.share_of_hour
+    if limit.by is None:
+        rows = _by_instance(history, f"{limit.source}_by_hour", f"{share} AS share")
+        return {name: row["share"] for name, row in rows.items()}
+    if not history.has(limit.source):
+        return {}
+    # What is stored only when it changes may have no row in the last hour.
+    _, found = history.table(
+        f"""SELECT instance, max(share) FROM (
+                SELECT instance, {share} AS share FROM {limit.source}_by_hour
+                GROUP BY instance, {limit.by}) AS d
             GROUP BY 1"""
     )
-    yield from ((row["instance"], row["age"]) for row in rows)
+    return dict(found)
 
 
 def _changes(history: History) -> dict[str, int]:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from mrtuner.history.analysis import CPU_ALL, CPU_USED
-from mrtuner.history.overview import TRANSACTIONS
-from mrtuner.history.series import Kind, Measure, Series, rate, ratio
+from mrtuner.history import headroom
+from mrtuner.history.series import Kind, Measure, Series, rate
 from mrtuner.web.screens.screen import Chart, Screen, Table, View
 
 _COLUMNS: Final = (
@@ -17,18 +16,11 @@ _COLUMNS: Final = (
     ("last", "At the end", "share"),
     ("limit", "Its limit", "text"),
 )
-_LIMITS: Final = {
-    "connections": "max_connections",
-    "CPU": "all CPU time of the host",
-    "CPU quota": "time in which the quota held the server back",
-    "transaction IDs": "2³¹ transactions since the oldest freeze",
-    "multixact IDs": "2³¹ multixacts since the oldest freeze",
-}
 _ELSEWHERE: Final = "the recorder did not run on the server's host"
 
 
 def _build(view: View) -> tuple[Sequence[Chart], Sequence[Table]]:
-    shares = headroom(view)
+    shares = headroom.shares(view.history, view.grid)
     charts = [
         Chart(
             name="shares", title="Share of each limit", unit="share", series=shares,
@@ -75,41 +67,14 @@ def _build(view: View) -> tuple[Sequence[Chart], Sequence[Table]]:
     ]
 
 
-def headroom(view: View) -> list[Series]:
-    """Shares of limits, where the limit is known."""
-    parts = view.lines("connections", {
-        "used": Measure(Kind.HIGHEST, "clients"), "maximum": Measure(Kind.HIGHEST, "maximum"),
-    })  # fmt: skip
-    found = [
-        Series("connections", [
-            used / most if used is not None and most else None
-            for used, most in zip(parts[0].values, parts[1].values, strict=True)
-        ])
-    ] if parts else []  # fmt: skip
-    found += view.lines("host", {
-        "CPU": ratio(CPU_USED, CPU_ALL), "CPU quota": rate("group_throttled"),
-    })  # fmt: skip
-    for name, of in (("transaction IDs", "age"), ("multixact IDs", "multixact_age")):
-        ages = view.split("ages", Measure(Kind.LAST, of, scale=1 / TRANSACTIONS), "database")
-        found.append(Series(name, [_highest(values) for values in _steps(ages)]))
-    return [one for one in found if any(value is not None for value in one.values)]
-
-
-def _steps(series: Sequence[Series]) -> list[tuple[float | None, ...]]:
-    return list(zip(*(one.values for one in series), strict=True))
-
-
-def _highest(values: Sequence[float | None]) -> float | None:
-    return max((value for value in values if value is not None), default=None)
-
-
 def _row(of: Series) -> Mapping[str, Any] | None:
     known = [value for value in of.values if value is not None]
     if not known:
         return None
     return {
         "resource": of.name, "highest": max(known), "average": sum(known) / len(known),
-        "last": known[-1], "limit": _LIMITS[of.name],
+        "last": known[-1],
+        "limit": next(limit.meaning for limit in headroom.LIMITS if limit.name == of.name),
     }  # fmt: skip
 
 
