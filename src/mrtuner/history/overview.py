@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from mrtuner.history.analysis import AT_WORK
+from mrtuner.history.analysis import AT_WORK, DURING
 from mrtuner.history.headroom import LIMITS, RecordedLimit
 from mrtuner.history.reading import History
 
 _DAY: Final = timedelta(days=1)
+_TWO_HOURS: Final = timedelta(hours=2)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,9 +35,6 @@ class InstanceOverview:
 
 def overview(history: History) -> list[InstanceOverview]:
     """Return every instance of a store, the one with the least headroom first."""
-    spans = history.rows(
-        "SELECT instance, min(time) AS first, max(time) AS hour FROM samples_by_hour GROUP BY 1"
-    )
     recent = _recent(history)
     sessions = _by_instance(history, "sessions_by_minute", "sum(samples) AS samples", AT_WORK)
     beats = _by_instance(
@@ -55,15 +53,14 @@ def overview(history: History) -> list[InstanceOverview]:
             used=used.get(name, {}),
             changes=changed.get(name, 0),
         )
-        for row in spans
+        for row in _spans(history)
     ]
     return sorted(found, key=lambda one: (-max(one.used.values(), default=0.0), one.instance))
 
 
-#: The last hour of each instance, in which everything else is asked.
-_LAST_HOUR: Final = (
-    "(SELECT instance AS which, max(time) AS hour FROM samples_by_hour GROUP BY 1) AS h"
-)
+#: The last hour that each instance has in a period, in which everything else is asked.
+_LAST_HOUR: Final = f"""(SELECT instance AS which, max(time) AS hour FROM samples_by_hour
+    WHERE {DURING} GROUP BY 1) AS h"""
 
 
 def _by_instance(
@@ -73,23 +70,53 @@ def _by_instance(
     source = view.removesuffix("_by_hour").removesuffix("_by_minute")
     if not history.has(source):
         return {}
-    rows = history.rows(
-        f"""SELECT instance, {columns} FROM {view} JOIN {_LAST_HOUR} ON instance = which
-            WHERE time >= hour AND time < hour + INTERVAL 1 HOUR AND ({where}) GROUP BY 1"""
+    sql = f"""SELECT instance, {columns} FROM {view} JOIN {_LAST_HOUR} ON instance = which
+              WHERE {DURING} AND time >= hour AND time < hour + INTERVAL 1 HOUR AND ({where})
+              GROUP BY 1"""
+    found: dict[str, dict[str, Any]] = {}
+    for since, names in _by_age(history).items():
+        span = {"begin": since, "end": datetime.max}
+        rows = history.rows(sql, span, inside=since > datetime.min)
+        found |= {row["instance"]: row for row in rows if row["instance"] in names}
+    return found
+
+
+def _by_age(history: History) -> dict[datetime, set[str]]:
+    """The instances by the time from which on their last hour is found: mostly a short one."""
+    return history.once("by age", lambda: _grouped_by_age(history))
+
+
+def _grouped_by_age(history: History) -> dict[datetime, set[str]]:
+    found: dict[datetime, set[str]] = {}
+    newest = history.newest() or datetime.min
+    hours = {row["instance"]: row["hour"] for row in _spans(history)}
+    for name, hour in hours.items():
+        recent = (newest - age for age in (_TWO_HOURS, _DAY) if hour >= newest - age)
+        found.setdefault(next(recent, datetime.min), set()).add(name)
+    return found
+
+
+def _spans(history: History) -> list[dict[str, Any]]:
+    """The first and the last hour of each instance."""
+    return history.once(
+        "spans",
+        lambda: history.rows(
+            "SELECT instance, min(time) AS first, max(time) AS hour FROM samples_by_hour GROUP BY 1"
+        ),
     )
-    return {row["instance"]: row for row in rows}
 
 
 def _recent(history: History) -> dict[str, datetime]:
     """The last sample of each instance that has one in the store's last day."""
-    newest = history.row("SELECT max(time) AS time FROM samples_by_hour")["time"]
-    if newest is None:
-        return {}
-    rows = history.rows(
-        "SELECT instance, max(time) AS time FROM samples WHERE time >= $begin GROUP BY 1",
-        {"begin": newest - _DAY},
-    )
-    return {row["instance"]: row["time"] for row in rows}
+    found: dict[str, datetime] = {}
+    for since, names in _by_age(history).items():
+        if since > datetime.min:
+            rows = history.rows(
+                f"SELECT instance, max(time) AS time FROM samples WHERE {DURING} GROUP BY 1",
+                {"begin": since, "end": datetime.max}, inside=True,
+            )  # fmt: skip
+            found |= {row["instance"]: row["time"] for row in rows if row["instance"] in names}
+    return found
 
 
 def _load(sessions: Mapping[str, Any] | None, beats: Mapping[str, Any] | None) -> float | None:
@@ -138,6 +165,7 @@ def _changes(history: History) -> dict[str, int]:
                 SELECT instance, time FROM events WHERE kind <> 'connected'
                 {settings if history.has("settings") else ""}) AS c
             JOIN {_LAST_HOUR} ON instance = which
-            WHERE time >= hour - INTERVAL 23 HOUR AND time < hour + INTERVAL 1 HOUR GROUP BY 1"""
+            WHERE time >= hour - INTERVAL 23 HOUR AND time < hour + INTERVAL 1 HOUR GROUP BY 1""",
+        {"begin": datetime.min, "end": datetime.max},
     )
     return {row["instance"]: row["changes"] for row in rows}

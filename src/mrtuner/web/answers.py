@@ -120,10 +120,7 @@ def _cell(value: Any) -> Any:
 
 
 def _last(history: History, about: Period) -> float | None:
-    found = history.row(
-        "SELECT max(time) AS last FROM samples WHERE instance = $instance",
-        {"instance": about.instance},
-    )["last"]
+    found = history.last_sample(about.instance)
     return None if found is None else found.replace(tzinfo=UTC).timestamp()
 
 

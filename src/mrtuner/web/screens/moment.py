@@ -40,7 +40,7 @@ def _build(view: View) -> tuple[Sequence[Chart], Sequence[Table]]:
             FROM sessions AS s LEFT JOIN statement_texts AS t ON t.query_id = s.query_id
             WHERE {IN_PERIOD}
             ORDER BY s.time, s.pid LIMIT {_MOST}""",
-        view.about.parameters,
+        view.about.parameters, inside=True,
     ) if view.has("sessions") else ()  # fmt: skip
     missing = "nobody was at work, or sessions of that time are kept as a summary only"
     return [chart], [

@@ -31,24 +31,29 @@ _COLUMNS: Final = (
 
 
 def _build(view: View) -> tuple[Sequence[Chart], Sequence[Table]]:
+    of_tables = view.splits("tables", {
+        "dead": Measure(Kind.LAST, "dead"), "changed": rate("(updated + deleted)"),
+        "autovacuums": rate("autovacuums", scale=_HOUR),
+        "size": Measure(Kind.LAST, "pages", scale=_BLOCK),
+    }, _TABLE)  # fmt: skip
     charts = [
         Chart(
             name="dead", title="Dead rows", unit="rows",
             help="Estimated. They fall when a table is vacuumed.",
-            series=view.split("tables", Measure(Kind.LAST, "dead"), _TABLE),
+            series=of_tables["dead"],
         ),
         Chart(
             name="changed", title="Rows updated and deleted", unit="/s", stacked=True,
-            series=view.split("tables", rate("(updated + deleted)"), _TABLE),
+            series=of_tables["changed"],
         ),
         Chart(
             name="autovacuums", title="Autovacuums", unit="/h", stacked=True,
-            series=view.split("tables", rate("autovacuums", scale=_HOUR), _TABLE),
+            series=of_tables["autovacuums"],
         ),
         Chart(
             name="size", title="Size of tables", unit="bytes",
             help="Without indexes and TOAST, as of the last vacuum or analyze.",
-            series=view.split("tables", Measure(Kind.LAST, "pages", scale=_BLOCK), _TABLE),
+            series=of_tables["size"],
         ),
         Chart(
             name="ages", title="Age of transaction IDs", unit="transactions",
