@@ -4,7 +4,7 @@ import type { Cell, Column, Table } from "./api";
 import { make } from "./dom";
 import { day, clock, value } from "./format";
 
-const TEXT = new Set(["text", "sql", "statement", "instance"]);
+const TEXT = new Set(["text", "sql", "statement", "instance", "record"]);
 const ROWS = 100;
 
 export type Link = (unit: string, cell: Cell) => string | null;

@@ -124,7 +124,7 @@ def _last(history: History, about: Period) -> float | None:
     return None if found is None else found.replace(tzinfo=UTC).timestamp()
 
 
-def fleet_answer(history: History) -> FleetAnswer:
+def fleet_answer(history: History, *, records: bool = False) -> FleetAnswer:
     """Return what a store holds: its instances, the one with the least headroom first."""
     from mrtuner.web import document
 
@@ -142,4 +142,5 @@ def fleet_answer(history: History) -> FleetAnswer:
             )
             for one in overview(history)
         ],
+        records=records,
     )  # fmt: skip
