@@ -173,12 +173,7 @@ class Summary:
 
 def instances(history: History) -> tuple[str, ...]:
     """The instances of a store, by name."""
-    return history.once("instances", lambda: _instances(history))
-
-
-def _instances(history: History) -> tuple[str, ...]:
-    rows = history.rows("SELECT DISTINCT instance FROM samples_by_hour ORDER BY 1")
-    return tuple(row["instance"] for row in rows)
+    return tuple(sorted(history.spans()))
 
 
 def period(

@@ -12,7 +12,8 @@ from mrtuner.history.headroom import LIMITS, RecordedLimit
 from mrtuner.history.reading import History
 
 _DAY: Final = timedelta(days=1)
-_TWO_HOURS: Final = timedelta(hours=2)
+_HOUR: Final = timedelta(hours=1)
+_NOTHING: Final = timedelta()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,15 +46,15 @@ def overview(history: History) -> list[InstanceOverview]:
     changed = _changes(history)
     found = [
         InstanceOverview(
-            instance=(name := row["instance"]),
-            first=row["first"].replace(tzinfo=UTC),
-            last=(recent.get(name) or row["hour"]).replace(tzinfo=UTC),
+            instance=name,
+            first=first.replace(tzinfo=UTC),
+            last=(recent.get(name) or hour).replace(tzinfo=UTC),
             load=_load(sessions.get(name), beats.get(name)),
             cpus=cpus.get(name, {}).get("cpus"),
             used=used.get(name, {}),
             changes=changed.get(name, 0),
         )
-        for row in _spans(history)
+        for name, (first, hour) in history.spans().items()
     ]
     return sorted(found, key=lambda one: (-max(one.used.values(), default=0.0), one.instance))
 
@@ -87,23 +88,13 @@ def _by_age(history: History) -> dict[datetime, set[str]]:
 
 
 def _grouped_by_age(history: History) -> dict[datetime, set[str]]:
+    spans = history.spans()
+    latest = max((hour for _, hour in spans.values()), default=datetime.min)
     found: dict[datetime, set[str]] = {}
-    newest = history.newest() or datetime.min
-    hours = {row["instance"]: row["hour"] for row in _spans(history)}
-    for name, hour in hours.items():
-        recent = (newest - age for age in (_TWO_HOURS, _DAY) if hour >= newest - age)
-        found.setdefault(next(recent, datetime.min), set()).add(name)
+    for name, (_, hour) in spans.items():
+        since = (latest - age for age in (_NOTHING, _HOUR, _DAY) if hour >= latest - age)
+        found.setdefault(next(since, datetime.min), set()).add(name)
     return found
-
-
-def _spans(history: History) -> list[dict[str, Any]]:
-    """The first and the last hour of each instance."""
-    return history.once(
-        "spans",
-        lambda: history.rows(
-            "SELECT instance, min(time) AS first, max(time) AS hour FROM samples_by_hour GROUP BY 1"
-        ),
-    )
 
 
 def _recent(history: History) -> dict[str, datetime]:

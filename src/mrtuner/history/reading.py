@@ -13,13 +13,14 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from mrtuner.errors import BadValue
 from mrtuner.history.source import Source, Type
 from mrtuner.history.store import layout, opening, parquet
-from mrtuner.history.store.layout import MICRO
+from mrtuner.history.store.layout import HOUR, MICRO
 from mrtuner.history.store.own import SAMPLES
 from mrtuner.history.store.parquet import File
 
@@ -32,7 +33,6 @@ Rows = list[dict[str, Any]]
 _WORD: Final = re.compile(r"\w+")
 #: Periods whose views are kept: that of a screen, and one to compare it with, and those before.
 _PERIODS: Final = 4
-_DAY: Final = timedelta(days=1)
 #: Periods that begin and end within the same so many microseconds are read as one.
 _ABOUT: Final = 300 * MICRO
 
@@ -49,6 +49,7 @@ class History:
     sources: tuple[Source, ...]
     #: What was asked and will be asked again: the store stays as it was when it was opened.
     known: dict[Any, Any] = field(default_factory=dict)
+    numbers: Iterator[int] = field(init=False, default_factory=count)  # of periods
     _whole: _Views = field(init=False)
     _periods: dict[tuple[int, int], _Views] = field(init=False, default_factory=dict)
 
@@ -81,7 +82,8 @@ class History:
         try:
             views = self._period(parameters or {}) if inside else self._whole
             views.provide(sql)
-            found = views.con.execute(sql, parameters) if parameters else views.con.execute(sql)
+            named = {name: value for name, value in (parameters or {}).items() if f"${name}" in sql}
+            found = views.con.execute(sql, named) if named else views.con.execute(sql)
             return [column[0] for column in found.description or ()], found.fetchall()
         except duckdb.Error as error:
             if self._left_out(sql):
@@ -105,15 +107,39 @@ class History:
         found: Answer = self.known[key]
         return found
 
+    def spans(self) -> dict[str, tuple[datetime, datetime]]:
+        """By instance the first and the last hour in which it was sampled, UTC."""
+        return self.once("spans", self._spans)
+
+    def _spans(self) -> dict[str, tuple[datetime, datetime]]:
+        table = layout.hot_table(SAMPLES)
+        recent = self.db.execute(
+            f"SELECT instance, min(time), max(time) FROM {table} GROUP BY 1"
+        ).fetchall()
+        oldest = min((first for _, first, _ in recent), default=None)
+        end = datetime.max if oldest is None else _moment(oldest)
+        # What is in files is older than all that is in SQLite, which then need not be copied.
+        _, sealed = self.table(
+            "SELECT instance, min(time), max(time) FROM samples_by_hour GROUP BY 1",
+            {"begin": datetime.min, "end": end}, inside=True,
+        )  # fmt: skip
+        found = {name: (first, last) for name, first, last in sealed}
+        for name, *times in recent:
+            first, last = (_moment(at // HOUR * HOUR) for at in times)
+            before = found.get(name)
+            found[name] = (before[0] if before else first, last)
+        return found
+
     def newest(self) -> datetime | None:
         """When anything was sampled last; None if nothing was. UTC, like all times in the views."""
         return self.once("newest", self._newest)
 
     def _newest(self) -> datetime | None:
-        views = {SAMPLES.name, layout.rollup_view(SAMPLES)}
         (recent,) = self.db.execute(f"SELECT max(time) FROM {layout.hot_table(SAMPLES)}").fetchone()
-        known = [file.last for file in self.files if file.view in views]
-        last = max([*known, *([] if recent is None else [recent])], default=None)
+        if recent is not None:
+            return _moment(recent)
+        views = {SAMPLES.name, layout.rollup_view(SAMPLES)}
+        last = max((file.last for file in self.files if file.view in views), default=None)
         return None if last is None else _moment(last)
 
     def last_sample(self, instance: str) -> datetime | None:
@@ -126,14 +152,14 @@ class History:
         ).fetchone()
         if recent is not None:
             return _moment(recent)
-        asked = "SELECT max(time) AS last FROM samples WHERE instance = $instance"
-        about, newest, found = {"instance": instance}, self.newest(), None
-        if newest is not None:
-            found = self.row(
-                f"{asked} AND time >= $begin AND time < $end",
-                about | {"begin": newest - _DAY, "end": newest + _DAY}, inside=True,
-            )["last"]  # fmt: skip
-        return found or self.row(asked, about)["last"]
+        if instance not in self.spans():
+            return None
+        _, hour = self.spans()[instance]
+        return self.row(
+            """SELECT max(time) AS last FROM samples
+               WHERE instance = $instance AND time >= $begin AND time < $end""",
+            {"instance": instance, "begin": hour, "end": hour + timedelta(hours=1)}, inside=True,
+        )["last"] or hour  # fmt: skip
 
     def _period(self, parameters: dict[str, Any]) -> _Views:
         """The views over about the time of these parameters: other charts use them as well."""
@@ -227,7 +253,7 @@ class _Views:
     def of_period(cls, history: History, span: tuple[int, int]) -> _Views:
         """Views in a schema of their own, in which only this time is read."""
         con = history.con.cursor()
-        schema = f"period_{span[0]}_{span[1]}"
+        schema = f"period_{next(history.numbers)}"
         con.execute(f"CREATE OR REPLACE SCHEMA {schema}")
         con.execute(f"SET search_path = '{schema},main'")
         return cls(history=history, con=con, span=span, schema=schema)
