@@ -7,7 +7,7 @@ WORKERS ?= 3
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: install page site demo test test-slow test-engines dist lint types docs requirements catalog bench-start bench-tune bench-worth bench-overhead bench-same bench-demo bench-history bench-recording bench-bursts clean
+.PHONY: install page site demo test test-slow test-engines dist lint types docs requirements catalog bench-start bench-tune bench-worth bench-overhead bench-same bench-demo bench-history bench-recording bench-bursts bench-viewer clean
 
 install: $(STAMP)
 
@@ -121,6 +121,11 @@ bench-recording: install
 # max_wal_size from averages and from a history, on a load that comes in bursts: three hours.
 bench-bursts: install
 	$(BIN)/python bench/bursts.py $(ARGS)
+
+# How fast each screen of the viewer answers on a year of one instance, which is generated once into
+# .cache: some minutes for that, a quarter of an hour for the requests. ARGS shortens it.
+bench-viewer: install
+	$(BIN)/python bench/viewer.py $(ARGS)
 
 clean:
 	rm -rf $(VENV) .cache ui/node_modules src/mrtuner/web/static site build dist docs/_build report.html report.json

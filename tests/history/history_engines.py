@@ -77,10 +77,10 @@ class _Listening(History):
     asked: list[Question] = field(default_factory=list)
 
     def table(
-        self, sql: str, parameters: dict[str, Any] | None = None
+        self, sql: str, parameters: dict[str, Any] | None = None, *, inside: bool = False
     ) -> tuple[list[str], list[tuple[Any, ...]]]:
         """Answer, and remember."""
-        names, rows = super().table(sql, parameters)
+        names, rows = super().table(sql, parameters, inside=inside)
         self.asked.append(Question(sql, parameters or {}, rows))
         return names, rows
 
@@ -89,7 +89,7 @@ def questions(directory: Path, *, old: bool = False) -> list[Question]:
     """All that the analyses ask of a lake; of an `old` one, less is kept as it was sampled."""
     asked: list[Question] = []
     with open_history(directory) as found:
-        given = {one.name: getattr(found, one.name) for one in fields(History)}
+        given = {one.name: getattr(found, one.name) for one in fields(History) if one.init}
         history = _Listening(**given, asked=asked)
         analysis.instances(history)
         analysis.compare(history, period(0, 20), period(30, 50))

@@ -196,6 +196,9 @@ def test_the_form_is_usable_and_its_link_reproduces_it(opened: Any, site: str) -
     opened.wait_for_selector(".answer[data-of*='32GB']")
     assert "memory=32GB" in opened.url
     assert "8GB" in opened.inner_text("tr:has-text('shared_buffers')")
+    theirs = opened.locator("section.table:has(h2:has-text('Where PgTune'))")
+    # (32 - 8) GB by 3 × (100 + 8) are 77,672.3 kB, halved for mixed, the form's default.
+    assert "38836kB" in theirs.locator("tr:has(td:text-is('work_mem'))").inner_text()
     assert violations(opened) == []
 
 

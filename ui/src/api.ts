@@ -74,6 +74,21 @@ export interface Fleet {
   now: number;
   screens: { name: string; title: string; help: string }[];
   instances: Member[];
+  records: boolean;
+}
+
+export interface BenchmarkRecord {
+  name: string;
+  at: number | null;
+  compared: string;
+  answer: string;
+  verdict: string | null;
+  error: string | null;
+}
+
+export interface Records {
+  directory: string;
+  records: BenchmarkRecord[];
 }
 
 /** An answer that is an error, with what would help. */
@@ -92,6 +107,10 @@ export function fleet(signal: AbortSignal): Promise<Fleet> {
 
 export function screen(name: string, query: URLSearchParams, signal: AbortSignal): Promise<Screen> {
   return get<Screen>(`api/screens/${encodeURIComponent(name)}?${query}`, signal);
+}
+
+export function records(signal: AbortSignal): Promise<Records> {
+  return get<Records>("api/records", signal);
 }
 
 async function get<T>(address: string, signal: AbortSignal): Promise<T> {

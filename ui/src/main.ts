@@ -1,7 +1,8 @@
 /** The page: a menu of screens, an instance and a period, charts over tables. */
 
 import type { Cell, Fleet, Member, Screen } from "./api";
-import { Failure, fleet, screen } from "./api";
+import { Failure, fleet, records, screen } from "./api";
+import { RECORDS, benchmarks } from "./records";
 import { chart, type Drawn } from "./chart";
 import { make } from "./dom";
 import { ago, clock, day, value } from "./format";
@@ -62,6 +63,8 @@ async function show(): Promise<void> {
     if (!state.screen) {
       store = await fleet(signal);
       main.replaceChildren(...overview(store));
+    } else if (state.screen === RECORDS) {
+      main.replaceChildren(...benchmarks(await records(signal)));
     } else {
       fill(main, await screen(state.screen, query(state), signal), state);
     }
@@ -86,7 +89,7 @@ function failure(error: unknown): HTMLElement {
 
 function header(state: State): HTMLElement {
   const bar = make("header", {}, make("a", { class: "brand", href: "#" }, "MrTuner"));
-  if (state.screen) bar.append(controls(state));
+  if (state.screen && state.screen !== RECORDS) bar.append(controls(state));
   bar.append(tuner(state));
   const themes: [string, string][] = [["auto", "System"], ["light", "Light"], ["dark", "Dark"]];
   bar.append(choice("Theme", themes, chosen(), (given) => {
@@ -160,6 +163,7 @@ function moment(label: string, chosen: number | null, then: (value: number | nul
 function menu(state: State): HTMLElement {
   const entries: [string, string, string][] = [["", "Fleet", "All instances"]];
   for (const one of store?.screens ?? []) entries.push([one.name, one.title, one.help]);
+  if (store?.records) entries.push([RECORDS, "Benchmarks", "What was measured before"]);
   const links = entries.map(([name, title, help]) => {
     const target = address({ ...state, screen: name, statement: "", change: "", table: "" });
     const current = name === state.screen;

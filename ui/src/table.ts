@@ -4,7 +4,7 @@ import type { Cell, Column, Table } from "./api";
 import { make } from "./dom";
 import { day, clock, value } from "./format";
 
-const TEXT = new Set(["text", "prose", "sql", "statement", "instance", "journal", "tune"]);
+const TEXT = new Set(["text", "prose", "sql", "statement", "instance", "journal", "tune", "record"]);
 const TIMES = new Set(["time", "moment"]);
 const ROWS = 100;
 

@@ -46,11 +46,16 @@ _LOOPBACK: Final = "127.0.0.1"
     "--behind-proxy", is_flag=True,
     help="A proxy in front of it speaks TLS with browsers, so this server need not.",
 )  # fmt: skip
+@click.option(
+    "--records", type=click.Path(path_type=Path, file_okay=False, exists=True), metavar="DIR",
+    help="Also show the benchmark records below this directory.",
+)  # fmt: skip
 @click.option("--open", "browser", is_flag=True, help="Open the page in the browser.")
 @options.json_option
 def command(
     directory: Path | None, host: str, port: int, password_file: Path | None,
-    tls_cert: Path | None, tls_key: Path | None, behind_proxy: bool, browser: bool, as_json: bool,
+    tls_cert: Path | None, tls_key: Path | None, behind_proxy: bool, records: Path | None,
+    browser: bool, as_json: bool,
 ) -> None:  # fmt: skip
     """Show a history in the browser: load, statements, headroom, WAL, I/O, vacuum, locks.
 
@@ -58,6 +63,7 @@ def command(
     Examples:
       mrtuner serve
       mrtuner serve --dir /var/lib/mrtuner --port 8081
+      mrtuner serve --records ~/benchmarks
       ssh -L 8080:127.0.0.1:8080 bastion mrtuner serve      # then open http://127.0.0.1:8080/
       mrtuner serve --host 0.0.0.0 --port 443 --password-file /etc/mrtuner/password \\
         --tls-cert /etc/mrtuner/cert.pem --tls-key /etc/mrtuner/key.pem
@@ -87,7 +93,7 @@ def command(
         if browser:
             click.launch(address)
         _serve(
-            place, listener, access,
+            place, listener, access, records,
             ssl_certfile=tls_cert, ssl_keyfile=tls_key, proxy_headers=behind_proxy,
         )  # fmt: skip
 
@@ -110,13 +116,16 @@ def _refuse_unsafe(
         )
 
 
-def _serve(place: Path, listener: socket.socket, access: Access | None, **more: Any) -> None:
+def _serve(
+    place: Path, listener: socket.socket, access: Access | None, records: Path | None, **more: Any
+) -> None:
     import uvicorn
 
     from mrtuner.web.app import app
 
     # Whoever is asked for a password comes by a name that is not known here.
-    shown = app(place) if access is None else app(place, hosts=("*",), access=access)
+    closed = {} if access is None else {"hosts": ("*",), "access": access}
+    shown = app(place, records=records, **closed)
     config = uvicorn.Config(
         shown, log_level="warning", server_header=False, lifespan="off", limit_concurrency=200,
         timeout_keep_alive=30, timeout_graceful_shutdown=5, h11_max_incomplete_event_size=16_384,

@@ -34,6 +34,10 @@ _REMEMBERED: Final = 35 * 86_400.0
     "Use the peaks that mrtuner record recorded there, not averages since the last reset."
 )
 @options.plans_option
+@click.option(
+    "--compare", "peer", type=click.Choice(["pgtune"]),
+    help="Also list where another tool's value differs, with its rule and our reason.",
+)  # fmt: skip
 @options.check_option("there is something to change")
 @options.output_option
 @click.pass_context
@@ -48,6 +52,7 @@ def command(
     history: Path | None,
     instance: str | None,
     plans: int | None,
+    peer: str | None,
     check: bool,
     output: Path | None,
     **machine: Any,
@@ -62,6 +67,7 @@ def command(
       mrtuner tune postgresql://postgres@db/app --watch 60s
       mrtuner tune postgresql://postgres@db/app --history /var/lib/mrtuner
       mrtuner tune postgresql://postgres@db/app --plans
+      mrtuner tune --memory 16GB --cpus 4 --compare pgtune
       mrtuner tune --memory 16GB --cpus 4 --format conf -o mrtuner.conf
       mrtuner tune postgresql://postgres@db/app --check
 
@@ -71,13 +77,15 @@ def command(
     form = options.one_format(form, as_json)
     if plans is not None:
         _refuse_plans(dsn, form)
+    if peer is not None and form not in {"text", "json"}:
+        raise UsageError(f"--format {form} cannot show a comparison", "Use text or --json.")
     options.warn_of_password(dsn)
     if history is not None:
         tuning = _remembered(dsn, history, instance, watch, **machine)
     else:
         tuning = advise(dsn, watch, **machine)
     found = _plans(dsn, plans, tuning)
-    text = _written(tuning, form, everything, output, found)
+    text = _written(tuning, form, everything, output, found, compared=peer is not None)
     terminal.deliver(text, output)
     if check and tuning.changes:
         ctx.exit(exit_codes.FOUND)
@@ -149,12 +157,13 @@ def _plans(dsn: str | None, number: int | None, tuning: Tuning) -> Plans | None:
 
 
 def _written(
-    tuning: Tuning, form: str, everything: bool, output: Path | None, found: Plans | None
-) -> str:
+    tuning: Tuning, form: str, everything: bool, output: Path | None, found: Plans | None, *,
+    compared: bool,
+) -> str:  # fmt: skip
     if form == "json":
         from mrtuner.tuning.document import tune_document
 
-        return terminal.as_json(tune_document(tuning, found))
+        return terminal.as_json(tune_document(tuning, found, compared=compared))
     if form != "text":
         _tell_assumed(tuning, form)
         return tuning.as_(form)
@@ -166,6 +175,10 @@ def _written(
         from mrtuner.present.query_plans import plans
 
         lines += plans(found, look)
+    if compared:
+        from mrtuner.present.peers import pgtune
+
+        lines += pgtune(tuning, look)
     return "".join(f"{terminal.line(line)}\n" for line in lines)
 
 

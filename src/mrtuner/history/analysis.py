@@ -22,6 +22,8 @@ CPU: Final = "CPU"
 _STEPS: Final = 60
 #: More than so many intervals without a sample is a gap.
 GAP: Final = 3
+#: Of a period of so many hours or more, the whole hours are taken from their summary.
+_LONG: Final = 12
 #: More statements than pg_stat_statements keeps.
 _EVERY: Final = 1_000_000
 
@@ -174,8 +176,7 @@ class Summary:
 
 def instances(history: History) -> tuple[str, ...]:
     """The instances of a store, by name."""
-    rows = history.rows("SELECT DISTINCT instance FROM samples_by_hour ORDER BY 1")
-    return tuple(row["instance"] for row in rows)
+    return tuple(sorted(history.spans()))
 
 
 def period(
@@ -200,10 +201,7 @@ def period(
             f"It has {', '.join(known)}." if known else "Record one first.",
         )
     if until is None:
-        last = history.row(
-            "SELECT max(time) AS last FROM samples WHERE instance = $instance",
-            {"instance": instance},
-        )["last"]
+        last = history.last_sample(instance)
         if last is None:
             raise UsageError(
                 f"nothing of {instance} is as recent as that", "Give a longer --since."
@@ -235,7 +233,7 @@ def summary(history: History, about: Period, *, top: int = 10, cpus: int | None 
 def view_for(history: History, name: str, begin: datetime) -> str:
     """The view of a source that reaches back so far: the rows as sampled, or their summary."""
     source = source_named(history, name)
-    newest = history.row("SELECT max(time) AS time FROM samples_by_hour")["time"]
+    newest = history.newest()
     if newest is None:
         return name
     oldest = newest.replace(tzinfo=UTC) - timedelta(seconds=source.keep)
@@ -254,8 +252,9 @@ def source_named(history: History, name: str) -> Source:
     raise UsageError(f"the store has no {name}", "Record them, or name another directory.")
 
 
-#: The rows of a period.
-IN_PERIOD: Final = "instance = $instance AND time >= $begin AND time < $end"
+#: The rows of a period, and those of one instance in it.
+DURING: Final = "time >= $begin AND time < $end"
+IN_PERIOD: Final = f"instance = $instance AND {DURING}"
 #: What a session waits for, with its class.
 WAIT_EVENT: Final = f"coalesce(wait_type || ': ' || wait_event, '{CPU}')"
 #: A client at work, or a process of the server that does something. The checkpointer and vacuum
@@ -271,8 +270,8 @@ def beats_by_minute(history: History, about: Period) -> dict[datetime, int]:
     rows = history.rows(
         f"""SELECT date_trunc('minute', time) AS minute, count(*) AS beats FROM samples
             WHERE {IN_PERIOD} AND source = 'sessions' GROUP BY 1""",
-        about.parameters,
-    )
+        about.parameters, inside=True,
+    )  # fmt: skip
     return {row["minute"].replace(tzinfo=UTC): row["beats"] for row in rows}
 
 
@@ -283,8 +282,8 @@ def load_by_step(history: History, about: Period, seconds: float) -> tuple[LoadS
     rows = history.rows(
         f"""SELECT time AS minute, coalesce(wait_type, '{CPU}') AS class, sum(samples) AS samples
             FROM sessions_by_minute WHERE {IN_PERIOD} AND {AT_WORK} GROUP BY 1, 2""",
-        about.parameters | {"begin": _minute(about.begin).replace(tzinfo=None)},
-    )
+        about.parameters | {"begin": _minute(about.begin).replace(tzinfo=None)}, inside=True,
+    )  # fmt: skip
     steps: list[LoadStep] = []
     at = _minute(about.begin)
     while at < about.end:
@@ -308,21 +307,47 @@ def statements(history: History, about: Period, top: int) -> tuple[StatementWork
     """The statements that took most time; without pg_stat_statements there are none."""
     if not history.has("statements"):
         return ()
-    view = view_for(history, "statements", about.begin)
+    counted, parameters = _counted(
+        history, "statements", about,
+        "query_id, database, role, calls, exec_ms, rows, blocks_read, temp_blocks_read, "
+        "temp_blocks_written, wal_bytes",
+    )  # fmt: skip
     rows = history.rows(
         f"""SELECT s.query_id, any_value(t.text) AS text, s.database, s.role,
                    sum(s.calls) AS calls, sum(s.exec_ms) / 1000 AS seconds, sum(s.rows) AS rows,
                    sum(s.blocks_read) AS blocks_read,
                    sum(s.temp_blocks_read) + sum(s.temp_blocks_written) AS temp_blocks,
                    sum(s.wal_bytes) AS wal_bytes
-            FROM {view} AS s LEFT JOIN statement_texts AS t ON t.query_id = s.query_id
-            WHERE s.instance = $instance AND s.time >= $begin AND s.time < $end
-              AND s.calls IS NOT NULL
+            FROM ({counted}) AS s
+            LEFT JOIN statement_texts AS t ON t.query_id = s.query_id
+            WHERE s.calls IS NOT NULL
             GROUP BY s.query_id, s.database, s.role
             ORDER BY sum(s.exec_ms) DESC, s.query_id LIMIT {int(top)}""",
-        about.parameters,
-    )
+        parameters, inside=True,
+    )  # fmt: skip
     return tuple(_statement(row) for row in rows)
+
+
+def _counted(
+    history: History, name: str, about: Period, columns: str
+) -> tuple[str, dict[str, Any]]:
+    """SQL of a period's rows of counters: a long one's whole hours from their summary."""
+    source = source_named(history, name)
+    rollup, step = rollup_view(source), source.rollup.seconds
+    asked = f"SELECT {columns} FROM {{}} WHERE {IN_PERIOD}"
+    if view_for(history, name, about.begin) == rollup:
+        return asked.format(rollup), about.parameters
+    if about.seconds < _LONG * step:
+        return asked.format(name), about.parameters
+    begin, end = (int(at.timestamp()) for at in (about.begin, about.end))
+    first, last = (-(-begin // step) * step, end // step * step)
+    whole = {
+        name: datetime.fromtimestamp(at, UTC).replace(tzinfo=None)
+        for name, at in (("first", first), ("last", last))
+    }
+    sql = f"""{asked.format(rollup)} AND time >= $first AND time < $last
+              UNION ALL {asked.format(name)} AND (time < $first OR time >= $last)"""
+    return sql, about.parameters | whole
 
 
 def _statement(row: dict[str, Any]) -> StatementWork:
@@ -337,12 +362,12 @@ def checkpoints(history: History, about: Period) -> CheckpointWork:
     done = history.row(
         f"""SELECT sum(timed) AS timed, sum(requested) AS requested,
                    sum(write_ms) / 1000 AS write_seconds FROM {view} WHERE {IN_PERIOD}""",
-        about.parameters,
-    )
+        about.parameters, inside=True,
+    )  # fmt: skip
     written = history.row(
         f"SELECT sum(bytes) AS wal_bytes, max({rate}) AS peak_wal FROM {wal} WHERE {IN_PERIOD}",
-        about.parameters,
-    )
+        about.parameters, inside=True,
+    )  # fmt: skip
     return CheckpointWork(
         timed=_whole(done["timed"]), requested=_whole(done["requested"]),
         write_seconds=done["write_seconds"], wal_bytes=_whole(written["wal_bytes"]),
@@ -395,8 +420,8 @@ def _cloudwatch_work(history: History, about: Period) -> HostWork | None:
     row = history.row(
         f"""SELECT count(*) AS samples, min(free_memory{lowest}) AS least_memory, {figures}
             FROM {view} WHERE {IN_PERIOD}""",
-        about.parameters,
-    )
+        about.parameters, inside=True,
+    )  # fmt: skip
     if not row["samples"]:
         return None
     return HostWork(
@@ -423,8 +448,8 @@ def _kernel_work(history: History, about: Period) -> HostWork | None:
         f"""SELECT count(*) AS samples, max({cpus}) AS cpus, min({memory}) AS least_memory,
                    {figures}
             FROM {view} WHERE {IN_PERIOD}""",
-        about.parameters,
-    )
+        about.parameters, inside=True,
+    )  # fmt: skip
     if not row["samples"]:
         return None
     return HostWork(
@@ -449,8 +474,8 @@ def slowest_minute(history: History, about: Period) -> SlowestMinute | None:
     rows = history.rows(
         f"""SELECT time AS minute, sum(samples) AS samples FROM sessions_by_minute
             WHERE {IN_PERIOD} AND {AT_WORK} GROUP BY 1""",
-        about.parameters | {"begin": _minute(about.begin).replace(tzinfo=None)},
-    )
+        about.parameters | {"begin": _minute(about.begin).replace(tzinfo=None)}, inside=True,
+    )  # fmt: skip
     loads = [
         (row["samples"] / beats[minute], minute)
         for row in rows
@@ -465,8 +490,8 @@ def slowest_minute(history: History, about: Period) -> SlowestMinute | None:
                    sum(samples) AS samples
             FROM sessions_by_minute WHERE {IN_PERIOD} AND {AT_WORK}
             GROUP BY 1 ORDER BY 2 DESC, 1 LIMIT 5""",
-        within.parameters,
-    )
+        within.parameters, inside=True,
+    )  # fmt: skip
     # A sample of statements tells of the minute before it.
     after = Period(instance=about.instance, begin=minute, end=minute + timedelta(minutes=2))
     return SlowestMinute(
@@ -483,9 +508,9 @@ def changes(history: History, about: Period) -> tuple[HistoryChange, ...]:
         HistoryChange(at=row["time"].replace(tzinfo=UTC), what=row["kind"], detail=row["detail"])
         for row in history.rows(
             f"SELECT time, kind, detail FROM events WHERE {IN_PERIOD} AND kind <> 'connected'",
-            about.parameters,
+            about.parameters, inside=True,
         )
-    ]
+    ]  # fmt: skip
     found += _settings(history, about)
     return tuple(sorted(found, key=lambda one: (one.at, one.what, one.detail)))
 
@@ -521,12 +546,15 @@ def gaps(history: History, about: Period) -> tuple[Gap, ...]:
     """Times without samples of sessions, inside the period."""
     interval = source_named(history, "sessions").interval if history.has("sessions") else 60.0
     longest = max(GAP * interval, 60.0)
+    # No gap fits into a minute, so the first and the last sample of each are enough.
     rows = history.rows(
         f"""SELECT begin, time FROM (
-                SELECT time, lag(time) OVER (ORDER BY time) AS begin FROM samples WHERE {IN_PERIOD}
+                SELECT time, lag(last) OVER (ORDER BY time) AS begin FROM (
+                    SELECT min(time) AS time, max(time) AS last FROM samples WHERE {IN_PERIOD}
+                    GROUP BY date_trunc('minute', samples.time)) AS m
             ) AS s WHERE date_diff('second', begin, time) > {longest} ORDER BY time""",
-        about.parameters,
-    )
+        about.parameters, inside=True,
+    )  # fmt: skip
     return tuple(
         Gap(begin=row["begin"].replace(tzinfo=UTC), end=row["time"].replace(tzinfo=UTC))
         for row in rows
@@ -558,7 +586,18 @@ class Comparison:
 def compare(
     history: History, before: Period, after: Period, *, top: int = 10, cpus: int | None = None
 ) -> Comparison:
-    """Return two periods and what changed between them, statement by statement.
+    """Return two periods and what changed between them, statement by statement."""
+    return Comparison(
+        before=summary(history, before, cpus=cpus),
+        after=summary(history, after, cpus=cpus),
+        statements=statement_changes(history, before, after, top=top),
+    )
+
+
+def statement_changes(
+    history: History, before: Period, after: Period, *, top: int
+) -> tuple[StatementChange, ...]:
+    """The statements whose load changed most.
 
     Statements are the same if their texts are: identifiers may differ after an upgrade.
     """
@@ -573,11 +612,7 @@ def compare(
         for key in works[0].keys() | works[1].keys()
     ]
     changed.sort(key=lambda one: (-abs(one.more_load), one.text or ""))
-    return Comparison(
-        before=summary(history, before, cpus=cpus),
-        after=summary(history, after, cpus=cpus),
-        statements=tuple(changed[:top]),
-    )
+    return tuple(changed[:top])
 
 
 def _by_text(works: Sequence[StatementWork]) -> dict[tuple[Any, ...], StatementWork]:

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from mrtuner.history.analysis import AT_WORK, CPU_ALL, CPU_USED
+from mrtuner.history.analysis import AT_WORK, DURING
+from mrtuner.history.headroom import LIMITS, RecordedLimit
 from mrtuner.history.reading import History
-from mrtuner.history.store.layout import last_value
 
-#: Transaction IDs are compared modulo 2³²: half of them are in the past.
-TRANSACTIONS: Final = 2**31
 _DAY: Final = timedelta(days=1)
+_HOUR: Final = timedelta(hours=1)
+_NOTHING: Final = timedelta()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,40 +36,32 @@ class InstanceOverview:
 
 def overview(history: History) -> list[InstanceOverview]:
     """Return every instance of a store, the one with the least headroom first."""
-    spans = history.rows(
-        "SELECT instance, min(time) AS first, max(time) AS hour FROM samples_by_hour GROUP BY 1"
-    )
     recent = _recent(history)
     sessions = _by_instance(history, "sessions_by_minute", "sum(samples) AS samples", AT_WORK)
     beats = _by_instance(
         history, "samples_by_hour", "sum(samples) AS samples", "source = 'sessions'"
     )
-    host = _by_instance(
-        history, "host_by_hour",
-        f"max(cpus_last) AS cpus, sum({CPU_USED}) / nullif(sum({CPU_ALL}), 0) AS cpu, "
-        "sum(group_throttled) / nullif(sum(seconds), 0) AS throttled",
-    )  # fmt: skip
-    used = _used(history, host)
+    cpus = _by_instance(history, "host_by_hour", "max(cpus_last) AS cpus")
+    used = _used(history)
     changed = _changes(history)
     found = [
         InstanceOverview(
-            instance=(name := row["instance"]),
-            first=row["first"].replace(tzinfo=UTC),
-            last=(recent.get(name) or row["hour"]).replace(tzinfo=UTC),
+            instance=name,
+            first=first.replace(tzinfo=UTC),
+            last=(recent.get(name) or hour).replace(tzinfo=UTC),
             load=_load(sessions.get(name), beats.get(name)),
-            cpus=host.get(name, {}).get("cpus"),
+            cpus=cpus.get(name, {}).get("cpus"),
             used=used.get(name, {}),
             changes=changed.get(name, 0),
         )
-        for row in spans
+        for name, (first, hour) in history.spans().items()
     ]
     return sorted(found, key=lambda one: (-max(one.used.values(), default=0.0), one.instance))
 
 
-#: The last hour of each instance, in which everything else is asked.
-_LAST_HOUR: Final = (
-    "(SELECT instance AS which, max(time) AS hour FROM samples_by_hour GROUP BY 1) AS h"
-)
+#: The last hour that each instance has in a period, in which everything else is asked.
+_LAST_HOUR: Final = f"""(SELECT instance AS which, max(time) AS hour FROM samples_by_hour
+    WHERE {DURING} GROUP BY 1) AS h"""
 
 
 def _by_instance(
@@ -79,23 +71,43 @@ def _by_instance(
     source = view.removesuffix("_by_hour").removesuffix("_by_minute")
     if not history.has(source):
         return {}
-    rows = history.rows(
-        f"""SELECT instance, {columns} FROM {view} JOIN {_LAST_HOUR} ON instance = which
-            WHERE time >= hour AND time < hour + INTERVAL 1 HOUR AND ({where}) GROUP BY 1"""
-    )
-    return {row["instance"]: row for row in rows}
+    sql = f"""SELECT instance, {columns} FROM {view} JOIN {_LAST_HOUR} ON instance = which
+              WHERE {DURING} AND time >= hour AND time < hour + INTERVAL 1 HOUR AND ({where})
+              GROUP BY 1"""
+    found: dict[str, dict[str, Any]] = {}
+    for since, names in _by_age(history).items():
+        span = {"begin": since, "end": datetime.max}
+        rows = history.rows(sql, span, inside=since > datetime.min)
+        found |= {row["instance"]: row for row in rows if row["instance"] in names}
+    return found
+
+
+def _by_age(history: History) -> dict[datetime, set[str]]:
+    """The instances by the time from which on their last hour is found: mostly a short one."""
+    return history.once("by age", lambda: _grouped_by_age(history))
+
+
+def _grouped_by_age(history: History) -> dict[datetime, set[str]]:
+    spans = history.spans()
+    latest = max((hour for _, hour in spans.values()), default=datetime.min)
+    found: dict[datetime, set[str]] = {}
+    for name, (_, hour) in spans.items():
+        since = (latest - age for age in (_NOTHING, _HOUR, _DAY) if hour >= latest - age)
+        found.setdefault(next(since, datetime.min), set()).add(name)
+    return found
 
 
 def _recent(history: History) -> dict[str, datetime]:
     """The last sample of each instance that has one in the store's last day."""
-    newest = history.row("SELECT max(time) AS time FROM samples_by_hour")["time"]
-    if newest is None:
-        return {}
-    rows = history.rows(
-        "SELECT instance, max(time) AS time FROM samples WHERE time >= $begin GROUP BY 1",
-        {"begin": newest - _DAY},
-    )
-    return {row["instance"]: row["time"] for row in rows}
+    found: dict[str, datetime] = {}
+    for since, names in _by_age(history).items():
+        if since > datetime.min:
+            rows = history.rows(
+                f"SELECT instance, max(time) AS time FROM samples WHERE {DURING} GROUP BY 1",
+                {"begin": since, "end": datetime.max}, inside=True,
+            )  # fmt: skip
+            found |= {row["instance"]: row["time"] for row in rows if row["instance"] in names}
+    return found
 
 
 def _load(sessions: Mapping[str, Any] | None, beats: Mapping[str, Any] | None) -> float | None:
@@ -104,37 +116,32 @@ def _load(sessions: Mapping[str, Any] | None, beats: Mapping[str, Any] | None) -
     return float(sessions["samples"] if sessions else 0) / float(beats["samples"])
 
 
-def _used(history: History, host: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, float]]:
+def _used(history: History) -> dict[str, dict[str, float]]:
     """Shares of limits by instance and limit."""
     found: dict[str, dict[str, float]] = {}
-
-    def add(name: str, limit: str, share: float | None) -> None:
-        if share is not None:
-            found.setdefault(name, {})[limit] = float(share)
-
-    shares = "max(clients_max) / nullif(max(maximum_max), 0) AS share"
-    for name, row in _by_instance(history, "connections_by_hour", shares).items():
-        add(name, "connections", row["share"])
-    for name, of_host in host.items():
-        add(name, "CPU", of_host["cpu"])
-        add(name, "CPU quota", of_host["throttled"])
-    for limit, column in (("transaction IDs", "age"), ("multixact IDs", "multixact_age")):
-        for name, age in _ages(history, column):
-            add(name, limit, None if age is None else age / TRANSACTIONS)
+    for limit in LIMITS:
+        for name, share in _shares(history, limit).items():
+            if share is not None:
+                found.setdefault(name, {})[limit.name] = float(share)
     return found
 
 
-def _ages(history: History, column: str) -> Iterator[tuple[str, int | None]]:
-    """The age of each instance's oldest database, which is stored only when it changes."""
-    if not history.has("ages"):
-        return
-    rows = history.rows(
-        f"""SELECT instance, max(age) AS age FROM (
-                SELECT instance, database, {last_value(f"{column}_last")} AS age
-                FROM ages_by_hour GROUP BY 1, 2) AS d
+def _shares(history: History, limit: RecordedLimit) -> dict[str, Any]:
+    """The share of one limit, by instance."""
+    share = limit.share_of_hour
+    if limit.by is None:
+        rows = _by_instance(history, f"{limit.source}_by_hour", f"{share} AS share")
+        return {name: row["share"] for name, row in rows.items()}
+    if not history.has(limit.source):
+        return {}
+    # What is stored only when it changes may have no row in the last hour.
+    _, found = history.table(
+        f"""SELECT instance, max(share) FROM (
+                SELECT instance, {share} AS share FROM {limit.source}_by_hour
+                GROUP BY instance, {limit.by}) AS d
             GROUP BY 1"""
     )
-    yield from ((row["instance"], row["age"]) for row in rows)
+    return dict(found)
 
 
 def _changes(history: History) -> dict[str, int]:
@@ -149,6 +156,7 @@ def _changes(history: History) -> dict[str, int]:
                 SELECT instance, time FROM events WHERE kind <> 'connected'
                 {settings if history.has("settings") else ""}) AS c
             JOIN {_LAST_HOUR} ON instance = which
-            WHERE time >= hour - INTERVAL 23 HOUR AND time < hour + INTERVAL 1 HOUR GROUP BY 1"""
+            WHERE time >= hour - INTERVAL 23 HOUR AND time < hour + INTERVAL 1 HOUR GROUP BY 1""",
+        {"begin": datetime.min, "end": datetime.max},
     )
     return {row["instance"]: row["changes"] for row in rows}

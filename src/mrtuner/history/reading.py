@@ -8,23 +8,33 @@ from __future__ import annotations
 
 import re
 import sqlite3
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from mrtuner.errors import BadValue
 from mrtuner.history.source import Source, Type
 from mrtuner.history.store import layout, opening, parquet
+from mrtuner.history.store.layout import HOUR, MICRO
+from mrtuner.history.store.own import SAMPLES
 from mrtuner.history.store.parquet import File
 
 if TYPE_CHECKING:
     from mrtuner.history.store.parquet import Engine
 
+Answer = TypeVar("Answer")
 #: What a query takes: names and rows.
 Rows = list[dict[str, Any]]
 _WORD: Final = re.compile(r"\w+")
+#: Periods whose views are kept: that of a screen, and one to compare it with, and those before.
+_PERIODS: Final = 4
+#: Periods that begin and end within the same so many microseconds are read as one.
+_ABOUT: Final = 300 * MICRO
 
 
 @dataclass(slots=True)
@@ -37,39 +47,131 @@ class History:
     files: tuple[File, ...]
     damaged: tuple[str, ...]  # files that are left out, each with the reason
     sources: tuple[Source, ...]
-    made: set[str] = field(default_factory=set)  # tables and views that DuckDB has by now
+    #: What was asked and will be asked again: the store stays as it was when it was opened.
+    known: dict[Any, Any] = field(default_factory=dict)
+    numbers: Iterator[int] = field(init=False, default_factory=count)  # of periods
+    _whole: _Views = field(init=False)
+    _periods: dict[tuple[int, int], _Views] = field(init=False, default_factory=dict)
 
-    def rows(self, sql: str, parameters: dict[str, Any] | None = None) -> Rows:
+    def __post_init__(self) -> None:
+        self._whole = _Views(history=self, con=self.con)
+
+    def rows(
+        self, sql: str, parameters: dict[str, Any] | None = None, *, inside: bool = False
+    ) -> Rows:
         """Return the rows of a query over the views, by the names of their columns.
+
+        Args:
+            sql: The query.
+            parameters: Its parameters.
+            inside: It reads no time but that from `begin` to before `end` of its parameters. Then
+                other files and rows are not even looked at.
 
         Raises:
             BadValue: DuckDB refuses it.
         """
-        names, rows = self.table(sql, parameters)
+        names, rows = self.table(sql, parameters, inside=inside)
         return [dict(zip(names, row, strict=True)) for row in rows]
 
     def table(
-        self, sql: str, parameters: dict[str, Any] | None = None
+        self, sql: str, parameters: dict[str, Any] | None = None, *, inside: bool = False
     ) -> tuple[list[str], list[tuple[Any, ...]]]:
-        """Return the names of the columns, and the rows."""
+        """Return the names of the columns, and the rows; see `rows`."""
         import duckdb
 
-        self.provide(sql)
         try:
-            found = self.con.execute(sql, parameters) if parameters else self.con.execute(sql)
+            views = self._period(parameters or {}) if inside else self._whole
+            views.provide(sql)
+            named = {name: value for name, value in (parameters or {}).items() if f"${name}" in sql}
+            found = views.con.execute(sql, named) if named else views.con.execute(sql)
             return [column[0] for column in found.description or ()], found.fetchall()
         except duckdb.Error as error:
             if self._left_out(sql):
-                return self.table(sql, parameters)
+                return self.table(sql, parameters, inside=inside)
             raise _failed(error) from None
 
     def has(self, source: str) -> bool:
         """Whether the store has a source of this name."""
         return any(one.name == source for one in self.sources)
 
-    def row(self, sql: str, parameters: dict[str, Any] | None = None) -> dict[str, Any]:
+    def row(
+        self, sql: str, parameters: dict[str, Any] | None = None, *, inside: bool = False
+    ) -> dict[str, Any]:
         """Return the only row of a query."""
-        return self.rows(sql, parameters)[0]
+        return self.rows(sql, parameters, inside=inside)[0]
+
+    def once(self, key: Any, ask: Callable[[], Answer]) -> Answer:
+        """What `ask` gives, which is asked once while the store is open."""
+        if key not in self.known:
+            self.known[key] = ask()
+        found: Answer = self.known[key]
+        return found
+
+    def spans(self) -> dict[str, tuple[datetime, datetime]]:
+        """By instance the first and the last hour in which it was sampled, UTC."""
+        return self.once("spans", self._spans)
+
+    def _spans(self) -> dict[str, tuple[datetime, datetime]]:
+        table = layout.hot_table(SAMPLES)
+        recent = self.db.execute(
+            f"SELECT instance, min(time), max(time) FROM {table} GROUP BY 1"
+        ).fetchall()
+        oldest = min((first for _, first, _ in recent), default=None)
+        view = layout.rollup_view(SAMPLES)
+        last = max((file.last for file in self.files if file.view == view), default=0)
+        # Mostly, what is in files is older than all that is in SQLite, which then need not be copied.
+        end = _moment(oldest) if oldest is not None and last < oldest else datetime.max
+        _, sealed = self.table(
+            "SELECT instance, min(time), max(time) FROM samples_by_hour GROUP BY 1",
+            {"begin": datetime.min, "end": end}, inside=True,
+        )  # fmt: skip
+        found = {name: (first, last) for name, first, last in sealed}
+        for name, *times in recent:
+            first, last = (_moment(at // HOUR * HOUR) for at in times)
+            before = found.get(name)
+            found[name] = (before[0] if before else first, last)
+        return found
+
+    def newest(self) -> datetime | None:
+        """When anything was sampled last; None if nothing was. UTC, like all times in the views."""
+        return self.once("newest", self._newest)
+
+    def _newest(self) -> datetime | None:
+        (recent,) = self.db.execute(f"SELECT max(time) FROM {layout.hot_table(SAMPLES)}").fetchone()
+        if recent is not None:
+            return _moment(recent)
+        views = {SAMPLES.name, layout.rollup_view(SAMPLES)}
+        last = max((file.last for file in self.files if file.view in views), default=None)
+        return None if last is None else _moment(last)
+
+    def last_sample(self, instance: str) -> datetime | None:
+        """When an instance was sampled last; None if it never was."""
+        return self.once(("last", instance), lambda: self._last_sample(instance))
+
+    def _last_sample(self, instance: str) -> Any:
+        (recent,) = self.db.execute(
+            f"SELECT max(time) FROM {layout.hot_table(SAMPLES)} WHERE instance = ?", (instance,)
+        ).fetchone()
+        if recent is not None:
+            return _moment(recent)
+        if instance not in self.spans():
+            return None
+        _, hour = self.spans()[instance]
+        return self.row(
+            """SELECT max(time) AS last FROM samples
+               WHERE instance = $instance AND time >= $begin AND time < $end""",
+            {"instance": instance, "begin": hour, "end": hour + timedelta(hours=1)}, inside=True,
+        )["last"] or hour  # fmt: skip
+
+    def _period(self, parameters: dict[str, Any]) -> _Views:
+        """The views over about the time of these parameters: other charts use them as well."""
+        begin = _micro(parameters["begin"]) // _ABOUT * _ABOUT
+        end = -(-_micro(parameters["end"]) // _ABOUT) * _ABOUT
+        if (begin, end) not in self._periods:
+            while len(self._periods) >= _PERIODS:
+                self._periods.pop(next(iter(self._periods))).drop()
+            self._periods[begin, end] = _Views.of_period(self, (begin, end))
+        return self._periods[begin, end]
 
     def _left_out(self, sql: str) -> bool:
         """Leave out the files of a query that are not as they were written; whether there are any.
@@ -84,12 +186,8 @@ class History:
         ]  # fmt: skip
         self.files = tuple(file for file in self.files if file not in broken)
         self.damaged += tuple(f"{file.path} is not as it was written" for file in broken)
-        for source in self.sources:
-            views = {source.name, layout.rollup_view(source)}
-            if any(file.view in views for file in broken):
-                for view in views:
-                    self.con.execute(f'DROP VIEW IF EXISTS "{view}"')
-                self.made -= views
+        for views in (self._whole, *self._periods.values()):
+            views.forget({file.view for file in broken})
         return bool(broken)
 
     def lock(self) -> None:
@@ -136,15 +234,47 @@ class History:
         import duckdb
 
         try:
-            self._provide(sql)
+            self._whole.provide(sql)
         except duckdb.Error as error:
             if not self._left_out(sql):
                 raise _failed(error) from None
-            self._provide(sql)
+            self._whole.provide(sql)
 
-    def _provide(self, sql: str) -> None:
+
+@dataclass(slots=True, kw_only=True)
+class _Views:
+    """The views over a store, or over a period of it, each made when a query names it."""
+
+    history: History
+    con: Engine
+    span: tuple[int, int] | None = None  # in microseconds since 1970; None: all there is
+    schema: str = "main"
+    made: set[str] = field(default_factory=set)  # tables and views that DuckDB has by now
+
+    @classmethod
+    def of_period(cls, history: History, span: tuple[int, int]) -> _Views:
+        """Views in a schema of their own, in which only this time is read."""
+        con = history.con.cursor()
+        schema = f"period_{next(history.numbers)}"
+        con.execute(f"CREATE OR REPLACE SCHEMA {schema}")
+        con.execute(f"SET search_path = '{schema},main'")
+        return cls(history=history, con=con, span=span, schema=schema)
+
+    def drop(self) -> None:
+        """Forget them all."""
+        self.con.close()
+        self.history.con.execute(f"DROP SCHEMA {self.schema} CASCADE")
+
+    def forget(self, views: set[str]) -> None:
+        """Make these anew when they are asked for again."""
+        for view in views & self.made:
+            self.con.execute(f'DROP VIEW IF EXISTS "{view}"')
+        self.made -= views
+
+    def provide(self, sql: str) -> None:
+        """Make the views that a query names, and the tables below them."""
         words = set(_WORD.findall(sql))
-        for source in self.sources:
+        for source in self.history.sources:
             # Each view apart: DuckDB looks into every file of a view when it is made.
             wanted = (words & {source.name, layout.rollup_view(source)}) - self.made
             if wanted and layout.hot_table(source) not in self.made:
@@ -157,18 +287,24 @@ class History:
     def _load_recent(self, source: Source) -> None:
         """Copy the rows that are not in a file yet."""
         table = layout.hot_table(source)
-        known = {row[1] for row in self.db.execute(f"PRAGMA table_info({table})")}
+        known = {row[1] for row in self.history.db.execute(f"PRAGMA table_info({table})")}
         names = ", ".join(
             f'"{name}"' if name in known else f'NULL AS "{name}"'
             for name in layout.column_names(source)
         )
         recent = f"SELECT {names} " + (f"FROM {table}" if known else "WHERE false")
-        parquet.load(self.con, table, layout.stored_columns(source), self.db, recent)
+        span: tuple[int, ...] = ()
+        if known and self.span is not None:
+            # The last step of a summary goes on after the period.
+            span = (self.span[0], self.span[1] + layout.step(source.rollup))
+            recent += " WHERE time >= ? AND time < ?"
+        columns = layout.stored_columns(source)
+        parquet.load(self.con, table, columns, self.history.db, recent, span)
         self.made.add(table)
 
     def _recent(self, source: Source, view: str) -> str:
         """The query of a view over rows that are not in a file yet."""
-        rows = f"FROM {layout.hot_table(source)}"
+        rows = f'FROM {self.schema}."{layout.hot_table(source)}"'
         if view == source.name:
             return rows
         return parquet.rollup(
@@ -176,19 +312,35 @@ class History:
         )
 
     def _view(self, name: str, recent: str) -> None:
-        files = [file for file in self.files if file.view == name]
-        sealed = parquet.union(self.directory / layout.LAKE, files) if files else ""
+        begin, end = self.span or (0, sys.maxsize)
+        files = [
+            file for file in self.history.files
+            if file.view == name and file.last >= begin and file.first < end
+        ]  # fmt: skip
+        sealed = parquet.union(self.history.directory / layout.LAKE, files) if files else ""
         whole = f"({sealed}) UNION ALL BY NAME ({recent})" if files else recent
         self.con.execute(f'CREATE OR REPLACE VIEW "{name}" AS {whole}')
         self.made.add(name)
 
     def _make_texts(self) -> None:
+        if self.span is not None:  # They are of no time, so all periods share them.
+            self.history.provide("statement_texts")
+            return
         parquet.load(
-            self.con, "texts", (("query_id", Type.INTEGER), ("text", Type.TEXT)), self.db,
+            self.con, "texts", (("query_id", Type.INTEGER), ("text", Type.TEXT)), self.history.db,
             "SELECT 0 AS time, '' AS instance, query_id, text FROM statement_text",
         )  # fmt: skip
         self.con.execute("CREATE VIEW statement_texts AS SELECT query_id, text FROM texts")
         self.made.add("statement_texts")
+
+
+def _moment(at: int) -> datetime:
+    return datetime.fromtimestamp(at / MICRO, UTC).replace(tzinfo=None)
+
+
+def _micro(at: datetime) -> int:
+    """Microseconds since 1970 of a time that is UTC without saying so."""
+    return round((at - datetime(1970, 1, 1)) / timedelta(microseconds=1))
 
 
 def _failed(error: Exception) -> BadValue:

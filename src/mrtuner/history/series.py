@@ -7,7 +7,7 @@ the summaries, which is what keeps a year as quick as an hour.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any, Final
@@ -164,39 +164,121 @@ def lines(
 
 def split(
     history: History, over: Grid, source: str, measure: Measure, by: str, *,
-    where: str = "true", top: int = 8, parameters: Mapping[str, Any] | None = None,
+    where: str = "true", top: int = 8,
 ) -> list[Series]:  # fmt: skip
     """Return one series for each value of `by`, the largest first; what is left is `OTHER`.
 
     What cannot be added up, such as ages, has no rest.
     """
-    found = _aggregated(history, over, source, (measure,), by, where, parameters=parameters)
-    seen = _sampled(history, over, source)
-    before = _before(history, over, source, measure, by, where) if measure.kind is Kind.LAST else {}
-    series = [
-        Series(
-            name,
-            _values(
-                over, measure, {at: row[0] for at, row in found.get(name, {}).items()}, seen,
-                before.get(name), absent=0.0, longest=_longest(history, source),
-            ),
-        )
-        for name in found.keys() | before.keys()
-    ]  # fmt: skip
-    adds = measure.kind in {Kind.RATE, Kind.NUMBER}
-    weight = sum if adds else max
-    series.sort(key=lambda one: (-weight(value or 0 for value in one.values), one.name))
-    shown, rest = series[:top], series[top:]
-    if rest and adds:
-        shown.append(
-            Series(OTHER, [_sum(one.values[n] for one in rest) for n in range(over.count)])
-        )
-    return shown
+    return splits(history, over, source, {"": measure}, by, where=where, top=top)[""]
 
 
-def _sum(values: Any) -> float | None:
-    known = [value for value in values if value is not None]
-    return sum(known) if known else None
+def splits(
+    history: History, over: Grid, source: str, measures: Mapping[str, Measure], by: str, *,
+    where: str = "true", top: int = 8,
+) -> dict[str, list[Series]]:  # fmt: skip
+    """Return the same for several measures."""
+    of = _Split(history, over, source, by, where, top)
+    kept = {name: one for name, one in measures.items() if one.kind is Kind.LAST}
+    last = of.last(kept) if kept else {}
+    return {
+        name: last[name] if name in last else of.largest(measure)
+        for name, measure in measures.items()
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class _Split:
+    """Lines for the largest of what the rows of a source are about.
+
+    There may be thousands, so what is largest is found before their steps are looked at.
+    """
+
+    history: History
+    over: Grid
+    source: str
+    by: str
+    where: str
+    top: int
+
+    def largest(self, measure: Measure) -> list[Series]:
+        """Lines of what is counted, and of what can be added up the sum of the rest."""
+        adds = measure.kind in {Kind.RATE, Kind.NUMBER}
+        weight, rest = ("sum", f"'{_REST}'") if adds else ("max", "NULL")
+        view = _view(self.history, self.over, self.source)
+        _, rows = self.history.table(
+            f"""WITH cells AS (
+                    SELECT coalesce(({self.by})::VARCHAR, '?') AS name, {_step(self.over)} AS step,
+                           {measure.sql(summarized=view != self.source)} AS value
+                    FROM {view} WHERE {IN_PERIOD} AND ({self.where}) GROUP BY 1, 2),
+                places AS (
+                    SELECT name, row_number() OVER (ORDER BY weight DESC NULLS LAST, name) AS place
+                    FROM (SELECT name, {weight}(value) AS weight FROM cells GROUP BY 1) AS w)
+                SELECT CASE WHEN place <= {self.top} THEN cells.name ELSE {rest} END, step,
+                       {weight}(value)
+                FROM cells JOIN places ON places.name = cells.name
+                WHERE {adds} OR place <= {self.top} GROUP BY 1, 2""",
+            self.over.parameters,
+            inside=True,
+        )
+        found: dict[str, dict[int, Any]] = {}
+        for name, at, value in rows:
+            found.setdefault(name, {})[at] = value
+        series = [self._series(measure, name, cells) for name, cells in found.items()]
+        return sorted(series, key=lambda one: (one.name == _REST, *_order(measure, one)))
+
+    def last(self, measures: Mapping[str, Measure]) -> dict[str, list[Series]]:
+        """Lines of what is stored when it changes: also of what did not in this period."""
+        kept = tuple(measures.values())
+        before = _before(self.history, self.over, self.source, kept, self.by, self.where)
+        highest = _aggregated(
+            self.history, self.over, self.source,
+            [replace(measure, kind=Kind.HIGHEST) for measure in kept], self.by, self.where,
+            step="0",
+        )  # fmt: skip
+        chosen = []
+        for place in range(len(kept)):
+            most = {
+                name: max(
+                    row[place] or 0
+                    for row in (before.get(name), highest.get(name, {}).get(0))
+                    if row is not None
+                )
+                for name in before.keys() | highest.keys()
+            }
+            chosen.append(sorted(most, key=lambda name: (-most[name], name))[: self.top])
+        cells = _aggregated(
+            self.history, self.over, self.source, kept, self.by, self.where,
+            names=sorted({name for names in chosen for name in names}),
+        )  # fmt: skip
+        answer = {}
+        for place, (title, measure) in enumerate(measures.items()):
+            series = [
+                self._series(
+                    measure, name, {at: row[place] for at, row in cells.get(name, {}).items()},
+                    before[name][place] if name in before else None,
+                )
+                for name in chosen[place]
+            ]  # fmt: skip
+            answer[title] = sorted(series, key=lambda one: _order(measure, one))
+        return answer
+
+    def _series(
+        self, measure: Measure, name: str, cells: Mapping[int, Any], before: Any = None
+    ) -> Series:
+        seen = _sampled(self.history, self.over, self.source)
+        longest = _longest(self.history, self.source)
+        values = _values(self.over, measure, cells, seen, before, absent=0.0, longest=longest)
+        return Series(OTHER if name == _REST else name, values)
+
+
+#: What a name that is not among the largest is called in a query; no name has such a character.
+_REST: Final = "\x01"
+
+
+def _order(measure: Measure, of: Series) -> tuple[float, str]:
+    weight = sum if measure.kind in {Kind.RATE, Kind.NUMBER} else max
+    return -weight(value or 0 for value in of.values), of.name
 
 
 def _view(history: History, over: Grid, name: str) -> str:
@@ -209,19 +291,22 @@ def _view(history: History, over: Grid, name: str) -> str:
 
 def _aggregated(
     history: History, over: Grid, source: str, measures: Sequence[Measure], by: str, where: str,
-    *, parameters: Mapping[str, Any] | None = None,
+    *, names: Sequence[str] | None = None, step: str = "",
 ) -> dict[str, dict[int, tuple[Any, ...]]]:  # fmt: skip
-    """Aggregates by the value of `by` and by the number of the step."""
+    """Aggregates by the value of `by`, or some of its values, and by the number of the step."""
     view = _view(history, over, source)
     sums = ", ".join(measure.sql(summarized=view != source) for measure in measures)
+    name = f"coalesce(({by})::VARCHAR, '?')"
+    some = "" if names is None else f"AND list_contains($names, {name})"
     _, rows = history.table(
-        f"""SELECT coalesce(({by})::VARCHAR, '?'), {_step(over)}, {sums}
-            FROM {view} WHERE {IN_PERIOD} AND ({where}) GROUP BY 1, 2""",
-        over.parameters | dict(parameters or {}),
+        f"""SELECT {name}, {step or _step(over)}, {sums}
+            FROM {view} WHERE {IN_PERIOD} AND ({where}) {some} GROUP BY 1, 2""",
+        over.parameters | ({} if names is None else {"names": names}),
+        inside=True,
     )
     found: dict[str, dict[int, tuple[Any, ...]]] = {}
-    for name, at, *values in rows:
-        found.setdefault(name, {})[at] = tuple(values)
+    for key, at, *values in rows:
+        found.setdefault(key, {})[at] = tuple(values)
     return found
 
 
@@ -236,27 +321,41 @@ def _longest(history: History, source: str) -> float:
 
 def _sampled(history: History, over: Grid, source: str) -> dict[int, tuple[int, float]]:
     """How often the source was sampled in each step, and how many seconds that covers."""
+    found = history.once(
+        ("sampled", over.about.instance, over.begin, over.step, over.count),
+        lambda: _all_sampled(history, over),
+    )
+    return found.get(source, {})
+
+
+def _all_sampled(history: History, over: Grid) -> dict[str, dict[int, tuple[int, float]]]:
+    """The same of every source: a screen asks it of each of its charts."""
     view = _view(history, over, "samples")
     count = "count(*)" if view == "samples" else "sum(samples)"
     _, rows = history.table(
-        f"""SELECT {_step(over)}, {count}, sum(seconds) FROM {view}
-            WHERE {IN_PERIOD} AND source = '{source}' GROUP BY 1""",
+        f"""SELECT source, {_step(over)}, {count}, sum(seconds) FROM {view}
+            WHERE {IN_PERIOD} GROUP BY 1, 2""",
         over.parameters,
+        inside=True,
     )
-    return {at: (int(times), float(seconds or 0)) for at, times, seconds in rows}
+    found: dict[str, dict[int, tuple[int, float]]] = {}
+    for source, at, times, seconds in rows:
+        found.setdefault(source, {})[at] = (int(times), float(seconds or 0))
+    return found
 
 
 def _before(
-    history: History, over: Grid, source: str, measure: Measure, by: str, where: str
-) -> dict[str, Any]:
-    """The last value before the period, by the value of `by`."""
+    history: History, over: Grid, source: str, measures: Sequence[Measure], by: str, where: str
+) -> dict[str, tuple[Any, ...]]:
+    """The last values before the period, by the value of `by`."""
     view = _view(history, over, source)
+    last = ", ".join(measure.sql(summarized=view != source) for measure in measures)
     _, rows = history.table(
-        f"""SELECT coalesce(({by})::VARCHAR, '?'), {measure.sql(summarized=view != source)}
+        f"""SELECT coalesce(({by})::VARCHAR, '?'), {last}
             FROM {view} WHERE instance = $instance AND time < $begin AND ({where}) GROUP BY 1""",
         {name: over.parameters[name] for name in ("instance", "begin")},
     )
-    return dict(rows)
+    return {name: tuple(values) for name, *values in rows}
 
 
 def _values(

@@ -90,6 +90,16 @@ class ManualStep(Struct):
     risk: Annotated[str, Doc("what can go wrong")]
 
 
+class PeerDifference(Struct):
+    """A setting to which another tool gives another value."""
+
+    name: Annotated[str, Doc("the parameter")]
+    ours: Annotated[str, Doc("the advice, or what stays in force; empty if unknown")]
+    theirs: Annotated[str, Doc("the other tool's value")]
+    rule: Annotated[str, Doc("how the other tool computes it")]
+    reason: Annotated[str, Doc("why the advice is what it is")]
+
+
 class MissingFact(Struct):
     """A fact that could not be read."""
 
@@ -177,10 +187,18 @@ class TuneDocument(Document, tag="mrtuner.tune/1"):
     steps: Annotated[list[ManualStep], Doc("what only a person can do")]
     missing: Annotated[list[MissingFact], Doc("facts that could not be read")]
     plans: Annotated[QueryPlans | UnsetType, Doc("only with `--plans`")] = UNSET
+    pgtune: Annotated[
+        list[PeerDifference] | UnsetType,
+        Doc("where PgTune's value differs; only with `--compare pgtune`"),
+    ] = UNSET
 
 
-def tune_document(tuning: Tuning, plans: Plans | None = None) -> TuneDocument:
-    """Return the advice, and the plans if statements were explained."""
+def tune_document(
+    tuning: Tuning, plans: Plans | None = None, *, compared: bool = False
+) -> TuneDocument:
+    """Return the advice, the plans if statements were explained, and PgTune's if `compared`."""
+    from mrtuner.tuning.pgtune import differences
+
     return TuneDocument(
         postgres=tuning.situation.major,
         workload=tuning.situation.workload,
@@ -193,6 +211,7 @@ def tune_document(tuning: Tuning, plans: Plans | None = None) -> TuneDocument:
         steps=[convert(one, ManualStep) for one in tuning.steps],
         missing=[convert(one, MissingFact) for one in tuning.missing],
         plans=query_plans(plans) if plans else UNSET,
+        pgtune=[convert(one, PeerDifference) for one in differences(tuning)] if compared else UNSET,
     )
 
 

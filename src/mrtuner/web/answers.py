@@ -138,14 +138,11 @@ def _cell(value: Any) -> Any:
 
 
 def _last(history: History, about: Period) -> float | None:
-    found = history.row(
-        "SELECT max(time) AS last FROM samples WHERE instance = $instance",
-        {"instance": about.instance},
-    )["last"]
+    found = history.last_sample(about.instance)
     return None if found is None else found.replace(tzinfo=UTC).timestamp()
 
 
-def fleet_answer(history: History) -> FleetAnswer:
+def fleet_answer(history: History, *, records: bool = False) -> FleetAnswer:
     """Return what a store holds: its instances, the one with the least headroom first."""
     from mrtuner.web import document
 
@@ -163,4 +160,5 @@ def fleet_answer(history: History) -> FleetAnswer:
             )
             for one in overview(history)
         ],
+        records=records,
     )  # fmt: skip

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from starlette.applications import Starlette
     from starlette.requests import Request
     from starlette.responses import Response
+    from starlette.routing import Route
 
 #: The page's built files.
 STATIC: Final = files("mrtuner.web") / "static"
@@ -36,8 +37,9 @@ _LONGEST_QUERY: Final = 4096
 
 
 def app(
-    directory: Path, *, hosts: tuple[str, ...] = _LOOPBACK, access: Access | None = None
-) -> Starlette:
+    directory: Path, *, hosts: tuple[str, ...] = _LOOPBACK, access: Access | None = None,
+    records: Path | None = None,
+) -> Starlette:  # fmt: skip
     """Return the viewer of a store, which is `state.store` of it, to be closed at the end.
 
     Args:
@@ -45,6 +47,7 @@ def app(
         hosts: What a request may call this server. Another name is refused, so that a page from
             elsewhere cannot reach it through a name of its own.
         access: Who may see it; None for whoever reaches it, which is for the loopback address only.
+        records: Where benchmark records are, which are shown as well.
     """
     from starlette.applications import Starlette
     from starlette.middleware import Middleware
@@ -59,7 +62,9 @@ def app(
     def fleet(request: Request) -> Response:
         from mrtuner.web.answers import fleet_answer
 
-        return _answered(store, request, lambda history, _: fleet_answer(history))
+        return _answered(
+            store, request, lambda history, _: fleet_answer(history, records=bool(records))
+        )
 
     def screen(request: Request) -> Response:
         from mrtuner.web.answers import screen_answer
@@ -85,6 +90,7 @@ def app(
             Route("/api/fleet", fleet),
             Route("/api/screens/{name}", screen),
             Route("/api/tune", tune),
+            *(_record_routes(records) if records else ()),
             Route("/tuner.html", tuner),
             Mount("/", StaticFiles(directory=str(STATIC), html=True, check_dir=False)),
         ],
@@ -98,6 +104,40 @@ def app(
     )
     shown.state.store = store
     return shown
+
+
+def _record_routes(directory: Path) -> Iterator[Route]:
+    """Benchmark records: the list, and of each the page and its style."""
+    import msgspec
+    from starlette.responses import HTMLResponse, Response
+    from starlette.routing import Route
+
+    from mrtuner.web.records import Records
+
+    records = Records(directory)
+
+    def listed(_: Request) -> Response:
+        return Response(msgspec.json.encode(records.answer()), media_type="application/json")
+
+    def page(request: Request) -> Response:
+        return HTMLResponse(records.page(request.query_params.get("name", "")).html)
+
+    def style(request: Request) -> Response:
+        found = records.page(request.query_params.get("name", ""))
+        return Response(found.style, media_type="text/css")
+
+    for path, answer in (("", listed), ("/page", page), ("/style", style)):
+        yield Route(f"/api/records{path}", _or_error(answer))
+
+
+def _or_error(answer: Callable[[Request], Response]) -> Callable[[Request], Response]:
+    def answered(request: Request) -> Response:
+        try:
+            return answer(request)
+        except MrTunerError as error:
+            return _error(_status(error), error.message, error.hint)
+
+    return answered
 
 
 def _answered(

@@ -118,6 +118,27 @@ class FleetAnswer(Document, tag="mrtuner.fleet/1"):
     now: Annotated[float, Doc("seconds since 1970")]
     screens: Annotated[list[ScreenName], Doc("in the order of the menu")]
     instances: Annotated[list[FleetMember], Doc("the least headroom first")]
+    records: Annotated[bool, Doc("whether benchmark records are shown, too")] = False
+
+
+class BenchmarkRecord(Struct):
+    """A record of `mrtuner bench`, `prove` or `demo`."""
+
+    name: Annotated[str, Doc("its path below the directory")]
+    at: Annotated[float | None, Doc("when it began, seconds since 1970")]
+    compared: Annotated[str, Doc("what was compared, and under which loads")]
+    answer: Annotated[str, Doc("the result in a sentence")]
+    verdict: Annotated[
+        str | None, Doc("better, worse, equivalent or undecided; null: several, or unknown")
+    ]
+    error: Annotated[str | None, Doc("why it cannot be shown; null: it can")]
+
+
+class RecordsAnswer(Document, tag="mrtuner.records/1"):
+    """The benchmark records that `mrtuner serve --records` shows."""
+
+    directory: Annotated[str, Doc("where they are")]
+    records: Annotated[list[BenchmarkRecord], Doc("the latest first")]
 
 
 class Serving(Document, tag="mrtuner.serving/1"):

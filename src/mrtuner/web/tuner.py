@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from mrtuner.errors import BadValue, MrTunerError, UsageError
@@ -70,12 +71,14 @@ def told(tuning: Tuning) -> dict[str, Any]:
     """The advice as the page shows it, and as every format."""
     from mrtuner.formats import NAMES
     from mrtuner.present.text import Look, screen
+    from mrtuner.tuning.pgtune import SOURCE, differences
 
     return {
         "title": tuning.title,
         "settings": [_setting(one) for one in tuning.values() if one.changes or one.suggested],
         "budget": _budget(tuning),
         "notices": [notice.text for notice in tuning.notices],
+        "pgtune": {"source": SOURCE, "differences": [asdict(one) for one in differences(tuning)]},
         "texts": {
             "text": "".join(f"{line}\n" for line in screen(tuning, Look(bar="█"))),
             **{name: tuning.as_(name) for name in sorted(NAMES)},

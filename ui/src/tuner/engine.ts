@@ -20,11 +20,20 @@ export interface Budget {
   parts: { name: string; bytes: number; how: string }[];
 }
 
+export interface Difference {
+  name: string;
+  ours: string;
+  theirs: string;
+  rule: string;
+  reason: string;
+}
+
 export interface Answer {
   title: string;
   settings: Setting[];
   budget: Budget | null;
   notices: string[];
+  pgtune: { source: string; differences: Difference[] };
   texts: Record<string, string>;
   /** Of an instance of the store: when it was recorded, what is known of it, and what is not. */
   instance?: string;

@@ -5,7 +5,7 @@ import { value } from "../format";
 import { download, table } from "../table";
 import { follow } from "../theme";
 import fields from "../form.json";
-import { engine, instance, type Answer, type Budget, type Outcome, type Setting } from "./engine";
+import { engine, instance, type Answer, type Budget, type Difference, type Outcome, type Setting } from "./engine";
 import { back, recorded } from "./recorded";
 
 interface Field {
@@ -146,6 +146,7 @@ function show(outcome: Outcome): void {
     ...outcome.notices.map((text) => make("p", { class: "notice" }, text)),
     written(outcome),
     settings("Suggestions: for you to decide", outcome.settings.filter((one) => one.suggestion), outcome.settings_known),
+    pgtune(outcome.pgtune),
     ...recorded(outcome),
   );
 }
@@ -161,6 +162,19 @@ function settings(title: string, rows: Setting[], known = false): HTMLElement {
   ].map(([name, words, unit]) => ({ name: name!, title: words!, unit: unit! }));
   const cells = rows.map((row) => columns.map((column) => (row[column.name as keyof Setting] as string | null) || null));
   return table({ name: "settings", title, columns, rows: cells, missing: rows.length ? null : "nothing to change" });
+}
+
+function pgtune(of: Answer["pgtune"]): HTMLElement {
+  const columns = [
+    ["name", "Setting", "text"],
+    ["ours", "MrTuner", "text"],
+    ["theirs", "PgTune", "text"],
+    ["rule", "PgTune's rule", "text"],
+    ["reason", "Why MrTuner differs", "text"],
+  ].map(([name, words, unit]) => ({ name: name!, title: words!, unit: unit! }));
+  const rows = of.differences.map((one) => columns.map((column) => one[column.name as keyof Difference] || null));
+  const missing = rows.length ? null : "every value that it gives is the same";
+  return table({ name: "pgtune", title: `Where ${of.source}, differs`, columns, rows, missing });
 }
 
 /** The worst case as one bar: each part as wide as its share of the memory. */

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from mrtuner.history.analysis import AT_WORK, StatementChange, compare
+from mrtuner.history.analysis import AT_WORK, StatementChange, statement_changes
 from mrtuner.history.series import Grid, Kind, Measure, Series, rate, shifted, split
 from mrtuner.web.screens.screen import Chart, Screen, Table, View
 
@@ -39,8 +39,8 @@ def _build(view: View) -> tuple[Sequence[Chart], Sequence[Table]]:
             ("wal", "WAL written", "bytes/s", "wal", rate("bytes"), "true"),
         )
     ]  # fmt: skip
-    found = compare(view.history, view.before, view.about, top=_TOP)
-    rows = [_row(one) for one in found.statements]
+    found = statement_changes(view.history, view.before, view.about, top=_TOP)
+    rows = [_row(one) for one in found]
     return charts, [
         Table(name="statements", title="Statements, the largest changes first",
               columns=_COLUMNS, rows=rows)

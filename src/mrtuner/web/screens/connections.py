@@ -100,7 +100,7 @@ def _sessions(view: View, sql: str) -> Sequence[dict[str, Any]]:
     """Rows of sessions as sampled, which are kept for less long than their summary."""
     if not view.has("sessions"):
         return ()
-    return view.history.rows(sql.format(IN_PERIOD), view.grid.parameters)
+    return view.history.rows(sql.format(IN_PERIOD), view.grid.parameters, inside=True)
 
 
 SCREEN: Final = Screen(

@@ -14,19 +14,21 @@ _ELSEWHERE: Final = "the recorder did not run on the server's host"
 
 
 def _build(view: View) -> tuple[Sequence[Chart], Sequence[Table]]:
-    data = "object <> 'wal'"
+    bytes_of = view.splits(
+        "io", {"reads": rate("read_bytes"), "writes": rate("(write_bytes + extend_bytes)")}, _BY,
+        where="object <> 'wal'",
+    )  # fmt: skip
     return [
         Chart(
             name="reads", title="Read from outside shared_buffers", unit="bytes/s", stacked=True,
             help="By kind of process and context. What the page cache of the kernel holds counts "
                  "as read, too.",
-            series=view.split("io", rate("read_bytes"), _BY, where=data), missing=_MISSING,
+            series=bytes_of["reads"], missing=_MISSING,
         ),
         Chart(
             name="writes", title="Written and extended", unit="bytes/s", stacked=True,
             help="Client backends that write have to make room for themselves.",
-            series=view.split("io", rate("(write_bytes + extend_bytes)"), _BY, where=data),
-            missing=_MISSING,
+            series=bytes_of["writes"], missing=_MISSING,
         ),
         Chart(
             name="hits", title="Found in shared_buffers", unit="share",

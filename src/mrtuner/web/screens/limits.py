@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from mrtuner.history import headroom
 from mrtuner.history.analysis import CPU_ALL, CPU_USED
-from mrtuner.history.overview import TRANSACTIONS
 from mrtuner.history.series import Kind, Measure, Series, rate, ratio
 from mrtuner.limits.assess import Limits
 from mrtuner.limits.ceilings import Resource, binding
@@ -23,13 +23,6 @@ _COLUMNS: Final = (
     ("last", "At the end", "share"),
     ("limit", "Its limit", "text"),
 )
-_LIMITS: Final = {
-    "connections": "max_connections",
-    "CPU": "all CPU time of the host",
-    "CPU quota": "time in which the quota held the server back",
-    "transaction IDs": "2³¹ transactions since the oldest freeze",
-    "multixact IDs": "2³¹ multixacts since the oldest freeze",
-}
 _ELSEWHERE: Final = "neither did the recorder run on the server's host, nor was CloudWatch asked"
 _HELP: Final = "Ceilings are dashed lines; the time at one is shaded."
 #: What to do about the age of transaction IDs: the judgement is that of another command.
@@ -111,8 +104,8 @@ def _build(view: View) -> tuple[Sequence[Chart], Sequence[Table]]:
     found = judged(view.history, view.about)
     ids = _transaction_ids(view)
     pictures = _drawn(view, found.limits)
-    limits = dict(_LIMITS)
-    shares = headroom(view)
+    limits = {one.name: one.meaning for one in headroom.LIMITS}
+    shares = headroom.shares(view.history, view.grid)
     for share, limit in _of_ceilings(pictures, found.limits):
         if share.name not in {one.name for one in shares}:
             shares.append(share)
@@ -251,34 +244,6 @@ def _of_ceilings(pictures: Sequence[Chart], found: Limits | None) -> Iterator[tu
 def _sum(values: Sequence[float | None], scale: float) -> float | None:
     known = [value for value in values if value is not None]
     return sum(known) * scale if len(known) == len(values) else None
-
-
-def headroom(view: View) -> list[Series]:
-    """Shares of limits, where the limit is known."""
-    parts = view.lines("connections", {
-        "used": Measure(Kind.HIGHEST, "clients"), "maximum": Measure(Kind.HIGHEST, "maximum"),
-    })  # fmt: skip
-    found = [
-        Series("connections", [
-            used / most if used is not None and most else None
-            for used, most in zip(parts[0].values, parts[1].values, strict=True)
-        ])
-    ] if parts else []  # fmt: skip
-    found += view.lines("host", {
-        "CPU": ratio(CPU_USED, CPU_ALL), "CPU quota": rate("group_throttled"),
-    })  # fmt: skip
-    for name, of in (("transaction IDs", "age"), ("multixact IDs", "multixact_age")):
-        ages = view.split("ages", Measure(Kind.LAST, of, scale=1 / TRANSACTIONS), "database")
-        found.append(Series(name, [_highest(values) for values in _steps(ages)]))
-    return [one for one in found if any(value is not None for value in one.values)]
-
-
-def _steps(series: Sequence[Series]) -> list[tuple[float | None, ...]]:
-    return list(zip(*(one.values for one in series), strict=True))
-
-
-def _highest(values: Sequence[float | None]) -> float | None:
-    return max((value for value in values if value is not None), default=None)
 
 
 def _row(of: Series, limits: Mapping[str, str]) -> Mapping[str, Any] | None:

@@ -90,8 +90,8 @@ def _sampled(view: View, about: Period) -> Sequence[dict[str, Any]]:
             FROM sessions AS s LEFT JOIN statement_texts AS t ON t.query_id = s.query_id
             WHERE {IN_PERIOD}
             ORDER BY s.time, s.pid LIMIT {_MOST}""",
-        about.parameters,
-    )
+        about.parameters, inside=True,
+    )  # fmt: skip
 
 
 def _summed(view: View, about: Period) -> Sequence[dict[str, Any]]:
@@ -111,8 +111,8 @@ def _summed(view: View, about: Period) -> Sequence[dict[str, Any]]:
             GROUP BY s.wait_type, s.wait_event, s.state, s.query_id, s.database, s.role,
                      s.backend_type
             ORDER BY 1 DESC, 2, 4 LIMIT {_MOST}""",
-        whole.parameters,
-    )
+        whole.parameters, inside=True,
+    )  # fmt: skip
 
 
 SCREEN: Final = Screen(

@@ -9,22 +9,23 @@ from mrtuner.history.series import Kind, Measure
 from mrtuner.web.screens.screen import Chart, Screen, Table, View
 
 _STANDBY: Final = "coalesce(nullif(application, ''), 'receiver') || coalesce(' ' || client, '')"
+_LAGS: Final = (
+    ("replay_lag", "Time until WAL is replayed", "s"),
+    ("flush_lag", "Time until WAL is flushed", "s"),
+    ("replay_behind", "WAL not yet replayed", "bytes"),
+    ("sent_behind", "WAL not yet sent", "bytes"),
+)
 _NONE: Final = "no receiver of WAL was seen in this period"
 
 
 def _build(view: View) -> tuple[Sequence[Chart], Sequence[Table]]:
+    lags = view.splits(
+        "replication", {name: Measure(Kind.LAST, name) for name, _, _ in _LAGS}, _STANDBY
+    )
     return [
         *(
-            Chart(
-                name=name, title=title, unit=unit, missing=_NONE,
-                series=view.split("replication", Measure(Kind.LAST, of), _STANDBY),
-            )
-            for name, title, unit, of in (
-                ("replay_lag", "Time until WAL is replayed", "s", "replay_lag"),
-                ("flush_lag", "Time until WAL is flushed", "s", "flush_lag"),
-                ("replay_behind", "WAL not yet replayed", "bytes", "replay_behind"),
-                ("sent_behind", "WAL not yet sent", "bytes", "sent_behind"),
-            )
+            Chart(name=name, title=title, unit=unit, series=lags[name], missing=_NONE)
+            for name, title, unit in _LAGS
         ),
         Chart(
             name="slots", title="WAL kept for slots", unit="bytes",

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from mrtuner.history.analysis import Period
 from mrtuner.history.reading import History
-from mrtuner.history.series import Grid, Measure, Series, lines, split
+from mrtuner.history.series import Grid, Measure, Series, lines, splits
 
 #: Where a source has no rows in the period, or the store has none of it.
 _NOT_RECORDED: Final = "not recorded in this period"
@@ -72,16 +72,19 @@ class View:
         return lines(self.history, self.grid, source, measures, where) if self.has(source) else []
 
     def split(
-        self, source: str, measure: Measure, by: str, *, where: str = "true", top: int = 8,
-        parameters: Mapping[str, Any] | None = None,
-    ) -> list[Series]:  # fmt: skip
+        self, source: str, measure: Measure, by: str, *, where: str = "true", top: int = 8
+    ) -> list[Series]:
         """See `mrtuner.history.series.split`; without the source there are none."""
+        return self.splits(source, {"": measure}, by, where=where, top=top)[""]
+
+    def splits(
+        self, source: str, measures: Mapping[str, Measure], by: str, *, where: str = "true",
+        top: int = 8,
+    ) -> dict[str, list[Series]]:  # fmt: skip
+        """See `mrtuner.history.series.splits`; without the source there are none."""
         if not self.has(source):
-            return []
-        return split(
-            self.history, self.grid, source, measure, by,
-            where=where, top=top, parameters=parameters,
-        )  # fmt: skip
+            return {name: [] for name in measures}
+        return splits(self.history, self.grid, source, measures, by, where=where, top=top)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
+from mrtuner.history.analysis import IN_PERIOD
 from mrtuner.history.series import Kind, Measure, rate
-from mrtuner.history.store.layout import last_value
 from mrtuner.web.screens.screen import Chart, Screen, Table, View
 
 _TABLE: Final = "schema || '.' || name"
@@ -31,24 +31,29 @@ _COLUMNS: Final = (
 
 
 def _build(view: View) -> tuple[Sequence[Chart], Sequence[Table]]:
+    of_tables = view.splits("tables", {
+        "dead": Measure(Kind.LAST, "dead"), "changed": rate("(updated + deleted)"),
+        "autovacuums": rate("autovacuums", scale=_HOUR),
+        "size": Measure(Kind.LAST, "pages", scale=_BLOCK),
+    }, _TABLE)  # fmt: skip
     charts = [
         Chart(
             name="dead", title="Dead rows", unit="rows",
             help="Estimated. They fall when a table is vacuumed.",
-            series=view.split("tables", Measure(Kind.LAST, "dead"), _TABLE),
+            series=of_tables["dead"],
         ),
         Chart(
             name="changed", title="Rows updated and deleted", unit="/s", stacked=True,
-            series=view.split("tables", rate("(updated + deleted)"), _TABLE),
+            series=of_tables["changed"],
         ),
         Chart(
             name="autovacuums", title="Autovacuums", unit="/h", stacked=True,
-            series=view.split("tables", rate("autovacuums", scale=_HOUR), _TABLE),
+            series=of_tables["autovacuums"],
         ),
         Chart(
             name="size", title="Size of tables", unit="bytes",
             help="Without indexes and TOAST, as of the last vacuum or analyze.",
-            series=view.split("tables", Measure(Kind.LAST, "pages", scale=_BLOCK), _TABLE),
+            series=of_tables["size"],
         ),
         Chart(
             name="ages", title="Age of transaction IDs", unit="transactions",
@@ -62,34 +67,45 @@ def _build(view: View) -> tuple[Sequence[Chart], Sequence[Table]]:
     ]  # fmt: skip
 
 
+_COUNTED: Final = ("updated", "hot_updated", "deleted", "autovacuums")
+_LAST: Final = ("live", "dead", "age", "pages", "index_pages", "toast_pages", "toast_dead")
+_IDENTITY: Final = ("schema", "name", "relation")
+
+
 def _tables(view: View) -> Sequence[dict[str, Any]]:
     if not view.has("tables"):
         return ()
-    counted = ", ".join(
-        f"sum({name}) FILTER (WHERE time >= $begin)::BIGINT AS {name}"
-        for name in ("updated", "hot_updated", "deleted", "autovacuums")
-    )
     # What did not change has no row in the period, but is there all the same.
+    last = ", ".join(f"last.{name} AS {name}" for name in _LAST)
+    whole = ", ".join(f"'{name}': {name}" for name in _LAST)
     rows = view.history.rows(
-        f"""SELECT * FROM (
-                SELECT {_TABLE} AS "table", {counted}, {last_value("live")} AS live,
-                       {last_value("dead")} AS dead, {last_value("age")} AS age,
-                       {last_value("pages")} * {_BLOCK} AS size,
-                       {last_value("index_pages")} * {_BLOCK} AS indexes,
-                       {last_value("toast_pages")} * {_BLOCK} AS toast,
-                       {last_value("toast_dead")} AS toast_dead
-                FROM tables WHERE instance = $instance AND time < $end
-                GROUP BY schema, name, relation) AS t
-            WHERE live IS NOT NULL ORDER BY dead DESC NULLS LAST, 1 LIMIT {_MOST}""",
-        view.grid.parameters,
+        f"""SELECT {", ".join(_IDENTITY)}, {_TABLE} AS "table", {last} FROM (
+                SELECT {", ".join(_IDENTITY)}, arg_max({{ {whole} }}, time) AS last
+                FROM tables WHERE instance = $instance AND time < $end GROUP BY ALL) AS t
+            WHERE live IS NOT NULL ORDER BY dead DESC NULLS LAST, "table" LIMIT {_MOST}""",
+        {name: view.grid.parameters[name] for name in ("instance", "end")},
     )
-    return [
-        row | {
-            "dead_share": _share(row["dead"], (row["dead"] or 0) + (row["live"] or 0)),
-            "hot": _share(row["hot_updated"], row["updated"]),
-        }
-        for row in rows
-    ]  # fmt: skip
+    counted = ", ".join(f"sum({name})::BIGINT AS {name}" for name in _COUNTED)
+    changes = view.history.rows(
+        f"SELECT {', '.join(_IDENTITY)}, {counted} FROM tables WHERE {IN_PERIOD} GROUP BY ALL",
+        view.grid.parameters, inside=True,
+    )  # fmt: skip
+    changed = {_identity(row): row for row in changes}
+    nothing = dict.fromkeys(_COUNTED)
+    return [_row(row | changed.get(_identity(row), nothing)) for row in rows]
+
+
+def _identity(row: dict[str, Any]) -> tuple[Any, ...]:
+    return tuple(row[name] for name in _IDENTITY)
+
+
+def _row(of: dict[str, Any]) -> dict[str, Any]:
+    sizes = {"size": "pages", "indexes": "index_pages", "toast": "toast_pages"}
+    return of | {
+        "dead_share": _share(of["dead"], (of["dead"] or 0) + (of["live"] or 0)),
+        "hot": _share(of["hot_updated"], of["updated"]),
+        **{to: None if of[name] is None else of[name] * _BLOCK for to, name in sizes.items()},
+    }
 
 
 def _share(part: int | None, whole: int | None) -> float | None:

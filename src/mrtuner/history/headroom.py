@@ -1,0 +1,93 @@
+"""How near an instance is to its limits, where a limit is recorded with what is used of it.
+
+Declared once, for the screen over a period and for the overview of all instances.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from mrtuner.history.analysis import CPU_ALL, CPU_USED
+from mrtuner.history.reading import History
+from mrtuner.history.series import Grid, Kind, Measure, Series, lines, rate, ratio, split
+
+#: Transaction IDs are compared modulo 2³²: half of them are in the past.
+TRANSACTIONS: Final = 2**31
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordedLimit:
+    """A limit, and how its share in use is computed from a source."""
+
+    name: str
+    meaning: str  # what the limit is, in words
+    source: str
+    used: Measure
+    whole: Measure | None = None  # divided by this; None where `used` is a share already
+    by: str | None = None  # the highest of several counts: that of one database
+
+    @property
+    def share_of_hour(self) -> str:
+        """SQL of the share over the rows of an hour of the source's summary."""
+        used = self.used.sql(summarized=True)
+        if self.used.kind is Kind.RATE:
+            return f"{used} / nullif(sum(seconds), 0)"
+        if self.whole is None:
+            return f"{used} * {self.used.scale!r}"
+        return f"{used} / nullif({self.whole.sql(summarized=True)}, 0)"
+
+
+LIMITS: Final = (
+    RecordedLimit(
+        name="connections", meaning="max_connections", source="connections",
+        used=Measure(Kind.HIGHEST, "clients"), whole=Measure(Kind.HIGHEST, "maximum"),
+    ),
+    RecordedLimit(
+        name="CPU", meaning="all CPU time of the host", source="host",
+        used=ratio(CPU_USED, CPU_ALL),
+    ),
+    RecordedLimit(
+        name="CPU quota", meaning="time in which the quota held the server back", source="host",
+        used=rate("group_throttled"),
+    ),
+    *(
+        RecordedLimit(
+            name=name, meaning=meaning, source="ages", by="database",
+            used=Measure(Kind.LAST, column, scale=1 / TRANSACTIONS),
+        )
+        for name, meaning, column in (
+            ("transaction IDs", "2³¹ transactions since the oldest freeze", "age"),
+            ("multixact IDs", "2³¹ multixacts since the oldest freeze", "multixact_age"),
+        )
+    ),
+)  # fmt: skip
+
+
+def shares(history: History, over: Grid) -> list[Series]:
+    """Return the share of each limit over time, where something is known of it."""
+    found = [
+        Series(limit.name, _share(history, over, limit))
+        for limit in LIMITS
+        if history.has(limit.source)
+    ]
+    return [one for one in found if any(value is not None for value in one.values)]
+
+
+def _share(history: History, over: Grid, limit: RecordedLimit) -> list[float | None]:
+    if limit.by is not None:
+        parts = split(history, over, limit.source, limit.used, limit.by)
+        return [_highest(step) for step in zip(*(one.values for one in parts), strict=True)]
+    measures = {"used": limit.used} | ({"whole": limit.whole} if limit.whole else {})
+    used, *whole = lines(history, over, limit.source, measures)
+    if not whole:
+        return used.values
+    return [
+        part / most if part is not None and most else None
+        for part, most in zip(used.values, whole[0].values, strict=True)
+    ]
+
+
+def _highest(values: Sequence[float | None]) -> float | None:
+    return max((value for value in values if value is not None), default=None)
