@@ -90,6 +90,9 @@ def _happened() -> Iterator[Happened]:
         START,
     )
 
+    yield Happened(
+        at=START, machine={"class_name": CLASS_BEFORE, "iops": str(IOPS_BEFORE)}
+    )  # fmt: skip
     for day in range(3):
         backup = START + timedelta(days=day, hours=1, minutes=10)
         yield Happened(at=backup, detail="Backing up DB instance")
@@ -99,6 +102,7 @@ def _happened() -> Iterator[Happened]:
         at=MORE_IOPS,
         detail=f"Finished applying modification to provisioned IOPS: {IOPS_BEFORE:,} to "
         f"{IOPS_AFTER:,}",
+        machine={"iops": str(IOPS_AFTER)},
     )
     yield Happened(
         at=LARGER_CLASS - timedelta(minutes=5),
@@ -115,6 +119,7 @@ def _happened() -> Iterator[Happened]:
         at=back + timedelta(minutes=2),
         detail=f"Finished applying modification to DB instance class: {CLASS_BEFORE} to "
         f"{CLASS_AFTER}",
+        machine={"class_name": CLASS_AFTER},
     )
     yield Happened(
         at=START + timedelta(days=2, hours=13), settings={"max_wal_size": "16384"}

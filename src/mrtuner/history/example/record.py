@@ -23,8 +23,17 @@ INSTANCE: Final = "shop-prod"
 VERSION: Final = 160004
 #: Between two looks at the sessions [s]: a recorder takes one second.
 _LOOK: Final = 30
+#: When in a minute everything else is read [s].
+_READ: Final = 45
+#: How often it is asked what the instance is [minutes].
+_DESCRIBED: Final = 60
 #: Minutes that are written in one transaction.
 _AT_ONCE: Final = 60
+#: What RDS says of the instance, beside what changes.
+_MACHINE: Final = {
+    "identifier": INSTANCE, "engine": "postgres", "engine_version": "16.4",
+    "allocated_storage": "1000", "storage_type": "io1",
+}  # fmt: skip
 #: RDS's and those of the group; values in base units.
 _SETTINGS: Final[Mapping[str, tuple[str, str | None]]] = {
     "checkpoint_completion_target": ("0.9", None),
@@ -47,6 +56,7 @@ class Happened:
     kind: str = "rds"
     detail: str = ""
     settings: Mapping[str, str] | None = None  # that have these values from now on
+    machine: Mapping[str, str] | None = None  # what is different of the instance from now on
 
 
 def record_example(
@@ -85,23 +95,27 @@ def _batches(
     # What is generated is no secret, and has to be the same each time.
     server = Server(random=random.Random(2021))  # noqa: S311
     settings = {name: value for name, (value, _) in _SETTINGS.items()}
+    machine = dict(_MACHINE)
     for number, now in enumerate(minutes):
         begin = recorder.start + timedelta(minutes=number)
-        end = begin + timedelta(minutes=1)
-        events = [one for one in told if begin <= one.at < end]
+        at = begin + timedelta(seconds=_READ)
+        events = [one for one in told if begin <= one.at < begin + timedelta(minutes=1)]
         for one in events:
             settings |= one.settings or {}
+            machine |= one.machine or {}
         server.max_wal_size = int(settings["max_wal_size"])
         samples: list[Sample] = []
         if now is not None:
-            held = _held_for(forgotten, end)
+            held = _held_for(forgotten, at)
             server.pass_minute(now, held_for=held)
             samples = [
                 recorder.metrics(begin, now.metrics),
                 *recorder.looks(server, now, begin, held),
-                *(recorder.sample(end, *read) for read in server.read(now, held_for=held)),
-                recorder.sample(end, "settings", list(_settings(settings))),
+                *(recorder.sample(at, *read) for read in server.read(now, held_for=held)),
+                recorder.sample(at, "settings", list(_settings(settings))),
             ]
+            if number % _DESCRIBED == 0 and "machine" in recorder.sources:
+                samples.append(recorder.sample(at, "machine", list(_described(machine))))
         yield Batch(
             instance=INSTANCE,
             identity=_identity(recorder.start) if number == 0 else None,
@@ -152,6 +166,11 @@ def _settings(values: Mapping[str, str]) -> Iterator[dict[str, Any]]:
             "name": name, "value": value, "unit": _SETTINGS[name][1],
             "origin": "configuration file", "pending": False,
         }  # fmt: skip
+
+
+def _described(machine: Mapping[str, str]) -> Iterator[dict[str, str]]:
+    for name, value in machine.items():
+        yield {"name": name, "value": value, "origin": "rds:DescribeDBInstances"}
 
 
 def _held_for(forgotten: tuple[datetime, datetime] | None, at: datetime) -> float:
