@@ -64,7 +64,7 @@ def shots() -> Iterator[Shot]:
     periods = {
         "moment": over("moment", moment - timedelta(seconds=30), moment + timedelta(seconds=30)),
         "compare": over("compare", *wednesday, "&compare=1d"),
-        "limits": over("limits", START, START + 3 * day),
+        "limits": over("limits", START, START + day),
         "vacuum": over("vacuum", START, START + 3 * day),
         "wal": over("wal", START, START + 3 * day),
         "connections": over("connections", START + day, START + 2 * day),
