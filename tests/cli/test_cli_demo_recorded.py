@@ -20,9 +20,10 @@ from typing import Any
 
 import pytest
 
-from mrtuner.cli.common.recorded_loads import with_statements
+from mrtuner.cli.common.recorded_loads import has_statements, with_statements
 from mrtuner.cli.demo import _ourselves
 from mrtuner.history.reading import open_history
+from mrtuner.postgres.binaries import Binaries
 from mrtuner.postgres.server_user import scratch_directory
 from mrtuner.web.answers import screen_answer
 
@@ -116,7 +117,9 @@ def test_both_sides_are_sampled_alike(once: tuple[Path, list[str]]) -> None:
 def test_the_report_says_that_it_was_recorded(once: tuple[Path, list[str]]) -> None:
     place, _ = once
     report = json.loads((place / "report.json").read_text(encoding="utf-8"))
-    assert "both servers were recorded alike" in " ".join(report["proof"]["conditions"])
+    (told,) = [text for text in report["proof"]["conditions"] if "recorded" in text]
+    assert told.startswith("both servers were recorded alike")
+    assert told.endswith("pg_stat_statements was loaded into both")
 
 
 def test_the_last_line_is_the_command_that_shows_it(once: tuple[Path, list[str]]) -> None:
@@ -198,6 +201,15 @@ def test_a_directory_that_is_no_history_is_refused_before_anything_is_measured(
 )
 def test_the_library_is_loaded_once_beside_others(advised: dict[str, str], loaded: str) -> None:
     assert with_statements(advised) == {"shared_preload_libraries": loaded}
+
+
+@pytest.mark.parametrize("place", ["lib", "lib/postgresql"])
+def test_without_the_library_a_server_is_not_told_to_load_it(tmp_path: Path, place: str) -> None:
+    binaries = Binaries(directory=tmp_path / "bin", version="18.1", major=18)
+    assert not has_statements(binaries)
+    (tmp_path / place).mkdir(parents=True)
+    (tmp_path / place / "pg_stat_statements.so").touch()
+    assert has_statements(binaries)
 
 
 def test_the_command_is_named_as_this_program_was_called(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -123,7 +123,10 @@ def _measured(server_bin: Path | None, seed: int | None, history: Path) -> provi
                 measured += stage.measure(some, of, history)
     series = Series(
         measured=tuple(measured), left_out=tuple(left_out), busy=busy,
-        conditions=(*(text for stage in stages for text in stage.conditions), _RECORDED),
+        conditions=(
+            *(text for stage in stages for text in stage.conditions),
+            _RECORDED.format(_STATEMENTS if stages[0].statements else _NO_STATEMENTS),
+        ),
     )  # fmt: skip
     return proving.Proof(tuning=stages[0].tuning, series=series)
 
@@ -139,6 +142,7 @@ class Stage:
     program: Path
     host: Host
     suffix: str = ""  # of its servers' names in the history
+    statements: bool  # whether the recorder can see them
     conditions: list[str] = field(default_factory=list)
 
     @property
@@ -146,6 +150,8 @@ class Stage:
         """The settings that initdb gives, and those advised; either with what recording needs."""
         advised = {item.name: item.value for item in self.tuning.changes}
         sides: Sides = {"default": {}, "advised": advised}
+        if not self.statements:
+            return sides
         return {name: recorded_loads.with_statements(one) for name, one in sides.items()}
 
     def tasks(self, seed: int) -> list[Task]:
@@ -161,7 +167,9 @@ class Stage:
             return
         with ExitStack() as stack:
             servers = self.ready(stack, self.sides, self.conditions)
-            stack.enter_context(recorded_loads.recorded(history, servers, self.suffix))
+            stack.enter_context(
+                recorded_loads.recorded(history, servers, self.suffix, statements=self.statements)
+            )
             before: Measured | None = None
             for task in tasks:
                 before = measure(
@@ -193,6 +201,7 @@ def memory_stage(binaries: Binaries, base: Path, host: Host) -> Stage:
     return Stage(
         tuning=tuning, ready=ready, host=host, program=template.binaries.program("pgbench"),
         make=lambda seed, sides: in_memory(scale, _cpus(host), seed, sides),
+        statements=recorded_loads.has_statements(binaries),
     )  # fmt: skip
 
 
@@ -202,9 +211,11 @@ _HUGE: Final = (
 )
 _NO_HUGE: Final = "no huge pages: only root can reserve them as advised"
 _RECORDED: Final = (
-    "both servers were recorded alike: pg_stat_statements was loaded into both, and one session of "
-    "each read their statistics, whichever of them was measured"
+    "both servers were recorded alike: one session of each read its statistics, whichever of them "
+    "was measured; {}"
 )
+_STATEMENTS: Final = "pg_stat_statements was loaded into both"
+_NO_STATEMENTS: Final = "without statements: this installation has no pg_stat_statements"
 
 
 def volume_stage(binaries: Binaries, host: Host) -> Stage:
@@ -244,7 +255,7 @@ def volume_stage(binaries: Binaries, host: Host) -> Stage:
     return Stage(
         tuning=tuning, ready=ready, host=host, left_out=_why_no_volume(host),
         program=binaries.program("pgbench"),
-        make=small_volume, suffix="-volume",
+        make=small_volume, suffix="-volume", statements=recorded_loads.has_statements(binaries),
     )  # fmt: skip
 
 

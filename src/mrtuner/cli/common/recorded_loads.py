@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from mrtuner.bench.server.standing import Standing
     from mrtuner.history.recorder import Instance
     from mrtuner.history.source import Source
+    from mrtuner.postgres.binaries import Binaries
 
 #: What shows the statements of a server; loaded on every side, so that none has it for free.
 STATEMENTS: Final = "pg_stat_statements"
@@ -34,6 +35,16 @@ def check_store(place: Path) -> None:
         pass
 
 
+def has_statements(binaries: Binaries) -> bool:
+    """Whether an installation has the library; a server that is to load it starts with it only."""
+    above = binaries.directory.parent
+    return any(
+        (above / place / f"{STATEMENTS}{suffix}").is_file()
+        for place in ("lib", "lib/postgresql", "lib64", "lib64/postgresql")
+        for suffix in (".so", ".dylib")
+    )
+
+
 def with_statements(settings: Mapping[str, str]) -> dict[str, str]:
     """These settings, with the library that counts statements."""
     loaded = settings.get("shared_preload_libraries", "")
@@ -42,7 +53,9 @@ def with_statements(settings: Mapping[str, str]) -> dict[str, str]:
 
 
 @contextmanager
-def recorded(place: Path, servers: Mapping[str, Standing], suffix: str = "") -> Iterator[None]:
+def recorded(
+    place: Path, servers: Mapping[str, Standing], suffix: str = "", *, statements: bool
+) -> Iterator[None]:
     """Record these servers into a store until the block ends, however it ends.
 
     In a thread of this process, so that its CPU time is counted as ours, and that nothing is left
@@ -51,14 +64,15 @@ def recorded(place: Path, servers: Mapping[str, Standing], suffix: str = "") -> 
     from mrtuner.bench.server.scratch import in_database
     from mrtuner.bench.server.standing import DATABASE
     from mrtuner.history.recorder import Instance
-    from mrtuner.postgres.connect import connect
+    from mrtuner.postgres.connect import connect, translated
 
-    found: list[Instance] = []
-    for name, server in servers.items():
-        dsn = in_database(server.dsn, DATABASE)
-        with connect(dsn) as session:
+    found = [
+        Instance(name=f"{name}{suffix}", dsn=in_database(server.dsn, DATABASE))
+        for name, server in servers.items()
+    ]
+    for one in found if statements else ():
+        with translated(), connect(one.dsn) as session:
             session.execute(f"CREATE EXTENSION IF NOT EXISTS {STATEMENTS}")
-        found.append(Instance(name=f"{name}{suffix}", dsn=dsn))
     stop = threading.Event()
     thread = threading.Thread(
         target=_record, args=(place, found, stop), name="record the loads", daemon=True
