@@ -7,7 +7,7 @@ WORKERS ?= 3
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: install page site demo test test-slow test-engines dist lint types docs pictures requirements catalog bench-start bench-tune bench-worth bench-overhead bench-same bench-demo bench-history bench-recording bench-bursts clean
+.PHONY: install page site demo test test-slow test-engines dist lint types docs requirements catalog bench-start bench-tune bench-worth bench-overhead bench-same bench-demo bench-history bench-recording bench-bursts clean
 
 install: $(STAMP)
 
@@ -83,6 +83,7 @@ docs: install
 	$(BIN)/sphinx-build -W -q -b html docs docs/_build/html
 
 # A picture of every screen of the viewer, light and dark, in docs/images/viewer.
+.PHONY: pictures
 pictures: install page
 	$(BIN)/python tools/picture_screens.py $(ARGS)
 

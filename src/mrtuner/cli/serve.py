@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import socket
 from ipaddress import ip_address
 from pathlib import Path
@@ -19,8 +18,6 @@ if TYPE_CHECKING:
     from mrtuner.web.access import Access
 
 _LOOPBACK: Final = "127.0.0.1"
-#: What showing a history needs.
-PACKAGES: Final = ("argon2", "duckdb", "starlette", "uvicorn")
 
 
 @options.command("serve")
@@ -67,17 +64,19 @@ def command(
 
     It reads the history and changes nothing. A recorder may write at the same time.
     """
-    prerequisites.require(*PACKAGES)
+    prerequisites.require("argon2", "duckdb", "starlette", "uvicorn")
     _refuse_unsafe(host, password_file, (tls_cert, tls_key), behind_proxy=behind_proxy)
     from mrtuner.documents import as_builtins
     from mrtuner.history.directory import history_directory
     from mrtuner.history.reading import open_history
+    from mrtuner.web.app import STATIC
     from mrtuner.web.document import Serving
 
     place = history_directory(directory)
     with open_history(place):  # Whatever is wrong with the store is said now.
         pass
-    require_page()
+    if not (STATIC / "index.html").is_file():
+        raise MissingPart("the page is not built", "In a checkout, run: make page.")
     access = None if password_file is None else _access(password_file)
     with _listening(host, port) as listener:
         name = f"[{host}]" if ":" in host else host
@@ -91,25 +90,6 @@ def command(
             place, listener, access,
             ssl_certfile=tls_cert, ssl_keyfile=tls_key, proxy_headers=behind_proxy,
         )  # fmt: skip
-
-
-def require_page() -> None:
-    """Raise MissingPart where the page is not built."""
-    from mrtuner.web.app import STATIC
-
-    if not (STATIC / "index.html").is_file():
-        raise MissingPart("the page is not built", "In a checkout, run: make page.")
-
-
-def show(place: Path) -> None:
-    """Show a history on a free port of this machine until Ctrl-C, and open it where one can."""
-    with _listening(_LOOPBACK, 0) as listener:
-        address = f"http://{_LOOPBACK}:{listener.getsockname()[1]}/"
-        terminal.print_line()
-        terminal.print_line(f"{place} is shown at {address}; Ctrl-C ends it")
-        if os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"):
-            click.launch(address)
-        _serve(place, listener, None)
 
 
 def _refuse_unsafe(
@@ -171,3 +151,28 @@ def _listening(host: str, port: int) -> socket.socket:
             f"cannot listen on {host}:{port}: {error.strerror}",
             "Name others with --host and --port.",
         ) from None
+
+
+#: What showing a history needs.
+PACKAGES: Final = ("argon2", "duckdb", "starlette", "uvicorn")
+
+
+def require_page() -> None:
+    """Raise MissingPart where the page is not built."""
+    from mrtuner.web.app import STATIC
+
+    if not (STATIC / "index.html").is_file():
+        raise MissingPart("the page is not built", "In a checkout, run: make page.")
+
+
+def show(place: Path) -> None:
+    """Show a history on a free port of this machine until Ctrl-C, and open it where one can."""
+    import os
+
+    with _listening(_LOOPBACK, 0) as listener:
+        address = f"http://{_LOOPBACK}:{listener.getsockname()[1]}/"
+        terminal.print_line()
+        terminal.print_line(f"{place} is shown at {address}; Ctrl-C ends it")
+        if os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"):
+            click.launch(address)
+        _serve(place, listener, None)
