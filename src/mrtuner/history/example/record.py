@@ -36,12 +36,14 @@ _MACHINE: Final = {
 }  # fmt: skip
 #: RDS's and those of the group; values in base units.
 _SETTINGS: Final[Mapping[str, tuple[str, str | None]]] = {
+    "autovacuum_freeze_max_age": ("200000000", None),
     "checkpoint_completion_target": ("0.9", None),
     "checkpoint_timeout": ("300", "s"),
     "effective_cache_size": ("4063232", "8kB"),
     "max_connections": (str(MAX_CONNECTIONS), None),
     "max_wal_size": ("8192", "MB"),
     "random_page_cost": ("4", None),
+    "server_version_num": (str(VERSION), None),
     "shared_buffers": ("2031616", "8kB"),
     "track_io_timing": ("on", None),
     "work_mem": ("4096", "kB"),
