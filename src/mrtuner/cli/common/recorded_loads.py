@@ -1,0 +1,109 @@
+"""Recording servers of ours while loads run on them, all of them alike."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from mrtuner.cli.common import terminal
+from mrtuner.errors import MrTunerError
+
+if TYPE_CHECKING:
+    from mrtuner.bench.server.standing import Standing
+    from mrtuner.history.recorder import Instance
+    from mrtuner.history.source import Source
+    from mrtuner.postgres.binaries import Binaries
+
+#: What shows the statements of a server; loaded on every side, so that none has it for free.
+STATEMENTS: Final = "pg_stat_statements"
+#: What is sampled each minute of a server that runs for weeks, of one that runs for minutes.
+_EVERY: Final = 10.0
+_MINUTE: Final = 60.0
+#: A recorder ends within some seconds; it is not waited for longer than this [s].
+_LAST_SAMPLE: Final = 60.0
+
+
+def check_store(place: Path) -> None:
+    """Refuse a directory that cannot take a history, before anything is measured."""
+    from mrtuner.history.store.writer import Writer
+
+    with Writer(place, _sources()):
+        pass
+
+
+def has_statements(binaries: Binaries) -> bool:
+    """Whether an installation has the library; a server that is to load it starts with it only."""
+    above = binaries.directory.parent
+    return any(
+        (above / place / f"{STATEMENTS}{suffix}").is_file()
+        for place in ("lib", "lib/postgresql", "lib64", "lib64/postgresql")
+        for suffix in (".so", ".dylib")
+    )
+
+
+def with_statements(settings: Mapping[str, str]) -> dict[str, str]:
+    """These settings, with the library that counts statements."""
+    loaded = settings.get("shared_preload_libraries", "")
+    names = [name for name in loaded.split(",") if name and name != STATEMENTS]
+    return {**settings, "shared_preload_libraries": ",".join([*names, STATEMENTS])}
+
+
+@contextmanager
+def recorded(
+    place: Path, servers: Mapping[str, Standing], suffix: str = "", *, statements: bool
+) -> Iterator[None]:
+    """Record these servers into a store until the block ends, however it ends.
+
+    In a thread of this process, so that its CPU time is counted as ours, and that nothing is left
+    when we are killed. What goes wrong is told and stops no measurement.
+    """
+    from mrtuner.bench.server.scratch import in_database
+    from mrtuner.bench.server.standing import DATABASE
+    from mrtuner.history.recorder import Instance
+    from mrtuner.postgres.connect import connect, translated
+
+    found = [
+        Instance(name=f"{name}{suffix}", dsn=in_database(server.dsn, DATABASE))
+        for name, server in servers.items()
+    ]
+    for one in found if statements else ():
+        with translated(), connect(one.dsn) as session:
+            session.execute(f"CREATE EXTENSION IF NOT EXISTS {STATEMENTS}")
+    stop = threading.Event()
+    thread = threading.Thread(
+        target=_record, args=(place, found, stop), name="record the loads", daemon=True
+    )
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join(_LAST_SAMPLE)
+
+
+def _record(place: Path, instances: list[Instance], stop: threading.Event) -> None:
+    from mrtuner.history.recorder import record
+    from mrtuner.history.store.writer import Writer
+
+    try:
+        with Writer(place, _sources()) as writer:
+            record(writer, instances, stop, tell=terminal.print_note)
+    except MrTunerError as error:
+        terminal.print_note(f"warning: the loads are not recorded any more: {error.message}")
+
+
+def _sources() -> Iterator[Source]:
+    """What a recorder samples, the minutely of it more often."""
+    from mrtuner.history.source import built_in
+
+    for source in built_in().values():
+        if source.interval != _MINUTE:
+            yield source
+            continue
+        # The store keeps the text, by which charts know their finest steps.
+        often = source.declaration.replace('interval = "1min"', f'interval = "{_EVERY:g}s"')
+        yield replace(source, interval=_EVERY, declaration=often)

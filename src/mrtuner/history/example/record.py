@@ -1,0 +1,191 @@
+"""Writing the example into a store, through the store's own writer."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any, Final
+
+from mrtuner.errors import Refused
+from mrtuner.history.example.server import MAX_CONNECTIONS, Minute, Server
+from mrtuner.history.example.statements import LOADS
+from mrtuner.history.managed import CLOUDWATCH, columns_of_metrics
+from mrtuner.history.sample import Identity, Row, Sample
+from mrtuner.history.source import Source, built_in
+from mrtuner.history.store import layout, sealing
+from mrtuner.history.store.layout import MICRO
+from mrtuner.history.store.writer import Batch, Event, Writer
+
+INSTANCE: Final = "shop-prod"
+VERSION: Final = 160004
+#: Between two looks at the sessions [s]: a recorder takes one second.
+_LOOK: Final = 30
+#: When in a minute everything else is read [s].
+_READ: Final = 45
+#: How often it is asked what the instance is [minutes].
+_DESCRIBED: Final = 60
+#: Minutes that are written in one transaction.
+_AT_ONCE: Final = 60
+#: What RDS says of the instance, beside what changes.
+_MACHINE: Final = {
+    "identifier": INSTANCE, "engine": "postgres", "engine_version": "16.4",
+    "allocated_storage": "1000", "storage_type": "io1",
+}  # fmt: skip
+#: RDS's and those of the group; values in base units.
+_SETTINGS: Final[Mapping[str, tuple[str, str | None]]] = {
+    "autovacuum_freeze_max_age": ("200000000", None),
+    "checkpoint_completion_target": ("0.9", None),
+    "checkpoint_timeout": ("300", "s"),
+    "effective_cache_size": ("4063232", "8kB"),
+    "max_connections": (str(MAX_CONNECTIONS), None),
+    "max_wal_size": ("8192", "MB"),
+    "random_page_cost": ("4", None),
+    "server_version_num": (str(VERSION), None),
+    "shared_buffers": ("2031616", "8kB"),
+    "track_io_timing": ("on", None),
+    "work_mem": ("4096", "kB"),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Happened:
+    """Something that somebody did, or that RDS told."""
+
+    at: datetime
+    kind: str = "rds"
+    detail: str = ""
+    settings: Mapping[str, str] | None = None  # that have these values from now on
+    machine: Mapping[str, str] | None = None  # what is different of the instance from now on
+
+
+def record_example(
+    directory: Path, start: datetime, minutes: Sequence[Minute | None],
+    happened: Iterable[Happened] = (), forgotten: tuple[datetime, datetime] | None = None,
+) -> None:  # fmt: skip
+    """Write these minutes into a store of their own; None while the server was away.
+
+    `forgotten` is when a session left a transaction open, and when it ended.
+
+    Raises:
+        Refused: the directory holds a history.
+        UsageError: it cannot be written.
+    """
+    if (directory / layout.DATABASE).exists():
+        raise Refused(f"{directory} holds a history already", "Name another directory with --dir.")
+    sources = {**built_in(), "cloudwatch": CLOUDWATCH}
+    told = sorted(happened, key=lambda one: one.at)
+    with Writer(directory, sources.values()) as writer:
+        batches: list[Batch] = []
+        for batch in _batches(_Recorder(sources, start), minutes, told, forgotten):
+            batches.append(batch)
+            if len(batches) == _AT_ONCE:
+                writer.commit(batches)
+                batches = []
+        writer.commit(batches)
+        end = start + timedelta(minutes=len(minutes) + 1)
+        sealing.seal(writer, _micro(end), everything=True)
+        writer.db.execute("VACUUM")  # what was moved into files left its room behind
+
+
+def _batches(
+    recorder: _Recorder, minutes: Sequence[Minute | None], told: Sequence[Happened],
+    forgotten: tuple[datetime, datetime] | None,
+) -> Iterator[Batch]:  # fmt: skip
+    # What is generated is no secret, and has to be the same each time.
+    server = Server(random=random.Random(2021))  # noqa: S311
+    settings = {name: value for name, (value, _) in _SETTINGS.items()}
+    machine = dict(_MACHINE)
+    for number, now in enumerate(minutes):
+        begin = recorder.start + timedelta(minutes=number)
+        at = begin + timedelta(seconds=_READ)
+        events = [one for one in told if begin <= one.at < begin + timedelta(minutes=1)]
+        for one in events:
+            settings |= one.settings or {}
+            machine |= one.machine or {}
+        server.max_wal_size = int(settings["max_wal_size"])
+        samples: list[Sample] = []
+        if now is not None:
+            held = _held_for(forgotten, at)
+            server.pass_minute(now, held_for=held)
+            samples = [
+                recorder.metrics(begin, now.metrics),
+                *recorder.looks(server, now, begin, held),
+                *(recorder.sample(at, *read) for read in server.read(now, held_for=held)),
+                recorder.sample(at, "settings", list(_settings(settings))),
+            ]
+            if number % _DESCRIBED == 0 and "machine" in recorder.sources:
+                samples.append(recorder.sample(at, "machine", list(_described(machine))))
+        yield Batch(
+            instance=INSTANCE,
+            identity=_identity(recorder.start) if number == 0 else None,
+            samples=tuple(samples),
+            texts={load.query_id: load.text for load in LOADS} if number == 0 else {},
+            events=tuple(
+                Event(at=_micro(one.at), instance=INSTANCE, kind=one.kind, detail=one.detail)
+                for one in events if one.detail
+            ),
+        )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class _Recorder:
+    """Puts what was read into the form that the writer takes."""
+
+    sources: Mapping[str, Source]
+    start: datetime
+
+    def sample(self, at: datetime, name: str, rows: Sequence[Mapping[str, Any]]) -> Sample:
+        """A sample of a source; columns that a row does not have are null."""
+        source = self.sources[name]
+        names = [column.name for column in source.columns]
+        return Sample(
+            source=source, at=_micro(at), monotonic=(at - self.start).total_seconds(), cost=0.001,
+            rows=tuple(Row(values=tuple(map(row.get, names)), reset=None) for row in rows),
+        )  # fmt: skip
+
+    def metrics(self, at: datetime, values: Mapping[str, float]) -> Sample:
+        """What CloudWatch tells of a minute, which it names by its beginning."""
+        row = {
+            column: round(values[metric], 6)
+            for column, metric in columns_of_metrics().items()
+            if metric in values and values[metric] == values[metric]  # no point: NaN
+        }
+        return self.sample(at, "cloudwatch", [row])
+
+    def looks(self, server: Server, now: Minute, begin: datetime, held: float) -> Iterator[Sample]:
+        """The sessions, every so many seconds."""
+        for second in range(0, 60, _LOOK):
+            at = begin + timedelta(seconds=second)
+            yield self.sample(at, "sessions", server.sessions(now, held_for=held))
+
+
+def _settings(values: Mapping[str, str]) -> Iterator[dict[str, Any]]:
+    for name, value in values.items():
+        yield {
+            "name": name, "value": value, "unit": _SETTINGS[name][1],
+            "origin": "configuration file", "pending": False,
+        }  # fmt: skip
+
+
+def _described(machine: Mapping[str, str]) -> Iterator[dict[str, str]]:
+    for name, value in machine.items():
+        yield {"name": name, "value": value, "origin": "rds:DescribeDBInstances"}
+
+
+def _held_for(forgotten: tuple[datetime, datetime] | None, at: datetime) -> float:
+    if forgotten is None or not forgotten[0] < at < forgotten[1]:
+        return 0.0
+    return (at - forgotten[0]).total_seconds()
+
+
+def _identity(start: datetime) -> Identity:
+    return Identity(
+        version_num=VERSION, started=f"{start - timedelta(days=900)}", system=None, standby=False
+    )
+
+
+def _micro(at: datetime) -> int:
+    return int(at.timestamp()) * MICRO

@@ -1,0 +1,84 @@
+"""The tables of the example: what changes in them, and when autovacuum comes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+_SCALE_FACTOR: Final = 0.2
+_THRESHOLD: Final = 50
+#: Of the size of the heap.
+_INDEXES: Final = 0.4
+
+
+@dataclass(slots=True, kw_only=True)
+class Table:
+    """One table; its rates are those of working hours."""
+
+    name: str
+    relation: int
+    live: float
+    row: int  # bytes
+    inserted: float = 0.0  # rows a second
+    updated: float = 0.0
+    deleted: float = 0.0
+    hot: float = 0.0  # share of the updates
+    chunks: int = 0  # of TOAST, in each value
+    # What has happened.
+    dead: float = 0.0
+    toast_dead: float = 0.0
+    toast_pages: float = 0.0
+    autovacuums: int = 0
+    new: float = 0.0
+    changed: float = 0.0
+    gone: float = 0.0
+
+    def pass_minute(self, activity: float, *, held: bool) -> bool:
+        """Let a minute pass; whether autovacuum came, which removes nothing under a snapshot."""
+        seconds = 60 * activity
+        self.new += self.inserted * seconds
+        self.changed += self.updated * seconds
+        self.gone += self.deleted * seconds
+        self.live += (self.inserted - self.deleted) * seconds
+        self.dead += (self.updated * (1 - 0.5 * self.hot) + self.deleted) * seconds
+        self.toast_dead += self.chunks * self.updated * seconds
+        due = self.dead > _THRESHOLD + _SCALE_FACTOR * self.live
+        if due and not held:
+            self.autovacuums += 1
+            self.toast_pages = max(self.toast_pages, self.chunks * self.live / 4)
+            self.toast_pages += self.toast_dead / 4
+            self.dead = self.toast_dead = 0.0
+        return due
+
+    def values(self, database: str) -> dict[str, Any]:
+        """Its row, as the source `tables` has it."""
+        pages = int((self.live + self.dead) * self.row / 8192)
+        toast = self.toast_pages or self.chunks * self.live / 4
+        return {
+            "database": database, "schema": "public", "name": self.name, "relation": self.relation,
+            "seq_scans": 0, "seq_rows": 0, "index_scans": int(self.changed + self.gone),
+            "inserted": int(self.new), "updated": int(self.changed),
+            "hot_updated": int(self.changed * self.hot), "deleted": int(self.gone),
+            "vacuums": 0, "autovacuums": self.autovacuums, "analyzes": self.autovacuums,
+            "toast_inserted": int(self.changed * self.chunks) if self.chunks else None,
+            "toast_deleted": int(self.changed * self.chunks) if self.chunks else None,
+            "live": int(self.live), "dead": int(self.dead), "pages": pages,
+            "index_pages": int(pages * _INDEXES),
+            "toast_pages": int(toast) if self.chunks else None,
+            "toast_dead": int(self.toast_dead) if self.chunks else None,
+            "age": 40_000_000,
+        }  # fmt: skip
+
+
+def tables() -> tuple[Table, ...]:
+    """The tables, as they are when the example begins."""
+    return (
+        Table(name="orders", relation=16_401, live=52e6, row=160, inserted=25, updated=8, hot=0.6),
+        Table(name="order_items", relation=16_402, live=190e6, row=90, inserted=90),
+        Table(name="stock", relation=16_403, live=180e3, row=80, updated=40, hot=0.9),
+        Table(name="documents", relation=16_404, live=1.6e6, row=300, updated=30, chunks=5),
+        Table(name="events", relation=16_405, live=6e6, row=420, inserted=150, deleted=150),
+        Table(name="products", relation=16_406, live=180e3, row=900, updated=0.4, hot=0.2),
+        Table(name="shipments", relation=16_407, live=50e6, row=120, inserted=24, updated=30,
+              hot=0.4),
+    )  # fmt: skip
