@@ -12,7 +12,7 @@ from image_pairs import Pair
 from image_podman import Podman, Step
 
 from mrtuner.errors import BadValue
-from mrtuner.image.cache import Plan, Store, plan
+from mrtuner.image.cache import Plan, State, Store, plan
 from mrtuner.image.context import Entry, read_context
 from mrtuner.image.dockerfile import parse
 from mrtuner.image.ignore import rules_for
@@ -28,7 +28,7 @@ def planned(root: Path, arguments: Mapping[str, str] | None = None) -> Plan:
     return plan(parse(text, arguments), context, digest, arguments)
 
 
-def told(wanted: Plan, states: list[list[str]]) -> list[tuple[str, str]]:
+def told(wanted: Plan, states: list[list[State]]) -> list[tuple[str, str]]:
     """Lines and states in the order in which the builder prints them."""
     return [
         (step.instruction.original, state)

@@ -6,7 +6,9 @@ is built again, so is every later one of its stage. Source: buildah 1.28.2,
 imagebuildah/stage_executor.go (intermediateImageExists, getCreatedBy) and digester.go.
 
 What surprises: the text of ENV and LABEL is compared before variables are resolved, so another
---build-arg leaves them cached, and what a RUN reads by --mount=type=bind is not compared at all.
+--build-arg leaves them cached; what a RUN reads by --mount=type=bind is not compared at all; and
+a copied file counts as changed when it passes from the user who builds to another or back, whatever
+--chown says: the digest has the name of its owner, which the builder knows of itself alone.
 """
 
 from __future__ import annotations
@@ -188,7 +190,8 @@ class _Keys:
             if entry.kind == "symlink":
                 shown = ""
             told = self.digest(entry) if entry.kind == "file" else entry.target
-            rows.append("\0".join([name or relative, entry.kind, shown, str(entry.size), told]))
+            said = (name or relative, entry.kind, shown, str(entry.own), str(entry.size), told)
+            rows.append("\0".join(said))
         return "\n".join(rows)
 
 

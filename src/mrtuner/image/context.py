@@ -26,6 +26,7 @@ class Entry:
     mode: int  # the permissions alone
     size: int = 0  # of its content; 0 for a second name of the same file
     target: str = ""  # of a symbolic link
+    own: bool = True  # it belongs to the user who asks
 
     @property
     def archived(self) -> int:
@@ -106,7 +107,8 @@ def _below(
 def entry_at(root: Path, path: str) -> Entry:
     """Return what is at a path of the context. OSError if there is nothing."""
     found = (root / path).lstat()
-    return Entry(path, _kind(found.st_mode), stat.S_IMODE(found.st_mode), _size(found))
+    mode, own = stat.S_IMODE(found.st_mode), found.st_uid == os.geteuid()
+    return Entry(path, _kind(found.st_mode), mode, _size(found), own=own)
 
 
 def _entry(item: os.DirEntry[str], path: str, seen: set[tuple[int, int]]) -> Entry | None:
@@ -114,14 +116,15 @@ def _entry(item: os.DirEntry[str], path: str, seen: set[tuple[int, int]]) -> Ent
     if stat.S_ISSOCK(found.st_mode):
         return None
     kind, mode = _kind(found.st_mode), stat.S_IMODE(found.st_mode)
+    own = found.st_uid == os.geteuid()
     if kind == "symlink":
-        return Entry(path, kind, mode, target=os.readlink(item.path))  # noqa: PTH115
+        return Entry(path, kind, mode, target=os.readlink(item.path), own=own)  # noqa: PTH115
     size = _size(found)
     if size and found.st_nlink > 1:
         if (found.st_dev, found.st_ino) in seen:
             size = 0
         seen.add((found.st_dev, found.st_ino))
-    return Entry(path, kind, mode, size)
+    return Entry(path, kind, mode, size, own=own)
 
 
 def _size(found: os.stat_result) -> int:
