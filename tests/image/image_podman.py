@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 BUSYBOX = Path("/bin/busybox")
-_STEP = re.compile(r"^(?:\[\d+/\d+\] )?STEP \d+/\d+: (.*)$")
+_STEP = re.compile(r"^(?:\[(\d+)/\d+\] )?STEP \d+/\d+: (.*)$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,17 +34,23 @@ class Podman:
         """Build a directory; the caller looks at the end."""
         return self._run("build", "--isolation", "chroot", *options, str(directory))
 
-    def steps(self, directory: Path, *options: str) -> list[Step]:
-        """Build with layers and return what was said of each line."""
+    def steps(self, directory: Path, *options: str) -> list[Step] | None:
+        """Build with layers and return what was said of each line.
+
+        None where a stage overtook another while that one waited: then nothing in the output tells
+        whose line was cached.
+        """
         done = self.build(directory, "--layers", *options)
         assert done.returncode == 0, done.stderr
         found: list[Step] = []
+        stages: list[int] = []
         for line in done.stdout.splitlines():
             if match := _STEP.match(line):
-                found.append(Step(match[1], cached=False))
+                stages.append(int(match[1] or 1))
+                found.append(Step(match[2], cached=False))
             elif line.startswith("--> Using cache"):
                 found[-1] = Step(found[-1].text, cached=True)
-        return found
+        return found if stages == sorted(stages) else None
 
     def tree(self, directory: Path) -> set[str] | None:
         """What `COPY . /` takes of a directory; None where the builder refuses."""
