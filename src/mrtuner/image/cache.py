@@ -36,6 +36,7 @@ class Step:
     key: str | None  # None: it cannot be known before building
     origin: int | None = None  # the stage that COPY --from, or a mount, takes from
     copied: tuple[Source, ...] = ()  # from the context
+    at: str = ""  # of COPY and ADD the destination, of RUN the working directory
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +73,7 @@ def plan(
         keys = _Keys(dockerfile, context, digest, stage, arguments or {})
         if base is not None:
             keys.environment = dict(keyed[base.index].environment)
-            keys.foreign = keyed[base.index].foreign
+            keys.foreign, keys.directory = keyed[base.index].foreign, keyed[base.index].directory
         keys.read()
         keyed.append(keys)
     needed = _needed(dockerfile, keyed)
@@ -108,6 +109,7 @@ class _Keys:
     environment: dict[str, str] = field(default_factory=dict)
     arguments: dict[str, str] = field(default_factory=dict)
     foreign: bool = False  # whether variables may come from an image that we have not seen
+    directory: str = ""  # the working directory
     steps: list[Step] = field(default_factory=list)
 
     @property
@@ -117,6 +119,7 @@ class _Keys:
 
     def read(self) -> None:
         self.foreign = self.foreign or (isinstance(self.base, str) and self.base != NO_BASE)
+        self.directory = self.directory or (_SOMEWHERE if self.foreign else "/")
         for one in self.stage.steps:
             self.steps.append(self._step(one))
 
@@ -124,7 +127,8 @@ class _Keys:
         if one.name in {"COPY", "ADD"}:
             return self._copy(one)
         if one.name == "RUN":
-            return Step(one, f"RUN {self._declared()} {one.original[4:]}", self._mounted(one))
+            text = f"RUN {self._declared()} {one.original[4:]}"
+            return Step(one, text, self._mounted(one), at=self.directory)
         if one.name == "ARG":
             self._declare(one)
             return Step(one, f"ARG {' '.join(sorted(self.arguments))}")
@@ -132,7 +136,14 @@ class _Keys:
             self.environment |= {
                 name: expanded(value or "", self._values(), one) for name, value in assigned(one)
             }
+        if one.name == "WORKDIR":
+            self.directory = self._absolute(expanded(one.text, self._values(), one))
         return Step(one, one.original)
+
+    def _absolute(self, path: str) -> str:
+        """The path in the image; a slash at its end stays."""
+        end = "/" if path.endswith("/") or path == "." else ""
+        return posixpath.normpath(posixpath.join(self.directory, path)).rstrip("/") + end or "/"
 
     def _declare(self, one: Instruction) -> None:
         for name, value in assigned(one):
@@ -180,7 +191,8 @@ class _Keys:
         name = _renamed(found, words[-1])
         content = "\n".join(self._content(source, owner, mode, name) for source in found)
         added = hashlib.sha256(content.encode("utf-8", "surrogateescape")).hexdigest()
-        return Step(one, f"{one.name} {added} in {goes_to}", None, found)
+        at = self._absolute(words[-1])
+        return Step(one, f"{one.name} {added} in {goes_to}", None, found, at)
 
     def _content(self, source: Source, owner: str, mode: str, name: str | None) -> str:
         """Everything that the builder's digest is made of; a time is no part of it."""
@@ -195,6 +207,8 @@ class _Keys:
         return "\n".join(rows)
 
 
+#: The working directory of an image that was not looked into.
+_SOMEWHERE: Final = "/(working directory of the base)"
 #: Taken from what comes out of the context.
 _SETID: Final = 0o6000
 
