@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 import pytest
 from hypothesis import HealthCheck, settings
+from image_podman import podman  # noqa: F401 - for the tests of image/
 from served import browser, recorded, viewer  # noqa: F401 - for the tests of web/
 
 import leftovers

@@ -29,6 +29,7 @@ main = Commands(
         "failover": "Predict, bound and rehearse how long a failover hangs clients.",
         "rotate": "Change an application's password without downtime.",
         "bench": "Compare variants of a server over a grid of loads.",
+        "image": "Show what one changed line costs in a container image.",
         "rds": "Manage parameter groups of Amazon RDS and Aurora (rdstune).",
     },
     help="""Tune PostgreSQL for the machine it runs on, and prove it.

@@ -1,0 +1,20 @@
+"""The commands of `mrtuner image`: one file a command."""
+
+from __future__ import annotations
+
+from mrtuner.cli.common.commands import Commands
+
+__all__ = ["command"]
+
+command = Commands(
+    "image",
+    {"cost": "Show what one changed line costs: sent, rebuilt and pushed."},
+    package="mrtuner.cli.image",
+    help="""Show what a change costs in a container image, before it is built.
+
+    \b
+    Examples:
+      mrtuner image cost .
+      mrtuner image cost app --file app/Dockerfile.release
+    """,
+)

@@ -1,0 +1,282 @@
+"""Which lines of a Dockerfile are built again, as podman and buildah decide it.
+
+The builder remembers every line by its parent image and a text: the instruction as written, the
+values of the declared arguments for RUN, a digest of what is copied for COPY and ADD. Once a line
+is built again, so is every later one of its stage. Source: buildah 1.28.2,
+imagebuildah/stage_executor.go (intermediateImageExists, getCreatedBy) and digester.go.
+
+What surprises: the text of ENV and LABEL is compared before variables are resolved, so another
+--build-arg leaves them cached; what a RUN reads by --mount=type=bind is not compared at all; and
+a copied file counts as changed when it passes from the user who builds to another or back, whatever
+--chown says: the digest has the name of its owner, which the builder knows of itself alone.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import posixpath
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Final, Literal
+
+from mrtuner.image.context import Context, Entry
+from mrtuner.image.dockerfile import NO_BASE, Dockerfile, Instruction, Stage, assigned, expanded
+from mrtuner.image.sources import Source, is_remote, sources
+
+State = Literal["cached", "rebuilt", "unknown"]
+#: What a file contains, as a text that changes with it.
+Digest = Callable[[Entry], str]
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A line and what the builder compares of it."""
+
+    instruction: Instruction
+    key: str | None  # None: it cannot be known before building
+    origin: int | None = None  # the stage that COPY --from, or a mount, takes from
+    copied: tuple[Source, ...] = ()  # from the context
+    at: str = ""  # of COPY and ADD the destination, of RUN the working directory
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedStage:
+    """A stage with the keys of its lines; `base` is a stage's number or an image's name."""
+
+    stage: Stage
+    base: int | str
+    steps: tuple[Step, ...]
+    needed: bool  # others are skipped
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A Dockerfile beside a context."""
+
+    stages: tuple[PlannedStage, ...]
+
+
+def plan(
+    dockerfile: Dockerfile,
+    context: Context,
+    digest: Digest,
+    arguments: Mapping[str, str] | None = None,
+) -> Plan:
+    """Return what the builder compares of each line.
+
+    Raises:
+        BadValue: a COPY names what is not in the context.
+    """
+    keyed: list[_Keys] = []
+    for stage in dockerfile.stages:
+        base = dockerfile.stage_of(stage.base, stage.index)
+        keys = _Keys(dockerfile, context, digest, stage, arguments or {})
+        if base is not None:
+            keys.environment = dict(keyed[base.index].environment)
+            keys.foreign, keys.directory = keyed[base.index].foreign, keyed[base.index].directory
+        keys.read()
+        keyed.append(keys)
+    needed = _needed(dockerfile, keyed)
+    return Plan(
+        tuple(
+            PlannedStage(keys.stage, keys.base, tuple(keys.steps), keys.stage.index in needed)
+            for keys in keyed
+        )
+    )
+
+
+def _needed(dockerfile: Dockerfile, keyed: list[_Keys]) -> set[int]:
+    waiting, needed = [len(dockerfile.stages) - 1], set()
+    while waiting:
+        index = waiting.pop()
+        if index in needed:
+            continue
+        needed.add(index)
+        found = [keyed[index].base, *(step.origin for step in keyed[index].steps)]
+        waiting += [origin for origin in found if isinstance(origin, int)]
+    return needed
+
+
+@dataclass(slots=True)
+class _Keys:
+    """The keys of one stage, line by line."""
+
+    dockerfile: Dockerfile
+    context: Context
+    digest: Digest
+    stage: Stage
+    given: Mapping[str, str]
+    environment: dict[str, str] = field(default_factory=dict)
+    arguments: dict[str, str] = field(default_factory=dict)
+    foreign: bool = False  # whether variables may come from an image that we have not seen
+    directory: str = ""  # the working directory
+    steps: list[Step] = field(default_factory=list)
+
+    @property
+    def base(self) -> int | str:
+        found = self.dockerfile.stage_of(self.stage.base, self.stage.index)
+        return self.stage.base if found is None else found.index
+
+    def read(self) -> None:
+        self.foreign = self.foreign or (isinstance(self.base, str) and self.base != NO_BASE)
+        self.directory = self.directory or (_SOMEWHERE if self.foreign else "/")
+        for one in self.stage.steps:
+            self.steps.append(self._step(one))
+
+    def _step(self, one: Instruction) -> Step:
+        if one.name in {"COPY", "ADD"}:
+            return self._copy(one)
+        if one.name == "RUN":
+            text = f"RUN {self._declared()} {one.original[4:]}"
+            return Step(one, text, self._mounted(one), at=self.directory)
+        if one.name == "ARG":
+            self._declare(one)
+            return Step(one, f"ARG {' '.join(sorted(self.arguments))}")
+        if one.name == "ENV":
+            self.environment |= {
+                name: expanded(value or "", self._values(), one) for name, value in assigned(one)
+            }
+        if one.name == "WORKDIR":
+            self.directory = self._absolute(expanded(one.text, self._values(), one))
+        return Step(one, one.original)
+
+    def _absolute(self, path: str) -> str:
+        """The path in the image; a slash at its end stays."""
+        end = "/" if path.endswith("/") or path == "." else ""
+        return posixpath.normpath(posixpath.join(self.directory, path)).rstrip("/") + end or "/"
+
+    def _declare(self, one: Instruction) -> None:
+        for name, value in assigned(one):
+            settled = self.given.get(name)
+            if settled is None and value is not None:
+                settled = expanded(value, self._values(), one)
+            if settled is None:
+                settled = self.dockerfile.heading.get(name)
+            if settled is not None:
+                self.arguments[name] = settled
+
+    def _values(self) -> dict[str, str]:
+        return self.arguments | self.environment
+
+    def _declared(self) -> str:
+        """The arguments as a RUN gets them: ENV of the same name wins."""
+        values = self._values()
+        return " ".join(f"{name}={values[name]}" for name in sorted(self.arguments))
+
+    def _mounted(self, one: Instruction) -> int | None:
+        mount = one.flag("mount")
+        parts = dict(part.partition("=")[::2] for part in (mount or "").split(","))
+        return self._stage_number(parts.get("from"))
+
+    def _stage_number(self, name: str | None) -> int | None:
+        found = None if name is None else self.dockerfile.stage_of(name, self.stage.index)
+        return None if found is None else found.index
+
+    def _copy(self, one: Instruction) -> Step:
+        values = self._values()
+        words = [expanded(word, values, one) for word in one.words]
+        goes_to = one.words[-1]
+        if (origin := one.flag("from")) is not None:
+            origin = expanded(origin, values, one)
+            flags = " ".join(one.flags)
+            return Step(
+                one, f"{one.name} {flags} {words[:-1]} in {goes_to}", self._stage_number(origin)
+            )
+        unset = self.foreign and any("$" in word for word in one.words[:-1])
+        if unset or any(is_remote(word) for word in words[:-1]):
+            return Step(one, None)
+        found = tuple(sources(self.context, one, words[:-1]))
+        owner = _owner(expanded(one.flag("chown") or "", values, one))
+        mode = expanded(one.flag("chmod") or "", values, one)
+        name = _renamed(found, words[-1])
+        content = "\n".join(self._content(source, owner, mode, name) for source in found)
+        added = hashlib.sha256(content.encode("utf-8", "surrogateescape")).hexdigest()
+        at = self._absolute(words[-1])
+        return Step(one, f"{one.name} {added} in {goes_to}", None, found, at)
+
+    def _content(self, source: Source, owner: str, mode: str, name: str | None) -> str:
+        """Everything that the builder's digest is made of; a time is no part of it."""
+        rows = [f"{'dir' if source.is_directory else 'file'} {owner}"]
+        for relative, entry in source.entries:
+            shown = f"{int(mode, 8) if mode else entry.mode & ~_SETID:o}"
+            if entry.kind == "symlink":
+                shown = ""
+            told = self.digest(entry) if entry.kind == "file" else entry.target
+            said = (name or relative, entry.kind, shown, str(entry.own), str(entry.size), told)
+            rows.append("\0".join(said))
+        return "\n".join(rows)
+
+
+#: The working directory of an image that was not looked into.
+_SOMEWHERE: Final = "/(working directory of the base)"
+#: Taken from what comes out of the context.
+_SETID: Final = 0o6000
+
+
+def _owner(told: str) -> str:
+    user, _, group = told.partition(":")
+    return f"{user or '0'}:{group or user or '0'}"
+
+
+def _renamed(found: tuple[Source, ...], target: str) -> str | None:
+    """The name that a single file gets at its destination."""
+    if len(found) != 1 or found[0].is_directory or target.endswith("/") or target == ".":
+        return None
+    return posixpath.basename(target)
+
+
+class Store:
+    """The images that a builder keeps: what was built once is found again.
+
+    A base image from elsewhere is taken to be what it was.
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[object, str], int] = {}
+        self._alike: dict[tuple[object, str], int] = {}
+        self._made = 0
+
+    def build(self, wanted: Plan) -> list[list[State]]:
+        """Build, and return the state of each line of each stage; of a skipped one, nothing."""
+        images: dict[int, tuple[object, bool]] = {}
+        states: list[list[State]] = []
+        for index, stage in enumerate(wanted.stages):
+            states.append([])
+            if not stage.needed:
+                continue
+            image, sure = images[stage.base] if isinstance(stage.base, int) else (stage.base, True)
+            looking = True
+            for step in stage.steps:
+                image, sure, state = self._take(step, image, sure, looking, images)
+                looking = state != "rebuilt"
+                states[-1].append(state)
+            images[index] = image, sure
+        return states
+
+    def _take(
+        self,
+        step: Step,
+        image: object,
+        sure: bool,
+        looking: bool,
+        images: Mapping[int, tuple[object, bool]],
+    ) -> tuple[object, bool, State]:
+        """The image behind a line, whether it is known to be that one, and the line's state."""
+        key, loose, certain = self._key(step, images)
+        found = self._known.get((image, key)) if looking and certain else None
+        if found is not None:
+            return found, sure, "cached" if sure else "unknown"
+        old = self._alike.get((image, loose)) if looking else None
+        if old is not None and (key != loose or not certain):
+            return old, False, "unknown"
+        self._made += 1
+        self._known[image, key] = self._alike[image, loose] = self._made
+        return self._made, True, "rebuilt"
+
+    def _key(self, step: Step, images: Mapping[int, tuple[object, bool]]) -> tuple[str, str, bool]:
+        """What is compared, what is compared of it for certain, and whether the first is known."""
+        loose = step.key if step.key is not None else step.instruction.original
+        if step.instruction.name == "RUN" or step.origin is None:
+            return loose, loose, step.key is not None
+        image, sure = images[step.origin]
+        return f"{loose} of {image}", loose, sure

@@ -1,0 +1,154 @@
+"""The build context: what is in it after the ignore file, by directory."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Literal
+
+from mrtuner.errors import MrTunerError, UsageError
+from mrtuner.image.ignore import IgnoreRules
+
+#: A header of an archive, and what a file is padded to [bytes].
+BLOCK: Final = 512
+Kind = Literal["file", "directory", "symlink", "other"]
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A path of the context, relative to it."""
+
+    path: str
+    kind: Kind
+    mode: int  # the permissions alone
+    size: int = 0  # of its content; 0 for a second name of the same file
+    target: str = ""  # of a symbolic link
+    own: bool = True  # it belongs to the user who asks
+
+    @property
+    def archived(self) -> int:
+        """Bytes in an archive: the header, and the content in whole blocks."""
+        return BLOCK + -(-self.size // BLOCK) * BLOCK
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What a builder can see of a directory."""
+
+    root: Path
+    rules: IgnoreRules
+    entries: tuple[Entry, ...]
+
+    @property
+    def files(self) -> int:
+        """How many are no directories."""
+        return sum(entry.kind != "directory" for entry in self.entries)
+
+    @property
+    def sent(self) -> int:
+        """Bytes that a builder elsewhere is sent: the entries as an archive, without headers of
+        long names. A local podman reads the directory in place."""
+        return sum(entry.archived for entry in self.entries) + 2 * BLOCK
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """A directory's part of what is sent, with everything below it."""
+
+    path: str
+    files: int
+    sent: int
+
+
+def read_context(root: Path, rules: IgnoreRules) -> Context:
+    """Return what is left of a directory once the rules were applied.
+
+    Raises:
+        UsageError: there is no such directory. MrTunerError: a part of it cannot be read.
+    """
+    if not root.is_dir():
+        raise UsageError(f"{root} is not a directory", "Name the directory that is built.")
+    return Context(root, rules, tuple(walk(root, rules)))
+
+
+def walk(root: Path, rules: IgnoreRules, start: str = "") -> Iterator[Entry]:
+    """Yield what is below `start`, in the builder's order. Links are not followed, sockets skipped.
+
+    A directory that is left out is entered only where a later pattern may bring something back.
+    """
+    seen: set[tuple[int, int]] = set()
+    try:
+        yield from _below(os.fspath(root), rules, start, seen)
+    except OSError as error:
+        raise MrTunerError(
+            f"cannot read {error.filename}: {error.strerror}",
+            "Run as a user who may read it, or add it to the ignore file.",
+        ) from error
+
+
+def _below(
+    root: str, rules: IgnoreRules, directory: str, seen: set[tuple[int, int]]
+) -> Iterator[Entry]:
+    with os.scandir(f"{root}/{directory}") as found:
+        here = sorted(found, key=lambda entry: os.fsencode(entry.name))
+    for item in here:
+        path = f"{directory}/{item.name}" if directory else item.name
+        excluded = rules.excludes(path)
+        is_directory = item.is_dir(follow_symlinks=False)
+        if not excluded and (entry := _entry(item, path, seen)) is not None:
+            yield entry
+        if is_directory and (not excluded or rules.enters(path)):
+            yield from _below(root, rules, path, seen)
+
+
+def entry_at(root: Path, path: str) -> Entry:
+    """Return what is at a path of the context. OSError if there is nothing."""
+    found = (root / path).lstat()
+    mode, own = stat.S_IMODE(found.st_mode), found.st_uid == os.geteuid()
+    return Entry(path, _kind(found.st_mode), mode, _size(found), own=own)
+
+
+def _entry(item: os.DirEntry[str], path: str, seen: set[tuple[int, int]]) -> Entry | None:
+    found = item.stat(follow_symlinks=False)
+    if stat.S_ISSOCK(found.st_mode):
+        return None
+    kind, mode = _kind(found.st_mode), stat.S_IMODE(found.st_mode)
+    own = found.st_uid == os.geteuid()
+    if kind == "symlink":
+        return Entry(path, kind, mode, target=os.readlink(item.path), own=own)  # noqa: PTH115
+    size = _size(found)
+    if size and found.st_nlink > 1:
+        if (found.st_dev, found.st_ino) in seen:
+            size = 0
+        seen.add((found.st_dev, found.st_ino))
+    return Entry(path, kind, mode, size, own=own)
+
+
+def _size(found: os.stat_result) -> int:
+    return found.st_size if stat.S_ISREG(found.st_mode) else 0
+
+
+def _kind(mode: int) -> Kind:
+    if stat.S_ISREG(mode):
+        return "file"
+    if stat.S_ISDIR(mode):
+        return "directory"
+    return "symlink" if stat.S_ISLNK(mode) else "other"
+
+
+def by_directory(context: Context, depth: int = 2) -> list[Share]:
+    """Return the directories down to this depth, largest first; `.` holds the files at the top."""
+    files: dict[str, int] = {}
+    sent: dict[str, int] = {}
+    for entry in context.entries:
+        parts = entry.path.split("/")
+        whole = parts if entry.kind == "directory" else parts[:-1]
+        names = ["/".join(whole[:number]) for number in range(1, min(len(whole), depth) + 1)]
+        for name in names or ["."]:
+            files[name] = files.get(name, 0) + (entry.kind != "directory")
+            sent[name] = sent.get(name, 0) + entry.archived
+    shares = [Share(name, files[name], sent[name]) for name in sent]
+    return sorted(shares, key=lambda share: (-share.sent, share.path))

@@ -1,0 +1,255 @@
+"""A Dockerfile as podman and buildah read it: lines, stages, flags, words, variables.
+
+Source: openshift/imagebuilder of buildah 1.28.2, dockerfile/parser and shell_parser.go. Heredocs
+and `COPY --link`, which this builder does not know, are refused as it refuses them.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from mrtuner.errors import BadValue
+
+_ESCAPE: Final = re.compile(r"^#[ \t]*escape[ \t]*=[ \t]*(.).*$", re.IGNORECASE)
+_BLANKS: Final = re.compile(r"[\t\v\f\r ]+")
+_HEREDOC: Final = re.compile(r"(?<!<)<<-?\s*(['\"]?)([A-Za-z_]\w*)\1(?=\s|$)")
+_KNOWN: Final = frozenset(
+    {
+        "ADD", "ARG", "CMD", "COPY", "ENTRYPOINT", "ENV", "EXPOSE", "FROM", "HEALTHCHECK", "LABEL",
+        "MAINTAINER", "ONBUILD", "RUN", "SHELL", "STOPSIGNAL", "USER", "VOLUME", "WORKDIR",
+    }
+)  # fmt: skip
+#: Those whose line makes a layer; the others change the configuration alone.
+LAYERED: Final = frozenset({"ADD", "COPY", "RUN"})
+NO_BASE: Final = "scratch"
+
+
+@dataclass(frozen=True, slots=True)
+class Instruction:
+    """A line of a Dockerfile, with those that continue it."""
+
+    line: int  # where it begins, from 1
+    name: str  # in capitals
+    original: str  # as the builder prints and remembers it: continuations joined
+    flags: tuple[str, ...] = ()
+    text: str = ""  # behind the name and the flags
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The words of COPY, ADD and FROM: a JSON list, else what blanks separate."""
+        if self.text.startswith("["):
+            try:
+                listed = json.loads(self.text)
+            except ValueError:
+                listed = None
+            if isinstance(listed, list) and all(isinstance(word, str) for word in listed):
+                return tuple(listed)
+        return tuple(_BLANKS.split(self.text)) if self.text else ()
+
+    def flag(self, name: str) -> str | None:
+        """The value of ``--name=value``."""
+        start = f"--{name}="
+        return next((one.removeprefix(start) for one in self.flags if one.startswith(start)), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """A FROM and the lines below it."""
+
+    index: int
+    name: str  # the number where it has none
+    base: str  # with variables resolved
+    start: Instruction
+    steps: tuple[Instruction, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Dockerfile:
+    """A whole Dockerfile."""
+
+    stages: tuple[Stage, ...]
+    heading: Mapping[str, str]  # ARGs above the first FROM
+
+    def stage_of(self, name: str, before: int) -> Stage | None:
+        """The stage that a later one names, by its name or number."""
+        for stage in reversed(self.stages[:before]):
+            if name in {stage.name, str(stage.index)}:
+                return stage
+        return None
+
+
+def parse(text: str, arguments: Mapping[str, str] | None = None) -> Dockerfile:
+    """Return the stages of a Dockerfile; `arguments` are those of --build-arg.
+
+    Raises:
+        BadValue: what this builder refuses; the message names the line.
+    """
+    given = dict(arguments or {})
+    found = list(instructions(text))
+    first = next((place for place, one in enumerate(found) if one.name == "FROM"), None)
+    if first is None:
+        raise BadValue("the Dockerfile has no FROM", "Begin it with FROM and an image.")
+    heading: dict[str, str] = {}
+    for one in found[:first]:
+        if one.name != "ARG":
+            raise _bad(one, f"{one.name} before the first FROM", "Move it below FROM.")
+        for name, value in assigned(one):
+            if (settled := given.get(name, value)) is not None:
+                heading[name] = expanded(settled, heading, one)
+    starts = [place for place, one in enumerate(found) if one.name == "FROM"]
+    stages: list[Stage] = []
+    for index, place in enumerate(starts):
+        end = starts[index + 1] if index + 1 < len(starts) else len(found)
+        stages.append(_stage(index, found[place], found[place + 1 : end], heading))
+    return Dockerfile(tuple(stages), heading)
+
+
+def _stage(
+    index: int, start: Instruction, steps: Sequence[Instruction], heading: Mapping[str, str]
+) -> Stage:
+    words = start.words
+    named = len(words) == 3 and words[1].lower() == "as"
+    if len(words) != 1 and not named:
+        raise _bad(start, "FROM takes an image, or an image AS a name", "Correct the line.")
+    base = expanded(words[0], heading, start)
+    if not base:
+        raise _bad(
+            start, f"{words[0]} is empty",
+            "Give the ARG above FROM a value, or name one with --build-arg.",
+        )  # fmt: skip
+    return Stage(index, words[2] if named else str(index), base, start, tuple(steps))
+
+
+def instructions(text: str) -> Iterator[Instruction]:
+    """Yield the lines that say something, joined with those that continue them."""
+    escape, heading = "\\", True
+    rows = iter(enumerate(text.removeprefix("\ufeff").split("\n"), 1))
+    for number, row in rows:
+        row = row.removesuffix("\r").lstrip()
+        if heading and (directive := _ESCAPE.match(row)):
+            escape, heading = directive[1], False
+            if escape not in "\\`":
+                raise BadValue(f"line {number}: escape={escape}", "Use a backslash or a backtick.")
+        heading = heading and row.startswith("#")
+        more = re.compile(re.escape(escape) + r"[ \t]*$")
+        line = "" if row.startswith("#") else row
+        while more.search(line):
+            line = more.sub("", line)
+            line, ended = _continued(line, rows, more)
+            if ended:
+                break
+        if line:
+            yield _instruction(number, line)
+
+
+def _continued(
+    line: str, rows: Iterator[tuple[int, str]], more: re.Pattern[str]
+) -> tuple[str, bool]:
+    """The line with its next row, and whether it has come to its end."""
+    for _, row in rows:
+        row = row.removesuffix("\r")
+        if not row.strip() or row.lstrip().startswith("#"):
+            continue  # comments and empty rows do not end it
+        return line + row, not more.search(row)
+    return line, True
+
+
+def _instruction(number: int, line: str) -> Instruction:
+    name, _, rest = _BLANKS.sub("\0", line.strip(), count=1).partition("\0")
+    flags, text = _flags(rest)
+    one = Instruction(number, name.upper(), line, flags, text.strip())
+    if one.name not in _KNOWN:
+        raise _bad(one, f"unknown instruction {name}", "Correct it: the builder would fail.")
+    if one.name in LAYERED and _HEREDOC.search(one.text):
+        raise _bad(
+            one, "a heredoc, which this builder does not know",
+            "Write the commands with && and backslashes, or COPY a file.",
+        )  # fmt: skip
+    if one.name in {"ADD", "COPY"}:
+        _check_copy(one)
+    return one
+
+
+def _check_copy(one: Instruction) -> None:
+    known = ("--chown=", "--chmod=", "--from=") if one.name == "COPY" else ("--chown=", "--chmod=")
+    for flag in one.flags:
+        if not flag.startswith(known):
+            raise _bad(one, f"{one.name} {flag}, which this builder does not know", "Omit it.")
+    if len(one.words) < 2:
+        raise _bad(one, f"{one.name} takes a source and a destination", "Name both.")
+
+
+def _flags(rest: str) -> tuple[tuple[str, ...], str]:
+    """The words that begin with two dashes, and what is behind them."""
+    flags: list[str] = []
+    while match := re.match(r"\s*(--(?:\\.|\"[^\"]*\"|'[^']*'|[^\s\\\"'])+)", rest):
+        flags.append(re.sub(r"\\(.)|[\"']", r"\1", match[1]))
+        rest = rest[match.end() :]
+    return tuple(flags), rest
+
+
+def assigned(one: Instruction) -> list[tuple[str, str | None]]:
+    """The names and values of an ARG or ENV, unexpanded; None for an ARG without a value.
+
+    >>> assigned(Instruction(1, "ENV", "", (), 'A=1 B="two words"'))
+    [('A', '1'), ('B', '"two words"')]
+    >>> assigned(Instruction(1, "ENV", "", (), "OLD a form"))
+    [('OLD', 'a form')]
+    """
+    words = re.findall(r"(?:\\.|\"(?:\\.|[^\"\\])*\"|'[^']*'|[^\s\\\"'])+", one.text)
+    if one.name == "ENV" and words and "=" not in words[0]:
+        name, _, value = _BLANKS.sub(" ", one.text, count=1).partition(" ")
+        return [(name, value)]
+    pairs = [word.partition("=") for word in words]
+    return [(name, value if equals else None) for name, equals, value in pairs]
+
+
+_TOKEN: Final = re.compile(
+    r"\\(?P<escaped>.)|'(?P<single>[^']*)'|\"(?P<double>(?:\\.|[^\"\\])*)\""
+    r"|\$\{(?P<braced>\w+)(?::(?P<how>[-+])(?P<other>[^}]*))?\}|\$(?P<name>[^\W\d]\w*|\d)",
+    re.DOTALL,
+)
+
+
+def expanded(word: str, values: Mapping[str, str], one: Instruction) -> str:
+    """The word with its variables and without its quotes; what is not set is empty.
+
+    >>> line = Instruction(1, "COPY", "")
+    >>> expanded("${A}/$B/'$B'/${C:-c}", {"A": "a", "B": "b"}, line)
+    'a/b/$B/c'
+    """
+
+    def value(found: re.Match[str]) -> str:
+        if found["escaped"] is not None:
+            return found["escaped"]
+        if found["single"] is not None:
+            return found["single"]
+        if found["double"] is not None:
+            bare = re.sub(r"\\([\"\\$])", lambda kept: "\0" + kept[1], found["double"])
+            return _DOLLAR.sub(variable, bare).replace("\0", "")
+        return variable(found)
+
+    def variable(found: re.Match[str]) -> str:
+        now = values.get(found["braced"] or found["name"], "")
+        if found["how"] == "-":
+            return now or expanded(found["other"], values, one)
+        if found["how"] == "+":
+            return now and expanded(found["other"], values, one)
+        return now
+
+    if re.search(r"(?<!\\)\$\{(?!\w+(?::[-+][^}]*)?\})", word):
+        raise _bad(one, f"cannot resolve {word}", "Use ${NAME}, ${NAME:-default} or ${NAME:+if}.")
+    return _TOKEN.sub(value, word)
+
+
+_DOLLAR: Final = re.compile(
+    r"(?<!\0)\$(?:\{(?P<braced>\w+)(?::(?P<how>[-+])(?P<other>[^}]*))?\}|(?P<name>[^\W\d]\w*|\d))"
+)
+
+
+def _bad(one: Instruction, what: str, hint: str) -> BadValue:
+    return BadValue(f"line {one.line} of the Dockerfile: {what}", hint)

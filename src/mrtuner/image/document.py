@@ -1,0 +1,158 @@
+"""What a change costs an image, as JSON: ``mrtuner.image.cost/1``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from mrtuner.documents import Doc, Document, Struct, field
+from mrtuner.image.cost import BUILDER
+
+if TYPE_CHECKING:
+    from mrtuner.image.cost import Change, Cost, Line, Total
+
+#: A file's name may be no UTF-8, which JSON cannot hold.
+_ESCAPED = "backslashreplace"
+
+
+class SentDirectory(Struct):
+    """A directory of the context, with what is below it."""
+
+    path: Annotated[str, Doc("relative to the context; `.` for the files at its top")]
+    files: Annotated[int, Doc("files in it")]
+    sent: Annotated[int, Doc("bytes as an archive")] = field(name="bytes")
+
+
+class MissedFile(Struct):
+    """Something that the ignore file misses."""
+
+    what: Annotated[
+        Literal["secret", "version control", "log", "database", "dependencies", "cache"],
+        Doc("what it is, by its name"),
+    ]
+    path: Annotated[str, Doc("relative to the context; also the line for the ignore file")]
+    files: Annotated[int, Doc("files in it")]
+    sent: Annotated[int, Doc("bytes as an archive")] = field(name="bytes")
+
+
+class SentContext(Struct):
+    """What the builder sees of the directory."""
+
+    files: Annotated[int, Doc("files that the ignore file leaves")]
+    sent: Annotated[
+        int, Doc("bytes as an archive, which a builder elsewhere is sent; podman reads in place")
+    ] = field(name="bytes")
+    ignore_file: Annotated[str | None, Doc("the ignore file in force, if any")]
+    directories: Annotated[list[SentDirectory], Doc("two levels, largest first")]
+    missed: Annotated[list[MissedFile], Doc("secrets first, then the largest")]
+
+
+class CostLine(Struct):
+    """A line of the Dockerfile."""
+
+    line: Annotated[int, Doc("its number")]
+    stage: Annotated[str, Doc("the name or number of its stage")]
+    text: Annotated[str, Doc("the instruction")]
+    size: Annotated[int | None, Doc("bytes of its layer; null where only a build tells")] = field(
+        name="bytes"
+    )
+    at_least: Annotated[int, Doc("bytes that the layer has at least")]
+    compressed: Annotated[
+        int | None, Doc("about the bytes of its blob in a registry; null where only a build tells")
+    ]
+    why_unknown: Annotated[str, Doc("why only a build tells; empty where the size is known")]
+
+
+class LineState(Struct):
+    """What becomes of a line."""
+
+    line: Annotated[int, Doc("its number")]
+    state: Annotated[Literal["cached", "rebuilt", "unknown"], Doc("after the change")]
+
+
+class SumOfLayers(Struct):
+    """Bytes of several layers."""
+
+    known: Annotated[int, Doc("of the lines that are surely built again, as far as known")] = field(
+        name="bytes"
+    )
+    unknown_lines: Annotated[list[int], Doc("lines that add an unknown number of bytes, or none")]
+
+
+class CostedChange(Struct):
+    """Files whose change costs the same."""
+
+    kind: Annotated[
+        Literal["code", "dependencies", "configuration", "asset", "other", "build argument"],
+        Doc("the kind of change, by the names of the files"),
+    ]
+    files: Annotated[int, Doc("how many files; 0 for a build argument")]
+    example: Annotated[str, Doc("one of them")]
+    sent: Annotated[int, Doc("bytes of the context, sent to a builder elsewhere")]
+    rebuilt: Annotated[SumOfLayers, Doc("layers that are built again, uncompressed")]
+    pushed: Annotated[
+        SumOfLayers,
+        Doc("blobs that are pushed at most: one that comes out the same is not pushed again"),
+    ]
+    lines: Annotated[list[LineState], Doc("each line of the stages that are built")]
+
+
+class CostDocument(Document, tag="mrtuner.image.cost/1"):
+    """Written by `mrtuner image cost --json`."""
+
+    builder: Annotated[str, Doc("the builder whose rules were used")]
+    dockerfile: Annotated[str, Doc("the Dockerfile")]
+    context: Annotated[SentContext, Doc("what the builder sees of the directory")]
+    changes: Annotated[list[CostedChange], Doc("by kind")]
+    lines: Annotated[list[CostLine], Doc("each line of the stages that are built")]
+
+
+def cost_document(found: Cost) -> CostDocument:
+    """Return what a change costs; names that are no UTF-8 are escaped."""
+    context = found.context
+    return CostDocument(
+        builder=BUILDER,
+        dockerfile=_text(str(found.dockerfile)),
+        context=SentContext(
+            files=context.files,
+            sent=context.sent,
+            ignore_file=None if context.rules.file is None else _text(str(context.rules.file)),
+            directories=[
+                SentDirectory(path=_text(one.path), files=one.files, sent=one.sent)
+                for one in found.shares
+            ],
+            missed=[
+                MissedFile(what=one.what, path=_text(one.path), files=one.files, sent=one.sent)
+                for one in found.missed
+            ],
+        ),
+        changes=[_change(one) for one in found.changes],
+        lines=[_line(one) for one in found.lines],
+    )
+
+
+def _line(one: Line) -> CostLine:
+    layer = one.layer
+    return CostLine(
+        line=one.line, stage=one.stage, text=one.text, size=layer.size, at_least=layer.least,
+        compressed=layer.compressed, why_unknown=layer.why,
+    )  # fmt: skip
+
+
+def _change(one: Change) -> CostedChange:
+    return CostedChange(
+        kind=one.kind,
+        files=one.files,
+        example=_text(one.example),
+        sent=one.sent,
+        rebuilt=_sum(one.rebuilt),
+        pushed=_sum(one.pushed),
+        lines=[LineState(line=line, state=state) for line, state in one.states],
+    )
+
+
+def _sum(total: Total) -> SumOfLayers:
+    return SumOfLayers(known=total.bytes, unknown_lines=list(total.unknown))
+
+
+def _text(name: str) -> str:
+    return name.encode("utf-8", "surrogateescape").decode("utf-8", _ESCAPED)

@@ -1,0 +1,186 @@
+"""The ignore file of a build context, read as podman and buildah read it.
+
+These are not gitignore's rules, nor quite those of docker-py's matcher, which ignores case.
+Source: buildah 1.28.2, pkg/parse/parse.go (ContainerIgnoreFile) and copier/copier.go;
+openshift/imagebuilder builder.go (ParseIgnore); containers/storage pkg/fileutils/fileutils.go
+(PatternMatcher).
+"""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from mrtuner.errors import BadValue, UsageError
+
+#: What Go's strings.TrimSpace removes.
+_SPACE: Final = " \t\n\v\f\r\x85\xa0"
+#: One character of a class as filepath.Match reads it: `]` and `-` only after a backslash.
+_IN_CLASS: Final = r"(?:\\.|[^\\\]\-])"
+#: What filepath.Match accepts as a whole.
+_SYNTAX: Final = re.compile(
+    rf"(?:\\.|\[\^?(?:{_IN_CLASS}(?:-{_IN_CLASS})?)+\]|[^\[\\])*", re.DOTALL
+)
+_GO_REPEAT: Final = re.compile(r"\{\d+(?:,\d*)?\}")
+_HINT: Final = "Correct the pattern: the builder would fail as well."
+
+
+@dataclass(frozen=True, slots=True)
+class Pattern:
+    """A line of the ignore file; `negated` brings back what an earlier one left out."""
+
+    text: str
+    negated: bool
+    expression: re.Pattern[str]
+
+
+@dataclass(frozen=True, slots=True)
+class IgnoreRules:
+    """What stays out of a context. The last pattern that matches a path decides."""
+
+    patterns: tuple[Pattern, ...] = ()
+    file: Path | None = None
+
+    def excludes(self, path: str) -> bool:
+        """Whether the path, relative to the context, is left out.
+
+        >>> rules = rules_of(["*.log", "a", "!a/b"])
+        >>> [rules.excludes(path) for path in ("x.log", "c/x.log", "a", "a/b", "a/c")]
+        [True, False, True, False, True]
+        """
+        for pattern in reversed(self.patterns):
+            if pattern.expression.search(path):
+                return not pattern.negated
+        return False
+
+    def enters(self, directory: str) -> bool:
+        """Whether the builder looks into a directory that is left out.
+
+        It compares letters, not names: `!ab/c` makes it look into `a` as well, and `!*/c` into
+        nothing.
+        """
+        return any(
+            (pattern.text.strip("/") + "/").startswith(directory)
+            for pattern in self.patterns
+            if pattern.negated
+        )
+
+    def enters_source(self, directory: str) -> bool:
+        """Whether it looks into a directory that is left out, but named by a COPY."""
+        return any(
+            pattern.text.removeprefix("/").startswith(directory + "/")
+            for pattern in self.patterns
+            if pattern.negated
+        )
+
+
+def rules_for(directory: Path, dockerfile: Path) -> IgnoreRules:
+    """Return the rules in force for a build; none without an ignore file.
+
+    Raises:
+        BadValue: a pattern at which the builder fails, or whose meaning is its alone.
+    """
+    beside = [dockerfile.with_name(dockerfile.name + end) for end in _ENDS]
+    for file in (*beside, directory / ".containerignore", directory / ".dockerignore"):
+        try:
+            text = file.read_bytes().decode("utf-8", "surrogateescape")
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            raise UsageError(
+                f"cannot read {file}: {error.strerror}", "Make it a file that you may read."
+            ) from error
+        return IgnoreRules(rules_of(text.split("\n")).patterns, file)
+    return IgnoreRules()
+
+
+#: For Dockerfile X, X.dockerignore wins over X.containerignore, and either over the others.
+_ENDS: Final = (".dockerignore", ".containerignore")
+
+
+def rules_of(lines: Iterable[str]) -> IgnoreRules:
+    """Return the rules that these lines of an ignore file make."""
+    stripped = [line.strip("/") for line in lines if line and line[0] != "#"]
+    return IgnoreRules(tuple(_pattern(line) for line in stripped if line.strip(_SPACE)))
+
+
+def _pattern(line: str) -> Pattern:
+    text = _clean(line.strip(_SPACE))
+    negated = text.startswith("!")
+    if text == "!":
+        raise BadValue("illegal pattern ! in the ignore file: it excludes nothing", _HINT)
+    if negated:
+        text = _clean(text[1:]).removeprefix("/")
+    if not _SYNTAX.fullmatch(text):
+        raise _bad(line)
+    return Pattern(text, negated, _compiled(text, line))
+
+
+def _bad(line: str, why: str = "syntax error") -> BadValue:
+    return BadValue(f"{why} in pattern {line} of the ignore file", _HINT)
+
+
+def _clean(path: str) -> str:
+    """The path as Go's filepath.Clean writes it: no `.`, no empty part, `..` resolved."""
+    rooted = path.startswith("/")
+    parts: list[str] = []
+    for part in path.split("/"):
+        if part == ".." and (parts and parts[-1] != ".."):
+            parts.pop()
+        elif part == ".." and rooted:
+            continue
+        elif part not in {"", "."}:
+            parts.append(part)
+    return ("/" if rooted else "") + "/".join(parts) or "."
+
+
+def _compiled(pattern: str, line: str) -> re.Pattern[str]:
+    """The pattern as a regular expression.
+
+    The builder hands most characters to Go's regular expressions as they are: `a+b` matches `aab`.
+    What Go refuses is refused; what would mean something else in Python is written differently.
+    """
+    out = ["^"]
+    place = 0
+    while place < len(pattern):
+        piece, place = _piece(pattern, place, out[-1], line)
+        out.append(piece)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", FutureWarning)  # of classes that look nested
+            return re.compile("".join(out) + r"(/.*)?\Z")
+    except (re.error, OverflowError):
+        raise _bad(line) from None
+
+
+def _piece(pattern: str, place: int, before: str, line: str) -> tuple[str, int]:
+    """The expression for what stands at `place`, and where the next one begins."""
+    char, rest = pattern[place], pattern[place + 1 :]
+    if pattern.startswith("**", place):
+        after = place + (3 if rest.startswith("*/") else 2)
+        return (".*" if after == len(pattern) else "(.*/)?"), after
+    if char == "\\":
+        if rest[0].isalnum():
+            raise _bad(line, "backslash before a letter or digit")
+        return "\\" + rest[0], place + 2
+    if pattern.startswith("[[:", place):
+        raise _bad(line, "character class by name")
+    if char == "+" or (char == "{" and _GO_REPEAT.match(pattern, place)):
+        return _repeat(char, before, line), place + 1
+    return _ONE.get(char, char), place + 1
+
+
+#: What one character of a pattern becomes; the others stay as they are.
+_ONE: Final = {"*": "[^/]*", "?": "[^/]", ".": r"\.", "$": r"\$", "{": r"\{"}
+
+
+def _repeat(char: str, before: str, line: str) -> str:
+    if before == "^" and char == "+":
+        return ""  # Go repeats the beginning of the text, which changes nothing
+    if before in {"^", "", "(", "|", "+", "}"} or before in {"[^/]*", ".*", "(.*/)?"}:
+        raise _bad(line, "repetition of nothing")
+    return char

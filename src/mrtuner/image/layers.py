@@ -1,0 +1,154 @@
+"""The size of the layer that each line makes, where it can be known before building."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+import shlex
+import tarfile
+import zlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from mrtuner.errors import MrTunerError
+from mrtuner.image.cache import Plan, PlannedStage, Step
+from mrtuner.image.context import BLOCK, Entry
+from mrtuner.image.dockerfile import LAYERED
+
+_CHUNK: Final = 1 << 20
+#: gzip's default, and that of the builder.
+_LEVEL: Final = 6
+_HEAD: Final = 18  # bytes around gzip's data
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """What a line adds to the image [bytes]; None where that is known only after building."""
+
+    size: int | None
+    least: int  # it is not smaller than this
+    compressed: int | None  # about: the builder compresses with other code
+    why: str = ""  # it is not known
+
+
+def layers(wanted: Plan, root: Path) -> list[list[Layer]]:
+    """Return the layer of each line of each stage.
+
+    The files that are copied are read and compressed once.
+    """
+    placed: dict[int, dict[str, int]] = {}
+    found: list[list[Layer]] = []
+    for index, stage in enumerate(wanted.stages):
+        files = dict(placed.get(stage.base, {})) if isinstance(stage.base, int) else {}
+        found.append([_layer(step, files, root) for step in stage.steps] if stage.needed else [])
+        placed[index] = files
+    return found
+
+
+def shipped(wanted: Plan) -> set[int]:
+    """The stages whose layers are in the image: the last one, and those that it begins from."""
+    stage: PlannedStage = wanted.stages[-1]
+    found = {len(wanted.stages) - 1}
+    while isinstance(stage.base, int):
+        found.add(stage.base)
+        stage = wanted.stages[stage.base]
+    return found
+
+
+def _layer(step: Step, files: dict[str, int], root: Path) -> Layer:
+    name = step.instruction.name
+    if name not in LAYERED:
+        return Layer(0, 0, 0)
+    if name == "RUN":
+        least = _owned_again(step, files)
+        why = "chown copies what was added before" if least else "depends on the command"
+        return Layer(None, least, None, why)
+    if not step.copied:
+        remote = step.key is None
+        return Layer(None, 0, None, "comes from elsewhere" if remote else "comes from a stage")
+    copied = dict(_destinations(step))
+    files |= {path: entry.archived for path, entry in copied.items()}
+    single = [
+        entry for source in step.copied if not source.is_directory for _, entry in source.entries
+    ]
+    if name == "ADD" and any(_is_archive(root / entry.path) for entry in single):
+        return Layer(None, 0, None, "an archive that is unpacked")
+    size = sum(entry.archived for entry in copied.values()) + 2 * BLOCK
+    return Layer(size, size, compressed(root, copied))
+
+
+def _destinations(step: Step) -> Iterator[tuple[str, Entry]]:
+    """The paths in the image, and what is copied there."""
+    into = step.at.endswith("/") or len(step.copied) > 1
+    for source in step.copied:
+        for relative, entry in source.entries:
+            if source.is_directory or into:
+                yield posixpath.join(step.at, relative), entry
+            else:
+                yield step.at, entry
+
+
+def _is_archive(path: Path) -> bool:
+    try:
+        return path.is_file() and tarfile.is_tarfile(path)
+    except OSError:
+        return False
+
+
+def compressed(root: Path, copied: Mapping[str, Entry]) -> int:
+    """About how many bytes a registry receives: a layer of these files, through gzip."""
+    packer = zlib.compressobj(_LEVEL)
+    size = _HEAD
+    for path, entry in copied.items():
+        size += len(packer.compress(_header(path, entry)))
+        if entry.size:
+            for chunk in _content(root / entry.path):
+                size += len(packer.compress(chunk))
+            size += len(packer.compress(bytes(-entry.size % BLOCK)))
+    return size + len(packer.compress(bytes(2 * BLOCK)) + packer.flush())
+
+
+def _header(path: str, entry: Entry) -> bytes:
+    information = tarfile.TarInfo(path.lstrip("/"))
+    information.size, information.mode = entry.size, entry.mode
+    information.type = {
+        "directory": tarfile.DIRTYPE, "symlink": tarfile.SYMTYPE, "other": tarfile.FIFOTYPE,
+    }.get(entry.kind, tarfile.REGTYPE)  # fmt: skip
+    information.linkname = entry.target
+    return information.tobuf(tarfile.GNU_FORMAT, "utf-8", "surrogateescape")
+
+
+def _content(path: Path) -> Iterator[bytes]:
+    try:
+        with path.open("rb") as file:
+            while chunk := file.read(_CHUNK):
+                yield chunk
+    except OSError as error:
+        raise MrTunerError(
+            f"cannot read {path}: {error.strerror}",
+            "Run as a user who may read it, or add it to the ignore file.",
+        ) from error
+
+
+def _owned_again(step: Step, files: Mapping[str, int]) -> int:
+    """Bytes that a recursive chown copies at least: it copies files whose owner is right as well.
+
+    Measured with buildah 1.28.2 on overlay. Only files of earlier COPY lines are known.
+    """
+    found: set[str] = set()
+    for command in re.split(r"&&|\|\||;", step.instruction.text):
+        try:
+            words = shlex.split(command)
+        except ValueError:
+            continue
+        if not words or words[0] not in {"chown", "chgrp"}:
+            continue
+        flags = [word for word in words[1:] if word.startswith("-")]
+        if not any(re.fullmatch(r"-\w*R\w*|--recursive", flag) for flag in flags):
+            continue
+        for word in [word for word in words[1:] if not word.startswith("-")][1:]:
+            place = posixpath.normpath(posixpath.join(step.at, word)).rstrip("/")
+            found |= {path for path in files if path == place or path.startswith(place + "/")}
+    return sum(files[path] for path in found)

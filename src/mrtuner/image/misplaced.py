@@ -1,0 +1,103 @@
+"""What an ignore file misses: history, logs, databases, dependencies, and secrets.
+
+Judged by names alone; no file is opened.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from mrtuner.image.context import Context, Entry
+
+What = Literal["secret", "version control", "log", "database", "dependencies", "cache"]
+
+
+@dataclass(frozen=True, slots=True)
+class Misplaced:
+    """A file or a directory that an image seldom needs."""
+
+    what: What
+    path: str
+    files: int
+    sent: int
+    pattern: str  # the line for the ignore file
+
+    @property
+    def worst_first(self) -> tuple[bool, int, str]:
+        """The order in which they are shown: secrets, then the largest."""
+        return self.what != "secret", -self.sent, self.path
+
+
+#: Of a directory: its name. Source of the names: the tools that make them.
+_DIRECTORIES: Final[dict[str, What]] = {
+    ".git": "version control", ".hg": "version control", ".svn": "version control",
+    ".ssh": "secret", ".aws": "secret", ".gnupg": "secret", ".kube": "secret",
+    "log": "log", "logs": "log",
+    "node_modules": "dependencies", ".venv": "dependencies", "venv": "dependencies",
+    "bower_components": "dependencies", ".bundle": "dependencies",
+    "__pycache__": "cache", ".mypy_cache": "cache", ".pytest_cache": "cache",
+    ".ruff_cache": "cache", ".tox": "cache", ".gradle": "cache", ".cache": "cache",
+}  # fmt: skip
+_TEMPLATE: Final = re.compile(r"\.(example|sample|template|dist)$")
+#: Of a file: its name, the first that matches.
+_FILES: Final[tuple[tuple[re.Pattern[str], What], ...]] = (
+    (re.compile(r"\.env(\..+)?"), "secret"),
+    (re.compile(r"id_(rsa|dsa|ecdsa|ed25519)"), "secret"),
+    (re.compile(r"\.(pgpass|netrc|npmrc|pypirc|git-credentials|htpasswd)"), "secret"),
+    (re.compile(r".*\.(pem|key|p12|pfx|jks|keystore|kdbx)"), "secret"),
+    (re.compile(r".*\.tfstate(\.backup)?"), "secret"),
+    (re.compile(r".*\.log(\.\d+)?(\.(gz|xz|zst))?"), "log"),
+    (re.compile(r".*\.(sqlite3?|db|mdb|rdb|dump)"), "database"),
+    (re.compile(r".*\.sql\.(gz|xz|zst|bz2)"), "database"),
+)
+
+
+def misplaced(context: Context) -> list[Misplaced]:
+    """Return what the ignore file misses, secrets first, then the largest.
+
+    A directory counts once, with what is below it; secrets in it are listed beside it.
+    """
+    clusters = {
+        entry.path.rpartition("/")[0]
+        for entry in context.entries
+        if entry.path.rpartition("/")[2] == "PG_VERSION"  # a data directory of PostgreSQL
+    }
+    found: dict[tuple[str, What], list[Entry]] = {}
+    for entry in context.entries:
+        for path, what in _belongs(entry, clusters):
+            found.setdefault((path, what), []).append(entry)
+    whole = [_summed(path, what, entries) for (path, what), entries in found.items()]
+    return sorted((one for one in whole if one.files), key=lambda one: one.worst_first)
+
+
+def _summed(path: str, what: What, entries: Iterable[Entry]) -> Misplaced:
+    below = list(entries)
+    files = sum(entry.kind != "directory" for entry in below)
+    return Misplaced(what, path, files, sum(entry.archived for entry in below), path)
+
+
+def _belongs(entry: Entry, clusters: set[str]) -> list[tuple[str, What]]:
+    """What an entry is counted with: the outermost directory of its kind, or itself."""
+    parts = entry.path.split("/")
+    above = parts if entry.kind == "directory" else parts[:-1]
+    names: list[tuple[str, What]] = []
+    for number, name in enumerate(above, 1):
+        path = "/".join(above[:number])
+        what = "database" if path in clusters else _DIRECTORIES.get(name)
+        if what is not None:
+            names.append((path, what))
+            break
+    if entry.kind != "directory":
+        own = _of_file(parts[-1])
+        if own is not None and (not names or own == "secret" != names[0][1]):
+            names.append((entry.path, own))
+    return names
+
+
+def _of_file(name: str) -> What | None:
+    if _TEMPLATE.search(name):
+        return None
+    return next((what for pattern, what in _FILES if pattern.fullmatch(name)), None)

@@ -1,0 +1,130 @@
+"""The cost of a change to an image as lines for a terminal, from ``mrtuner.image.cost/1`` alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from mrtuner.tables import aligned
+from mrtuner.units import pretty_bytes
+from mrtuner.wording import enumerated, plural
+
+#: Directories and misplaced files shown; --json has all.
+_MOST: Final = 10
+#: An instruction is cut after so many characters.
+_WIDE: Final = 56
+
+
+def lines(told: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the answer, the most usual change first."""
+    yield from _answer(told["changes"])
+    yield ""
+    yield from _changes(told["changes"])
+    yield ""
+    yield from _instructions(told["lines"], told["changes"])
+    yield ""
+    yield from _context(told["context"])
+    yield from _missed(told["context"]["missed"])
+    yield ""
+    yield (
+        f"Rules of {told['builder']}; other builders decide differently. Pushed bytes are "
+        "compressed, so about; a layer that comes out the same is not pushed again."
+    )
+
+
+def _answer(changes: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """One sentence on the first kind of change that there is, of code if there is code."""
+    if not changes:
+        yield "No file of the context and no build argument can change this image."
+        return
+    first = changes[0]
+    of = "build argument" if not first["files"] else f"file of {first['kind']}"
+    of = {"file of other": "file", "file of asset": "asset"}.get(of, of)
+    again = [one["line"] for one in first["lines"] if one["state"] != "cached"]
+    if not again:
+        yield f"One changed {of} ({first['example']}) builds nothing again: no line copies it."
+        return
+    yield (
+        f"One changed {of} ({first['example']}) builds {len(again)} of "
+        f"{plural(len(first['lines']), 'line')} again, from line {again[0]}: "
+        f"{_total(first['rebuilt'])} rebuilt, {_total(first['pushed'])} pushed."
+    )
+
+
+def _changes(changes: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    rows = [("change", "files", "such as", "from line", "rebuilt", "pushed")]
+    for one in changes:
+        again = [str(line["line"]) for line in one["lines"] if line["state"] != "cached"]
+        rows.append(
+            (
+                one["kind"], f"{one['files']:,}" if one["files"] else "", one["example"],
+                again[0] if again else "none", _total(one["rebuilt"]), _total(one["pushed"]),
+            )
+        )  # fmt: skip
+    yield from aligned(rows, right={1, 3})
+
+
+def _total(total: Mapping[str, Any]) -> str:
+    """The bytes that are known, and that there are more where there are."""
+    if not total["unknown_lines"]:
+        return pretty_bytes(total["bytes"])
+    return f"at least {pretty_bytes(total['bytes'])}" if total["bytes"] else "unknown"
+
+
+def _instructions(
+    found: Sequence[Mapping[str, Any]], changes: Sequence[Mapping[str, Any]]
+) -> Iterator[str]:
+    again: dict[int, dict[str, None]] = {}
+    for change in changes:
+        for one in change["lines"]:
+            if one["state"] != "cached":
+                mark = "" if one["state"] == "rebuilt" else "?"
+                again.setdefault(one["line"], {})[change["kind"] + mark] = None
+    every = {change["kind"] for change in changes}
+    rows = [("line", "instruction", "layer", "built again by a change of")]
+    for line in found:
+        text = " ".join(line["text"].split())
+        cut = text if len(text) <= _WIDE else text[: _WIDE - 1] + "…"
+        kinds = again.get(line["line"], {})
+        by = "any" if every == set(kinds) and len(every) > 1 else ", ".join(kinds)
+        rows.append((str(line["line"]), cut, _layer(line), by))
+    yield from aligned(rows, right={0})
+    if any(kind.endswith("?") for kinds in again.values() for kind in kinds):
+        yield "?: it depends on what the stage that is copied from makes of it."
+
+
+def _layer(line: Mapping[str, Any]) -> str:
+    if line["bytes"] is not None:
+        return pretty_bytes(line["bytes"]) if line["bytes"] else "none"
+    return f"at least {pretty_bytes(line['at_least'])}" if line["at_least"] else "unknown"
+
+
+def _context(context: Mapping[str, Any]) -> Iterator[str]:
+    by = f"after {context['ignore_file']}" if context["ignore_file"] else "no ignore file"
+    yield (
+        f"Context: {plural(context['files'], 'file')}, {pretty_bytes(context['bytes'])}, {by}. "
+        "A builder elsewhere is sent all of it."
+    )
+    shown = context["directories"][:_MOST]
+    rows = [(f"  {one['path']}", f"{one['files']:,}", pretty_bytes(one["bytes"])) for one in shown]
+    if rows:
+        yield from aligned([("  directory", "files", "bytes"), *rows], right={1, 2})
+    yield from _more(len(context["directories"]))
+
+
+def _missed(missed: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    if not missed:
+        return
+    secrets = [one["path"] for one in missed if one["what"] == "secret"]
+    yield ""
+    yield "The ignore file misses:"
+    rows = [(f"  {one['path']}", one["what"], pretty_bytes(one["bytes"])) for one in missed[:_MOST]]
+    yield from aligned(rows, right={2})
+    yield from _more(len(missed))
+    if secrets:
+        yield f"By their names, {enumerated(secrets[:3])} should not leave this machine."
+
+
+def _more(number: int) -> Iterator[str]:
+    if number > _MOST:
+        yield f"  and {number - _MOST:,} more, see --json"

@@ -1,0 +1,107 @@
+"""The real builder, with a storage of its own: podman, where it can build here."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import tarfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+BUSYBOX = Path("/bin/busybox")
+_STEP = re.compile(r"^(?:\[(\d+)/\d+\] )?STEP \d+/\d+: (.*)$")
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What the builder printed of a line."""
+
+    text: str
+    cached: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Podman:
+    """Builds without a network of containers and without an image from elsewhere."""
+
+    storage: Path
+
+    def build(self, directory: Path, *options: str) -> subprocess.CompletedProcess[str]:
+        """Build a directory; the caller looks at the end."""
+        return self._run("build", "--isolation", "chroot", *options, str(directory))
+
+    def steps(self, directory: Path, *options: str) -> list[Step] | None:
+        """Build with layers and return what was said of each line.
+
+        None where a stage overtook another while that one waited: then nothing in the output tells
+        whose line was cached.
+        """
+        done = self.build(directory, "--layers", *options)
+        assert done.returncode == 0, done.stderr
+        found: list[Step] = []
+        stages: list[int] = []
+        for line in done.stdout.splitlines():
+            if match := _STEP.match(line):
+                stages.append(int(match[1] or 1))
+                found.append(Step(match[2], cached=False))
+            elif line.startswith("--> Using cache"):
+                found[-1] = Step(found[-1].text, cached=True)
+        return found if stages == sorted(stages) else None
+
+    def tree(self, directory: Path) -> set[str] | None:
+        """What `COPY . /` takes of a directory; None where the builder refuses."""
+        out = self.storage / "tree.tar"
+        out.unlink(missing_ok=True)
+        recipe = self.storage / "Recipe"
+        recipe.write_text("FROM scratch\nCOPY . /x\n")
+        done = self.build(
+            directory, "--layers=false", "--no-cache", f"--output=type=tar,dest={out}",
+            f"--file={recipe}",
+        )  # fmt: skip
+        if done.returncode:
+            assert "syntax error" in done.stderr or "exclu" in done.stderr, done.stderr
+            return None
+        with tarfile.open(out, encoding="utf-8", errors="surrogateescape") as archive:
+            return {name.removeprefix("x/") for name in archive.getnames()} - {"x", "."}
+
+    def remove(self) -> None:
+        """Remove every image, and what they were made of."""
+        self._run("rmi", "--all", "--force")
+
+    def _run(self, *words: str) -> subprocess.CompletedProcess[str]:
+        place = ["--root", str(self.storage / "root"), "--runroot", str(self.storage / "run")]
+        return subprocess.run(
+            ["podman", *place, *words], capture_output=True, text=True, errors="surrogateescape",
+            check=False, timeout=200,
+        )  # fmt: skip
+
+
+def podman_or_skip(storage: Path) -> Podman:
+    """A builder whose images lie in this directory; skips the test where none can build."""
+    if shutil.which("podman") is None:
+        pytest.skip("podman is not installed")
+    if not BUSYBOX.exists():
+        pytest.skip("there is no static busybox: install busybox-static")
+    found = Podman(storage)
+    trial = storage / "trial"
+    trial.mkdir()
+    shutil.copy(BUSYBOX, trial / "busybox")
+    (trial / "Dockerfile").write_text(
+        'FROM scratch\nCOPY busybox /bin/sh\nRUN ["/bin/sh", "-c", "true"]\n'
+    )
+    done = found.build(trial)
+    if done.returncode:
+        pytest.skip(f"podman cannot build here: {done.stderr.strip().splitlines()[-1:]}")
+    return found
+
+
+@pytest.fixture(scope="session")
+def podman(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Podman]:
+    """Podman with an empty storage of its own."""
+    found = podman_or_skip(tmp_path_factory.mktemp("podman"))
+    yield found
+    found.remove()
