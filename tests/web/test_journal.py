@@ -17,7 +17,7 @@ from served import HOUR, PATIENCE, Viewer, in_a_browser, serving, violations
 
 from mrtuner.change import journal
 from mrtuner.change.journal import Journal, changes_with_steps
-from mrtuner.change.record import Change, Entry, State
+from mrtuner.change.record import Change, Entry, GroupChange, State
 from mrtuner.errors import MrTunerError
 from mrtuner.history.sample import Identity
 from mrtuner.history.source import built_in
@@ -179,6 +179,46 @@ def test_a_value_that_went_away_in_between_came_back_by_somebody_else(
     assert [one["by"] for one in found if one["detail"].endswith("→ 4096 (MB)")] == [
         "MrTuner's change 1", "not changed by MrTuner",
     ]  # fmt: skip
+
+
+def test_a_parameter_group_that_mrtuner_attached_leads_to_its_entry(
+    state: Path, store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of an instance of RDS; its class was changed by somebody else, whom no journal names."""
+    machine = built_in()["machine"]
+    facts = [
+        {"identifier": "shop-prod", "class_name": kind, "parameter_group": group}
+        for kind, group in (("db.r5.large", "default.postgres15"), ("db.r5.xlarge", "shop"))
+    ]
+    samples = [
+        sample(machine, at, *(
+            of_source("machine", name=name, value=value) for name, value in one.items()
+        ))
+        for at, one in zip((BEGIN, BEGIN + 1860), facts, strict=True)
+    ]  # fmt: skip
+    told = Event(
+        at=MIDNIGHT + (BEGIN + 1830) * SECOND, instance=INSTANCE, kind="rds", detail=HOSTILE
+    )
+    with Writer(store, built_in().values()) as writer:
+        writer.commit([Batch(instance=INSTANCE, samples=tuple(samples), events=(told,))])
+    group = GroupChange(
+        region="eu-central-1", scope="db", identifier="shop-prod", name="shop",
+        family="postgres15", attached_before="default.postgres15", attached_after="shop",
+    )  # fmt: skip
+    made = change(
+        method="parameter group", group=group, server="arn:x", address="eu-central-1/shop-prod",
+        system_identifier=None, file=None,
+    )  # fmt: skip
+    written(monkeypatch, HALF_PAST, made, State.ATTACHING, State.VERIFIED)
+    with serving(store) as viewer:
+        screen = viewer.screen("changes", f"{HOUR}&change=1")
+    by = {one["detail"].partition(":")[0]: one["by"] for one in screen["changes"]}
+    assert by["parameter_group"] == "MrTuner's change 1"
+    assert by[HOSTILE] == "MrTuner's change 1"
+    assert by["class_name"] == ""
+    entry = {row["what"]: row["value"] for row in rows(screen, "entry")}
+    assert entry["parameter group"] == "shop"
+    assert entry["undo"] == (f"rdstune undo shop-prod --region eu-central-1 --journal {state}")
 
 
 def test_an_undone_change_says_so_and_a_later_one_comes_first(

@@ -503,7 +503,7 @@ def slowest_minute(history: History, about: Period) -> SlowestMinute | None:
 
 
 def changes(history: History, about: Period) -> tuple[HistoryChange, ...]:
-    """Settings that changed, and events, in the order of time."""
+    """Settings and machines that changed, and events, in the order of time."""
     found = [
         HistoryChange(at=row["time"].replace(tzinfo=UTC), what=row["kind"], detail=row["detail"])
         for row in history.rows(
@@ -512,6 +512,7 @@ def changes(history: History, about: Period) -> tuple[HistoryChange, ...]:
         )
     ]  # fmt: skip
     found += _settings(history, about)
+    found += _machine(history, about)
     return tuple(sorted(found, key=lambda one: (one.at, one.what, one.detail)))
 
 
@@ -535,6 +536,37 @@ def _settings(history: History, about: Period) -> list[HistoryChange]:
             name=row["name"], before=row["before"], value=row["value"],
         )
         for row in rows
+    ]  # fmt: skip
+
+
+#: Of a machine or an instance of RDS: what somebody changes. The rest of its facts varies.
+_CHANGED: Final = (
+    "class_name", "parameter_group", "engine_version", "storage_type", "allocated_storage", "iops",
+    "storage_throughput", "multi_az", "memory", "cpus",
+)  # fmt: skip
+
+
+def _machine(history: History, about: Period) -> list[HistoryChange]:
+    """What became of the machine: its class, its volume, its parameter group."""
+    if not history.has("machine"):
+        return []
+    rows = history.rows(
+        """SELECT * FROM (
+               SELECT time, name, value,
+                      lag(value) OVER (PARTITION BY name ORDER BY time) AS before,
+                      row_number() OVER (PARTITION BY name ORDER BY time) AS number
+               FROM machine WHERE instance = $instance AND time < $end) AS s
+           WHERE number > 1 AND time >= $begin AND value IS DISTINCT FROM before""",
+        about.parameters,
+    )
+    return [
+        HistoryChange(
+            at=row["time"].replace(tzinfo=UTC), what="machine",
+            detail=f"{row['name']}: {_setting(row['before'])} → {_setting(row['value'])}",
+            name=row["name"], before=row["before"], value=row["value"],
+        )
+        for row in rows
+        if row["name"] in _CHANGED
     ]  # fmt: skip
 
 

@@ -76,7 +76,7 @@ def app(
         if "instance" in request.query_params:
             from mrtuner.web.recorded import recorded_answer
 
-            return _answered(store, request, recorded_answer)
+            return _answered(request.app.state.store, request, recorded_answer)
         from mrtuner.web.tuner import answer
 
         return JSONResponse(answer(dict(request.query_params)))

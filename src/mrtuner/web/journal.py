@@ -28,6 +28,10 @@ from mrtuner.history.reading import History
 _CLOCKS: Final = timedelta(minutes=1)
 #: A restart, and what RDS tells of one, comes at most so long after the step that asked for it.
 _SOON: Final = timedelta(minutes=15)
+#: Kinds of recorded changes that may be MrTuner's.
+_LOOKED_UP: Final = frozenset({"setting", "restart", "rds", "machine"})
+#: The only fact of a machine that MrTuner changes.
+_GROUP: Final = "parameter_group"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +61,7 @@ class Made:
 
 def attributed(history: History, about: Period, found: Sequence[HistoryChange]) -> list[Attributed]:
     """Say of each recorded change whether MrTuner made it."""
-    if not any(one.what in {"setting", "restart", "rds"} for one in found):
+    if not any(one.what in _LOOKED_UP for one in found):
         return [Attributed(change=one, by="") for one in found]
     try:
         made = _made(history, about.instance)
@@ -69,7 +73,7 @@ def attributed(history: History, about: Period, found: Sequence[HistoryChange]) 
 def _attributed(
     history: History, about: Period, one: HistoryChange, made: Sequence[Made] | None
 ) -> Attributed:
-    if one.what not in {"setting", "restart", "rds"}:
+    if one.what not in _LOOKED_UP or (one.what == "machine" and one.name != _GROUP):
         return Attributed(change=one, by="")
     if made is None:
         return Attributed(change=one, by="no journal of MrTuner here")
@@ -89,6 +93,11 @@ def _explains(history: History, about: Period, made: Made, one: HistoryChange) -
         return any(at - _CLOCKS <= one.at <= at + _SOON for at in asked)
     if one.what == "rds":
         return made.change.group is not None and one.at <= made.ended + _SOON
+    if one.what == "machine":
+        group = made.change.group
+        return group is not None and (group.attached_before, group.attached_after) == (
+            one.before, one.value
+        )  # fmt: skip
     entry = next((each for each in made.change.entries if each.name == one.name), None)
     if entry is None or not _led_to(entry, one):
         return False
