@@ -117,8 +117,9 @@ def _refuse_unsafe(
 
 
 def _serve(
-    place: Path, listener: socket.socket, access: Access | None, records: Path | None, **more: Any
-) -> None:
+    place: Path, listener: socket.socket, access: Access | None, records: Path | None = None,
+    **more: Any,
+) -> None:  # fmt: skip
     import uvicorn
 
     from mrtuner.web.app import app

@@ -117,8 +117,10 @@ class History:
             f"SELECT instance, min(time), max(time) FROM {table} GROUP BY 1"
         ).fetchall()
         oldest = min((first for _, first, _ in recent), default=None)
-        end = datetime.max if oldest is None else _moment(oldest)
-        # What is in files is older than all that is in SQLite, which then need not be copied.
+        view = layout.rollup_view(SAMPLES)
+        last = max((file.last for file in self.files if file.view == view), default=0)
+        # What is in files is mostly older than all that is in SQLite, which then is not copied.
+        end = _moment(oldest) if oldest is not None and last < oldest else datetime.max
         _, sealed = self.table(
             "SELECT instance, min(time), max(time) FROM samples_by_hour GROUP BY 1",
             {"begin": datetime.min, "end": end}, inside=True,
@@ -127,7 +129,7 @@ class History:
         for name, *times in recent:
             first, last = (_moment(at // HOUR * HOUR) for at in times)
             before = found.get(name)
-            found[name] = (before[0] if before else first, last)
+            found[name] = (before[0], max(last, before[1])) if before else (first, last)
         return found
 
     def newest(self) -> datetime | None:
