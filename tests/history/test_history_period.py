@@ -90,10 +90,11 @@ def test_only_files_of_the_period_are_opened(history: History) -> None:
     count = "SELECT count(*) AS n FROM queue WHERE time >= $begin AND time < $end"
     late = {"begin": at(600), "end": at(660)}
     assert history.row(count, late, inside=True)["n"] == 60
-    assert history.damaged == ()
+    assert not history.damaged
     early = {"begin": at(0), "end": at(120)}
     assert history.row(count, early, inside=True)["n"] == 120 - first.rows
-    assert [first.path in text for text in history.damaged] == [True]
+    (named,) = list(history.damaged)
+    assert first.path in named
     assert history.row(count, late, inside=True)["n"] == 60
 
 
@@ -143,9 +144,8 @@ def test_statements_of_a_long_period_are_those_of_its_minutes(
     )  # fmt: skip
     with open_history(tmp_path) as history:
         (found,) = statements(history, about, 10)
-        assert (found.calls, found.seconds) == (
-            7 * (end - begin), pytest.approx(0.07 * (end - begin)),
-        )  # fmt: skip
+        assert found.calls == 7 * (end - begin)
+        assert found.seconds == pytest.approx(0.07 * (end - begin))
         (change,) = statement_changes(history, about, about, top=10)
         assert (change.before, change.after, change.more_load) == (found, found, 0)
 

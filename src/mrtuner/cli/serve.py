@@ -117,15 +117,19 @@ def _refuse_unsafe(
 
 
 def _serve(
-    place: Path, listener: socket.socket, access: Access | None, records: Path | None, **more: Any
-) -> None:
+    place: Path, listener: socket.socket, access: Access | None, records: Path | None = None,
+    **more: Any,
+) -> None:  # fmt: skip
     import uvicorn
 
     from mrtuner.web.app import app
 
     # Whoever is asked for a password comes by a name that is not known here.
-    closed = {} if access is None else {"hosts": ("*",), "access": access}
-    shown = app(place, records=records, **closed)
+    shown = (
+        app(place, records=records)
+        if access is None
+        else app(place, hosts=("*",), access=access, records=records)
+    )
     config = uvicorn.Config(
         shown, log_level="warning", server_header=False, lifespan="off", limit_concurrency=200,
         timeout_keep_alive=30, timeout_graceful_shutdown=5, h11_max_incomplete_event_size=16_384,

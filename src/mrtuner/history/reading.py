@@ -148,7 +148,7 @@ class History:
         """When an instance was sampled last; None if it never was."""
         return self.once(("last", instance), lambda: self._last_sample(instance))
 
-    def _last_sample(self, instance: str) -> Any:
+    def _last_sample(self, instance: str) -> datetime | None:
         (recent,) = self.db.execute(
             f"SELECT max(time) FROM {layout.hot_table(SAMPLES)} WHERE instance = ?", (instance,)
         ).fetchone()
@@ -157,11 +157,13 @@ class History:
         if instance not in self.spans():
             return None
         _, hour = self.spans()[instance]
-        return self.row(
+        found = self.row(
             """SELECT max(time) AS last FROM samples
                WHERE instance = $instance AND time >= $begin AND time < $end""",
             {"instance": instance, "begin": hour, "end": hour + timedelta(hours=1)}, inside=True,
-        )["last"] or hour  # fmt: skip
+        )  # fmt: skip
+        last: datetime = found["last"] or hour
+        return last
 
     def _period(self, parameters: dict[str, Any]) -> _Views:
         """The views over about the time of these parameters: other charts use them as well."""
