@@ -122,6 +122,7 @@ def test_an_unbounded_pool_has_no_number(manifest: str) -> None:
     assert told(manifest, *options)["reachable"] is None
     done = pods(manifest, *options)
     assert done.stdout.startswith("does not fit: connections are unbounded, and 497 are admitted")
+    assert "unbounded: pool of web, puma: default of Go's database/sql since 1.2" in done.stdout
     assert "no number is large enough" in done.stdout
 
 

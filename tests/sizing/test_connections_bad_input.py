@@ -186,6 +186,8 @@ def test_a_pooler_in_a_manifest_without_its_configuration_is_a_warning() -> None
 def test_a_server_that_would_not_start_is_refused() -> None:
     with pytest.raises(BadValue, match="max_connections 3 is not above what is reserved, 3"):
         numbers(3)
+    with pytest.raises(BadValue, match="max_connections 1000000 is out of range"):
+        numbers(1_000_000)
 
 
 def test_nothing_to_check_is_said() -> None:

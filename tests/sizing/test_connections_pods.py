@@ -264,6 +264,21 @@ data: {DATABASE_URL: cG9zdGdyZXM6Ly9zaG9wOnNlY3JldEBkYi9zaG9wP3Bvb2w9Nw==}
     assert any("Secret shop is not here" in note for note in alone.notes)
 
 
+def test_a_connection_string_may_be_put_together_from_other_variables() -> None:
+    env = {
+        "DB_USER": "shop", "DB_PASSWORD": "pa$word", "POOL": "9",
+        "DATABASE_URL": "postgres://$(DB_USER):$(DB_PASSWORD)@db/shop?pool=$(POOL)",
+    }  # fmt: skip
+    pool = checked(deployment(replicas=1, env=env)).workloads[0].pools[0]
+    assert (pool.size.value, pool.role, pool.database) == (9, "shop", "shop")
+
+
+def test_the_role_and_the_database_may_be_in_variables_of_libpq() -> None:
+    env = {"PGHOST": "db", "PGUSER": "shop", "PGDATABASE": "stock"}
+    pool = checked(deployment(replicas=1, env=env)).workloads[0].pools[0]
+    assert (pool.role, pool.database, pool.host) == ("shop", "stock", "db")
+
+
 def test_what_has_no_database_is_named_and_not_counted() -> None:
     nginx = deployment("front", env={}, command='["nginx"]')
     done = checked(nginx, deployment(replicas=1))

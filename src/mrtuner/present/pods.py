@@ -65,6 +65,9 @@ def _first(told: Row) -> Iterator[str]:
         return
     when = "" if told["gives_at"] in {None, "at rest"} else f", at the stage {told['gives_at']!r}"
     yield f"what gives first is {told['first']}{when}".replace("'", '"')
+    for one in told["numbers"]:
+        if one["value"] is None:
+            yield from _wrapped(f"unbounded: {one['name']} of {one['of']}: {one['source']}", "")
 
 
 def _terms(terms: Sequence[Row], sum_of_all: int | None, title: str) -> Iterator[tuple[str, ...]]:

@@ -41,6 +41,7 @@ _POOL: Final = re.compile(
     re.IGNORECASE,
 )
 _VARIABLE: Final = re.compile(r"\$\((\w+)\)|\$\{(\w+)(?::?-([^}]*))?\}|\$(\w+)")
+_DEPENDENT: Final = re.compile(r"\$\((\w+)\)")
 #: Images of servers and poolers, which have a database's variables and are no clients.
 NOT_CLIENTS: Final = ("postgres", "postgresql", "timescaledb", "postgis", "pgbouncer", "pgpool")
 _EVENT_LOOPS: Final = ("uvicorn", "gevent", "eventlet", "tornado", "asgi", "aiohttp")
@@ -105,9 +106,9 @@ def pools(container: Container, given: Given) -> Found:
             overflow=overflow,
             threads=case.threads,
             framework=known.title if known else None,
-            role=chosen.user or given.role,
-            database=chosen.database or given.dbname,
-            host=chosen.host,
+            role=chosen.user or _libpq(container, "PGUSER") or given.role,
+            database=chosen.database or _libpq(container, "PGDATABASE") or given.dbname,
+            host=chosen.host or _libpq(container, "PGHOST"),
             starts_first=container.starts_first,
         )
     )
@@ -157,6 +158,12 @@ def _no_client(container: Container, strings: Mapping[str, ConnectionString]) ->
         return False
     server = _server(container)
     return _detected(container, server, strings) is None
+
+
+def _libpq(container: Container, name: str) -> str | None:
+    """What libpq's own variable says."""
+    found = container.environment.get(name)
+    return (found.value or None) if found is not None else None
 
 
 def image_name(image: str) -> str:
@@ -468,9 +475,15 @@ def words(command: Sequence[object], environment: Environment) -> tuple[str, ...
     return tuple(found)
 
 
+def dependent(text: str, environment: Environment) -> str:
+    """Return a variable's text with others in it, as Kubernetes puts them there: ``$(NAME)``."""
+    return _DEPENDENT.sub(lambda match: _expanded(match, environment), text)
+
+
 def _expanded(match: re.Match[str], environment: Environment) -> str:
-    known = environment.get(match[1] or match[2] or match[4])
-    return (known.value if known and known.value else None) or match[3] or match[0]
+    name, default = (*filter(None, match.groups()), "")[:2]
+    known = environment.get(name)
+    return (known.value if known and known.value else None) or default or match[0]
 
 
 def _variable(environment: Environment, names: Sequence[str]) -> Fact[str] | None:

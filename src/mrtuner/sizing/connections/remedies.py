@@ -6,6 +6,7 @@ with the smallest useful work_mem.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import ceil
@@ -127,12 +128,13 @@ def _pods(workload: Workload, left: int | None, stage: Stage) -> int | None:
     each = workload.per_pod
     if left is None or not each or workload.rollout.runs is not None:
         return None
-    for wanted in range(workload.rollout.desired.value, 0, -1):
+
+    def needed(wanted: int) -> int:
         desired = Fact(wanted, workload.rollout.desired.source)
-        pods = replace(workload.rollout, desired=desired).pods(stage)
-        if pods is not None and pods * each <= left:
-            return wanted
-    return None
+        return (replace(workload.rollout, desired=desired).pods(stage) or 0) * each
+
+    found = bisect_right(range(1, workload.rollout.desired.value + 1), left, key=needed)
+    return found or None
 
 
 def _pooler(

@@ -14,7 +14,7 @@ from mrtuner.facts import Fact
 from mrtuner.sizing.connections.given import Given, fact
 from mrtuner.sizing.connections.manifest import Place, Resource
 from mrtuner.sizing.connections.model import Count, Other, Pool, Rollout, Workload
-from mrtuner.sizing.connections.pools import Container, image_name, pools, words
+from mrtuner.sizing.connections.pools import Container, dependent, image_name, pools, words
 from mrtuner.sizing.connections.schedule import least_gap
 from mrtuner.wording import enumerated
 
@@ -362,7 +362,10 @@ def _containers(resource: Resource, pod: Place, known: _Cluster) -> Iterator[Con
 def _container(
     resource: Resource, place: Place, known: _Cluster, *, starts_first: bool = False
 ) -> Container:
-    environment = dict(_environment(resource, place, known))
+    environment: dict[str, Fact[str | None]] = {}
+    for name, found in _environment(resource, place, known):
+        text = dependent(found.value, environment) if found.value else found.value
+        environment[name] = Fact(text, found.source)
     command = [*(place.at("command").value or ()), *(place.at("args").value or ())]
     return Container(
         workload=resource.name,
