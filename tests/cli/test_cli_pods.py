@@ -140,6 +140,9 @@ def test_a_pooler_is_between(manifest: str, tmp_path: Path) -> None:
 def test_limits_by_number(manifest: str) -> None:
     document = told(manifest, "--max-connections", "500", "--role-limit", "shop=120")
     assert (document["first"], document["fits"]) == ("limit of role shop", False)
+    screen = pods(manifest, "--max-connections", "500", "--role-limit", "shop=120").stdout
+    assert "overlap                        160  does not fit: limit of role shop, checked" in screen
+    assert "  3. larger: limit of role shop = 160\n" in screen
 
 
 def test_a_running_server_is_asked(manifest: str, embedded: Cluster) -> None:

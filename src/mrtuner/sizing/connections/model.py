@@ -6,7 +6,7 @@ stands for *unbounded* wherever connections are counted.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from math import prod
@@ -184,6 +184,38 @@ class Other:
 
     name: str
     connections: Fact[int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limit:
+    """One limit, and who takes how much of it."""
+
+    name: str
+    capacity: int
+    how: str  # the arithmetic, with where it was read
+    workloads: tuple[Workload, ...]
+    fixed: Mapping[Stage, int]  # what others take: a pooler, monitoring
+    clients: bool = False  # of a pooler's clients, not of sessions at the server
+
+    @property
+    def demand(self) -> dict[Stage, Count]:
+        """What can be reached of it at each stage."""
+        return {
+            stage: total([self.fixed[stage], *(one.connections(stage) for one in self.workloads)])
+            for stage in Stage
+        }
+
+    def fits(self, stage: Stage) -> bool:
+        """Whether nobody is refused at a stage."""
+        demand = self.demand[stage]
+        return demand is not None and demand <= self.capacity
+
+    def strain(self, stage: Stage) -> float:
+        """Demand over capacity: the limit with the most of it gives first."""
+        demand = self.demand[stage]
+        if demand is None:
+            return float("inf")
+        return demand / self.capacity if self.capacity else float("inf") if demand else 0.0
 
 
 def times(*numbers: Count) -> Count:
