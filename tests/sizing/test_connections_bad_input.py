@@ -70,6 +70,12 @@ def test_two_autoscalers_of_one_workload_are_told_and_the_larger_counts() -> Non
     assert "has 2 autoscalers, which work against each other" in done.warnings[0]
 
 
+def test_more_replicas_than_the_autoscaler_allows_count_and_are_told() -> None:
+    done = checked(deployment(replicas=20), autoscaler(10), stage=Stage.REST)
+    assert done.workloads[0].rollout.desired.value == 20
+    assert "20 is more than its autoscaler's 10" in done.warnings[0]
+
+
 def test_an_object_that_is_there_twice_is_refused() -> None:
     assert refused(deployment(), deployment()).message == (
         "Deployment web is there twice: app.yaml:2 and app.yaml:15"
@@ -127,6 +133,8 @@ def test_names_versions_and_workloads_that_do_not_exist() -> None:
     )
     error = refused(deployment(), given=Given(pool={"wep": 5}))
     assert (error.message, error.hint) == ("no workload is called wep", "There are: web.")
+    with pytest.raises(BadValue, match="no workload is called wep"):
+        check(plain(10), [Manifest(deployment())], direct=["wep"])
 
 
 @pytest.mark.parametrize(

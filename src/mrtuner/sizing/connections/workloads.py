@@ -321,10 +321,16 @@ class _Cluster:
                 f"{resource.where}: {resource.name} has {len(scalers)} autoscalers, which work "
                 f"against each other: {enumerated(one.source for one in scalers)}"
             )
-        if scalers:
-            return max(scalers, key=lambda one: one.value)
         replicas = resource.at("spec", "replicas")
         number = replicas.whole()
+        most = max(scalers, key=lambda one: one.value, default=None)
+        if most is not None and (number is None or number <= most.value):
+            return most
+        if most is not None:
+            found.warnings.append(
+                f"{replicas.source}: {number} is more than its autoscaler's {most.value} "
+                f"({most.source}): so many pods there are each time the manifest is applied"
+            )
         if number is None:
             return Fact(1, f"{resource.where}: default of Kubernetes, replicas")
         return Fact(number, replicas.source)
