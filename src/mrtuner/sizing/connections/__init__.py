@@ -205,7 +205,8 @@ def _pooler(pgbouncer: PgBouncer | None, found: Gathered, direct: frozenset[str]
             "workload; check the others by themselves"
         )
     through = [one for one in found.workloads if one.name not in direct]
-    return read_pooler(pgbouncer.text, pgbouncer.name, _rollout_of(pgbouncer, found), through)
+    rollout = _rollout_of(pgbouncer, found)
+    return read_pooler(pgbouncer.text, pgbouncer.name, rollout, through, waits=found.waits)
 
 
 def _rollout_of(pgbouncer: PgBouncer, found: Gathered) -> Rollout:

@@ -137,6 +137,7 @@ class Pooler:
     database_limits: dict[str, Fact[int]] = field(default_factory=dict)  # max_db_connections
     user_limits: dict[str, Fact[int]] = field(default_factory=dict)  # max_user_connections
     mode: str = "session"
+    waits: bool = False  # for its clients, when it is told to end
     hosts: frozenset[str] = frozenset()  # of the servers behind it
     notes: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
@@ -169,9 +170,13 @@ class Pooler:
         )
 
     def processes_at(self, stage: Stage) -> int:
-        """The pooler's processes at a stage: PgBouncer closes at once what it has when it ends."""
-        pods = self.rollout.pods(Stage.REST if stage is Stage.REST else Stage.SURGE)
-        return (pods or 0) * self.processes.value
+        """The pooler's processes with server connections at a stage.
+
+        One that is told to end closes what it has at once, unless it `waits`.
+        """
+        if not self.waits and stage is not Stage.REST:
+            stage = Stage.SURGE
+        return (self.rollout.pods(stage) or 0) * self.processes.value
 
     def clients(self) -> int:
         """The clients that all processes at rest admit."""

@@ -156,7 +156,7 @@ def _pooler(
     stage: Stage, expected: Fact[float] | None,
 ) -> WithPooler | None:  # fmt: skip
     """All workloads through a pooler: the load's need where it is known, else all that is left."""
-    processes = pooler.processes_at(Stage.SURGE) if pooler is not None else _NEW_POOLER
+    processes = pooler.processes_at(stage) if pooler is not None else _NEW_POOLER
     left = usable - _lasting(others)
     if processes < 1 or left < processes:
         return None

@@ -14,6 +14,7 @@ from mrtuner.facts import Fact
 from mrtuner.sizing.connections.given import Given, fact
 from mrtuner.sizing.connections.manifest import Place, Resource
 from mrtuner.sizing.connections.model import Count, Other, Pool, Rollout, Workload
+from mrtuner.sizing.connections.pgbouncer import waits_for_clients
 from mrtuner.sizing.connections.pools import Container, dependent, image_name, pools, words
 from mrtuner.sizing.connections.schedule import least_gap
 from mrtuner.wording import enumerated
@@ -41,6 +42,7 @@ class Gathered:
     workloads: list[Workload] = field(default_factory=list)
     others: list[Other] = field(default_factory=list)
     poolers: list[Workload] = field(default_factory=list)  # that have PgBouncer in their pods
+    waits: bool = False  # PgBouncer, by the tag of its image, for its clients when it ends
     configurations: list[tuple[str, str]] = field(default_factory=list)  # PgBouncer's: text, where
     notes: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
@@ -81,7 +83,9 @@ def _add(resource: Resource, known: _Cluster, given: Given, found: Gathered) -> 
     opened: list[Pool] = []
     pooler = False
     for container in _containers(resource, pod, known):
-        pooler |= image_name(container.image) == "pgbouncer"
+        if image_name(container.image) == "pgbouncer":
+            pooler = True
+            found.waits |= waits_for_clients(container.image)
         inside = pools(container, given)
         opened += inside.pools
         found.notes += [note for note in inside.notes if note not in found.notes]
