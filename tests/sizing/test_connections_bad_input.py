@@ -99,6 +99,7 @@ def test_a_schedule_and_a_policy_that_are_none() -> None:
         ({"DATABASE_URL": URL, "RAILS_MAX_THREADS": "1e3"}, "'1e3' is not a whole number"),
         ({"DATABASE_URL": URL, "WEB_CONCURRENCY": "auto"}, "as many workers as CPUs"),
         ({"DATABASE_URL": URL, "WEB_CONCURRENCY": "-2"}, "-2 is less than 0"),
+        ({"DATABASE_URL": f"{URL}?pool=0"}, "env DATABASE_URL: pool: a pool of 0"),
     ],
 )
 def test_a_number_that_is_none_is_named_by_its_variable(env: dict[str, str], said: str) -> None:

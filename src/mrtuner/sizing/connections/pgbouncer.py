@@ -71,9 +71,8 @@ def pooler(
             warnings.append(f"{file}: what {name} names was not read")
     if not waits:
         notes.append(
-            "PgBouncer 1.23 and later waits for its clients when it is told to end; a terminating "
-            "pod then keeps its server connections. Nothing says that this one is so late, and they "
-            "are not counted"
+            "PgBouncer 1.23 and later waits for its clients when it is told to end: a terminating "
+            "pod then keeps its server connections, which are not counted without its version"
         )
     return Pooler(
         where=file,

@@ -380,8 +380,7 @@ def _number(told: Fact[str], known: Framework | None) -> Fact[Count]:
     number = whole(told, -1)
     if number > 0:
         return Fact(number, told.source)
-    if known is not None and known.name in {"sqlalchemy", "npgsql", "rails", "database/sql"}:
-        # SQLAlchemy: 0 is no limit. Npgsql: no pooling. Rails 8.1: -1. Go: 0 and less.
+    if known is not None and number in known.no_limit:
         return Fact(None, f"{told.source}={told.value}: no limit")
     raise BadValue(f"{told.source}: a pool of {number}", "Give a number above zero.")
 
