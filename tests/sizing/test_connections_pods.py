@@ -284,6 +284,8 @@ def test_what_has_no_database_is_named_and_not_counted() -> None:
     done = checked(nginx, deployment(replicas=1))
     assert [one.name for one in done.workloads] == ["web"]
     assert "container app is not counted: nothing tells of a database" in done.notes[0]
+    page = deployment("page", env={"NODE_ENV": "production"}, command='["node", "server.js"]')
+    assert [one.name for one in checked(page, deployment()).workloads] == ["web"]
     hidden = deployment("jobs", env={}, command='["run"]',
                         container="envFrom: [{secretRef: {name: jobs}}]")  # fmt: skip
     assert "Secret jobs is not here" in checked(hidden, deployment()).warnings[0]

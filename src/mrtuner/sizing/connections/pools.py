@@ -156,8 +156,7 @@ def _no_client(container: Container, strings: Mapping[str, ConnectionString]) ->
         return True
     if strings or any(_OF_A_DATABASE.search(name) for name in container.environment):
         return False
-    server = _server(container)
-    return _detected(container, server, strings) is None
+    return _detected(container, _server(container), strings, runtimes=False) is None
 
 
 def _libpq(container: Container, name: str) -> str | None:
@@ -206,9 +205,10 @@ def _framework(
 
 
 def _detected(
-    container: Container, server: AppServer | None, strings: Mapping[str, ConnectionString]
-) -> Framework | None:
-    """The framework, from the surest sign to the least sure."""
+    container: Container, server: AppServer | None, strings: Mapping[str, ConnectionString], *,
+    runtimes: bool = True,
+) -> Framework | None:  # fmt: skip
+    """The framework, from the surest sign to the least sure, which is its runtime."""
     if server is not None and server.framework is not None:
         return framework(server.framework)
     known = frameworks().values()
@@ -226,7 +226,10 @@ def _detected(
         if any(_signed(sign, container.environment) for sign in one.signs):
             return one
     programs = {word.rpartition("/")[2] for word in container.words}
-    return next((one for one in known if programs.intersection(one.commands)), None)
+    if sure := next((one for one in known if programs.intersection(one.commands)), None):
+        return sure
+    unsure = (one for one in known if runtimes and programs.intersection(one.runtimes))
+    return next(unsure, None)
 
 
 def _signed(sign: str, environment: Environment) -> bool:
