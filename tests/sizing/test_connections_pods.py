@@ -286,6 +286,13 @@ def test_what_has_no_database_is_named_and_not_counted() -> None:
     assert "container app is not counted: nothing tells of a database" in done.notes[0]
     page = deployment("page", env={"NODE_ENV": "production"}, command='["node", "server.js"]')
     assert [one.name for one in checked(page, deployment()).workloads] == ["web"]
+    others = (
+        deployment("legacy", env={"DATABASE_URL": "mysql2://shop@my/shop", "DB_POOL": "9"}),
+        deployment("cache", env={"REDIS_DB": "0"}, command='["/app"]'),
+    )
+    assert [one.name for one in checked(*others, deployment()).workloads] == ["web"]
+    both = {"LEGACY_DATABASE_URL": "mysql2://shop@my/shop", "DB_HOST": "db"}
+    assert checked(deployment("both", env=both)).workloads[0].name == "both"
     hidden = deployment("jobs", env={}, command='["run"]',
                         container="envFrom: [{secretRef: {name: jobs}}]")  # fmt: skip
     assert "Secret jobs is not here" in checked(hidden, deployment()).warnings[0]

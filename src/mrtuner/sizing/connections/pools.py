@@ -30,7 +30,9 @@ from mrtuner.wording import enumerated
 
 #: Variables whose presence says that a container has a database.
 _OF_A_DATABASE: Final = re.compile(
-    r"(^|_)(DATABASE|DB|POSTGRES|POSTGRESQL|PG)(_|$)|^PG(HOST|DATABASE|USER)$|^DATA_SOURCE_(NAME|URI)$"
+    r"^(?!REDIS|MONGO|MYSQL|MARIADB|SQLITE|INFLUX|CLICKHOUSE)"
+    r".*?(^|_)(DATABASE|DB|POSTGRES|POSTGRESQL|PG)(_|$)"
+    r"|^PG(HOST|DATABASE|USER)$|^DATA_SOURCE_(NAME|URI)$"
     r"|DATASOURCE|^CONNECTIONSTRINGS?__",
     re.IGNORECASE,
 )
@@ -47,6 +49,8 @@ NOT_CLIENTS: Final = ("postgres", "postgresql", "timescaledb", "postgis", "pgbou
 _EVENT_LOOPS: Final = ("uvicorn", "gevent", "eventlet", "tornado", "asgi", "aiohttp")
 
 T = TypeVar("T")
+_PART: Final = re.compile(r"HOST|SERVER|USER|_NAME$|DATABASE$|_DB$", re.IGNORECASE)
+_URL: Final = re.compile(r"(?:jdbc:)?([a-z][a-z0-9+.-]*):(?://|memory)", re.IGNORECASE)
 Environment = Mapping[str, Fact[str | None]]  # None: in a Secret or ConfigMap that is not here
 
 
@@ -146,7 +150,7 @@ def _tell_uncounted(container: Container, found: Found) -> None:
     absent = f", and {enumerated(container.absent)} is not here" if container.absent else ""
     said = (
         f"{container.where}: container {container.name} is not counted: nothing tells of a "
-        f"database{absent}; --pool {container.workload}=N counts it"
+        f"database of PostgreSQL{absent}; --pool {container.workload}=N counts it"
     )
     (found.warnings if absent else found.notes).append(said)
 
@@ -154,7 +158,16 @@ def _tell_uncounted(container: Container, found: Found) -> None:
 def _no_client(container: Container, strings: Mapping[str, ConnectionString]) -> bool:
     if image_name(container.image) in NOT_CLIENTS:
         return True
-    if strings or any(_OF_A_DATABASE.search(name) for name in container.environment):
+    if strings:
+        return False
+    named = {
+        name: one for name, one in container.environment.items() if _OF_A_DATABASE.search(name)
+    }
+    others = {name for name, one in named.items() if _URL.match(one.value or "")}
+    if others:  # of another database; what may still be one of ours is not known, or has its parts
+        rest = [name for name in named if name not in others]
+        return not any(named[name].value is None or _PART.search(name) for name in rest)
+    if named:
         return False
     return _detected(container, _server(container), strings, runtimes=False) is None
 
