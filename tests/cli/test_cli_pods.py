@@ -122,6 +122,7 @@ def test_an_unbounded_pool_has_no_number(manifest: str) -> None:
     assert told(manifest, *options)["reachable"] is None
     done = pods(manifest, *options)
     assert done.stdout.startswith("does not fit: connections are unbounded, and 497 are admitted")
+    assert "unbounded: pool of web, puma: default of Go's database/sql since 1.2" in done.stdout
     assert "no number is large enough" in done.stdout
 
 
@@ -139,6 +140,9 @@ def test_a_pooler_is_between(manifest: str, tmp_path: Path) -> None:
 def test_limits_by_number(manifest: str) -> None:
     document = told(manifest, "--max-connections", "500", "--role-limit", "shop=120")
     assert (document["first"], document["fits"]) == ("limit of role shop", False)
+    screen = pods(manifest, "--max-connections", "500", "--role-limit", "shop=120").stdout
+    assert "overlap                        160  does not fit: limit of role shop, checked" in screen
+    assert "  3. larger: limit of role shop = 160\n" in screen
 
 
 def test_a_running_server_is_asked(manifest: str, embedded: Cluster) -> None:

@@ -32,3 +32,13 @@ def test_the_example_of_amazon_rds_prints_what_its_comments_say(tmp_path: Path) 
     said = _PRINTS.findall(program)
     assert len(said) >= 8
     assert done.stdout.splitlines() == said
+
+
+def test_the_example_of_pods_prints_what_its_comments_say() -> None:
+    (program,) = (text for text in examples(PAGE) if "sizing.connections" in text)
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    said = _PRINTS.findall(program)
+    assert len(said) == 3
+    assert done.stdout.splitlines() == said

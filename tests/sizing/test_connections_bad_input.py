@@ -70,6 +70,12 @@ def test_two_autoscalers_of_one_workload_are_told_and_the_larger_counts() -> Non
     assert "has 2 autoscalers, which work against each other" in done.warnings[0]
 
 
+def test_more_replicas_than_the_autoscaler_allows_count_and_are_told() -> None:
+    done = checked(deployment(replicas=20), autoscaler(10), stage=Stage.REST)
+    assert done.workloads[0].rollout.desired.value == 20
+    assert "20 is more than its autoscaler's 10" in done.warnings[0]
+
+
 def test_an_object_that_is_there_twice_is_refused() -> None:
     assert refused(deployment(), deployment()).message == (
         "Deployment web is there twice: app.yaml:2 and app.yaml:15"
@@ -93,6 +99,7 @@ def test_a_schedule_and_a_policy_that_are_none() -> None:
         ({"DATABASE_URL": URL, "RAILS_MAX_THREADS": "1e3"}, "'1e3' is not a whole number"),
         ({"DATABASE_URL": URL, "WEB_CONCURRENCY": "auto"}, "as many workers as CPUs"),
         ({"DATABASE_URL": URL, "WEB_CONCURRENCY": "-2"}, "-2 is less than 0"),
+        ({"DATABASE_URL": f"{URL}?pool=0"}, "env DATABASE_URL: pool: a pool of 0"),
     ],
 )
 def test_a_number_that_is_none_is_named_by_its_variable(env: dict[str, str], said: str) -> None:
@@ -127,6 +134,8 @@ def test_names_versions_and_workloads_that_do_not_exist() -> None:
     )
     error = refused(deployment(), given=Given(pool={"wep": 5}))
     assert (error.message, error.hint) == ("no workload is called wep", "There are: web.")
+    with pytest.raises(BadValue, match="no workload is called wep"):
+        check(plain(10), [Manifest(deployment())], direct=["wep"])
 
 
 @pytest.mark.parametrize(
@@ -186,6 +195,8 @@ def test_a_pooler_in_a_manifest_without_its_configuration_is_a_warning() -> None
 def test_a_server_that_would_not_start_is_refused() -> None:
     with pytest.raises(BadValue, match="max_connections 3 is not above what is reserved, 3"):
         numbers(3)
+    with pytest.raises(BadValue, match="max_connections 1000000 is out of range"):
+        numbers(1_000_000)
 
 
 def test_nothing_to_check_is_said() -> None:

@@ -190,3 +190,27 @@ def test_one_more_connection_costs_its_process_its_sorts_and_its_share_of_page_t
     page_tables = needs.price - least
     one_process = advice.budget.shared / 512
     assert one_process <= page_tables <= one_process * 1.05
+
+
+def test_only_who_is_concerned_has_to_come_down() -> None:
+    """reports has 2 x 5 = 10 of its role's 5: 2 in each pool; one pod would still have 2 x 5."""
+    web = deployment("web", 4)
+    reports = deployment("reports", 1, env={"DATABASE_URL": "postgres://reports@db/shop"})
+    database = numbers(100, reserved=0, role_limits={"reports": 5, "shop": 90})
+    done = check(database, [Manifest(web + reports)])
+    assert [(one.name, one.fits(done.stage)) for one in done.limits] == [
+        ("max_connections", True), ("limit of role reports", False), ("limit of role shop", True),
+    ]  # fmt: skip
+    (way,) = done.remedies().fewer
+    assert (way.workload, way.at_most, way.pods_at_most) == ("reports", 2, None)
+    assert done.remedies().larger is None
+
+
+def test_clients_of_a_pooler_come_down_by_its_limit() -> None:
+    """16 pods x 5 = 80 of 2 x 30: 3 in each pool, or 6 pods, 12 of a rollout."""
+    web = deployment("web", 8, env={"DATABASE_URL": "postgres://shop@pooler/shop"})
+    ini = PgBouncer(text="[databases]\nshop = host=db\n[pgbouncer]\nmax_client_conn = 30\n", pods=2)
+    done = check(plain(100), [Manifest(web)], pgbouncer=ini)
+    (way,) = done.remedies().fewer
+    assert (way.workload, way.at_most, way.pods_at_most) == ("web", 3, 6)
+    assert done.remedies().larger is None

@@ -115,6 +115,20 @@ spec:
     assert done.pooler.mode == "transaction"
 
 
+def test_a_late_pgbouncer_keeps_its_connections_while_it_terminates() -> None:
+    """3 and 1 of surge; from 1.23 on 3 new ones beside 3 that wait for their clients."""
+
+    def stages(tag: str) -> list[int | None]:
+        pooler = deployment("pooler", 3, env={}, command="[pgbouncer]",
+                            container=f"image: edoburu/pgbouncer:{tag}")  # fmt: skip
+        ini = PgBouncer(text="[databases]\nshop = host=db\n[pgbouncer]\n")
+        done = check(plain(500), [Manifest(pooler + WEB)], pgbouncer=ini)
+        return [done.reachable(stage) for stage in Stage]
+
+    assert stages("v1.22.1") == stages("latest") == [60, 80, 80, 80]
+    assert stages("v1.23.1-p2") == [60, 80, 80, 120]
+
+
 def test_options_may_name_a_container() -> None:
     """5 of app, and 2 of the other one."""
     second = """\

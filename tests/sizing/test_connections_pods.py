@@ -264,11 +264,35 @@ data: {DATABASE_URL: cG9zdGdyZXM6Ly9zaG9wOnNlY3JldEBkYi9zaG9wP3Bvb2w9Nw==}
     assert any("Secret shop is not here" in note for note in alone.notes)
 
 
+def test_a_connection_string_may_be_put_together_from_other_variables() -> None:
+    env = {
+        "DB_USER": "shop", "DB_PASSWORD": "pa$word", "POOL": "9",
+        "DATABASE_URL": "postgres://$(DB_USER):$(DB_PASSWORD)@db/shop?pool=$(POOL)",
+    }  # fmt: skip
+    pool = checked(deployment(replicas=1, env=env)).workloads[0].pools[0]
+    assert (pool.size.value, pool.role, pool.database) == (9, "shop", "shop")
+
+
+def test_the_role_and_the_database_may_be_in_variables_of_libpq() -> None:
+    env = {"PGHOST": "db", "PGUSER": "shop", "PGDATABASE": "stock"}
+    pool = checked(deployment(replicas=1, env=env)).workloads[0].pools[0]
+    assert (pool.role, pool.database, pool.host) == ("shop", "stock", "db")
+
+
 def test_what_has_no_database_is_named_and_not_counted() -> None:
     nginx = deployment("front", env={}, command='["nginx"]')
     done = checked(nginx, deployment(replicas=1))
     assert [one.name for one in done.workloads] == ["web"]
     assert "container app is not counted: nothing tells of a database" in done.notes[0]
+    page = deployment("page", env={"NODE_ENV": "production"}, command='["node", "server.js"]')
+    assert [one.name for one in checked(page, deployment()).workloads] == ["web"]
+    others = (
+        deployment("legacy", env={"DATABASE_URL": "mysql2://shop@my/shop", "DB_POOL": "9"}),
+        deployment("cache", env={"REDIS_DB": "0"}, command='["/app"]'),
+    )
+    assert [one.name for one in checked(*others, deployment()).workloads] == ["web"]
+    both = {"LEGACY_DATABASE_URL": "mysql2://shop@my/shop", "DB_HOST": "db"}
+    assert checked(deployment("both", env=both)).workloads[0].name == "both"
     hidden = deployment("jobs", env={}, command='["run"]',
                         container="envFrom: [{secretRef: {name: jobs}}]")  # fmt: skip
     assert "Secret jobs is not here" in checked(hidden, deployment()).warnings[0]

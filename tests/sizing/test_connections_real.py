@@ -208,7 +208,9 @@ def _await_port(port: int) -> None:
     raise AssertionError("pgbouncer does not listen")
 
 
-def through(text: str, database: Database, clients: Sequence[str], each: int = 3) -> Check:
+def through(
+    text: str, database: Database, clients: Sequence[str], each: int = 3, pods: int = 1
+) -> Check:
     """A workload for each ``user@database``, through the pooler."""
     manifests = [
         Manifest(
@@ -220,7 +222,7 @@ def through(text: str, database: Database, clients: Sequence[str], each: int = 3
         )
         for number, who in enumerate(clients)
     ]  # fmt: skip
-    return check(database, manifests, pgbouncer=PgBouncer(text=text), stage=Stage.REST)
+    return check(database, manifests, pgbouncer=PgBouncer(text=text, pods=pods), stage=Stage.REST)
 
 
 def in_transactions(stack: ExitStack, port: int, users: Sequence[str], number: int) -> None:
@@ -275,6 +277,25 @@ def test_a_pooler_opens_as_many_server_connections_as_computed(
             while time.monotonic() < watched:
                 assert servers_in_use(cluster) == expected
                 time.sleep(0.1)
+
+
+def test_each_process_of_a_pooler_has_pools_of_its_own(new_cluster: NewCluster) -> None:
+    """Two processes, each with 2 for app@shop and 2 for app@stock."""
+    cluster = new_cluster(18, FEW)
+    prepared(cluster, "CREATE DATABASE stock")
+    users = ("app@shop", "app@stock")
+    settings = "default_pool_size = 2\n"
+    with bouncer(cluster, settings) as (text, first), bouncer(cluster, settings) as (_, second):
+        done = through(text, limits_of(cluster), users, each=5, pods=2)
+        assert done.reachable() == 8
+        with ExitStack() as stack:
+            for port in (first, second):
+                in_transactions(stack, port, users, 3)
+            end = time.monotonic() + 60
+            while servers_in_use(cluster) < 8:
+                assert time.monotonic() < end, servers_in_use(cluster)
+                time.sleep(0.1)
+            assert servers_in_use(cluster) == 8
 
 
 def test_a_pooler_admits_as_many_clients_as_computed(new_cluster: NewCluster) -> None:

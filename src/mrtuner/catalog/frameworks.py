@@ -49,6 +49,8 @@ class Framework:
     schemes: tuple[str, ...] = ()  # how its connection strings begin
     hints: tuple[str, ...] = ()  # parts that only its connection strings have
     commands: tuple[str, ...] = ()  # programs that only its applications start
+    runtimes: tuple[str, ...] = ()  # programs that start others too: a sign beside a database
+    no_limit: tuple[int, ...] = ()  # sizes that stand for no limit, or for no pool at all
     note: str = ""
 
     def default(self, version: str | None = None) -> PoolDefault:

@@ -49,7 +49,7 @@ def verdict(told: Row) -> str:
     """One sentence: whether it fits, with both numbers of the limit that decides."""
     limit = next(one for one in told["limits"] if one["name"] == told["first"])
     reached = _count(limit["reachable"])
-    what = "clients" if "max_client_conn" in limit["name"] else "connections"
+    what = "clients" if limit["clients"] else "connections"
     when = _DURING[told["stage"]]
     if told["fits"]:
         return f"fits: at most {reached} of {limit['admits']:,} {what} can be reached {when}"
@@ -65,6 +65,9 @@ def _first(told: Row) -> Iterator[str]:
         return
     when = "" if told["gives_at"] in {None, "at rest"} else f", at the stage {told['gives_at']!r}"
     yield f"what gives first is {told['first']}{when}".replace("'", '"')
+    for one in told["numbers"]:
+        if one["value"] is None:
+            yield from _wrapped(f"unbounded: {one['name']} of {one['of']}: {one['source']}", "")
 
 
 def _terms(terms: Sequence[Row], sum_of_all: int | None, title: str) -> Iterator[tuple[str, ...]]:
@@ -83,7 +86,8 @@ def _terms(terms: Sequence[Row], sum_of_all: int | None, title: str) -> Iterator
 def _stages(told: Row) -> Iterator[tuple[str, ...]]:
     yield ("stage of a rollout", "can be reached", "")
     for one in told["stages"]:
-        mark = "fits" if one["fits"] else "does not fit"
+        named = "" if one["gives"] in ([], ["max_connections"]) else f": {', '.join(one['gives'])}"
+        mark = "fits" if one["fits"] else f"does not fit{named}"
         checked = ", checked" if one["stage"] == told["stage"] else ""
         yield (one["stage"], _count(one["reachable"]), mark + checked)
 
@@ -159,14 +163,22 @@ def _pooler(way: Row | None) -> str:
 
 
 def _larger(ways: Row, told: Row) -> str:
-    if ways["larger"] is None:
-        return (
-            "no number is large enough" if told["reachable"] is None else "PostgreSQL has no more"
-        )
-    most = ways["larger"]["max_connections"]
-    if most <= ways["now"]["max_connections"]:
-        return "max_connections is not what gives"
-    return f"max_connections = {most:,} instead of {ways['now']['max_connections']:,}; a restart"
+    """Every limit that is reached, with what it would have to be."""
+    parts = []
+    for one in told["limits"]:
+        if one["fits"]:
+            continue
+        if one["reachable"] is None:
+            return "no number is large enough"
+        if one["name"] == "max_connections" and ways["larger"] is None:
+            return "PostgreSQL has no more"
+        if one["name"] == "max_connections":
+            most, now = (ways[which]["max_connections"] for which in ("larger", "now"))
+            parts.append(f"max_connections = {most:,} instead of {now:,}, with a restart")
+        else:
+            together = ", of all its processes together" if one["clients"] else ""
+            parts.append(f"{one['name']} = {one['reachable']:,}{together}")
+    return " and ".join(parts)
 
 
 def _memory(needs: Row) -> str:

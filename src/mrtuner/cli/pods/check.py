@@ -74,7 +74,8 @@ class Rate(click.ParamType):  # type: ignore[type-arg]  # generic only in newer 
 
 
 def _named(flag: str, text: str, **kind: Any) -> Callable[[Function], Function]:
-    metavar = "[NAME=]N" if kind.get("number", True) else "[NAME=]FRAMEWORK"
+    usual = "[NAME=]N" if kind.get("number", True) else "[NAME=]FRAMEWORK"
+    metavar = kind.pop("metavar", usual)
     return click.option(flag, multiple=True, type=Named(**kind), metavar=metavar, help=text)
 
 
@@ -120,7 +121,7 @@ _pods_options = options.stacked(
     _named("--framework", "Framework whose defaults hold: rails, django:5.2, hikaricp, …",
            number=False),
     _named("--runs", "Runs of a CronJob at the same time."),
-    _named("--also", "Connections from elsewhere: monitoring=3, migrations=1."),
+    _named("--also", "Connections from elsewhere: monitoring=3, migrations=1.", metavar="NAME=N"),
     click.option("--nodes", type=_positive, metavar="N", help="Nodes, for DaemonSets."),
     click.option("--node-cpus", type=_positive, metavar="N",
                  help="CPUs of a node, which some runtimes count for their pool."),

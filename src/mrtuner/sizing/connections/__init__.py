@@ -18,7 +18,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Unpack
 
-from mrtuner.errors import UsageError
+from mrtuner.errors import BadValue, UsageError
 from mrtuner.facts import Fact
 from mrtuner.sizing.connections.database import Database, by_numbers
 from mrtuner.sizing.connections.given import Given
@@ -29,6 +29,7 @@ from mrtuner.sizing.connections.pgbouncer import pooler as read_pooler
 from mrtuner.sizing.connections.pools import Container, pools
 from mrtuner.sizing.connections.workloads import Gathered, gather, rollout
 from mrtuner.tuning.gather import flags
+from mrtuner.wording import enumerated
 
 if TYPE_CHECKING:
     from mrtuner.inputs import MachineInputs
@@ -123,6 +124,7 @@ def check(
     )
     if fleet is not None:
         _add_fleet(fleet, given, found)
+    _refuse_unknown(direct, found)
     if not found.workloads and not found.poolers and not others:
         raise UsageError(
             "nothing there connects to a database",
@@ -138,6 +140,15 @@ def check(
         direct=frozenset(direct), stage=stage, expected=expected,
         notes=found.notes, warnings=found.warnings,
     )  # fmt: skip
+
+
+def _refuse_unknown(direct: Sequence[str], found: Gathered) -> None:
+    there = {one.name for one in found.workloads}
+    for name in direct:
+        if name not in there:
+            raise BadValue(
+                f"no workload is called {name}", f"There are: {enumerated(sorted(there))}."
+            )
 
 
 def _others(others: Mapping[str, int]) -> list[Other]:
@@ -194,7 +205,8 @@ def _pooler(pgbouncer: PgBouncer | None, found: Gathered, direct: frozenset[str]
             "workload; check the others by themselves"
         )
     through = [one for one in found.workloads if one.name not in direct]
-    return read_pooler(pgbouncer.text, pgbouncer.name, _rollout_of(pgbouncer, found), through)
+    rollout = _rollout_of(pgbouncer, found)
+    return read_pooler(pgbouncer.text, pgbouncer.name, rollout, through, waits=found.waits)
 
 
 def _rollout_of(pgbouncer: PgBouncer, found: Gathered) -> Rollout:

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from mrtuner.tuning.situation import Situation
 
 _SUPERUSERS: Final = "superuser_reserved_connections"
+#: MAX_BACKENDS: 18 bits. Source: postmaster.h.
+_MOST: Final = 2**18 - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,6 +63,11 @@ def by_numbers(
     Raises BadValue where the server would not start with them.
     """
     situation = described(said).situation
+    if not 1 <= max_connections <= _MOST:
+        raise BadValue(
+            f"max_connections {max_connections} is out of range",
+            f"PostgreSQL takes 1 to {_MOST:,}.",
+        )
     kept = _defaults(situation.major)
     if reserved is not None:
         kept = {"reserved": Fact(reserved, f"--reserved {reserved}")}

@@ -9,8 +9,8 @@ from mrtuner.documents import Doc, Document, Struct, convert
 
 if TYPE_CHECKING:
     from mrtuner.facts import Fact
-    from mrtuner.sizing.connections.judge import Check, Limit, Term
-    from mrtuner.sizing.connections.model import Stage, Workload
+    from mrtuner.sizing.connections.judge import Check, Term
+    from mrtuner.sizing.connections.model import Limit, Stage, Workload
 
 StageName = Literal["at rest", "surge", "first step", "overlap"]
 
@@ -40,6 +40,7 @@ class StageOfRollout(Struct):
     stage: Annotated[StageName, Doc("of a rollout, from the fewest pods to the most")]
     reachable: Annotated[int | None, Doc("connections to the server; null: unbounded")]
     fits: Annotated[bool, Doc("whether no limit is reached then")]
+    gives: Annotated[list[str], Doc("the limits that are reached then")]
 
 
 class ConnectionLimit(Struct):
@@ -49,6 +50,7 @@ class ConnectionLimit(Struct):
     admits: Annotated[int, Doc("how many are admitted")]
     reachable: Annotated[int | None, Doc("how many there can be; null: unbounded")]
     fits: Annotated[bool, Doc("whether nobody is refused")]
+    clients: Annotated[bool, Doc("whether it is of PgBouncer's clients, not of the server")]
     how: Annotated[str, Doc("the arithmetic, with where it was read")]
 
 
@@ -102,7 +104,11 @@ class WaysToFit(Struct):
     pooler: Annotated[PoolerNeeded | None, Doc("null: no connection is left for it")]
     pooler_needs: Annotated[MemoryNeeded | None, Doc("the memory with the pooler")]
     larger: Annotated[
-        MemoryNeeded | None, Doc("the memory with all connections; null: unbounded, or too many")
+        MemoryNeeded | None,
+        Doc(
+            "the memory with all connections; null: max_connections is enough, they are unbounded, "
+            "or too many"
+        ),
     ]
 
 
@@ -156,7 +162,8 @@ def pods_check_document(done: Check) -> PodsCheckDocument:
         ],
         stages=[
             StageOfRollout(stage=stage.value, reachable=done.reachable(stage),
-                           fits=all(one.fits(stage) for one in done.limits))
+                           fits=all(one.fits(stage) for one in done.limits),
+                           gives=[one.name for one in done.limits if not one.fits(stage)])
             for stage in Stage
         ],
         limits=[_limit(one, done.stage) for one in done.limits],
@@ -174,7 +181,7 @@ def _term(one: Term, stage: Stage) -> ConnectionsOpened:
 
 def _limit(one: Limit, stage: Stage) -> ConnectionLimit:
     return ConnectionLimit(name=one.name, admits=one.capacity, reachable=one.demand[stage],
-                           fits=one.fits(stage), how=one.how)  # fmt: skip
+                           fits=one.fits(stage), clients=one.clients, how=one.how)  # fmt: skip
 
 
 def _numbers(done: Check) -> Iterator[CountRead]:

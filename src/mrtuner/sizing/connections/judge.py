@@ -9,35 +9,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 
 from mrtuner.facts import Fact
 from mrtuner.sizing.connections.database import Database
-from mrtuner.sizing.connections.model import Count, Other, Pool, Pooler, Stage, Workload, total
+from mrtuner.sizing.connections.model import (
+    Count,
+    Limit,
+    Other,
+    Pool,
+    Pooler,
+    Stage,
+    Workload,
+    total,
+)
 from mrtuner.sizing.connections.remedies import Remedies, remedies
 from mrtuner.wording import plural
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Limit:
-    """One limit, and what can be reached of it at each stage."""
-
-    name: str
-    capacity: int
-    how: str  # the arithmetic, with where it was read
-    demand: Mapping[Stage, Count]
-
-    def fits(self, stage: Stage) -> bool:
-        """Whether nobody is refused at a stage."""
-        demand = self.demand[stage]
-        return demand is not None and demand <= self.capacity
-
-    def strain(self, stage: Stage) -> float:
-        """Demand over capacity: the limit with the most of it gives first."""
-        demand = self.demand[stage]
-        if demand is None:
-            return float("inf")
-        return demand / self.capacity if self.capacity else float(demand and "inf")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,7 +75,7 @@ class Check:
     def remedies(self) -> Remedies:
         """Three ways to make it fit; solves the memory budget some sixty times."""
         return remedies(
-            self.workloads, self.others, self.database, pooler=self.pooler, pooled=self.pooled,
+            self.workloads, self.others, self.database, limits=self.limits, pooler=self.pooler,
             stage=self.stage, expected=self.expected,
         )  # fmt: skip
 
@@ -109,7 +95,7 @@ def judge(
         one.name for one in workloads if pooler is not None and not _direct(one, pooler, direct)
     )
     terms = tuple(_terms(workloads, others, pooler, pooled))
-    limits = tuple(_limits(terms, workloads, database, pooler, pooled))
+    limits = tuple(_limits(workloads, others, database, pooler, pooled))
     sessions = _sessions(workloads, pooler, pooled)
     said = [*warnings, *_superuser(sessions, database), *(pooler.warnings if pooler else ())]
     told = [*notes, *database.notes, *(pooler.notes if pooler else ())]
@@ -208,56 +194,85 @@ def count(number: Count) -> str:
 
 
 def _limits(
-    terms: Sequence[Term], workloads: Sequence[Workload], database: Database,
+    workloads: Sequence[Workload], others: Sequence[Other], database: Database,
     pooler: Pooler | None, pooled: frozenset[str],
 ) -> Iterator[Limit]:  # fmt: skip
+    straight = tuple(one for one in workloads if one.name not in pooled)
     sessions = _sessions(workloads, pooler, pooled)
+    elsewhere = sum(one.connections.value for one in others)
+    through = _through(pooler)
     roles = frozenset(role for role, _ in sessions)
-    yield _of_all(terms, database, roles)
-    of = partial(_demand, workloads=workloads, pooler=pooler, pooled=pooled)
+    yield Limit(
+        name="max_connections",
+        capacity=database.usable(roles),
+        how=_usable(database, roles),
+        workloads=straight,
+        fixed={stage: number + elsewhere for stage, number in through.items()},
+    )
     for role, limit in database.role_limits.items():
         if not role or role in roles:
-            name = f"role {role}" if role else "the role"
-            demand = {stage: of(stage, role=role or None) for stage in Stage}
             yield Limit(
-                name=f"limit of {name}", capacity=limit.value, how=limit.source, demand=demand
+                name=f"limit of {f'role {role}' if role else 'the role'}",
+                capacity=limit.value,
+                how=limit.source,
+                workloads=tuple(_matching(straight, role=role or None)),
+                fixed=_through(pooler, role=role or None),
             )
     databases = {name for _, name in sessions}
-    for database_name, limit in database.database_limits.items():
-        if not database_name or database_name in databases:
-            name = f"database {database_name}" if database_name else "the database"
-            demand = {stage: of(stage, database=database_name or None) for stage in Stage}
+    for name, limit in database.database_limits.items():
+        if not name or name in databases:
             yield Limit(
-                name=f"limit of {name}", capacity=limit.value, how=limit.source, demand=demand
+                name=f"limit of {f'database {name}' if name else 'the database'}",
+                capacity=limit.value,
+                how=limit.source,
+                workloads=tuple(_matching(straight, database=name or None)),
+                fixed=_through(pooler, database=name or None),
             )
     if pooler is not None:
-        yield _of_clients(workloads, pooler, pooled)
+        each = pooler.max_client_conn
+        yield Limit(
+            name="max_client_conn of PgBouncer",
+            capacity=pooler.clients(),
+            how=f"{pooler.processes_at(Stage.REST)} x {each.value} ({each.source}), if clients are "
+            "spread evenly",
+            workloads=tuple(one for one in workloads if one.name in pooled),
+            fixed=dict.fromkeys(Stage, 0),
+            clients=True,
+        )
 
 
-def _of_all(terms: Sequence[Term], database: Database, roles: frozenset[str | None]) -> Limit:
-    usable, most = database.usable(roles), database.max_connections
+def _usable(database: Database, roles: frozenset[str | None]) -> str:
+    """The arithmetic of what max_connections leaves."""
+    most = database.max_connections
     kept = " - ".join(
         f"{one.value} {name} ({one.source})" for name, one in database.reserved.items() if one.value
     )
-    minus = f" - {kept}" if kept and usable < most.value else ""
-    return Limit(
-        name="max_connections",
-        capacity=usable,
-        how=f"{most.value} ({most.source}){minus}",
-        demand={stage: total(term.reachable[stage] for term in terms) for stage in Stage},
-    )
+    minus = f" - {kept}" if kept and database.usable(roles) < most.value else ""
+    return f"{most.value} ({most.source}){minus}"
 
 
-def _of_clients(workloads: Sequence[Workload], pooler: Pooler, pooled: frozenset[str]) -> Limit:
-    each = pooler.max_client_conn
-    clients = [one for one in workloads if one.name in pooled]
-    return Limit(
-        name="max_client_conn of PgBouncer",
-        capacity=pooler.clients(),
-        how=f"{pooler.processes_at(Stage.REST)} x {each.value} ({each.source}), if clients are "
-        "spread evenly",
-        demand={stage: total(one.connections(stage) for one in clients) for stage in Stage},
-    )
+def _through(
+    pooler: Pooler | None, *, role: str | None = None, database: str | None = None
+) -> dict[Stage, int]:
+    """The pooler's server connections, of all or of one role or database."""
+    if pooler is None:
+        return dict.fromkeys(Stage, 0)
+    servers = pooler.servers(database=database, user=role)
+    return {stage: pooler.processes_at(stage) * servers for stage in Stage}
+
+
+def _matching(
+    workloads: Sequence[Workload], *, role: str | None = None, database: str | None = None
+) -> Iterator[Workload]:
+    """The part of each workload that is of a role or a database, or not known to be another."""
+    for one in workloads:
+        pools = tuple(
+            pool for pool in one.pools
+            if (role is None or pool.role in {None, role})
+            and (database is None or pool.database in {None, database})
+        )  # fmt: skip
+        if pools:
+            yield replace(one, pools=pools)
 
 
 def _sessions(
@@ -272,27 +287,6 @@ def _sessions(
     if pooler is not None:
         found |= {(pool.user, pool.database) for pool in pooler.pools}
     return frozenset(found)
-
-
-def _demand(
-    stage: Stage, *, workloads: Sequence[Workload], pooler: Pooler | None, pooled: frozenset[str],
-    role: str | None = None, database: str | None = None,
-) -> Count:  # fmt: skip
-    """What one role, or one database, can reach. Who is not known to be another may be this one."""
-    through = 0
-    if pooler is not None and pooled:
-        through = pooler.processes_at(stage) * pooler.servers(database=database, user=role)
-    straight = []
-    for one in workloads:
-        if one.name in pooled:
-            continue
-        matching = tuple(
-            pool for pool in one.pools
-            if (role is None or pool.role in {None, role})
-            and (database is None or pool.database in {None, database})
-        )  # fmt: skip
-        straight.append(replace(one, pools=matching).connections(stage))
-    return total([through, *straight])
 
 
 def _superuser(

@@ -6,7 +6,7 @@ stands for *unbounded* wherever connections are counted.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from math import prod
@@ -137,6 +137,7 @@ class Pooler:
     database_limits: dict[str, Fact[int]] = field(default_factory=dict)  # max_db_connections
     user_limits: dict[str, Fact[int]] = field(default_factory=dict)  # max_user_connections
     mode: str = "session"
+    waits: bool = False  # for its clients, when it is told to end
     hosts: frozenset[str] = frozenset()  # of the servers behind it
     notes: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
@@ -169,9 +170,13 @@ class Pooler:
         )
 
     def processes_at(self, stage: Stage) -> int:
-        """The pooler's processes at a stage: PgBouncer closes at once what it has when it ends."""
-        pods = self.rollout.pods(Stage.REST if stage is Stage.REST else Stage.SURGE)
-        return (pods or 0) * self.processes.value
+        """The pooler's processes with server connections at a stage.
+
+        One that is told to end closes what it has at once, unless it `waits`.
+        """
+        if not self.waits and stage is not Stage.REST:
+            stage = Stage.SURGE
+        return (self.rollout.pods(stage) or 0) * self.processes.value
 
     def clients(self) -> int:
         """The clients that all processes at rest admit."""
@@ -184,6 +189,38 @@ class Other:
 
     name: str
     connections: Fact[int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limit:
+    """One limit, and who takes how much of it."""
+
+    name: str
+    capacity: int
+    how: str  # the arithmetic, with where it was read
+    workloads: tuple[Workload, ...]
+    fixed: Mapping[Stage, int]  # what others take: a pooler, monitoring
+    clients: bool = False  # of a pooler's clients, not of sessions at the server
+
+    @property
+    def demand(self) -> dict[Stage, Count]:
+        """What can be reached of it at each stage."""
+        return {
+            stage: total([self.fixed[stage], *(one.connections(stage) for one in self.workloads)])
+            for stage in Stage
+        }
+
+    def fits(self, stage: Stage) -> bool:
+        """Whether nobody is refused at a stage."""
+        demand = self.demand[stage]
+        return demand is not None and demand <= self.capacity
+
+    def strain(self, stage: Stage) -> float:
+        """Demand over capacity: the limit with the most of it gives first."""
+        demand = self.demand[stage]
+        if demand is None:
+            return float("inf")
+        return demand / self.capacity if self.capacity else float("inf") if demand else 0.0
 
 
 def times(*numbers: Count) -> Count:

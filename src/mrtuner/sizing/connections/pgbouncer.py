@@ -26,8 +26,8 @@ _DEFAULTS: Final = {
 }
 _ANY: Final = "*"
 _ENTRY: Final = re.compile(r"(\w+)\s*=\s*('(?:''|[^'])*'|\S+)")
-#: It waits for its clients at SIGTERM since then.
-_WAITS: Final = "1.23"
+#: It waits for its clients at SIGTERM since then (pgbouncer#902).
+_WAITS: Final = (1, 23)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class Login:
 
 def pooler(
     text: str, file: str, rollout: Rollout, workloads: Sequence[Workload], *,
-    processes: Fact[int] | None = None,
+    processes: Fact[int] | None = None, waits: bool = False,
 ) -> Pooler:  # fmt: skip
     """Return what a pgbouncer.ini makes of the workloads that go through it.
 
@@ -69,10 +69,11 @@ def pooler(
     for name in sections.get("pgbouncer", {}):
         if name.startswith("%include"):
             warnings.append(f"{file}: what {name} names was not read")
-    notes.append(
-        f"PgBouncer {_WAITS} and later waits for its clients when it is told to end: a terminating "
-        "pod then keeps its server connections, which are not counted here"
-    )
+    if not waits:
+        notes.append(
+            "PgBouncer 1.23 and later waits for its clients when it is told to end: a terminating "
+            "pod then keeps its server connections, which are not counted without its version"
+        )
     return Pooler(
         where=file,
         rollout=rollout,
@@ -82,10 +83,21 @@ def pooler(
         database_limits=limits,
         user_limits=_user_limits(pools, settings),
         mode=settings.text("pool_mode", "session"),
+        waits=waits,
         hosts=frozenset({host} - {""}),
         notes=tuple(notes),
         warnings=tuple(warnings),
     )
+
+
+def waits_for_clients(image: str) -> bool:
+    """Whether an image's tag says that PgBouncer waits for its clients when it is told to end.
+
+    >>> waits_for_clients("edoburu/pgbouncer:v1.23.1-p2"), waits_for_clients("pgbouncer:1.18")
+    (True, False)
+    """
+    found = re.match(r"v?(\d+)\.(\d+)", image.rpartition(":")[2])
+    return found is not None and (int(found[1]), int(found[2])) >= _WAITS
 
 
 # Reading.

@@ -30,7 +30,9 @@ from mrtuner.wording import enumerated
 
 #: Variables whose presence says that a container has a database.
 _OF_A_DATABASE: Final = re.compile(
-    r"(^|_)(DATABASE|DB|POSTGRES|POSTGRESQL|PG)(_|$)|^PG(HOST|DATABASE|USER)$|^DATA_SOURCE_(NAME|URI)$"
+    r"^(?!REDIS|MONGO|MYSQL|MARIADB|SQLITE|INFLUX|CLICKHOUSE)"
+    r".*?(^|_)(DATABASE|DB|POSTGRES|POSTGRESQL|PG)(_|$)"
+    r"|^PG(HOST|DATABASE|USER)$|^DATA_SOURCE_(NAME|URI)$"
     r"|DATASOURCE|^CONNECTIONSTRINGS?__",
     re.IGNORECASE,
 )
@@ -41,11 +43,14 @@ _POOL: Final = re.compile(
     re.IGNORECASE,
 )
 _VARIABLE: Final = re.compile(r"\$\((\w+)\)|\$\{(\w+)(?::?-([^}]*))?\}|\$(\w+)")
+_DEPENDENT: Final = re.compile(r"\$\((\w+)\)")
 #: Images of servers and poolers, which have a database's variables and are no clients.
 NOT_CLIENTS: Final = ("postgres", "postgresql", "timescaledb", "postgis", "pgbouncer", "pgpool")
 _EVENT_LOOPS: Final = ("uvicorn", "gevent", "eventlet", "tornado", "asgi", "aiohttp")
 
 T = TypeVar("T")
+_PART: Final = re.compile(r"HOST|SERVER|USER|_NAME$|DATABASE$|_DB$", re.IGNORECASE)
+_URL: Final = re.compile(r"(?:jdbc:)?([a-z][a-z0-9+.-]*):(?://|memory)", re.IGNORECASE)
 Environment = Mapping[str, Fact[str | None]]  # None: in a Secret or ConfigMap that is not here
 
 
@@ -105,9 +110,9 @@ def pools(container: Container, given: Given) -> Found:
             overflow=overflow,
             threads=case.threads,
             framework=known.title if known else None,
-            role=chosen.user or given.role,
-            database=chosen.database or given.dbname,
-            host=chosen.host,
+            role=chosen.user or _libpq(container, "PGUSER") or given.role,
+            database=chosen.database or _libpq(container, "PGDATABASE") or given.dbname,
+            host=chosen.host or _libpq(container, "PGHOST"),
             starts_first=container.starts_first,
         )
     )
@@ -145,7 +150,7 @@ def _tell_uncounted(container: Container, found: Found) -> None:
     absent = f", and {enumerated(container.absent)} is not here" if container.absent else ""
     said = (
         f"{container.where}: container {container.name} is not counted: nothing tells of a "
-        f"database{absent}; --pool {container.workload}=N counts it"
+        f"database of PostgreSQL{absent}; --pool {container.workload}=N counts it"
     )
     (found.warnings if absent else found.notes).append(said)
 
@@ -153,10 +158,24 @@ def _tell_uncounted(container: Container, found: Found) -> None:
 def _no_client(container: Container, strings: Mapping[str, ConnectionString]) -> bool:
     if image_name(container.image) in NOT_CLIENTS:
         return True
-    if strings or any(_OF_A_DATABASE.search(name) for name in container.environment):
+    if strings:
         return False
-    server = _server(container)
-    return _detected(container, server, strings) is None
+    named = {
+        name: one for name, one in container.environment.items() if _OF_A_DATABASE.search(name)
+    }
+    others = {name for name, one in named.items() if _URL.match(one.value or "")}
+    if others:  # of another database; what may still be one of ours is not known, or has its parts
+        rest = [name for name in named if name not in others]
+        return not any(named[name].value is None or _PART.search(name) for name in rest)
+    if named:
+        return False
+    return _detected(container, _server(container), strings, runtimes=False) is None
+
+
+def _libpq(container: Container, name: str) -> str | None:
+    """What libpq's own variable says."""
+    found = container.environment.get(name)
+    return (found.value or None) if found is not None else None
 
 
 def image_name(image: str) -> str:
@@ -199,9 +218,10 @@ def _framework(
 
 
 def _detected(
-    container: Container, server: AppServer | None, strings: Mapping[str, ConnectionString]
-) -> Framework | None:
-    """The framework, from the surest sign to the least sure."""
+    container: Container, server: AppServer | None, strings: Mapping[str, ConnectionString], *,
+    runtimes: bool = True,
+) -> Framework | None:  # fmt: skip
+    """The framework, from the surest sign to the least sure, which is its runtime."""
     if server is not None and server.framework is not None:
         return framework(server.framework)
     known = frameworks().values()
@@ -219,7 +239,10 @@ def _detected(
         if any(_signed(sign, container.environment) for sign in one.signs):
             return one
     programs = {word.rpartition("/")[2] for word in container.words}
-    return next((one for one in known if programs.intersection(one.commands)), None)
+    if sure := next((one for one in known if programs.intersection(one.commands)), None):
+        return sure
+    unsure = (one for one in known if runtimes and programs.intersection(one.runtimes))
+    return next(unsure, None)
 
 
 def _signed(sign: str, environment: Environment) -> bool:
@@ -373,8 +396,7 @@ def _number(told: Fact[str], known: Framework | None) -> Fact[Count]:
     number = whole(told, -1)
     if number > 0:
         return Fact(number, told.source)
-    if known is not None and known.name in {"sqlalchemy", "npgsql", "rails", "database/sql"}:
-        # SQLAlchemy: 0 is no limit. Npgsql: no pooling. Rails 8.1: -1. Go: 0 and less.
+    if known is not None and number in known.no_limit:
         return Fact(None, f"{told.source}={told.value}: no limit")
     raise BadValue(f"{told.source}: a pool of {number}", "Give a number above zero.")
 
@@ -468,9 +490,15 @@ def words(command: Sequence[object], environment: Environment) -> tuple[str, ...
     return tuple(found)
 
 
+def dependent(text: str, environment: Environment) -> str:
+    """Return a variable's text with others in it, as Kubernetes puts them there: ``$(NAME)``."""
+    return _DEPENDENT.sub(lambda match: _expanded(match, environment), text)
+
+
 def _expanded(match: re.Match[str], environment: Environment) -> str:
-    known = environment.get(match[1] or match[2] or match[4])
-    return (known.value if known and known.value else None) or match[3] or match[0]
+    name, default = (*filter(None, match.groups()), "")[:2]
+    known = environment.get(name)
+    return (known.value if known and known.value else None) or default or match[0]
 
 
 def _variable(environment: Environment, names: Sequence[str]) -> Fact[str] | None:

@@ -6,7 +6,8 @@ with the smallest useful work_mem.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import ceil
 from typing import Final
@@ -14,7 +15,7 @@ from typing import Final
 from mrtuner.facts import Fact
 from mrtuner.inputs import MOST_SESSIONS
 from mrtuner.sizing.connections.database import Database
-from mrtuner.sizing.connections.model import Count, Other, Pooler, Stage, Workload, total
+from mrtuner.sizing.connections.model import Count, Limit, Other, Pooler, Stage, Workload, total
 from mrtuner.tuning.budget import draw_up
 from mrtuner.tuning.feasibility import Solution, least_memory, solve
 from mrtuner.tuning.situation import Memory, Situation
@@ -65,29 +66,25 @@ class Remedies:
     fewer: tuple[Fewer, ...]
     pooler: WithPooler | None  # None: not even one connection is left for it
     pooler_needs: Needs | None
-    larger: Needs | None  # None: unbounded, or more than PostgreSQL allows
+    larger: Needs | None  # None: it is not max_connections, is unbounded, or more than there can be
 
 
 def remedies(
     workloads: Sequence[Workload], others: Sequence[Other], database: Database, *,
-    pooler: Pooler | None, pooled: frozenset[str], stage: Stage, expected: Fact[float] | None,
+    limits: Sequence[Limit], pooler: Pooler | None, stage: Stage, expected: Fact[float] | None,
 ) -> Remedies:  # fmt: skip
-    """Return the three ways for what can be reached at a stage."""
-    usable = database.usable()
+    """Return the three ways for what can be reached at a stage. The first limit is that of all."""
+    reachable, usable = limits[0].demand[stage], limits[0].capacity
     reserved = database.max_connections.value - usable
-    straight = [one for one in workloads if one.name not in pooled]
-    through = pooler.processes_at(stage) * pooler.servers() if pooler is not None else 0
-    fixed = through + sum(one.connections.value for one in others)
-    reachable = total([fixed, *(one.connections(stage) for one in straight)])
     price = _Prices(database.situation, reserved)
     new = _pooler(workloads, others, pooler, usable, stage=stage, expected=expected)
-    larger = reachable if reachable is None or reachable + reserved <= MOST_SESSIONS else None
+    enough = reachable is not None and usable < reachable <= MOST_SESSIONS - reserved
     return Remedies(
         now=price.of(usable),
-        fewer=tuple(_fewer(straight, fixed, usable, stage)),
+        fewer=tuple(_lowest(one for limit in limits for one in _fewer(limit, stage))),
         pooler=new,
         pooler_needs=None if new is None else price.of(new.servers + _lasting(others)),
-        larger=None if larger is None else price.of(max(1, larger)),
+        larger=price.of(reachable) if enough and reachable is not None else None,
     )
 
 
@@ -95,26 +92,26 @@ def _lasting(others: Sequence[Other]) -> int:
     return sum(one.connections.value for one in others)
 
 
-def _fewer(workloads: Sequence[Workload], fixed: int, usable: int, stage: Stage) -> list[Fewer]:
-    """For each workload what it alone would have to come down to."""
+def _fewer(limit: Limit, stage: Stage) -> list[Fewer]:
+    """For each workload what it alone would have to come down to; nothing where all fit."""
+    if limit.fits(stage):
+        return []
     found = []
-    for one in workloads:
+    for one in limit.workloads:
         pools = [pool for pool in one.pools if not pool.starts_first]
-        rest = total([fixed, *(w.connections(stage) for w in workloads if w is not one)])
+        others = (other.connections(stage) for other in limit.workloads if other is not one)
+        rest = total([limit.fixed[stage], *others])
         pods = one.rollout.pods(stage)
         if not pools or not pods or one.connections(stage) == 0:
             continue
         multiple = sum(pool.processes.value * pool.databases.value for pool in pools) * pods
-        largest = max(pools, key=lambda pool: float("inf") if pool.connections is None
-                      else pool.connections)  # fmt: skip
-        now = total((largest.size.value, largest.overflow.value))
-        left = None if rest is None else usable - rest
-        at_most = None if left is None or left < multiple else left // multiple
+        sizes = [total((pool.size.value, pool.overflow.value)) for pool in pools]
+        left = None if rest is None else limit.capacity - rest
         found.append(
             Fewer(
                 workload=one.name,
-                connections=now or 0,
-                at_most=at_most,
+                connections=0 if None in sizes else max(size or 0 for size in sizes),
+                at_most=None if left is None or left < multiple else left // multiple,
                 pods=one.rollout.desired.value,
                 pods_at_most=_pods(one, left, stage),
             )
@@ -122,17 +119,36 @@ def _fewer(workloads: Sequence[Workload], fixed: int, usable: int, stage: Stage)
     return found
 
 
+def _lowest(ways: Iterable[Fewer]) -> Iterator[Fewer]:
+    """One way for each workload: what every limit admits."""
+    found: dict[str, Fewer] = {}
+    for one in ways:
+        known = found.get(one.workload, one)
+        found[one.workload] = replace(
+            one,
+            at_most=_least(known.at_most, one.at_most),
+            pods_at_most=_least(known.pods_at_most, one.pods_at_most),
+        )
+    yield from found.values()
+
+
+def _least(one: int | None, other: int | None) -> int | None:
+    """The lower of two; None, which is nothing at all, is lower than any number."""
+    return None if one is None or other is None else min(one, other)
+
+
 def _pods(workload: Workload, left: int | None, stage: Stage) -> int | None:
     """The most pods that may be wanted: a rollout can double them."""
     each = workload.per_pod
     if left is None or not each or workload.rollout.runs is not None:
         return None
-    for wanted in range(workload.rollout.desired.value, 0, -1):
+
+    def needed(wanted: int) -> int:
         desired = Fact(wanted, workload.rollout.desired.source)
-        pods = replace(workload.rollout, desired=desired).pods(stage)
-        if pods is not None and pods * each <= left:
-            return wanted
-    return None
+        return (replace(workload.rollout, desired=desired).pods(stage) or 0) * each
+
+    found = bisect_right(range(1, workload.rollout.desired.value + 1), left, key=needed)
+    return found or None
 
 
 def _pooler(
@@ -140,7 +156,7 @@ def _pooler(
     stage: Stage, expected: Fact[float] | None,
 ) -> WithPooler | None:  # fmt: skip
     """All workloads through a pooler: the load's need where it is known, else all that is left."""
-    processes = pooler.processes_at(Stage.SURGE) if pooler is not None else _NEW_POOLER
+    processes = pooler.processes_at(stage) if pooler is not None else _NEW_POOLER
     left = usable - _lasting(others)
     if processes < 1 or left < processes:
         return None

@@ -14,7 +14,8 @@ from mrtuner.facts import Fact
 from mrtuner.sizing.connections.given import Given, fact
 from mrtuner.sizing.connections.manifest import Place, Resource
 from mrtuner.sizing.connections.model import Count, Other, Pool, Rollout, Workload
-from mrtuner.sizing.connections.pools import Container, image_name, pools, words
+from mrtuner.sizing.connections.pgbouncer import waits_for_clients
+from mrtuner.sizing.connections.pools import Container, dependent, image_name, pools, words
 from mrtuner.sizing.connections.schedule import least_gap
 from mrtuner.wording import enumerated
 
@@ -41,6 +42,7 @@ class Gathered:
     workloads: list[Workload] = field(default_factory=list)
     others: list[Other] = field(default_factory=list)
     poolers: list[Workload] = field(default_factory=list)  # that have PgBouncer in their pods
+    waits: bool = False  # PgBouncer, by the tag of its image, for its clients when it ends
     configurations: list[tuple[str, str]] = field(default_factory=list)  # PgBouncer's: text, where
     notes: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
@@ -81,7 +83,9 @@ def _add(resource: Resource, known: _Cluster, given: Given, found: Gathered) -> 
     opened: list[Pool] = []
     pooler = False
     for container in _containers(resource, pod, known):
-        pooler |= image_name(container.image) == "pgbouncer"
+        if image_name(container.image) == "pgbouncer":
+            pooler = True
+            found.waits |= waits_for_clients(container.image)
         inside = pools(container, given)
         opened += inside.pools
         found.notes += [note for note in inside.notes if note not in found.notes]
@@ -321,10 +325,16 @@ class _Cluster:
                 f"{resource.where}: {resource.name} has {len(scalers)} autoscalers, which work "
                 f"against each other: {enumerated(one.source for one in scalers)}"
             )
-        if scalers:
-            return max(scalers, key=lambda one: one.value)
         replicas = resource.at("spec", "replicas")
         number = replicas.whole()
+        most = max(scalers, key=lambda one: one.value, default=None)
+        if most is not None and (number is None or number <= most.value):
+            return most
+        if most is not None:
+            found.warnings.append(
+                f"{replicas.source}: {number} is more than its autoscaler's {most.value} "
+                f"({most.source}): so many pods there are each time the manifest is applied"
+            )
         if number is None:
             return Fact(1, f"{resource.where}: default of Kubernetes, replicas")
         return Fact(number, replicas.source)
@@ -362,7 +372,10 @@ def _containers(resource: Resource, pod: Place, known: _Cluster) -> Iterator[Con
 def _container(
     resource: Resource, place: Place, known: _Cluster, *, starts_first: bool = False
 ) -> Container:
-    environment = dict(_environment(resource, place, known))
+    environment: dict[str, Fact[str | None]] = {}
+    for name, found in _environment(resource, place, known):
+        text = dependent(found.value, environment) if found.value else found.value
+        environment[name] = Fact(text, found.source)
     command = [*(place.at("command").value or ()), *(place.at("args").value or ())]
     return Container(
         workload=resource.name,
