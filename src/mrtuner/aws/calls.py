@@ -10,6 +10,8 @@ from mrtuner.aws.session import region_of
 
 #: Most records that RDS returns on a page.
 _PAGE: Final = 100
+#: Calls that IAM names otherwise. Source: Service Authorization Reference, Amazon S3.
+_IAM_NAMES: Final = {"s3:ListObjectsV2": "s3:ListBucket"}
 
 
 class Answer(dict[str, Any]):
@@ -46,4 +48,5 @@ def answers(client: Any, method: str, **arguments: Any) -> Iterator[Mapping[str,
 def action_of(client: Any, method: str) -> str:
     """Return the call as IAM names it: rds:CopyDBSnapshot."""
     service = client.meta.service_model.service_name
-    return f"{service}:{client.meta.method_to_api_mapping[method]}"
+    name = f"{service}:{client.meta.method_to_api_mapping[method]}"
+    return _IAM_NAMES.get(name, name)

@@ -1,9 +1,13 @@
-"""Where history is kept unless another directory is named."""
+"""Where history is kept unless another place is named."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from mrtuner.history.store.s3 import Place
 
 
 def history_directory(given: Path | None = None) -> Path:
@@ -15,3 +19,17 @@ def history_directory(given: Path | None = None) -> Path:
     import platformdirs
 
     return Path(platformdirs.user_data_dir("mrtuner")) / "history"
+
+
+def history_place(given: str | None = None) -> Path | Place:
+    """The same where it may be on S3: a directory, or what ``s3://BUCKET/PREFIX`` names.
+
+    Raises:
+        BadValue: it begins with s3:// and is no such address.
+    """
+    named = given or os.environ.get("MRTUNER_HISTORY_DIR", "")
+    if not named.startswith("s3://"):
+        return history_directory(Path(named) if named else None)
+    from mrtuner.history.store.s3 import place_of
+
+    return place_of(named)

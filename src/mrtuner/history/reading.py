@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 from mrtuner.errors import BadValue
 from mrtuner.history.source import Source, Type
 from mrtuner.history.store import layout, opening, parquet
+from mrtuner.history.store.lake import Lake, LocalLake
 from mrtuner.history.store.parquet import File
 
 if TYPE_CHECKING:
@@ -33,7 +34,8 @@ class History:
 
     con: Engine
     db: sqlite3.Connection
-    directory: Path
+    name: str  # of the store: its directory, or its address on S3
+    lake: Lake
     files: tuple[File, ...]
     damaged: tuple[str, ...]  # files that are left out, each with the reason
     sources: tuple[Source, ...]
@@ -59,6 +61,8 @@ class History:
             found = self.con.execute(sql, parameters) if parameters else self.con.execute(sql)
             return [column[0] for column in found.description or ()], found.fetchall()
         except duckdb.Error as error:
+            if failure := self.lake.failure():
+                raise failure from None
             if self._left_out(sql):
                 return self.table(sql, parameters)
             raise _failed(error) from None
@@ -77,10 +81,9 @@ class History:
         Only asked when a query failed, since it reads the files from end to end.
         """
         words = set(_WORD.findall(sql))
-        lake = self.directory / layout.LAKE
         broken = [
             file for file in self.files
-            if file.view in words and parquet.checksum(lake / file.path) != file.sha256
+            if file.view in words and not self.lake.is_as_written(file)
         ]  # fmt: skip
         self.files = tuple(file for file in self.files if file not in broken)
         self.damaged += tuple(f"{file.path} is not as it was written" for file in broken)
@@ -94,7 +97,7 @@ class History:
 
     def lock(self) -> None:
         """From now on queries read the store and nothing else: no other file, no setting."""
-        lake = parquet.quoted(str(self.directory / layout.LAKE))
+        lake = parquet.quoted(self.lake.root)
         self.con.execute(f"SET allowed_directories = [{lake}]")
         self.con.execute("SET enable_external_access = false")
         self.con.execute("SET lock_configuration = true")
@@ -138,6 +141,8 @@ class History:
         try:
             self._provide(sql)
         except duckdb.Error as error:
+            if failure := self.lake.failure():
+                raise failure from None
             if not self._left_out(sql):
                 raise _failed(error) from None
             self._provide(sql)
@@ -176,11 +181,19 @@ class History:
         )
 
     def _view(self, name: str, recent: str) -> None:
-        files = [file for file in self.files if file.view == name]
-        sealed = parquet.union(self.directory / layout.LAKE, files) if files else ""
+        files = self._sound([file for file in self.files if file.view == name])
+        sealed = parquet.union(self.lake.root, files) if files else ""
         whole = f"({sealed}) UNION ALL BY NAME ({recent})" if files else recent
         self.con.execute(f'CREATE OR REPLACE VIEW "{name}" AS {whole}')
         self.made.add(name)
+
+    def _sound(self, files: list[File]) -> list[File]:
+        """Leave out those that cannot be read, for good."""
+        flaws = self.lake.flaws(files)
+        if flaws:
+            self.files = tuple(file for file in self.files if file not in flaws)
+            self.damaged += tuple(f"{file.path} {flaw}" for file, flaw in flaws.items())
+        return [file for file in files if file not in flaws]
 
     def _make_texts(self) -> None:
         parquet.load(
@@ -225,8 +238,15 @@ def _about(known: dict[str, tuple[str, str]], name: str) -> tuple[str, str]:
 
 
 @contextmanager
-def open_history(directory: Path) -> Iterator[History]:
+def open_history(
+    directory: Path, lake: Lake | None = None, *, name: str | None = None
+) -> Iterator[History]:
     """Open a store for reading, as it is now.
+
+    Args:
+        directory: The store.
+        lake: Where its Parquet files are, if not in the directory.
+        name: What it is called, if not as the directory.
 
     Raises:
         UsageError: there is none, or it is damaged.
@@ -234,17 +254,20 @@ def open_history(directory: Path) -> Iterator[History]:
         MissingPart: DuckDB is not installed.
     """
     directory = directory.absolute()
+    lake = lake or LocalLake(directory / layout.LAKE)
     with closing(opening.for_reading(directory)) as db, opening.explained(directory):
         con = parquet.engine()
         try:
             # From here on, this connection sees one state of the store.
             db.execute("BEGIN")
             files = opening.listed(db)
-            flaws = {file: parquet.flaw(directory / layout.LAKE, file) for file in files}
+            flaws = {file: lake.flaw(file) for file in files}
+            lake.enter(con)
             yield History(
                 con=con,
                 db=db,
-                directory=directory,
+                name=name or str(directory),
+                lake=lake,
                 files=tuple(file for file, flaw in flaws.items() if flaw is None),
                 damaged=tuple(f"{file.path} {flaw}" for file, flaw in flaws.items() if flaw),
                 sources=tuple(opening.sources(db)),
