@@ -60,7 +60,7 @@ class Viewer:
 
 
 @contextmanager
-def serving(directory: Path, *options: str) -> Iterator[Viewer]:
+def serving(directory: Path | str, *options: str) -> Iterator[Viewer]:
     """`mrtuner serve` on a free port until the test ends."""
     command = [
         sys.executable, "-c", "from mrtuner.cli import main; main()", "serve", "--dir",

@@ -1,5 +1,7 @@
 /** The rules, in Python: by the server that serves this page, or by Pyodide in a worker. */
 
+import { checkSession } from "../session";
+
 export interface Setting {
   name: string;
   area: string;
@@ -46,6 +48,7 @@ function server(): Engine {
     ready: Promise.resolve(),
     async ask(given) {
       const response = await fetch(`api/tune?${new URLSearchParams(given)}`);
+      checkSession(response);
       return (await response.json()) as Outcome;
     },
   };

@@ -1,0 +1,4 @@
+/** Lead to the login if there is no session, or none any more; an HTTP API's authoriser says 403. */
+export function checkSession(response: Response): void {
+  if (response.status === 401 || response.status === 403) location.assign("/login");
+}
