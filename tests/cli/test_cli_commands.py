@@ -17,7 +17,7 @@ from mrtuner.cli import main, rdstune
 
 pytestmark = pytest.mark.timed
 
-COMMANDS = sorted(set(main.summaries) - {"bench", "export", "failover", "history", "rds"})
+COMMANDS = sorted(set(main.summaries) - {"bench", "deploy", "export", "failover", "history", "rds"})
 #: Those of rdstune that are no groups themselves.
 OF_RDS = sorted(set(rdstune.summaries) - {"lab", "maintenance", "snapshots"})
 PROGRAM = Path(sys.executable).with_name("mrtuner")
@@ -107,6 +107,7 @@ def test_the_group_lists_every_command_with_its_purpose() -> None:
         ["rdstune", "lab"],
         ["mrtuner", "history"],
         ["mrtuner", "export"],
+        ["mrtuner", "deploy"],
     ],
     ids=" ".join,
 )

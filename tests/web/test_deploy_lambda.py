@@ -14,7 +14,10 @@ from typing import Any
 import pytest
 import yaml
 from click.testing import CliRunner
-from emulator import (
+from fetch_lambda import fetch
+from fetch_servers import CannotFetch
+from lake import BUCKET, PLACE, URL, StandIn, sealed_story, stand_in
+from lambda_emulator import (
     ARCHITECTURE,
     PYTHON,
     Function,
@@ -24,9 +27,6 @@ from emulator import (
     login,
     request,
 )
-from fetch_lambda import fetch
-from fetch_servers import CannotFetch
-from lake import BUCKET, PLACE, URL, StandIn, sealed_story, stand_in
 from served import HOUR
 
 from mrtuner.cli import main
@@ -53,7 +53,7 @@ pytestmark = pytest.mark.skipif(
 
 
 def deployment(**more: Any) -> Deployment:
-    given = {"place": PLACE, "password_hash": "$argon2id$v=19$…", "python": "3.13",
+    given: dict[str, Any] = {"place": PLACE, "password_hash": "$argon2id$v=19$…", "python": "3.13",
              "architecture": "arm64"}  # fmt: skip
     return Deployment(**(given | more))
 

@@ -302,7 +302,7 @@ def test_without_any_one_of_its_actions_the_missing_one_is_named(
     document = policy("serve", SCOPE, ("--kms-key",)).document
     less = [one for one in document["Statement"] if action not in one["Action"]]
     assert len(less) == len(document["Statement"]) - 1
-    store = enforced(document | {"Statement": less})
+    store = enforced({**document, "Statement": less})
     with pytest.raises(AwsError, match=f"AWS denies {action}"):
         enforce(lambda: everything(store))
     store.close()

@@ -48,7 +48,7 @@ _WRITTEN: Final = datetime(2000, 1, 1, tzinfo=UTC)
 _ABSENT: Final = frozenset({"NoSuchKey", "404"})
 
 
-class Damaged(MrTunerError):
+class _Damaged(Exception):
     """A file is not the one on the list."""
 
 
@@ -69,7 +69,7 @@ class Blocks:
         """Bytes of a file.
 
         Raises:
-            Damaged: it is gone, or has another size.
+            _Damaged: it is gone, or has another size.
             AwsError: S3 does not answer.
         """
         if begin >= end:
@@ -114,13 +114,13 @@ class Blocks:
             body: bytes = answer["Body"].read()
         except AwsError as error:
             if error.code in _ABSENT:
-                raise Damaged(f"is not in {self.place}") from None
+                raise _Damaged(f"is not in {self.place}") from None
             if error.code == "InvalidRange":
-                raise Damaged(f"has fewer than {file.bytes} bytes") from None
+                raise _Damaged(f"has fewer than {file.bytes} bytes") from None
             raise
         total = int(str(answer["ContentRange"]).rpartition("/")[2])
         if total != file.bytes or len(body) != end - begin:
-            raise Damaged(f"has {total} bytes instead of {file.bytes}")
+            raise _Damaged(f"has {total} bytes instead of {file.bytes}")
         return body
 
     def _keep(self, path: str, found: Mapping[int, bytes]) -> None:
@@ -166,15 +166,15 @@ class RemoteLake:
         length = len(_MAGIC)
         try:
             end = self._blocks.read(file, max(0, file.bytes - length), file.bytes)
-        except Damaged as error:
-            return error.message
+        except _Damaged as error:
+            return str(error)
         return None if end == _MAGIC else "is not a Parquet file"
 
     def is_as_written(self, file: File) -> bool:
         """Whether the checksum of the whole file is the one on the list."""
         try:
             return sha256(self._blocks.read(file, 0, file.bytes)).hexdigest() == file.sha256
-        except Damaged:
+        except _Damaged:
             return False
 
     def failure(self) -> MrTunerError | None:

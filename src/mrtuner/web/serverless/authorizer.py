@@ -7,16 +7,21 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from functools import cache
 from typing import Any
 
+from mrtuner.web.access import SignedAccess
 from mrtuner.web.serverless.settings import access_of
 
-_access = access_of(os.environ)
+
+@cache
+def _access() -> SignedAccess:
+    return access_of(os.environ)
 
 
 def handler(event: Mapping[str, Any], context: object) -> dict[str, bool]:  # noqa: ARG001 - Lambda
     """Answer in the simple format: whether the request has a session."""
-    return {"isAuthorized": _access.logged_in({"cookie": cookies_of(event)})}
+    return {"isAuthorized": _access().logged_in({"cookie": cookies_of(event)})}
 
 
 def cookies_of(event: Mapping[str, Any]) -> str:

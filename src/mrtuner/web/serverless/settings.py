@@ -24,6 +24,11 @@ def setting(environment: Mapping[str, str], name: str) -> str:
     return value
 
 
+def in_lambda(environment: Mapping[str, str]) -> bool:
+    """Whether this is a function, for which Lambda has more CPU while it loads the handler."""
+    return "AWS_LAMBDA_FUNCTION_NAME" in environment
+
+
 def access_of(environment: Mapping[str, str]) -> SignedAccess:
     """Return the access that both functions share.
 

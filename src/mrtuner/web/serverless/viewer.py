@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from mrtuner.aws.session import client
 from mrtuner.history.remote import RemoteStore
 from mrtuner.history.store.s3 import place_of
 from mrtuner.web.app import app
-from mrtuner.web.serverless.settings import PLACE, access_of, setting
+from mrtuner.web.serverless.settings import PLACE, access_of, in_lambda, setting
 
 if TYPE_CHECKING:
     from mangum import Mangum
@@ -25,8 +26,7 @@ def viewer(environment: Mapping[str, str]) -> Mangum:
     """
     from mangum import Mangum
 
-    # For the imports that a first request would wait for: Lambda gives more CPU until the handler
-    # is there.
+    # What a first request would wait for.
     import mrtuner.web.answers  # noqa: F401
 
     store = RemoteStore(place_of(setting(environment, PLACE)), client("s3"))
@@ -35,9 +35,15 @@ def viewer(environment: Mapping[str, str]) -> Mangum:
     return Mangum(shown, lifespan="off")
 
 
-_handler = viewer(os.environ)
+@cache
+def _viewer() -> Mangum:
+    return viewer(os.environ)
 
 
 def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
     """Answer one request."""
-    return dict(_handler(event, context))
+    return dict(_viewer()(event, context))
+
+
+if in_lambda(os.environ):
+    _viewer()
