@@ -21,8 +21,9 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from fetch_lambda import fetch
-from lake import PLACE, URL, sealed_story, stand_in
+from lake import PLACE, URL, stand_in
 from lambda_emulator import ARCHITECTURE, PYTHON, Function, authorization, function, login, request
+from served import sealed_story
 
 from mrtuner.history.reading import open_history
 from mrtuner.units import pretty_bytes

@@ -1,4 +1,4 @@
-"""The hour of `history_story` as recorders publish it, on a stand-in for S3."""
+"""A store as recorders publish it, on a stand-in for S3."""
 
 from __future__ import annotations
 
@@ -10,13 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import boto3
-from history_data import MIDNIGHT, SECOND
-from history_story import story
 from moto.server import ThreadedMotoServer
 
-from mrtuner.history.source import built_in
-from mrtuner.history.store import s3, sealing
-from mrtuner.history.store.writer import Writer
+from mrtuner.history.store import s3
 
 REGION, BUCKET = "eu-central-1", "company-history"
 URL = f"s3://{BUCKET}/postgres"
@@ -29,14 +25,6 @@ CREDENTIALS = {
 }  # fmt: skip
 
 
-def sealed_story(directory: Path) -> Path:
-    """The store of that hour, all of it in files."""
-    story(directory)
-    with Writer(directory, built_in().values()) as writer:
-        sealing.seal(writer, MIDNIGHT + 86_400 * 3 * SECOND)
-    return directory
-
-
 def publish(directory: Path, client: Any) -> None:
     """Make the bucket, and publish a store to it."""
     client.create_bucket(Bucket=BUCKET, CreateBucketConfiguration={"LocationConstraint": REGION})
@@ -45,7 +33,7 @@ def publish(directory: Path, client: Any) -> None:
 
 @dataclass(frozen=True, slots=True)
 class StandIn:
-    """S3 on loopback, with that hour in it."""
+    """S3 on loopback, with a history in it."""
 
     client: Any
     environment: dict[str, str]

@@ -14,9 +14,10 @@ from typing import Any
 import pytest
 import yaml
 from click.testing import CliRunner
+from cloudfront import distribution
 from fetch_lambda import fetch
 from fetch_servers import CannotFetch
-from lake import BUCKET, PLACE, URL, StandIn, sealed_story, stand_in
+from lake import BUCKET, PLACE, URL, StandIn, stand_in
 from lambda_emulator import (
     ARCHITECTURE,
     PYTHON,
@@ -27,7 +28,7 @@ from lambda_emulator import (
     login,
     request,
 )
-from served import HOUR
+from served import HOUR, PATIENCE, in_a_browser
 
 from mrtuner.cli import main
 from mrtuner.rds.iam_policy import Scope, policy
@@ -100,11 +101,6 @@ def package(fetched: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def sealed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return sealed_story(tmp_path_factory.mktemp("sealed"))
-
-
-@pytest.fixture(scope="module")
 def password_hash() -> str:
     return hash_of(PASSWORD)
 
@@ -148,6 +144,8 @@ def test_who_logs_in_sees_every_screen_and_nobody_else_anything(stack: Stack) ->
     written = next(one for one in wal["charts"] if one["unit"] == "bytes/s")["series"][0]["values"]
     assert written[_step(wal, 2, 10)] == pytest.approx(1_000_000, rel=0.01)
     assert written[_step(wal, 2, 35)] == pytest.approx(16_000_000, rel=0.01)
+    tuned = stack.viewer.invoke(request("/api/tune", "memory=16GB&cpus=4", cookies=cookies))
+    assert "shared_buffers" in json.loads(body_of(tuned))["texts"]["conf"]
     # The function itself asks for the session too, should the authoriser ever be left out.
     closed = stack.viewer.invoke(request("/api/fleet"))
     assert closed["statusCode"] == 401
@@ -186,6 +184,38 @@ def test_a_wrong_password_or_another_sites_form_begins_no_session(stack: Stack) 
     # Behind CloudFront, Host is the API's name and Origin the page's.
     own = {"origin": "https://d111111abcdef8.cloudfront.net", "sec-fetch-site": "same-origin"}
     assert stack.viewer.invoke(login(PASSWORD, **own))["statusCode"] == 303
+
+
+@in_a_browser
+def test_in_the_browser_a_link_leads_through_the_login_to_its_view(
+    stack: Stack, package: Path, browser: Any
+) -> None:
+    """And to the login again once the session is gone; also from the tuner page."""
+    view = "#screen=wal&from=1795399200&to=1795402800"
+    with distribution(resources(), package.parent / "site", stack.viewer, stack.authorizer) as root:
+        page = browser.new_context().new_page()
+        page.set_default_timeout(PATIENCE)
+        broken: list[str] = []
+        page.on("pageerror", lambda error: broken.append(str(error)))
+        page.goto(root + view)
+        page.fill("input[name=password]", "not the password")
+        page.click("button")
+        page.wait_for_selector("[role=alert]")
+        page.fill("input[name=password]", PASSWORD)
+        page.click("button")
+        page.wait_for_selector("main h1:has-text('Checkpoints and WAL')")
+        page.wait_for_selector("main canvas")
+        assert page.url == root + view
+        page.goto(f"{root}tuner.html#memory=16GB&cpus=4")
+        page.wait_for_selector(".answer[data-of*='16GB']")
+        assert "shared_buffers" in page.inner_text(".answer")
+        page.context.clear_cookies()
+        page.goto("about:blank")
+        page.goto(root + view)
+        page.wait_for_selector("input[name=password]")
+        assert page.url == f"{root}login{view}"
+        assert broken == []
+        page.context.close()
 
 
 def test_errors_of_s3_are_answers(stack: Stack) -> None:

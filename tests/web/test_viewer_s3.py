@@ -12,9 +12,10 @@ from typing import Any
 import boto3
 import pytest
 from click.testing import CliRunner
+from history_data import MIDNIGHT, SECOND, batch, queue, row, sample
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from lake import BUCKET, CREDENTIALS, PLACE, REGION, URL, StandIn, publish, sealed_story, stand_in
+from lake import BUCKET, CREDENTIALS, PLACE, REGION, URL, StandIn, publish, stand_in
 from moto import mock_aws
 from moto.core import set_initial_no_auth_action_count
 from served import HOUR, Viewer, serving
@@ -25,16 +26,12 @@ from mrtuner.cli import main
 from mrtuner.errors import UsageError
 from mrtuner.history import remote
 from mrtuner.history.remote import Blocks, RemoteLake, RemoteStore
-from mrtuner.history.store import parquet, s3
+from mrtuner.history.store import parquet, s3, sealing
 from mrtuner.history.store.parquet import File
+from mrtuner.history.store.writer import Writer
 from mrtuner.rds.iam_policy import Scope, called, policy
 from mrtuner.web.app import STATIC
 from mrtuner.web.screens import SCREENS
-
-
-@pytest.fixture(scope="module")
-def sealed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return sealed_story(tmp_path_factory.mktemp("sealed"))
 
 
 @pytest.fixture
@@ -137,7 +134,7 @@ def counts(store: RemoteStore) -> Any:
 
 
 def test_nothing_is_read_twice_and_what_is_published_meanwhile_is_seen(
-    aws: Any, sealed: Path, tmp_path: Path
+    aws: Any, tmp_path: Path
 ) -> None:
     store = RemoteStore(PLACE, aws)
     asked: list[str] = []
@@ -149,9 +146,11 @@ def test_nothing_is_read_twice_and_what_is_published_meanwhile_is_seen(
     asked.clear()
     assert counts(store) == before
     assert asked == []
-    other = sealed_story(tmp_path / "other")
-    s3.publish(other, PLACE, aws)
-    assert counts(store) == 2 * before
+    with Writer(tmp_path / "other", [queue()]) as writer:
+        writer.commit([batch(sample(queue(), 3600, row("mail", 1, 0.0, 2)), instance="other:5432")])
+        sealing.seal(writer, MIDNIGHT + 86_400 * SECOND)
+    s3.publish(tmp_path / "other", PLACE, aws)
+    assert counts(store) == before + 1
     store.close()
 
 

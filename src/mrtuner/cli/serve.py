@@ -73,14 +73,16 @@ def command(
 
     It reads the history and changes nothing. A recorder may write at the same time.
     """
-    prerequisites.require("argon2", "duckdb", "starlette", "uvicorn")
+    from mrtuner.history.directory import history_place
+
+    named = history_place(place)
+    of_s3 = () if isinstance(named, Path) else ("boto3", "fsspec")
+    prerequisites.require("argon2", "duckdb", "starlette", "uvicorn", *of_s3)
     _refuse_unsafe(host, password_file, (tls_cert, tls_key), behind_proxy=behind_proxy)
     from mrtuner.documents import as_builtins
-    from mrtuner.history.directory import history_place
     from mrtuner.web.app import STATIC
     from mrtuner.web.document import Serving
 
-    named = history_place(place)
     if not (STATIC / "index.html").is_file():
         raise MissingPart("the page is not built", "In a checkout, run: make page.")
     access = None if password_file is None else _access(password_file)
@@ -133,7 +135,6 @@ def _store(named: Path | Place, account: Account) -> Iterator[Path | RemoteStore
 
 
 def _on_s3(place: Place, account: Account) -> RemoteStore:
-    prerequisites.require("boto3", "fsspec")
     from mrtuner.aws.session import client
     from mrtuner.history.remote import RemoteStore
 

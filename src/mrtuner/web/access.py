@@ -247,7 +247,10 @@ def _own(request: Request) -> bool:
 
 
 def _page(wrong: str = "", status: int = 200) -> Response:
-    """The login as a plain form, which needs no script."""
+    """The login as a plain form, which needs no script.
+
+    It names no action, so browsers keep what follows # in the address, which is the view.
+    """
     from starlette.responses import HTMLResponse
 
     said = f'<p class="error" role="alert">{wrong}</p>' if wrong else ""
@@ -263,7 +266,7 @@ def _page(wrong: str = "", status: int = 200) -> Response:
     <main>
       <h1>MrTuner</h1>
       {said}
-      <form method="post" action="/login">
+      <form method="post">
         <label>Password <input type="password" name="password" required autofocus
           autocomplete="current-password" /></label>
         <button>Log in</button>

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
 from mrtuner.cli.common import options, terminal
+
+if TYPE_CHECKING:
+    from mrtuner.history.store.s3 import Place
 
 
 @options.command("policy")
@@ -69,10 +74,9 @@ def command(
 
     Whatever you do not restrict is a * in the policy. Notes on single actions go to stderr.
     """
-    from mrtuner.history.store.s3 import place_of
     from mrtuner.rds.iam_policy import Scope, policy
 
-    history = place_of(place) if place else None
+    history = _history(place) if place else None
     scope = Scope(
         regions=regions,
         account=account,
@@ -94,3 +98,9 @@ def command(
     terminal.document(dict(made.document))
     for note in made.notes:
         terminal.print_note(f"note: {note}")
+
+
+def _history(url: str) -> Place:
+    from mrtuner.history.store.s3 import place_of
+
+    return place_of(url)
