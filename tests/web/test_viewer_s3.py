@@ -11,6 +11,8 @@ from typing import Any
 
 import boto3
 import pytest
+from botocore.exceptions import ResponseStreamingError
+from botocore.response import StreamingBody
 from click.testing import CliRunner
 from history_data import MIDNIGHT, SECOND, batch, queue, row, sample
 from hypothesis import given, settings
@@ -202,6 +204,7 @@ def test_any_part_of_a_file_is_what_is_there(size: int, data: st.DataObject) -> 
         patch.setattr(remote, "_BLOCK", 256)
         patch.setattr(remote, "_KEPT", 1024)
         patch.setattr(remote, "call", lambda _client, _method, **asked: get_object(**asked))
+        patch.setattr(remote, "body_of", lambda _client, answer: answer["Body"].read())
         blocks = Blocks(PLACE, None)
         for _ in range(5):
             begin = data.draw(st.integers(0, size))
@@ -231,6 +234,37 @@ def test_a_lake_that_is_emptied_is_none_any_more(aws: Any) -> None:
     with pytest.raises(UsageError, match="there is no history at"):
         counts(store)
     store.close()
+
+
+def test_an_answer_that_breaks_off_is_an_error_of_aws(
+    aws: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After the headers came; the lists were read before."""
+    store = RemoteStore(PLACE, aws)
+
+    def broken(*_: Any) -> bytes:
+        raise ResponseStreamingError(error="the connection broke")
+
+    with store.opened() as history:
+        monkeypatch.setattr(StreamingBody, "read", broken)
+        with pytest.raises(AwsError, match="connection to AWS in eu-central-1 broke during s3:Get"):
+            history.rows("SELECT * FROM wal")
+    store.close()
+
+
+@pytest.mark.parametrize("how", ["--dir", "the environment"])
+def test_other_commands_say_that_they_read_no_history_on_s3(
+    how: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if how != "--dir":
+        monkeypatch.setenv("MRTUNER_HISTORY_DIR", URL)
+    options = ["--dir", URL] if how == "--dir" else []
+    done = CliRunner().invoke(main, ["history", "show", *options])
+    assert done.exit_code == 2
+    assert done.stderr.splitlines() == [
+        "error: only mrtuner serve reads a history on S3",
+        "HINT: Fetch a copy of it with mrtuner history fetch.",
+    ]
 
 
 # What it may do in AWS is what it does.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from mrtuner.aws.errors import answered, not_understood
+from mrtuner.aws.errors import answered, not_understood, translated
 from mrtuner.aws.session import region_of
 
 #: Most records that RDS returns on a page.
@@ -30,6 +30,13 @@ def call(client: Any, method: str, **arguments: Any) -> Mapping[str, Any]:
     action, region = action_of(client, method), region_of(client)
     with answered(action, region):
         return Answer(getattr(client, method)(**arguments), action, region)
+
+
+def body_of(client: Any, answer: Mapping[str, Any]) -> bytes:
+    """Return the body of an object of S3, which comes after the answer."""
+    with translated("s3:GetObject", region_of(client)):
+        body: bytes = answer["Body"].read()
+    return body
 
 
 def pages(client: Any, method: str, key: str, **arguments: Any) -> Iterator[Mapping[str, Any]]:

@@ -6,16 +6,27 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from mrtuner.errors import UsageError
+
 if TYPE_CHECKING:
     from mrtuner.history.store.s3 import Place
 
 
 def history_directory(given: Path | None = None) -> Path:
-    """The directory: `given`, else MRTUNER_HISTORY_DIR, else one of the user's data directory."""
+    """The directory: `given`, else MRTUNER_HISTORY_DIR, else one of the user's data directory.
+
+    Raises:
+        UsageError: what is named is on S3.
+    """
+    if given is None and (text := os.environ.get("MRTUNER_HISTORY_DIR")):
+        given = Path(text)
+    if given is not None and given.parts[:1] == ("s3:",):
+        raise UsageError(
+            "only mrtuner serve reads a history on S3",
+            "Fetch a copy of it with mrtuner history fetch.",
+        )
     if given is not None:
         return given
-    if named := os.environ.get("MRTUNER_HISTORY_DIR"):
-        return Path(named)
     import platformdirs
 
     return Path(platformdirs.user_data_dir("mrtuner")) / "history"

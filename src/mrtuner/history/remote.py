@@ -21,7 +21,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Final
 
-from mrtuner.aws.calls import call
+from mrtuner.aws.calls import body_of, call
 from mrtuner.aws.errors import AwsError
 from mrtuner.errors import MrTunerError
 from mrtuner.extras import require
@@ -111,7 +111,7 @@ class Blocks:
                 self.client, "get_object", **self.place.key(file.path),
                 Range=f"bytes={begin}-{end - 1}",
             )  # fmt: skip
-            body: bytes = answer["Body"].read()
+            body = body_of(self.client, answer)
         except AwsError as error:
             if error.code in _ABSENT:
                 raise _Damaged(f"is not in {self.place}") from None
@@ -144,7 +144,7 @@ class RemoteLake:
 
     @property
     def root(self) -> str:
-        """The protocol of our file system, and the name of the bucket."""
+        """An address of our file system."""
         return f"{_PROTOCOL}://lake"
 
     def enter(self, con: Engine) -> None:

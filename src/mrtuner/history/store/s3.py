@@ -23,7 +23,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from mrtuner.aws.calls import call, pages
+from mrtuner.aws.calls import body_of, call, pages
 from mrtuner.aws.errors import AwsError
 from mrtuner.errors import BadValue, MrTunerError, Refused, UsageError
 from mrtuner.files import replace as write_file
@@ -159,7 +159,7 @@ def _listed(client: Any, place: Place, writer: str) -> tuple[Manifest, str | Non
         if error.code not in _ABSENT:
             raise
         return Manifest(writer=writer, sources={}, files=()), None
-    return _read(answer["Body"].read(), place), str(answer["ETag"])
+    return _read(body_of(client, answer), place), str(answer["ETag"])
 
 
 def _read(body: bytes, place: Place) -> Manifest:
@@ -261,7 +261,7 @@ def _manifests(client: Any, place: Place) -> list[Manifest]:
     found = []
     for one in _list_manifests(client, place):
         answer = call(client, "get_object", Bucket=place.bucket, Key=one["Key"])
-        found.append(_read(answer["Body"].read(), place))
+        found.append(_read(body_of(client, answer), place))
     if not found:
         raise UsageError(f"there is no history at {place}", "Publish it: mrtuner record --publish.")
     return found
@@ -280,7 +280,7 @@ def _download(client: Any, place: Place, lake: Path, file: File) -> None:
         raise UsageError(f"a manifest in {place} names a file outside the lake", "Do not trust it.")
     answer = call(client, "get_object", **place.key(file.path))
     target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    write_file(target, answer["Body"].read())
+    write_file(target, body_of(client, answer))
     if checksum(target) != file.sha256:
         target.unlink()
         raise MrTunerError(
@@ -293,6 +293,6 @@ def _fetch_texts(client: Any, place: Place, writer: Writer, of: Manifest) -> Non
     if not of.texts:
         return
     answer = call(client, "get_object", **place.key(_texts(of.writer)))
-    texts = json.loads(gzip.decompress(answer["Body"].read()))
+    texts = json.loads(gzip.decompress(body_of(client, answer)))
     with writer.transaction():
         writer.db.executemany("INSERT OR IGNORE INTO statement_text VALUES (?, ?)", texts.items())
