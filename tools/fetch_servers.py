@@ -45,17 +45,17 @@ def fetch(major: int, cache: Path = CACHE) -> Path:
     """The bin directory of one major, fetched unless it is there; CannotFetch when it cannot be."""
     place = cache / str(major)
     if not place.exists():  # a rename puts it there whole
-        with _alone(cache, major):
+        with alone(cache, str(major)):
             if not place.exists():
                 _fetch_to(place, VERSIONS[major])
     return place / "bin"
 
 
 @contextmanager
-def _alone(cache: Path, major: int) -> Iterator[None]:
-    """Let one process fetch a major at a time; the kernel frees the lock with its holder."""
+def alone(cache: Path, what: str) -> Iterator[None]:
+    """Let one process fetch something at a time; the kernel frees the lock with its holder."""
     cache.mkdir(parents=True, exist_ok=True)
-    with (cache / f".lock-{major}").open("w") as lock:
+    with (cache / f".lock-{what}").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 

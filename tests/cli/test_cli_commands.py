@@ -108,6 +108,8 @@ def test_the_group_lists_every_command_with_its_purpose() -> None:
         ["rdstune", "lab"],
         ["mrtuner", "history"],
         ["mrtuner", "export"],
+        ["mrtuner", "deploy"],
+        ["mrtuner", "image"],
         ["mrtuner", "pods"],
     ],
     ids=" ".join,

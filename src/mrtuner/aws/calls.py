@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from mrtuner.aws.errors import answered, not_understood
+from mrtuner.aws.errors import answered, not_understood, translated
 from mrtuner.aws.session import region_of
 
 #: Most records that RDS returns on a page.
 _PAGE: Final = 100
+#: Calls that IAM names otherwise. Source: Service Authorization Reference, Amazon S3.
+_IAM_NAMES: Final = {"s3:ListObjectsV2": "s3:ListBucket"}
 
 
 class Answer(dict[str, Any]):
@@ -30,6 +32,13 @@ def call(client: Any, method: str, **arguments: Any) -> Mapping[str, Any]:
         return Answer(getattr(client, method)(**arguments), action, region)
 
 
+def body_of(client: Any, answer: Mapping[str, Any]) -> bytes:
+    """Return the body of an object of S3, which comes after the answer."""
+    with translated("s3:GetObject", region_of(client)):
+        body: bytes = answer["Body"].read()
+    return body
+
+
 def pages(client: Any, method: str, key: str, **arguments: Any) -> Iterator[Mapping[str, Any]]:
     """Yield the records under `key` on every page."""
     for answer in answers(client, method, **arguments):
@@ -46,4 +55,5 @@ def answers(client: Any, method: str, **arguments: Any) -> Iterator[Mapping[str,
 def action_of(client: Any, method: str) -> str:
     """Return the call as IAM names it: rds:CopyDBSnapshot."""
     service = client.meta.service_model.service_name
-    return f"{service}:{client.meta.method_to_api_mapping[method]}"
+    name = f"{service}:{client.meta.method_to_api_mapping[method]}"
+    return _IAM_NAMES.get(name, name)

@@ -24,6 +24,7 @@ _UNKNOWN_KEY: Final = frozenset({
     "InvalidClientTokenId", "UnrecognizedClientException", "SignatureDoesNotMatch", "AuthFailure",
     "InvalidAccessKeyId", "IncompleteSignature",
 })  # fmt: skip
+_NO_BUCKET: Final = "NoSuchBucket"
 _NOT_FOUND: Final = re.compile(r"NotFound(Fault)?$")
 #: IAM's wording: "User: arn:… is not authorized to perform: rds:ModifyDBParameterGroup on …".
 _DENIED_ACTION: Final = re.compile(r"not authorized to perform: ([a-z0-9-]+:[A-Za-z*]+)")
@@ -117,9 +118,15 @@ def _worded(code: str, text: str, action: str, region: str | None) -> tuple[str,
         return "the AWS credentials have expired", "Sign in again, for example: aws sso login."
     if code in _UNKNOWN_KEY:
         return f"AWS does not accept these credentials{where} ({code})", _WHICH_CREDENTIALS
-    if _NOT_FOUND.search(code):
-        return f"{_sentence(text) or code}{where}", _ANOTHER_REGION
+    if code == _NO_BUCKET or _NOT_FOUND.search(code):
+        return _absent(code, text, where)
     return f"{action} failed{where}: {code}: {_sentence(text)}".rstrip(": "), None
+
+
+def _absent(code: str, text: str, where: str) -> tuple[str, str]:
+    if code == _NO_BUCKET:
+        return "there is no such bucket", "Check the bucket's name, and the account."
+    return f"{_sentence(text) or code}{where}", _ANOTHER_REGION
 
 
 def _denied_action(text: str, action: str) -> str:

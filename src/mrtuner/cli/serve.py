@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import socket
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from ipaddress import ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -10,18 +12,22 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from mrtuner.cli.common import options, prerequisites, terminal
-from mrtuner.cli.history.store_options import directory_option
+from mrtuner.cli.history.store_options import place_option
+from mrtuner.cli.rds.change import account_options
 from mrtuner.errors import MissingPart, MrTunerError, Refused, UsageError
 from mrtuner.files import read_file
 
 if TYPE_CHECKING:
+    from mrtuner.aws.session import Account
+    from mrtuner.history.remote import RemoteStore
+    from mrtuner.history.store.s3 import Place
     from mrtuner.web.access import Access
 
 _LOOPBACK: Final = "127.0.0.1"
 
 
 @options.command("serve")
-@directory_option
+@place_option
 @click.option(
     "--host", default=_LOOPBACK, show_default=True, metavar="ADDRESS",
     help="Address to answer on; any but a loopback address needs --password-file and TLS.",
@@ -51,11 +57,12 @@ _LOOPBACK: Final = "127.0.0.1"
     help="Also show the benchmark records below this directory.",
 )  # fmt: skip
 @click.option("--open", "browser", is_flag=True, help="Open the page in the browser.")
+@account_options
 @options.json_option
 def command(
-    directory: Path | None, host: str, port: int, password_file: Path | None,
+    place: str | None, host: str, port: int, password_file: Path | None,
     tls_cert: Path | None, tls_key: Path | None, behind_proxy: bool, records: Path | None,
-    browser: bool, as_json: bool,
+    browser: bool, account: Account, as_json: bool,
 ) -> None:  # fmt: skip
     """Show a history in the browser: load, statements, headroom, WAL, I/O, vacuum, locks.
 
@@ -64,36 +71,36 @@ def command(
       mrtuner serve
       mrtuner serve --dir /var/lib/mrtuner --port 8081
       mrtuner serve --records ~/benchmarks
+      mrtuner serve --dir s3://company-history/postgres     # what recorders publish
       ssh -L 8080:127.0.0.1:8080 bastion mrtuner serve      # then open http://127.0.0.1:8080/
       mrtuner serve --host 0.0.0.0 --port 443 --password-file /etc/mrtuner/password \\
         --tls-cert /etc/mrtuner/cert.pem --tls-key /etc/mrtuner/key.pem
 
     It reads the history and changes nothing. A recorder may write at the same time.
     """
-    prerequisites.require("argon2", "duckdb", "starlette", "uvicorn")
+    from mrtuner.history.directory import history_place
+
+    named = history_place(place)
+    of_s3 = () if isinstance(named, Path) else ("boto3", "fsspec")
+    prerequisites.require("argon2", "duckdb", "starlette", "uvicorn", *of_s3)
     _refuse_unsafe(host, password_file, (tls_cert, tls_key), behind_proxy=behind_proxy)
     from mrtuner.documents import as_builtins
-    from mrtuner.history.directory import history_directory
-    from mrtuner.history.reading import open_history
     from mrtuner.web.app import STATIC
     from mrtuner.web.document import Serving
 
-    place = history_directory(directory)
-    with open_history(place):  # Whatever is wrong with the store is said now.
-        pass
     if not (STATIC / "index.html").is_file():
         raise MissingPart("the page is not built", "In a checkout, run: make page.")
     access = None if password_file is None else _access(password_file)
-    with _listening(host, port) as listener:
+    with _store(named, account) as store, _listening(host, port) as listener:
         name = f"[{host}]" if ":" in host else host
         scheme = "https" if tls_cert else "http"
         address = f"{scheme}://{name}:{listener.getsockname()[1]}/"
-        told = as_builtins(Serving(address=address, directory=str(place)))
-        terminal.answer(told, [f"{place} is shown at {address}; Ctrl-C ends it"], as_json)
+        told = as_builtins(Serving(address=address, directory=str(named)))
+        terminal.answer(told, [f"{named} is shown at {address}; Ctrl-C ends it"], as_json)
         if browser:
             click.launch(address)
         _serve(
-            place, listener, access, records,
+            store, listener, access, records,
             ssl_certfile=tls_cert, ssl_keyfile=tls_key, proxy_headers=behind_proxy,
         )  # fmt: skip
 
@@ -116,9 +123,32 @@ def _refuse_unsafe(
         )
 
 
+@contextmanager
+def _store(named: Path | Place, account: Account) -> Iterator[Path | RemoteStore]:
+    """The store, once it could be opened: whatever is wrong with it is said now."""
+    from mrtuner.history.reading import open_history
+
+    if isinstance(named, Path):
+        with open_history(named):
+            pass
+        yield named
+        return
+    with terminal.sigterm_as_interrupt(), closing(_on_s3(named, account)) as store:
+        with store.opened():
+            pass
+        yield store
+
+
+def _on_s3(place: Place, account: Account) -> RemoteStore:
+    from mrtuner.aws.session import client
+    from mrtuner.history.remote import RemoteStore
+
+    return RemoteStore(place, client("s3", account))
+
+
 def _serve(
-    place: Path, listener: socket.socket, access: Access | None, records: Path | None = None,
-    **more: Any,
+    store: Path | RemoteStore, listener: socket.socket, access: Access | None,
+    records: Path | None = None, **more: Any,
 ) -> None:  # fmt: skip
     import uvicorn
 
@@ -126,9 +156,9 @@ def _serve(
 
     # Whoever is asked for a password comes by a name that is not known here.
     shown = (
-        app(place, records=records)
+        app(store, records=records)
         if access is None
-        else app(place, hosts=("*",), access=access, records=records)
+        else app(store, hosts=("*",), access=access, records=records)
     )
     config = uvicorn.Config(
         shown, log_level="warning", server_header=False, lifespan="off", limit_concurrency=200,
@@ -149,10 +179,15 @@ def _is_loopback(host: str) -> bool:
 
 
 def _access(path: Path) -> Access:
-    from mrtuner.web.access import access
+    from mrtuner.web.access import Access, hash_of
 
+    return Access(hashed=hash_of(first_line(path)))
+
+
+def first_line(path: Path) -> str:
+    """The password of a file."""
     lines = read_file(path).splitlines()
-    return access(lines[0] if lines else "")
+    return lines[0] if lines else ""
 
 
 def _listening(host: str, port: int) -> socket.socket:

@@ -1,17 +1,46 @@
-"""Where history is kept unless another directory is named."""
+"""Where history is kept unless another place is named."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mrtuner.errors import UsageError
+
+if TYPE_CHECKING:
+    from mrtuner.history.store.s3 import Place
 
 
 def history_directory(given: Path | None = None) -> Path:
-    """The directory: `given`, else MRTUNER_HISTORY_DIR, else one of the user's data directory."""
+    """The directory: `given`, else MRTUNER_HISTORY_DIR, else one of the user's data directory.
+
+    Raises:
+        UsageError: what is named is on S3.
+    """
+    if given is None and (text := os.environ.get("MRTUNER_HISTORY_DIR")):
+        given = Path(text)
+    if given is not None and given.parts[:1] == ("s3:",):
+        raise UsageError(
+            "only mrtuner serve reads a history on S3",
+            "Fetch a copy of it with mrtuner history fetch.",
+        )
     if given is not None:
         return given
-    if named := os.environ.get("MRTUNER_HISTORY_DIR"):
-        return Path(named)
     import platformdirs
 
     return Path(platformdirs.user_data_dir("mrtuner")) / "history"
+
+
+def history_place(given: str | None = None) -> Path | Place:
+    """The same where it may be on S3: a directory, or what ``s3://BUCKET/PREFIX`` names.
+
+    Raises:
+        BadValue: it begins with s3:// and is no such address.
+    """
+    named = given or os.environ.get("MRTUNER_HISTORY_DIR", "")
+    if not named.startswith("s3://"):
+        return history_directory(Path(named) if named else None)
+    from mrtuner.history.store.s3 import place_of
+
+    return place_of(named)

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from mrtuner.errors import BadValue
 from mrtuner.history.source import Source, Type
 from mrtuner.history.store import layout, opening, parquet
+from mrtuner.history.store.lake import Lake, LocalLake
 from mrtuner.history.store.layout import HOUR, MICRO
 from mrtuner.history.store.own import SAMPLES
 from mrtuner.history.store.parquet import File
@@ -43,7 +44,8 @@ class History:
 
     con: Engine
     db: sqlite3.Connection
-    directory: Path
+    name: str  # of the store: its directory, or its address on S3
+    lake: Lake
     files: tuple[File, ...]
     damaged: tuple[str, ...]  # files that are left out, each with the reason
     sources: tuple[Source, ...]
@@ -86,6 +88,8 @@ class History:
             found = views.con.execute(sql, named) if named else views.con.execute(sql)
             return [column[0] for column in found.description or ()], found.fetchall()
         except duckdb.Error as error:
+            if failure := self.lake.failure():
+                raise failure from None
             if self._left_out(sql):
                 return self.table(sql, parameters, inside=inside)
             raise _failed(error) from None
@@ -175,16 +179,23 @@ class History:
             self._periods[begin, end] = _Views.of_period(self, (begin, end))
         return self._periods[begin, end]
 
+    def sound(self, files: list[File]) -> list[File]:
+        """Leave out those that cannot be read, for good."""
+        flaws = self.lake.flaws(files)
+        if flaws:
+            self.files = tuple(file for file in self.files if file not in flaws)
+            self.damaged += tuple(f"{file.path} {flaw}" for file, flaw in flaws.items())
+        return [file for file in files if file not in flaws]
+
     def _left_out(self, sql: str) -> bool:
         """Leave out the files of a query that are not as they were written; whether there are any.
 
         Only asked when a query failed, since it reads the files from end to end.
         """
         words = set(_WORD.findall(sql))
-        lake = self.directory / layout.LAKE
         broken = [
             file for file in self.files
-            if file.view in words and parquet.checksum(lake / file.path) != file.sha256
+            if file.view in words and not self.lake.is_as_written(file)
         ]  # fmt: skip
         self.files = tuple(file for file in self.files if file not in broken)
         self.damaged += tuple(f"{file.path} is not as it was written" for file in broken)
@@ -194,7 +205,7 @@ class History:
 
     def lock(self) -> None:
         """From now on queries read the store and nothing else: no other file, no setting."""
-        lake = parquet.quoted(str(self.directory / layout.LAKE))
+        lake = parquet.quoted(self.lake.root)
         self.con.execute(f"SET allowed_directories = [{lake}]")
         self.con.execute("SET enable_external_access = false")
         self.con.execute("SET lock_configuration = true")
@@ -238,6 +249,8 @@ class History:
         try:
             self._whole.provide(sql)
         except duckdb.Error as error:
+            if failure := self.lake.failure():
+                raise failure from None
             if not self._left_out(sql):
                 raise _failed(error) from None
             self._whole.provide(sql)
@@ -315,11 +328,11 @@ class _Views:
 
     def _view(self, name: str, recent: str) -> None:
         begin, end = self.span or (0, sys.maxsize)
-        files = [
+        files = self.history.sound([
             file for file in self.history.files
             if file.view == name and file.last >= begin and file.first < end
-        ]  # fmt: skip
-        sealed = parquet.union(self.history.directory / layout.LAKE, files) if files else ""
+        ])  # fmt: skip
+        sealed = parquet.union(self.history.lake.root, files) if files else ""
         whole = f"({sealed}) UNION ALL BY NAME ({recent})" if files else recent
         self.con.execute(f'CREATE OR REPLACE VIEW "{name}" AS {whole}')
         self.made.add(name)
@@ -379,8 +392,15 @@ def _about(known: dict[str, tuple[str, str]], name: str) -> tuple[str, str]:
 
 
 @contextmanager
-def open_history(directory: Path) -> Iterator[History]:
+def open_history(
+    directory: Path, lake: Lake | None = None, *, name: str | None = None
+) -> Iterator[History]:
     """Open a store for reading, as it is now.
+
+    Args:
+        directory: The store.
+        lake: Where its Parquet files are, if not in the directory.
+        name: What it is called, if not as the directory.
 
     Raises:
         UsageError: there is none, or it is damaged.
@@ -388,17 +408,20 @@ def open_history(directory: Path) -> Iterator[History]:
         MissingPart: DuckDB is not installed.
     """
     directory = directory.absolute()
+    lake = lake or LocalLake(directory / layout.LAKE)
     with closing(opening.for_reading(directory)) as db, opening.explained(directory):
         con = parquet.engine()
         try:
             # From here on, this connection sees one state of the store.
             db.execute("BEGIN")
             files = opening.listed(db)
-            flaws = {file: parquet.flaw(directory / layout.LAKE, file) for file in files}
+            flaws = {file: lake.flaw(file) for file in files}
+            lake.enter(con)
             yield History(
                 con=con,
                 db=db,
-                directory=directory,
+                name=name or str(directory),
+                lake=lake,
                 files=tuple(file for file, flaw in flaws.items() if flaw is None),
                 damaged=tuple(f"{file.path} {flaw}" for file, flaw in flaws.items() if flaw),
                 sources=tuple(opening.sources(db)),

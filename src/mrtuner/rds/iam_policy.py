@@ -1,10 +1,10 @@
 """The minimal IAM permissions of each command, as data and as a policy document.
 
 The calls of each command are compared with those it makes in the lab
-(tests/rds/test_rds_policy.py).
-Sources: the Service Authorization Reference for Amazon RDS for the resource types, the RDS User
-Guide for cross-region copies. Actions that AWS checks although we do not call them are `implied`;
-the lab cannot show them, so they come from the documentation.
+(tests/rds/test_rds_policy.py, tests/web/test_viewer_s3.py).
+Sources: the Service Authorization Reference for Amazon RDS and Amazon S3 for the resource types,
+the RDS User Guide for cross-region copies. Actions that AWS checks although we do not call them are
+`implied`; the lab cannot show them, so they come from the documentation.
 """
 
 from __future__ import annotations
@@ -28,6 +28,8 @@ _SOURCE: Final = "arn:{partition}:rds:{source}:{account}:snapshot:*"
 _COPY: Final = "arn:{partition}:rds:{destination}:{account}:snapshot:mrtuner-{source}-*"
 _SOURCE_KEY: Final = "arn:{partition}:kms:{source}:{account}:key/*"
 _COPY_KEY: Final = "{key}"
+_BUCKET: Final = "arn:{partition}:s3:::{bucket}"
+_OBJECTS: Final = "arn:{partition}:s3:::{bucket}/{prefix}*"
 _ANYTHING: Final = ("*",)
 
 
@@ -41,6 +43,9 @@ _KEY: Final = re.compile(
     r"\*|arn:[a-z-]+:kms:[a-z0-9-]+:[0-9]{12}:(?:key|alias)/[A-Za-z0-9/_*-]+"
     r"|alias/[A-Za-z0-9/_-]+|[A-Za-z0-9-]+"
 )
+_BUCKET_NAME: Final = re.compile(r"[a-z0-9.*-]{1,63}")
+#: Without what IAM would take for a wildcard or a variable.
+_PREFIX: Final = re.compile(r"\*|[^*?$]*")
 
 
 def _check(kind: str, text: str, shape: re.Pattern[str], hint: str) -> None:
@@ -73,6 +78,8 @@ class Scope:
     source: str = "*"  # region that snapshots come from
     destination: str = "*"  # region that copies go to
     kms_key: str | None = None  # in the destination; an ARN or a key's id narrows the policy
+    bucket: str = "*"  # of a history on S3
+    prefix: str = "*"  # of its objects; empty, or with a slash at its end
 
     def __post_init__(self) -> None:
         for region in (*self.regions, self.source, self.destination):
@@ -82,6 +89,8 @@ class Scope:
             hint = "Use letters, digits and hyphens; * matches any characters."
             _check(f"{kind} name", name, _NAME, hint)
         key = "Use a key ID, an ARN or an alias such as alias/aws/rds."
+        _check("bucket name", self.bucket, _BUCKET_NAME, "Use the name alone, without s3://.")
+        _check("prefix", self.prefix, _PREFIX, "Use a prefix without *, ? and $.")
         _check("KMS key", self.kms_key or "*", _KEY, key)
 
     @property
@@ -103,6 +112,8 @@ class Scope:
             "source": self.source,
             "destination": self.destination,
             "key": self._key(partition),
+            "bucket": self.bucket,
+            "prefix": self.prefix.removesuffix("*"),
         }
 
     def _key(self, partition: str) -> str:
@@ -135,6 +146,8 @@ _REBOOT: Final = "--reboot now"
 _NEW_CLASS: Final = "a class unknown to us"
 _GRANT: Final = "kms:CreateGrant"
 _ON_CREATION: Final = "checked by AWS when tags are set on creation (documented, not observed)"
+_LIST: Final = "s3:ListBucket"
+_FOR_S3: Final = "used by S3 on your behalf (documented, not observed)"
 _FOR_RDS: Final = "used by RDS on your behalf (documented, not observed)"
 
 _LOOK_AT_GROUPS: Final = (
@@ -156,6 +169,12 @@ _CHANGE_GROUPS: Final = (
     Use("rds:DeleteDBClusterParameterGroup", (_CLUSTER_GROUP,), when=_CLUSTERS),
     Use("rds:RebootDBInstance", (_INSTANCE,), when=_REBOOT),
     Use("rds:RebootDBCluster", (_CLUSTER,), when=_CLUSTERS),  # Multi-AZ ones, and --reboot now
+)
+
+_READ_HISTORY: Final = (
+    Use(_LIST, (_BUCKET,)),
+    Use("s3:GetObject", (_OBJECTS,)),
+    Use("kms:Decrypt", (_COPY_KEY,), when="--kms-key", implied=_FOR_S3),
 )
 
 #: What each command of `rdstune` needs; commands that never call AWS are absent.
@@ -212,6 +231,8 @@ ACTIONS_BY_COMMAND: Final[Mapping[str, tuple[Use, ...]]] = {
         Use("cloudwatch:GetMetricData"),
         Use("ec2:DescribeRegions", when="--all-regions"),
     ),
+    "serve": _READ_HISTORY,  # `mrtuner serve`, and the functions of `mrtuner deploy lambda`
+    "history fetch": _READ_HISTORY,  # `mrtuner history fetch`
     "policy": (),
     "lab": (),
 }
@@ -257,14 +278,14 @@ def policy(command: str, scope: Scope = Scope(), without: Collection[str] = ()) 
 
 
 def _statements(needed: Iterable[Use], scope: Scope) -> Iterator[dict[str, Any]]:
-    """Group actions on the same resources in one statement; a grant has its own conditions."""
+    """Group actions on the same resources in one statement; some have their own conditions."""
 
-    def key(use: Use) -> tuple[tuple[str, ...], bool]:
-        return use.on, use.action == _GRANT
+    def key(use: Use) -> tuple[tuple[str, ...], str]:
+        return use.on, use.action if use.action in {_GRANT, _LIST} else ""
 
-    for (on, grants), group in groupby(sorted(needed, key=key), key=key):
+    for (on, special), group in groupby(sorted(needed, key=key), key=key):
         actions = tuple(use.action for use in group)
-        yield _statement(actions, on, _conditions(scope, grants=grants), scope)
+        yield _statement(actions, on, _conditions(scope, special), scope)
 
 
 def _statement(
@@ -279,11 +300,14 @@ def _statement(
     return statement | ({"Condition": conditions} if conditions else {})
 
 
-def _conditions(scope: Scope, *, grants: bool) -> dict[str, Any]:
+def _conditions(scope: Scope, special: str) -> dict[str, Any]:
     conditions: dict[str, Any] = {}
     if scope.requested:
         conditions["StringEquals"] = {"aws:RequestedRegion": list(scope.requested)}
-    if grants:
+    if special == _LIST:
+        # Only the lists of files. Source: S3 User Guide, condition keys.
+        conditions["StringLike"] = {"s3:prefix": f"{scope.prefix}manifests/"}
+    if special == _GRANT:
         # Only grants that RDS requests. Source: KMS guide, condition keys.
         conditions["Bool"] = {"kms:GrantIsForAWSResource": "true"}
     return conditions

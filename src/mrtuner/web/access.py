@@ -1,11 +1,14 @@
-"""Who may see the viewer: one password, sessions in memory, and few attempts a minute.
+"""Who may see the viewer: one password, sessions, and few attempts a minute.
 
-Everything but the login is refused to whoever has no session. Sessions end with the process.
+Everything but the login is refused to whoever has no session. Sessions are in memory and end with
+the process, or they are signed, for functions that share no memory.
 """
 
 from __future__ import annotations
 
+import base64
 import hashlib
+import hmac
 import secrets
 import threading
 import time
@@ -68,11 +71,14 @@ class Access:
             except VerificationError:
                 self.failed.setdefault(address, deque()).append(time.monotonic())
                 return None
-            token = secrets.token_urlsafe(32)
-            now = time.monotonic()
-            self.sessions = {one: end for one, end in self.sessions.items() if end > now}
-            self.sessions[_digest(token)] = now + _HOURS * 3600
-            return token
+            return self._begin_session()
+
+    def _begin_session(self) -> str:
+        token = secrets.token_urlsafe(32)
+        now = time.monotonic()
+        self.sessions = {one: end for one, end in self.sessions.items() if end > now}
+        self.sessions[_digest(token)] = now + _HOURS * 3600
+        return token
 
     def log_out(self, headers: Mapping[str, str]) -> None:
         """End the session of a request."""
@@ -91,12 +97,39 @@ class Access:
             raise TooManyAttempts
 
 
+@dataclass(slots=True)
+class SignedAccess(Access):
+    """Access by sessions that whoever knows the password's hash can check.
+
+    A session is the time of its end, signed with a key derived from the hash, which holds 16 random
+    bytes of salt. So a new password ends all sessions, but logging out only makes the browser
+    forget one.
+    """
+
+    def logged_in(self, headers: Mapping[str, str]) -> bool:
+        """Whether a request has a session."""
+        token = _token(headers.get("cookie", "")) or ""
+        end = token.partition(".")[0]
+        if not end.isascii() or not end.isdecimal() or len(end) > 12:
+            return False
+        signed = hmac.compare_digest(self._signed(int(end)).encode(), token.encode())
+        return signed and time.time() < int(end)
+
+    def _begin_session(self) -> str:
+        return self._signed(int(time.time()) + _HOURS * 3600)
+
+    def _signed(self, end: int) -> str:
+        key = hashlib.sha256(b"mrtuner session" + self.hashed.encode()).digest()
+        signature = hmac.digest(key, str(end).encode(), "sha256")
+        return f"{end}.{base64.urlsafe_b64encode(signature).decode().rstrip('=')}"
+
+
 class TooManyAttempts(Exception):
     """Wait a minute."""
 
 
-def access(password: str) -> Access:
-    """Return access by a password.
+def hash_of(password: str) -> str:
+    """Return what is kept of a password.
 
     Raises:
         UsageError: it is too short.
@@ -108,7 +141,7 @@ def access(password: str) -> Access:
             f"the password has fewer than {_SHORTEST} characters",
             "Make one: openssl rand -base64 24.",
         )
-    return Access(hashed=PasswordHasher().hash(password))
+    return PasswordHasher().hash(password)
 
 
 def _is_open(path: str) -> bool:
@@ -148,6 +181,7 @@ class Gate:
         elif path == "/logout" and request.method == "POST" and _own(request):
             self.access.log_out(request.headers)
             answer = RedirectResponse("/login", status_code=303)
+            answer.delete_cookie(_COOKIE, path="/", secure=True, httponly=True, samesite="strict")
         elif not _is_open(path) and not self.access.logged_in(request.headers):
             answer = RedirectResponse("/login", status_code=303)
             if path.startswith("/api/"):
@@ -201,13 +235,22 @@ async def _body(request: Request) -> bytes | None:
 
 
 def _own(request: Request) -> bool:
-    """Whether a form came from this site's own page: browsers send Origin with every POST."""
+    """Whether a form came from this site's own page.
+
+    Browsers say so, and no script can say it for them; older ones send only Origin, which a proxy
+    that passes another Host on makes of no use.
+    """
+    if site := request.headers.get("sec-fetch-site"):
+        return site in {"same-origin", "none"}
     origin = request.headers.get("origin")
     return origin is None or urlsplit(origin).netloc == request.headers.get("host")
 
 
 def _page(wrong: str = "", status: int = 200) -> Response:
-    """The login as a plain form, which needs no script."""
+    """The login as a plain form, which needs no script.
+
+    It names no action, so browsers keep what follows # in the address, which is the view.
+    """
     from starlette.responses import HTMLResponse
 
     said = f'<p class="error" role="alert">{wrong}</p>' if wrong else ""
@@ -223,7 +266,7 @@ def _page(wrong: str = "", status: int = 200) -> Response:
     <main>
       <h1>MrTuner</h1>
       {said}
-      <form method="post" action="/login">
+      <form method="post">
         <label>Password <input type="password" name="password" required autofocus
           autocomplete="current-password" /></label>
         <button>Log in</button>

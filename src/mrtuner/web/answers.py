@@ -147,7 +147,7 @@ def fleet_answer(history: History, *, records: bool = False) -> FleetAnswer:
     from mrtuner.web import document
 
     return document.FleetAnswer(
-        directory=str(history.directory), version=__version__, now=time.time(),
+        directory=history.name, version=__version__, now=time.time(),
         screens=[
             document.ScreenName(name=one.name, title=one.title, help=one.help)
             for one in SCREENS.values()

@@ -7,6 +7,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from mrtuner.aws.errors import AwsError
 from mrtuner.errors import BadValue, MissingPart, MrTunerError, Refused, UsageError
 from mrtuner.web.access import Access, Gate
 from mrtuner.web.shared import SharedHistory
@@ -17,10 +18,12 @@ if TYPE_CHECKING:
     from starlette.responses import Response
     from starlette.routing import Route
 
+    from mrtuner.history.remote import RemoteStore
+
 #: The page's built files.
 STATIC: Final = files("mrtuner.web") / "static"
 #: Everything comes from the page's own address; nothing may frame it.
-_HEADERS: Final = {
+HEADERS: Final = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; "
     "img-src 'self' data:; connect-src 'self'; manifest-src 'self'; base-uri 'none'; "
     "form-action 'self'; frame-ancestors 'none'",
@@ -37,13 +40,13 @@ _LONGEST_QUERY: Final = 4096
 
 
 def app(
-    directory: Path, *, hosts: tuple[str, ...] = _LOOPBACK, access: Access | None = None,
-    records: Path | None = None,
+    store: Path | RemoteStore, *, hosts: tuple[str, ...] = _LOOPBACK,
+    access: Access | None = None, records: Path | None = None,
 ) -> Starlette:  # fmt: skip
     """Return the viewer of a store, which is `state.store` of it, to be closed at the end.
 
     Args:
-        directory: The store.
+        store: The store's directory, or the store on S3.
         hosts: What a request may call this server. Another name is refused, so that a page from
             elsewhere cannot reach it through a name of its own.
         access: Who may see it; None for whoever reaches it, which is for the loopback address only.
@@ -57,33 +60,32 @@ def app(
     from starlette.routing import Mount, Route
     from starlette.staticfiles import StaticFiles
 
-    store = SharedHistory(directory)
+    shared = SharedHistory(store)
 
     def fleet(request: Request) -> Response:
         from mrtuner.web.answers import fleet_answer
 
         return _answered(
-            store, request, lambda history, _: fleet_answer(history, records=bool(records))
+            shared, request, lambda history, _: fleet_answer(history, records=bool(records))
         )
 
     def screen(request: Request) -> Response:
         from mrtuner.web.answers import screen_answer
 
         name = request.path_params["name"]
-        return _answered(store, request, lambda h, given: screen_answer(h, name, given))
+        return _answered(shared, request, lambda h, given: screen_answer(h, name, given))
 
     def tune(request: Request) -> Response:
         if "instance" in request.query_params:
             from mrtuner.web.recorded import recorded_answer
 
-            return _answered(request.app.state.store, request, recorded_answer)
+            return _answered(shared, request, recorded_answer)
         from mrtuner.web.tuner import answer
 
         return JSONResponse(answer(dict(request.query_params)))
 
     def tuner(_: Request) -> Response:
-        page = (STATIC / "tuner.html").read_text(encoding="utf-8")
-        return HTMLResponse(page.replace("<head>", f"<head>{_ENGINE}", 1))
+        return HTMLResponse(tuner_page())
 
     shown = Starlette(
         routes=[
@@ -102,7 +104,7 @@ def app(
         ],
         exception_handlers={404: _not_found},
     )
-    shown.state.store = store
+    shown.state.store = shared
     return shown
 
 
@@ -140,6 +142,12 @@ def _or_error(answer: Callable[[Request], Response]) -> Callable[[Request], Resp
     return answered
 
 
+def tuner_page() -> str:
+    """The tuner page, for where this application answers its questions."""
+    page = (STATIC / "tuner.html").read_text(encoding="utf-8")
+    return page.replace("<head>", f"<head>{_ENGINE}", 1)
+
+
 def _answered(
     store: SharedHistory, request: Request, ask: Callable[[Any, Mapping[str, str]], Any]
 ) -> Response:
@@ -160,6 +168,8 @@ def _answered(
 def _status(error: MrTunerError) -> int:
     if isinstance(error, Refused | MissingPart):
         return 503
+    if isinstance(error, AwsError):
+        return 502
     return 404 if isinstance(error, UsageError) and not isinstance(error, BadValue) else 400
 
 
@@ -182,9 +192,7 @@ class _SecurityHeaders:
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         async def sent(message: Any) -> None:
             if message["type"] == "http.response.start":
-                extra = [
-                    (name.lower().encode(), value.encode()) for name, value in _HEADERS.items()
-                ]
+                extra = [(name.lower().encode(), value.encode()) for name, value in HEADERS.items()]
                 message["headers"] = [*message["headers"], *extra]
             await send(message)
 

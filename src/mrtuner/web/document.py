@@ -146,3 +146,13 @@ class Serving(Document, tag="mrtuner.serving/1"):
 
     address: Annotated[str, Doc("of the page; the API is below it, at api/")]
     directory: Annotated[str, Doc("the store")]
+
+
+class Deployed(Document, tag="mrtuner.deployed/1"):
+    """What is there to be deployed."""
+
+    directory: Annotated[str, Doc("where it was written")]
+    history: Annotated[str, Doc("the history on S3 that it shows")]
+    python: Annotated[str, Doc("version of Python of the functions")]
+    architecture: Annotated[str, Doc("arm64 or x86_64")]
+    bytes: Annotated[int, Doc("of the functions' package, unzipped")]

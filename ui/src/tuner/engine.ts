@@ -1,5 +1,7 @@
 /** The rules, in Python: by the server that serves this page, or by Pyodide in a worker. */
 
+import { checkSession } from "../session";
+
 export interface Setting {
   name: string;
   area: string;
@@ -67,6 +69,7 @@ function server(): Engine {
     async ask(given) {
       const asked = instance === null ? given : { ...given, instance };
       const response = await fetch(`api/tune?${new URLSearchParams(asked)}`);
+      checkSession(response);
       return (await response.json()) as Outcome;
     },
   };

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import errno
 import importlib
+import keyword
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
@@ -113,7 +114,8 @@ class Commands(click.Group):
         """Load the command's module; None for a name we do not have."""
         if cmd_name not in self.summaries:
             return None
-        module = f"{self.package}.{cmd_name.replace('-', '_')}"
+        name = cmd_name.replace("-", "_")
+        module = f"{self.package}.{name}{'_' if keyword.iskeyword(name) else ''}"
         command: click.Command = importlib.import_module(module).command
         return command
 

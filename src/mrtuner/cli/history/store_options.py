@@ -17,6 +17,11 @@ directory_option = click.option(
     "--dir", "directory", type=click.Path(path_type=Path, file_okay=False), metavar="DIR",
     help="Directory of the history.  [default: MRTUNER_HISTORY_DIR, or the user's data directory]",
 )  # fmt: skip
+place_option = click.option(
+    "--dir", "place", metavar="DIR|s3://BUCKET/PREFIX",
+    help="Directory of the history, or where recorders publish it on S3.  "
+    "[default: MRTUNER_HISTORY_DIR, or the user's data directory]",
+)  # fmt: skip
 instance_option = click.option(
     "--instance", metavar="NAME", help="Instance to show.  [default: the only one]"
 )

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
 from mrtuner.cli.common import options, terminal
+
+if TYPE_CHECKING:
+    from mrtuner.history.store.s3 import Place
 
 
 @options.command("policy")
@@ -33,7 +38,10 @@ from mrtuner.cli.common import options, terminal
     metavar="REGION",
     help="Region that snapshots are copied to.",
 )
-@click.option("--kms-key", metavar="KEY", help="KMS key of the copied snapshots.")
+@click.option(
+    "--kms-key", metavar="KEY", help="KMS key of the copied snapshots, or of a history on S3."
+)
+@click.option("--dir", "place", metavar="s3://BUCKET/PREFIX", help="Allow this history on S3 only.")
 @click.option(
     "--without", multiple=True, metavar="OPTION",
     help="Leave out what only this option of the command needs, such as --without=--keep; may be "
@@ -49,10 +57,11 @@ def command(
     source: str,
     destination: str,
     kms_key: str | None,
+    place: str | None,
     without: tuple[str, ...],
     as_json: bool,
 ) -> None:
-    """Print the least-privilege IAM policy for an rdstune command.
+    """Print the least-privilege IAM policy for a command that calls AWS.
 
     \b
     Examples:
@@ -61,11 +70,13 @@ def command(
       rdstune policy snapshots copy --from-region eu-west-1 --to-region eu-central-1 \\
           --without=--kms-key
       rdstune policy diff > policy.json
+      rdstune policy serve --dir s3://company-history/postgres --without=--kms-key
 
     Whatever you do not restrict is a * in the policy. Notes on single actions go to stderr.
     """
     from mrtuner.rds.iam_policy import Scope, policy
 
+    history = _history(place) if place else None
     scope = Scope(
         regions=regions,
         account=account,
@@ -74,6 +85,8 @@ def command(
         source=source,
         destination=destination,
         kms_key=kms_key,
+        bucket=history.bucket if history else "*",
+        prefix=history.prefix if history else "*",
     )
     made = policy(" ".join(words), scope, without)
     if as_json:
@@ -85,3 +98,9 @@ def command(
     terminal.document(dict(made.document))
     for note in made.notes:
         terminal.print_note(f"note: {note}")
+
+
+def _history(url: str) -> Place:
+    from mrtuner.history.store.s3 import place_of
+
+    return place_of(url)

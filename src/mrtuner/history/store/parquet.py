@@ -202,7 +202,7 @@ def flaw(lake: Path, file: File) -> str | None:
     return None
 
 
-def union(lake: Path, files: Iterable[File]) -> str:
+def union(lake: Path | str, files: Iterable[File]) -> str:
     """The query that reads these files as one table, each column where a file has it."""
     paths = ", ".join(quoted(f"{lake}/{file.path}") for file in files)
     return f"SELECT * FROM read_parquet([{paths}], union_by_name = true, hive_partitioning = false)"

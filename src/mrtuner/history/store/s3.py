@@ -23,7 +23,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from mrtuner.aws.calls import call, pages
+from mrtuner.aws.calls import body_of, call, pages
 from mrtuner.aws.errors import AwsError
 from mrtuner.errors import BadValue, MrTunerError, Refused, UsageError
 from mrtuner.files import replace as write_file
@@ -159,7 +159,7 @@ def _listed(client: Any, place: Place, writer: str) -> tuple[Manifest, str | Non
         if error.code not in _ABSENT:
             raise
         return Manifest(writer=writer, sources={}, files=()), None
-    return _read(answer["Body"].read(), place), str(answer["ETag"])
+    return _read(body_of(client, answer), place), str(answer["ETag"])
 
 
 def _read(body: bytes, place: Place) -> Manifest:
@@ -209,31 +209,62 @@ def fetch(place: Place, directory: Path, client: Any, *, since: int = 0) -> Fetc
         Refused: the lake is of a newer version, or another process uses the directory.
         AwsError: S3 does not answer.
     """
-    manifests = list(_manifests(client, place))
-    if not manifests:
-        raise UsageError(f"there is no history at {place}", "Publish it: mrtuner record --publish.")
+    manifests = _manifests(client, place)
     with Writer(directory, _sources(manifests), copy_of=str(place)) as writer:
         have = {file.path for file in writer.files()}
-        listed = {file.path: file for one in manifests for file in one.files}
-        new = [file for file in listed.values() if file.path not in have and file.last >= since]
+        new = [
+            file for one in manifests for file in one.files
+            if file.path not in have and file.last >= since
+        ]  # fmt: skip
         for file in new:
             _download(client, place, directory / layout.LAKE, file)
-        gone = [file for file in writer.files() if file.path not in listed]
-        sealing.adopt(writer, new, gone)
-        for one in manifests:
-            _fetch_texts(client, place, writer, one)
+        _adopt(client, place, writer, manifests, new)
         sealing.sweep(writer, time.time_ns() // 1000)
     return Fetched(writers=len(manifests), files=len(new), bytes=sum(file.bytes for file in new))
 
 
-def _manifests(client: Any, place: Place) -> Iterator[Manifest]:
-    keys = pages(
+def read_lists(place: Place, directory: Path, client: Any) -> None:
+    """Make a directory list the files of a lake, and have the texts, but none of the files.
+
+    Raises as `fetch` does.
+    """
+    manifests = _manifests(client, place)
+    with Writer(directory, _sources(manifests), copy_of=str(place)) as writer:
+        have = {file.path for file in writer.files()}
+        new = [file for one in manifests for file in one.files if file.path not in have]
+        _adopt(client, place, writer, manifests, new)
+
+
+def tags(place: Place, client: Any) -> dict[str, str]:
+    """What tells the manifests of a lake from later ones, by their keys."""
+    return {one["Key"]: one["ETag"] for one in _list_manifests(client, place)}
+
+
+def _adopt(
+    client: Any, place: Place, writer: Writer, manifests: list[Manifest], new: list[File]
+) -> None:
+    """Put new files on the list, take those off it that no manifest has, and add the texts."""
+    listed = {file.path for one in manifests for file in one.files}
+    sealing.adopt(writer, new, [file for file in writer.files() if file.path not in listed])
+    for one in manifests:
+        _fetch_texts(client, place, writer, one)
+
+
+def _list_manifests(client: Any, place: Place) -> Iterator[Mapping[str, Any]]:
+    return pages(
         client, "list_objects_v2", "Contents", Bucket=place.bucket,
         Prefix=f"{place.prefix}manifests/",
     )  # fmt: skip
-    for one in keys:
+
+
+def _manifests(client: Any, place: Place) -> list[Manifest]:
+    found = []
+    for one in _list_manifests(client, place):
         answer = call(client, "get_object", Bucket=place.bucket, Key=one["Key"])
-        yield _read(answer["Body"].read(), place)
+        found.append(_read(body_of(client, answer), place))
+    if not found:
+        raise UsageError(f"there is no history at {place}", "Publish it: mrtuner record --publish.")
+    return found
 
 
 def _sources(manifests: list[Manifest]) -> list[Source]:
@@ -249,7 +280,7 @@ def _download(client: Any, place: Place, lake: Path, file: File) -> None:
         raise UsageError(f"a manifest in {place} names a file outside the lake", "Do not trust it.")
     answer = call(client, "get_object", **place.key(file.path))
     target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    write_file(target, answer["Body"].read())
+    write_file(target, body_of(client, answer))
     if checksum(target) != file.sha256:
         target.unlink()
         raise MrTunerError(
@@ -262,6 +293,6 @@ def _fetch_texts(client: Any, place: Place, writer: Writer, of: Manifest) -> Non
     if not of.texts:
         return
     answer = call(client, "get_object", **place.key(_texts(of.writer)))
-    texts = json.loads(gzip.decompress(answer["Body"].read()))
+    texts = json.loads(gzip.decompress(body_of(client, answer)))
     with writer.transaction():
         writer.db.executemany("INSERT OR IGNORE INTO statement_text VALUES (?, ?)", texts.items())

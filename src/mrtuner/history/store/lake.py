@@ -1,0 +1,68 @@
+"""Where the Parquet files of a history are read: below its directory, or on S3 where they lie."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from mrtuner.history.store import parquet
+
+if TYPE_CHECKING:
+    from mrtuner.errors import MrTunerError
+    from mrtuner.history.store.parquet import Engine, File
+
+
+class Lake(Protocol):
+    """Files that DuckDB can read."""
+
+    @property
+    def root(self) -> str:
+        """What the path of a file is below, for DuckDB."""
+
+    def enter(self, con: Engine) -> None:
+        """Let DuckDB read from it."""
+
+    def flaw(self, file: File) -> str | None:
+        """Why a file cannot be read, as far as that shows at once; None: it looks whole."""
+
+    def flaws(self, files: Iterable[File]) -> Mapping[File, str]:
+        """Which of the files that are about to be read cannot be, each with the reason."""
+
+    def is_as_written(self, file: File) -> bool:
+        """Whether its checksum is the one on the list. Reads the whole file."""
+
+    def failure(self) -> MrTunerError | None:
+        """Why a query failed, where DuckDB was only told that reading did."""
+
+
+@dataclass(frozen=True, slots=True)
+class LocalLake:
+    """The files below a directory."""
+
+    path: Path
+
+    @property
+    def root(self) -> str:
+        """Its path."""
+        return str(self.path)
+
+    def enter(self, con: Engine) -> None:
+        """DuckDB reads files by itself."""
+
+    def flaw(self, file: File) -> str | None:
+        """Size, beginning and end are looked at."""
+        return parquet.flaw(self.path, file)
+
+    def flaws(self, files: Iterable[File]) -> Mapping[File, str]:  # noqa: ARG002 - as a Lake
+        """None: all were looked at when the store was opened."""
+        return {}
+
+    def is_as_written(self, file: File) -> bool:
+        """Whether its checksum is the one on the list."""
+        return parquet.checksum(self.path / file.path) == file.sha256
+
+    def failure(self) -> MrTunerError | None:
+        """DuckDB's own words say it."""
+        return None

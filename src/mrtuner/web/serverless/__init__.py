@@ -1,0 +1,1 @@
+"""The viewer as Lambda functions, and what AWS needs to run them."""
