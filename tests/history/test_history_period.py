@@ -84,7 +84,7 @@ def test_a_step_of_a_summary_is_whole_though_the_period_ends_in_it(history: Hist
 
 def test_only_files_of_the_period_are_opened(history: History) -> None:
     """A file of another time is damaged, which nobody notices who does not read it."""
-    lake = history.directory / layout.LAKE
+    lake = Path(history.name) / layout.LAKE
     first = min((file for file in history.files if file.view == "queue"), key=lambda one: one.first)
     (lake / first.path).write_bytes(b"PAR1" + bytes(first.bytes - 8) + b"PAR1")
     count = "SELECT count(*) AS n FROM queue WHERE time >= $begin AND time < $end"
