@@ -118,9 +118,9 @@ class History:
         ).fetchall()
         oldest = min((first for _, first, _ in recent), default=None)
         view = layout.rollup_view(SAMPLES)
-        last = max((file.last for file in self.files if file.view == view), default=0)
+        sealed_until = max((file.last for file in self.files if file.view == view), default=0)
         # What is in files is mostly older than all that is in SQLite, which then is not copied.
-        end = _moment(oldest) if oldest is not None and last < oldest else datetime.max
+        end = _moment(oldest) if oldest is not None and sealed_until < oldest else datetime.max
         _, sealed = self.table(
             "SELECT instance, min(time), max(time) FROM samples_by_hour GROUP BY 1",
             {"begin": datetime.min, "end": end}, inside=True,
