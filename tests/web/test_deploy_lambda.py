@@ -139,6 +139,9 @@ def test_who_logs_in_sees_every_screen_and_nobody_else_anything(stack: Stack) ->
         assert answer["statusCode"] == 200, answer
         assert answer["headers"]["content-type"] == "application/json"
         assert json.loads(body_of(answer))["screen"] == name
+    advice = stack.viewer.invoke(request("/api/tune", "instance=db:5432", cookies=cookies))
+    assert advice["statusCode"] == 200, advice
+    assert json.loads(body_of(advice))["instance"] == "db:5432"
     # 1 MB of WAL a second, from 02:30 to 02:40 it is 16 MB: see history_story.
     wal = json.loads(body_of(stack.viewer.invoke(request(WAL, HOUR, cookies=cookies))))
     written = next(one for one in wal["charts"] if one["unit"] == "bytes/s")["series"][0]["values"]
