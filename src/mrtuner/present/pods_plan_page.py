@@ -36,7 +36,7 @@ _STYLES: Final = {
     "two-choices": ("part-1", (0, (2, 2)), "^"),
     "least-connections": ("b", "solid", "D"),
 }
-_TALL: Final = 340
+_TALL: Final = 370
 _PNG_DPI: Final = 144
 
 
@@ -98,7 +98,7 @@ def title(told: Mapping[str, Any]) -> str:
 
 
 def _draw(figure: Figure, told: Mapping[str, Any]) -> None:
-    axes = figure.add_axes((0.09, 0.16, 0.88, 0.7))
+    axes = figure.add_axes((0.09, 0.15, 0.88, 0.68))
     server = told["load"]["server"]
     by_routing: dict[str, list[tuple[int, float]]] = {name: [] for name in _STYLES}
     for point in told["curve"]:
@@ -114,7 +114,7 @@ def _draw(figure: Figure, told: Mapping[str, Any]) -> None:
     axes.set_xlabel(f"{unit_of(told)} in a pod, with equally many in all")
     axes.set_ylabel("p95 of waiting, ms")
     axes.set_ylim(bottom=0)
-    axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=4, frameon=False, borderpad=0,
+    axes.legend(loc="lower left", bbox_to_anchor=(0, 1.02), ncols=2, frameon=False, borderpad=0,
                 handletextpad=0.4, columnspacing=1.2)  # fmt: skip
     _dress(axes)
 
@@ -181,6 +181,7 @@ def _point_words(told: Mapping[str, Any]) -> str:
 def _dress(axes: Axes) -> None:
     line = figures.PALETTE["line"].light
     axes.tick_params(axis="both", length=0, labelcolor=figures.PALETTE["ink"].light)
+    axes.tick_params(axis="x", pad=8)  # points at 0 are whole
     axes.grid(axis="y", color=line, linewidth=0.6)
     axes.set_axisbelow(True)
     axes.margins(x=0.06)
