@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
 
 import pytest
 from click.testing import CliRunner
-from history_data import batch, sample
+from history_data import MIDNIGHT, SECOND, batch, sample
 from history_story import of_source
 
 from mrtuner.cli import main
@@ -51,14 +52,19 @@ SOMEWHERE = Host(
 
 def stored(directory: Path, *machines: Host) -> Host | None:
     """The last of these machines, as it is read from a store to which all were written."""
+    write(directory, *machines)
+    with open_history(directory) as history:
+        assert instance_of(facts(history, "db:5432")) is None
+        return host_of(facts(history, "db:5432"))
+
+
+def write(directory: Path, *machines: Host) -> None:
+    """One each hour from midnight."""
     machine = built_in()["machine"]
     with Writer(directory, built_in().values()) as writer:
         for hour, one in enumerate(machines):
             rows = [of_source("machine", **row) for row in rows_of_host(one)]
             writer.commit([batch(sample(machine, 3600 * hour, *rows))])
-    with open_history(directory) as history:
-        assert instance_of(facts(history, "db:5432")) is None
-        return host_of(facts(history, "db:5432"))
 
 
 def test_a_machine_is_read_as_it_was_recorded(tmp_path: Path) -> None:
@@ -66,6 +72,17 @@ def test_a_machine_is_read_as_it_was_recorded(tmp_path: Path) -> None:
     assert found is not None
     assert replace(found, missing=()) == replace(SOMEWHERE, missing=())
     assert set(found.missing) == set(SOMEWHERE.missing)
+
+
+@pytest.mark.parametrize(("hour", "cpus"), [(-1, 4), (0.5, 4), (1.5, 2), (48, 2)])
+def test_a_period_has_the_machine_of_its_end(tmp_path: Path, hour: float, cpus: int) -> None:
+    """Four CPUs at midnight, two an hour later; before, the first that was recorded."""
+    write(tmp_path, SOMEWHERE, replace(SOMEWHERE, cpus=Fact(2, "cpu.max")))
+    until = datetime.fromtimestamp(MIDNIGHT / SECOND + hour * 3600, UTC)
+    with open_history(tmp_path) as history:
+        found = host_of(facts(history, "db:5432", until=until))
+    assert found is not None
+    assert found.cpus == Fact(cpus, "cpu.max")
 
 
 def test_what_is_no_longer_known_is_not_remembered(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass
+from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -106,20 +107,37 @@ def _row(name: str, value: object, origin: str | None) -> dict[str, Any]:
 Facts = Mapping[str, Fact[str]]
 
 
-def facts(history: History, instance: str) -> Facts:
-    """What the store has of an instance's machine; nothing where it was not recorded."""
+def facts(history: History, instance: str, *, until: datetime | None = None) -> Facts:
+    """What the store has of an instance's machine; nothing where it was not recorded.
+
+    Of several, the last before `until`; an instance that was not recorded until then has the first
+    that was.
+    """
     if not history.has("machine"):
         return {}
+    before = {} if until is None else {"until": until.replace(tzinfo=None)}
+    known = _facts(history, last_value, "time < $until" if before else "true", instance, before)
+    return known or _facts(history, _first_value, "true", instance, {})
+
+
+def _facts(
+    history: History, chosen: Callable[[str], str], where: str, instance: str,
+    more: Mapping[str, Any],
+) -> Facts:  # fmt: skip
     rows = history.rows(
-        f"""SELECT name, {last_value("value")} AS value, {last_value("origin")} AS origin
-            FROM machine WHERE instance = $instance GROUP BY name ORDER BY name""",
-        {"instance": instance},
+        f"""SELECT name, {chosen("value")} AS value, {chosen("origin")} AS origin
+            FROM machine WHERE instance = $instance AND {where} GROUP BY name ORDER BY name""",
+        {"instance": instance, **more},
     )
     return {
         row["name"]: Fact(row["value"], row["origin"] or "")
         for row in rows
         if row["value"] is not None
     }
+
+
+def _first_value(column: str) -> str:
+    return f"arg_min({column}, time)"
 
 
 def host_of(known: Facts) -> Host | None:

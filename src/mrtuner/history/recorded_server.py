@@ -52,7 +52,7 @@ class Recorded:
 
 def recorded(history: History, about: Period) -> Recorded:
     """Return the server of an instance at the end of a period, with the peaks of the period."""
-    known = facts(history, about.instance)
+    known = facts(history, about.instance, until=about.end)
     server = _server(history, about, known)
     engine = instance_of(known)
     major = server.version_num // 10_000 if server else engine.major if engine else None
@@ -65,13 +65,22 @@ def recorded(history: History, about: Period) -> Recorded:
     return Recorded(
         notices=notices,
         server=server,
-        host=host_of(known) or _host_of_class(known) or _no_host(),
+        host=_machine(known),
         major=major or None,
         peaks=server is not None and server.activity.window > 0,
     )
 
 
 # The machine.
+
+
+def machine(history: History, about: Period) -> Host:
+    """Return the machine of an instance at the end of a period: by its kernel, or by its class."""
+    return _machine(facts(history, about.instance, until=about.end))
+
+
+def _machine(known: Facts) -> Host:
+    return host_of(known) or _host_of_class(known) or _no_host()
 
 
 def _host_of_class(known: Facts) -> Host | None:

@@ -64,7 +64,7 @@ def judged(history: History, about: Period) -> Judged:
 
 
 def _judged(history: History, about: Period) -> Limits:
-    known = facts(history, about.instance)
+    known = facts(history, about.instance, until=about.end)
     most = max_connections(history, about)
     found = [*ceilings_of(host_ceilings(history, about)), *_connections(most)]
     try:

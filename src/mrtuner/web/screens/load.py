@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from mrtuner.history.analysis import AT_WORK, CPU, WAIT_EVENT, host_work
+from mrtuner.history.recorded_server import machine
 from mrtuner.history.series import Kind, Measure, Series
 from mrtuner.web.screens.screen import Chart, Screen, Table, View
 
@@ -14,8 +15,7 @@ _MOST_EVENTS: Final = 20
 
 
 def _build(view: View) -> tuple[Sequence[Chart], Sequence[Table]]:
-    host = host_work(view.history, view.about)
-    cpus = None if host is None else host.cpus
+    cpus = _cpus(view)
     sessions = Measure(Kind.NUMBER)
     events = view.split("sessions", sessions, WAIT_EVENT, where=AT_WORK, top=_MOST_EVENTS)
     charts = [
@@ -31,6 +31,15 @@ def _build(view: View) -> tuple[Sequence[Chart], Sequence[Table]]:
     return charts, [
         Table(name="events", title="Wait events", columns=columns, rows=_averages(events))
     ]
+
+
+def _cpus(view: View) -> int | None:
+    """Those that the host had; where its kernel was not asked, those of its class."""
+    work = host_work(view.history, view.about)
+    if work is not None and work.cpus:
+        return work.cpus
+    known = machine(view.history, view.about).cpus
+    return None if known is None else known.value
 
 
 def _averages(series: Sequence[Series]) -> list[dict[str, object]]:
