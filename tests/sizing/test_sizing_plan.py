@@ -304,7 +304,7 @@ def test_the_document_is_as_its_schema_says() -> None:
         ({"pooler": 4}, "no time in the database"),
         ({"worker_memory": "100MB"}, "of its master and of its workers"),
         ({"worker_memory": "100m", "master_memory": "1"}, "no unit in size"),
-        ({"rate": "900000/s"}, "more than the 2,000 that can be simulated"),
+        ({"rate": "900000/s"}, "more than the 1,000 that can be simulated"),
     ],
 )
 def test_what_cannot_be_planned_is_refused_with_a_hint(

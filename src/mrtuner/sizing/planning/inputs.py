@@ -24,7 +24,7 @@ _MOST_PODS: Final = 5_000
 _MOST_WORKERS: Final = 256
 _MOST_THREADS: Final = 512
 #: More busy workers than these are more than a simulation of a few seconds can hold.
-MOST_BUSY: Final = 2_000
+MOST_BUSY: Final = 1_000
 _LAYOUT = re.compile(r"\s*([0-9]{1,5})\s*[x×]\s*([0-9]{1,4})(?:\s*[x×]\s*([0-9]{1,4}))?\s*")
 _LAYOUTS: Final = "Give PODSxWORKERS or PODSxWORKERSxTHREADS, such as 4x2 or 4x2x5."
 #: Sums of parts of a service time may exceed it by so much of it.

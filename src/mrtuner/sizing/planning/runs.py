@@ -49,7 +49,7 @@ class Runs:
         if not site.queues_alone(self._question.work):
             total = settled(self.whole(site).total)
             return inf if grows(total, self._question.service.mean) else quantile(total, 0.95)
-        arriving, times = self._load(max(QUEUES, BY_SLOT * site.layout.slots))
+        arriving, times = self._load(_doubled(QUEUES, BY_SLOT * site.layout.slots))
         waited = waits(arriving, times, site.layout, site.routing, self._chance())
         return quantile(settled(waited), 0.95)
 
@@ -61,7 +61,7 @@ class Runs:
 
     def whole(self, site: Site, *, longer: int = 1) -> Simulated:
         """Return a simulation of every stage, with `longer` times as many requests."""
-        arriving, times = self._load(longer * max(STAGES, BY_SLOT * site.layout.slots // 2))
+        arriving, times = self._load(longer * _doubled(STAGES, BY_SLOT * site.layout.slots // 2))
         return simulate(arriving, times, site, self._question.work, self._chance())
 
     def _drawn(self, count: int) -> tuple[list[float], list[float]]:
@@ -72,6 +72,14 @@ class Runs:
 
     def _chance(self) -> Random:
         return _random(f"{self._question.seed} routing")
+
+
+def _doubled(count: int, wanted: int) -> int:
+    """Return the count, doubled until it is enough or eightfold: few loads are drawn and kept."""
+    most = 8 * count
+    while count < min(wanted, most):
+        count *= 2
+    return count
 
 
 def _random(seed: str) -> Random:
