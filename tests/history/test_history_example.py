@@ -91,14 +91,13 @@ def test_operations_never_reach_their_limit_and_cpu_and_memory_have_room_all_the
 
 def test_limits_finds_the_old_ceilings_in_what_was_recorded(history: History) -> None:
     """With the metrics alone, as `mrtuner limits` would of CloudWatch."""
-    from mrtuner.history.managed import columns_of_metrics
+    from mrtuner.history.managed import METRICS
     from mrtuner.stats.plateaus import numpy
 
-    names = columns_of_metrics()
     rows = history.rows("SELECT * FROM cloudwatch WHERE time < '2026-03-04 03:30' ORDER BY time")
     found = {
         metric: numpy().array([row[column] for row in rows], dtype=float)
-        for column, metric in names.items()
+        for column, metric in METRICS.items()
         if any(row[column] is not None for row in rows)
     }
     start = rows[0]["time"].replace(tzinfo=UTC)
@@ -171,6 +170,26 @@ def test_every_screen_has_something_to_show(history: History) -> None:
         assert drawn or filled, name
         elsewhere = [c.missing for c in told.charts if c.missing and "host" not in c.missing]
         assert elsewhere == [], name
+
+
+def test_on_the_page_one_finds_the_ceiling(history: History) -> None:
+    """Headroom in the slow hours of Monday: throughput at the old limit of the class it had then,
+    and everything else under 70 % of its own."""
+    told = ask(history, "limits", ("2026-03-02 11:00", "2026-03-02 17:00"))
+    (throughput,) = [chart for chart in told.charts if chart.name == "throughput"]
+    levels = [sum(of) for of in zip(*(one.values for one in throughput.series), strict=True)]
+    (ceiling,) = [one.value for one in throughput.limits if 205e6 < one.value < 220e6]
+    assert all(level == pytest.approx(ceiling, rel=0.02) for level in levels)
+    (headroom,) = [table for table in told.tables if table.name == "headroom"]
+    highest = {row[0]: row[1] for row in headroom.rows}
+    assert {"requests to the disk", "connections", "CPU"} <= highest.keys()
+    others = {name: share for name, share in highest.items() if "throughput" not in name}
+    assert max(others.values()) < 0.7, others
+    (way_out,) = [table for table in told.tables if table.name == "way_out"]
+    advice = " ".join(row[0] for row in way_out.rows)
+    assert "started before December 2019" in advice
+    assert "Raising provisioned IOPS will not help" in advice
+    assert "In the same family: db.r5.4xlarge" in advice
 
 
 def test_what_was_tried_stands_among_the_changes(history: History) -> None:

@@ -77,11 +77,6 @@ def _declaration() -> Iterator[str]:
 CLOUDWATCH: Final[Source] = parse("cloudwatch", {OLDEST: "\n".join(_declaration())})
 
 
-def columns_of_metrics() -> dict[str, str]:
-    """CloudWatch's name of each column's metric."""
-    return {column: metric for column, (metric, _, _) in _COLUMNS.items()}
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ManagedInstance:
     """An RDS instance to record."""

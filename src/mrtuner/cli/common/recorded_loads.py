@@ -98,9 +98,10 @@ def _record(place: Path, instances: list[Instance], stop: threading.Event) -> No
 
 def _sources() -> Iterator[Source]:
     """What a recorder samples, the minutely of it more often."""
-    from mrtuner.history.source import built_in
+    from mrtuner.history.source import built_in, of_program
+    from mrtuner.limits.recorded_ceilings import CEILINGS
 
-    for source in built_in().values():
+    for source in (*built_in().values(), of_program("ceilings", CEILINGS)):
         if source.interval != _MINUTE:
             yield source
             continue

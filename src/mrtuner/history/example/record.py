@@ -12,7 +12,7 @@ from typing import Any, Final
 from mrtuner.errors import Refused
 from mrtuner.history.example.server import MAX_CONNECTIONS, Minute, Server
 from mrtuner.history.example.statements import LOADS
-from mrtuner.history.managed import CLOUDWATCH, columns_of_metrics
+from mrtuner.history.managed import CLOUDWATCH, METRICS
 from mrtuner.history.sample import Identity, Row, Sample
 from mrtuner.history.source import Source, built_in
 from mrtuner.history.store import layout, sealing
@@ -116,7 +116,7 @@ def _batches(
                 *(recorder.sample(at, *read) for read in server.read(now, held_for=held)),
                 recorder.sample(at, "settings", list(_settings(settings))),
             ]
-            if number % _DESCRIBED == 0 and "machine" in recorder.sources:
+            if number % _DESCRIBED == 0:
                 samples.append(recorder.sample(at, "machine", list(_described(machine))))
         yield Batch(
             instance=INSTANCE,
@@ -150,7 +150,7 @@ class _Recorder:
         """What CloudWatch tells of a minute, which it names by its beginning."""
         row = {
             column: round(values[metric], 6)
-            for column, metric in columns_of_metrics().items()
+            for column, metric in METRICS.items()
             if metric in values and values[metric] == values[metric]  # no point: NaN
         }
         return self.sample(at, "cloudwatch", [row])
