@@ -27,6 +27,8 @@ from typing import Any, Final
 ROOT: Final = Path(__file__).resolve().parent.parent
 TARGET: Final = ROOT / "docs" / "images" / "viewer"
 DESK: Final = {"width": 1400, "height": 875}
+#: So that the chart with the ceilings of throughput is whole.
+TALL: Final = {"width": 1400, "height": 1150}
 PHONE: Final = {"width": 390, "height": 780}
 SCHEMES: Final = ("light", "dark")
 #: Colours of a picture: lines, areas and text in a few shades each.
@@ -73,7 +75,8 @@ def shots() -> Iterator[Shot]:
     }
     yield Shot(name="fleet", fragment="", window=DESK)
     for name in SCREENS:
-        yield Shot(name=name, fragment=periods.get(name, over(name, *monday)), window=DESK)
+        window = TALL if name == "limits" else DESK
+        yield Shot(name=name, fragment=periods.get(name, over(name, *monday)), window=window)
     one = f"&statement={LOADS[0].query_id}"
     yield Shot(
         name="statement", window=DESK, fragment=over("statements", START, START + 3 * day, one)
