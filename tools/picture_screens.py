@@ -31,8 +31,8 @@ DESK: Final = {"width": 1400, "height": 875}
 TALL: Final = {"width": 1400, "height": 1150}
 PHONE: Final = {"width": 390, "height": 780}
 SCHEMES: Final = ("light", "dark")
-#: Colours of a picture: lines, areas and text in a few shades each.
-_COLOURS: Final = 64
+#: Colours of a picture: lines, areas and text in a few shades each, those of thin lines too.
+_COLOURS: Final = 128
 _LARGEST: Final = 90_000  # bytes
 #: A screen is waited for so long on a busy machine [ms].
 _PATIENCE: Final = 120_000
@@ -171,7 +171,7 @@ def small(picture: bytes) -> bytes:
     from PIL import Image
 
     image = Image.open(io.BytesIO(picture)).convert("RGB")
-    reduced = image.quantize(_COLOURS, method=Image.Quantize.MEDIANCUT, dither=Image.Dither.NONE)
+    reduced = image.quantize(_COLOURS, method=Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
     found = io.BytesIO()
     reduced.save(found, "PNG", optimize=True)
     return found.getvalue()
