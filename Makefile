@@ -7,7 +7,7 @@ WORKERS ?= 3
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: install page site demo test test-slow test-engines dist lint types docs requirements catalog pictures bench-start bench-tune bench-worth bench-overhead bench-same bench-demo bench-history bench-recording bench-bursts bench-viewer bench-serverless clean
+.PHONY: install page site demo test test-slow test-engines dist lint types docs requirements catalog pictures bench-start bench-tune bench-worth bench-overhead bench-same bench-demo bench-history bench-recording bench-bursts bench-viewer bench-serverless bench-image clean
 
 install: $(STAMP)
 
@@ -140,6 +140,10 @@ bench-viewer: install
 # The viewer as a Lambda function on Lambda's emulator: package, cold start, warm answers; minutes.
 bench-serverless: install page
 	PYTHONPATH=tools:tests/history:tests/web $(BIN)/python bench/serverless.py $(ARGS)
+
+# How long the cost of a change takes to tell of a context of 100,000 files. ARGS is another number.
+bench-image: install
+	$(BIN)/python bench/image.py $(ARGS)
 
 clean:
 	rm -rf $(VENV) .cache ui/node_modules src/mrtuner/web/static site build dist docs/_build report.html report.json demo-history

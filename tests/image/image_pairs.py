@@ -65,7 +65,7 @@ class Pair:
             f"RUN echo {number} > /r{number}", f"RUN echo $V{number} \\\n  # why\n > /v{number}",
             f"ARG V{number}=default", f"ARG V{number}", f"ENV E{number}=$V{number}",
             f"ENV V{number} old form", f"WORKDIR /w{number}", f"LABEL l{number}=\"$V{number}\"",
-            "CMD [\"/bin/sh\"]", "USER 7", "EXPOSE 80", "STOPSIGNAL TERM", "# nothing", "",
+            "CMD [\"/bin/sh\"]", "USER 0", "EXPOSE 80", "STOPSIGNAL TERM", "# nothing", "",
             "ARG PART=x.py", f"RUN --mount=type=bind,source=etc,target=/m cat /m/* > /m{number}",
         ]  # fmt: skip
         if earlier:
@@ -125,7 +125,7 @@ class Pair:
     def _row_changed(self) -> str:
         rows = self.rows
         place = self.dice.randrange(len(rows))
-        rows[place] = re.sub(r"(default|old form|echo \d|TERM|80$|USER 7)", r"\g<1>1", rows[place])
+        rows[place] = re.sub(r"(default|old form|echo \d|80$)", r"\g<1>1", rows[place])
         self._write(rows)
         return f"changed {rows[place]}"
 

@@ -68,6 +68,10 @@ class Podman:
         with tarfile.open(out, encoding="utf-8", errors="surrogateescape") as archive:
             return {name.removeprefix("x/") for name in archive.getnames()} - {"x", "."}
 
+    def push(self, image: str, directory: Path) -> subprocess.CompletedProcess[str]:
+        """Write an image's blobs, compressed as for a registry, into a directory."""
+        return self._run("push", "--compress", image, f"dir:{directory}")
+
     def remove(self) -> None:
         """Remove every image, and what they were made of."""
         self._run("rmi", "--all", "--force")

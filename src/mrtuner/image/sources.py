@@ -95,7 +95,7 @@ def _source(context: Context, path: str) -> Source | None:
         return Source(path, False, ((name, entry_at(context.root, real)),))
     if excluded and not context.rules.enters_source(path):
         return None
-    below = tuple(walk(context.root, context.rules, real))
+    below = tuple(walk(context.root, context.rules, real)) if real else context.entries
     if excluded and not below:
         return None
     start = len(real) + 1 if real else 0
