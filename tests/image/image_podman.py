@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 import tarfile
+import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -104,8 +105,9 @@ def podman_or_skip(storage: Path) -> Podman:
 
 
 @pytest.fixture(scope="session")
-def podman(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Podman]:
-    """Podman with an empty storage of its own."""
-    found = podman_or_skip(tmp_path_factory.mktemp("podman"))
-    yield found
-    found.remove()
+def podman() -> Iterator[Podman]:
+    """Podman with an empty storage of its own, whose path may have 50 letters at most."""
+    with tempfile.TemporaryDirectory(prefix="podman-", ignore_cleanup_errors=True) as storage:
+        found = podman_or_skip(Path(storage))
+        yield found
+        found.remove()
