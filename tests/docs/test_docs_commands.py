@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from conftest import NewCluster
 
 PAGES = [page for page in all_pages() if commands(page)]
-OURS = ("mrtuner", "rdstune", "python", "grep")
+OURS = ("mrtuner", "rdstune", "python", "grep", "mkdir", "echo", "printf")
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
