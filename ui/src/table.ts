@@ -4,11 +4,14 @@ import type { Cell, Column, Table } from "./api";
 import { make } from "./dom";
 import { day, clock, value } from "./format";
 
-const TEXT = new Set(["text", "prose", "sql", "statement", "instance", "journal", "tune", "record"]);
+const TEXT = new Set(["text", "prose", "sql", "statement", "instance", "headroom", "journal", "tune", "record"]);
 const TIMES = new Set(["time", "moment"]);
 const ROWS = 100;
+/** Texts of more characters are given room where there is little. */
+const LONG = 40;
 
-export type Link = (unit: string, cell: Cell) => string | null;
+/** Where a cell leads to, if anywhere. */
+export type Link = (unit: string, cell: Cell, row: Cell[]) => string | null;
 
 export function table(given: Table, link: Link = () => null): HTMLElement {
   const heading = make("h2", {}, given.title);
@@ -57,9 +60,10 @@ function line(columns: Column[], row: Cell[], link: Link): HTMLElement {
   const cells = columns.map((column, place) => {
     const cell = row[place] ?? null;
     const words = shown(cell, column.unit);
-    const target = link(column.unit, cell);
+    const target = link(column.unit, cell, row);
     const child = target === null ? words : make("a", { href: target }, words);
-    return make("td", { class: kind(column), ...(column.unit === "sql" ? { title: words } : {}) }, child);
+    const long = column.unit === "text" && words.length > LONG;
+    return make("td", { class: long ? "text long" : kind(column), ...(column.unit === "sql" ? { title: words } : {}) }, child);
   });
   return make("tr", {}, ...cells);
 }
