@@ -7,7 +7,7 @@ WORKERS ?= 3
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: install page site demo test test-slow test-engines dist lint types docs requirements catalog pictures bench-start bench-tune bench-worth bench-overhead bench-same bench-demo bench-history bench-recording bench-bursts bench-viewer bench-serverless bench-image clean
+.PHONY: install page site demo test test-web test-browser test-access test-site test-lambda test-slow test-engines dist lint types docs requirements catalog pictures bench-start bench-tune bench-worth bench-overhead bench-same bench-demo bench-history bench-recording bench-bursts bench-viewer bench-serverless bench-image clean
 
 install: $(STAMP)
 
@@ -54,6 +54,19 @@ test: install
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder -m "not slow"
+
+# Of these the viewer's and the tuner page's alone, all or by what they are about: the pages in
+# Chromium, who gets in, the site without a server, and the functions on Lambda's emulator.
+WEB := tests/web/test_
+test-browser: WEB_TESTS = $(addprefix $(WEB),ceilings.py journal.py tuner_recorded.py viewer_browser.py viewer_live.py viewer_pages.py viewer_records.py)
+test-access: WEB_TESTS = $(WEB)viewer_access.py
+test-site: WEB_TESTS = $(WEB)tuner_page.py
+test-lambda: WEB_TESTS = $(WEB)deploy_lambda.py
+test-web: WEB_TESTS = tests/web
+test-web test-browser test-access test-site test-lambda: install
+	-$(BIN)/python tools/fetch_lambda.py
+	-$(MAKE) page
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile -m "not slow" $(WEB_TESTS)
 
 # Hours, on a machine that does nothing else; a test is stuck after 20 minutes, not after four.
 test-slow: install
