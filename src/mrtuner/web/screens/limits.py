@@ -24,7 +24,7 @@ _COLUMNS: Final = (
     ("limit", "Its limit", "text"),
 )
 _ELSEWHERE: Final = "neither did the recorder run on the server's host, nor was CloudWatch asked"
-_HELP: Final = "Ceilings are dashed lines; the time at one is shaded."
+_HELP: Final = "Ceilings are dashed lines, solid where reached; the time at one is shaded."
 #: What to do about the age of transaction IDs: the judgement is that of another command.
 _FREEZE: Final = (
     "Transaction IDs are older than autovacuum_freeze_max_age: vacuum has to freeze. "
