@@ -6,6 +6,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +36,10 @@ def often() -> Iterator[Source]:
         words = source.declaration.split("\n")
         told = ['interval = "1s"' if line.startswith("interval = ") else line for line in words]
         yield replace(source, interval=1.0, declaration="\n".join(told))
+
+
+def _sampled(place: Path, source: str, number: int) -> bool:
+    return samples(place, source) >= number
 
 
 @contextmanager
@@ -94,7 +99,7 @@ def history(new_cluster: NewCluster, tmp_path: Path) -> Path:
                 session.execute("SELECT pg_reload_conf()")
             done = samples(place, "settings")
             for source in ("sessions", "wal", "tables", "connections", "settings"):
-                until(lambda name=source: samples(place, name) >= done + ENOUGH)
+                until(partial(_sampled, place, source, done + ENOUGH))
         finally:
             stop.set()
             thread.join()
