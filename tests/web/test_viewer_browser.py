@@ -47,6 +47,7 @@ def hour(screen: str) -> str:
 def test_every_screen_opens_without_a_complaint(
     browser: Any, viewer: Viewer, viewport: Any, scheme: str
 ) -> None:
+    """See test_viewer_pages.py for what axe-core says of them."""
     with opened(browser, viewer.address, viewport, scheme) as tab:
         for name in ["", *SCREENS]:
             page = tab.open(hour(name) if name else "")
@@ -54,7 +55,6 @@ def test_every_screen_opens_without_a_complaint(
             assert title in page.inner_text("main h1")
             assert page.locator("[role=alert]").count() == 0
             assert too_wide(page) <= 0, name
-            assert violations(page) == []
         assert {re.sub(r"(//[^/]+/).*", r"\1", url) for url in tab.requests} <= {
             "about:blank", re.sub(r"(//[^/]+/).*", r"\1", viewer.address),
         }  # fmt: skip
