@@ -13,9 +13,9 @@ root and control groups of version 1; its requests use CPU time, the others slee
 not installed are skipped (`application_servers.py` says what to install).
 
 The aim: predicted p95 within 15 % or 2 ms of the measured one up to 80 % load, 25 % at 90 %.
-*Taken* is what the simulation says when told which worker took each request, for those that accept while
-busy. *Late* is p95 of how late the client sent, in the worst run; a run in which that is over 1 ms
-is *busy*.
+*Taken* is what the simulation says when told which worker took each request, for those that accept
+while busy. *Late* is p95 of how late the client sent, in the worst run; a run in which that is over
+1 ms is *busy*.
 """
 
 from __future__ import annotations
