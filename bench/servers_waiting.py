@@ -52,6 +52,8 @@ from mrtuner.sizing.waiting.times import Times, arrivals
 #: Of a request [s]: long beside what a server itself takes; shorter where it is CPU time, and the
 #: quota of half a CPU lets few requests pass.
 SLEEPING, BURNING = 0.030, 0.010
+#: With more CPU time two CPUs would be a stage of their own.
+LITTLE_CPU = Work(cpu=0.1)
 ASLEEP, BEHIND = Work(cpu=0.0), Work(cpu=0.0, database=1.0)
 
 
@@ -145,6 +147,8 @@ def cases() -> Iterator[Case]:
     )
     for load in (0.7, 0.8, 0.9):
         yield Case(server=gthread, layout=shared(1, 4, 2), load=load)
+    for server in (gthread, puma):
+        yield Case(server=server, layout=shared(1, 2, 4), load=0.7, work=LITTLE_CPU)
     for load in (0.5, 0.7):
         yield Case(server=sync, layout=shared(1, 2), load=load, quota=0.5, work=Work())
     yield Case(
