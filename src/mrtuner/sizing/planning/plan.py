@@ -226,13 +226,13 @@ def _accepting(made: Plan) -> Iterator[str]:
     now = made.now
     if now is None or now.layout.queues == 1:
         return
-    waits = "cannot carry the load" if now.p95 is None else f"wait {_ms(now.p95)} or more at p95"
+    waits = "cannot carry the load" if now.p95 is None else f"wait {_ms(now.p95)} at p95"
     configured = p95_of(made.curve, made.question.routing, now.layout.workers)
     gained = "" if now.p95 is None or configured is None else f", with it {_ms(configured)}"
     yield (
         "Let workers accept only while a thread is free: worker_connections = threads and "
-        f"keepalive = 0, as --format gunicorn writes. By default requests queue beside idle "
-        f"workers: those that run now {waits}{gained}."
+        "keepalive = 0, as --format gunicorn writes. By default requests queue beside idle "
+        f"workers: those that run now {waits}, in equal shares{gained}."
     )
 
 
