@@ -209,7 +209,7 @@ def main() -> None:
             "name": application.name, "server": application.server.facts.title,
             "rate": application.rate, "service_ms": application.service, "cpu_ms": application.cpu,
             "database_ms": application.database, "seconds": given.seconds, "late_ms": late,
-            "cpus": os.cpu_count(), "linux": platform.release(), "states": found,
+            "cpus": os.cpu_count(), "linux": platform.release().partition("-")[0], "states": found,
         }  # fmt: skip
         print("\n".join(generate_pods.section(told)), flush=True)
         if late > MOST_LATE:

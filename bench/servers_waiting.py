@@ -319,7 +319,7 @@ def main() -> None:
     print(
         f"p95 of waiting [ms], {given.count:,} requests a run of {SLEEPING * 1000:g} ms asleep or "
         f"{BURNING * 1000:g} ms of CPU time (quotas: half as many); {os.cpu_count()} CPUs, Linux "
-        f"{platform.release()}, Python {platform.python_version()}\n"
+        f"{platform.release().partition('-')[0]}, Python {platform.python_version()}\n"
     )
     print("| case | predicted | measured | within the aim | taken | late | shares of workers [%] |")
     print("|:--|:--|:--|:--|:--|--:|:--|")

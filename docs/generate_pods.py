@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from mrtuner.present import figures
+from mrtuner.present import figures, pods_plan_page
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -80,8 +80,13 @@ def section(told: Mapping[str, Any]) -> Iterator[str]:
 
 
 def before_after_pictures() -> dict[str, str]:
-    """A picture for each application that was measured."""
-    return {f"pods-{name}": picture(_read(name)) for name in APPLICATIONS if _file(name).exists()}
+    """A picture for each application that was measured, and the how-to's plan of the catalogue.
+
+    docs/pods-catalog.json is what the how-to asks `mrtuner pods plan` for, as JSON.
+    """
+    measured = [name for name in APPLICATIONS if _file(name).exists()]
+    planned = pods_plan_page.picture(_read("catalog"), key="pods-catalog")
+    return {"pods-catalog": planned} | {f"pods-{name}": picture(_read(name)) for name in measured}
 
 
 def _file(name: str) -> Path:
