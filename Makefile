@@ -7,7 +7,7 @@ WORKERS ?= 3
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: install page site demo test test-web test-browser test-access test-site test-lambda test-slow test-engines dist lint types docs requirements catalog pictures bench-start bench-tune bench-worth bench-overhead bench-same bench-demo bench-history bench-recording bench-bursts bench-viewer bench-serverless bench-image clean
+.PHONY: install page site demo test test-web test-browser test-access test-site test-lambda test-slow test-engines dist lint types docs requirements catalog pictures bench-start bench-tune bench-worth bench-overhead bench-same bench-demo bench-history bench-recording bench-bursts bench-viewer bench-serverless bench-image clean bench-waiting bench-pods
 
 install: $(STAMP)
 
@@ -157,6 +157,16 @@ bench-serverless: install page
 # How long the cost of a change takes to tell of a context of 100,000 files. ARGS is another number.
 bench-image: install
 	$(BIN)/python bench/image.py $(ARGS)
+
+# Application servers under load beside the simulation: 20 minutes. Root, and Debian's puma, unicorn,
+# ruby-pg, pgbouncer.
+bench-waiting: install
+	$(BIN)/python bench/servers_waiting.py $(ARGS)
+
+# Two deployments under load before and after a plan, kept in docs: eight minutes. Needs the same.
+bench-pods: install
+	$(BIN)/python bench/pods_before_after.py --write docs $(ARGS)
+	$(BIN)/python -m docs.generate
 
 clean:
 	rm -rf $(VENV) .cache ui/node_modules src/mrtuner/web/static site build dist docs/_build report.html report.json demo-history

@@ -235,7 +235,7 @@ def asked(samples: Sequence[float] = (), **given: Unpack[PlanInputs]) -> Questio
         routing=said.get("routing", Routing.RANDOM),
         server=server,
         most_workers=said.get("most_workers", 8),
-        now=None if now is None else server.facts.layout(*now),
+        now=None if now is None else server.facts.layout_by_default(*now),
         seed=said.get("seed", 1),
         **{name: said.get(name) for name in _AS_GIVEN},
     )

@@ -12,7 +12,7 @@ from mrtuner.sizing.planning.capacity import capacities, overloaded
 from mrtuner.sizing.planning.cpu_limits import cpu
 from mrtuner.sizing.planning.curve import curve, routing_or_density
 from mrtuner.sizing.planning.inputs import PlanInputs, Question, asked
-from mrtuner.sizing.planning.model import Connections, Now, Plan, Point, StageLoad
+from mrtuner.sizing.planning.model import Connections, Now, Plan, Point, StageLoad, p95_of
 from mrtuner.sizing.planning.runs import Runs, grows
 from mrtuner.sizing.planning.search import alternatives, best
 from mrtuner.sizing.planning.storm import Storm, storm
@@ -198,6 +198,7 @@ def _storm(question: Question, site: Site) -> Storm | None:
 
 def _advice(made: Plan, points: Sequence[Point], base: Layout) -> Iterator[str]:
     question = made.question
+    yield from _accepting(made)
     yield from routing_or_density(question, points, _sparse(points, base, question), _most(made))
     if made.one_less.p95 is None:
         yield (
@@ -220,6 +221,25 @@ def _advice(made: Plan, points: Sequence[Point], base: Layout) -> Iterator[str]:
         )
 
 
+def _accepting(made: Plan) -> Iterator[str]:
+    """What it is worth that only workers with a free thread accept; the format sets it."""
+    now = made.now
+    if now is None or now.layout.queues == 1:
+        return
+    waits = "cannot carry the load" if now.p95 is None else f"wait {_ms(now.p95)} at p95"
+    configured = p95_of(made.curve, made.question.routing, now.layout.workers)
+    gained = "" if now.p95 is None or configured is None else f", with it {_ms(configured)}"
+    yield (
+        "Let workers accept only while a thread is free: worker_connections = threads and "
+        "keepalive = 0, as --format gunicorn writes. By default requests queue beside idle "
+        f"workers: those that run now {waits}, in equal shares{gained}."
+    )
+
+
+def _ms(seconds: float) -> str:
+    return f"{seconds * 1000:.3g} ms"
+
+
 #: Seconds after which a reconnect storm is longer than the failover itself.
 _LONG_STORM: Final = 60.0
 
@@ -240,6 +260,12 @@ def _most(made: Plan) -> int:
 
 
 def _notes(question: Question) -> Iterator[str]:
+    if question.now is not None and question.now.queues > 1:
+        yield (
+            "What runs now is taken to share requests evenly among the workers of a pod. By "
+            "default which of them accepts is a race that one may win more often: the busier the "
+            "pod, the longer requests then wait."
+        )
     if not question.cpu_given:
         yield (
             "No CPU time was given, so all time outside the database counts as CPU: the CPU "
