@@ -56,7 +56,7 @@ def command(
     Impossible limits are refused with the reason.
     """
     from mrtuner.failover import text
-    from mrtuner.failover.predict.timer_trace import Path
+    from mrtuner.failover.predict.path import Path
     from mrtuner.failover.settings.advice import settings as chosen
 
     way = Path() if rtt is None else Path(rtt=rtt)
