@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @options.command("settings")
 @click.option(
-    "--for",
+    "--stack",
     "stack",
     required=True,
     metavar="STACK",
@@ -46,9 +46,9 @@ def command(
 
     \b
     Examples:
-      mrtuner failover settings --for psycopg --within 20s
-      mrtuner failover settings --for pgjdbc --within 20s --longest-query 15s
-      mrtuner failover settings --for pgbouncer --within 10s --sysctl app-host.txt
+      mrtuner failover settings --stack psycopg --within 20s
+      mrtuner failover settings --stack pgjdbc --within 20s --longest-query 15s
+      mrtuner failover settings --stack pgbouncer --within 10s --sysctl app-host.txt
 
     Stacks: libpq, psycopg, sqlalchemy, django, rails, asyncpg, pg8000, pgjdbc, hikaricp, wildfly,
     pgx, node-postgres, npgsql, pgbouncer, oracle, mysql. The snippet goes to stdout; its effect
