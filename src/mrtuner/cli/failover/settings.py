@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 @options.command("settings")
 @click.option(
     "--stack",
-    "stack",
     required=True,
     metavar="STACK",
     help="Client stack to write settings for, such as psycopg, pgjdbc or pgbouncer.",
