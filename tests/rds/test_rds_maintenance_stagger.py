@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mrtuner.aws.rows import Instance
+from mrtuner.rds.fleet.maintenance_windows import Window
 from mrtuner.rds.fleet.stagger import CalendarEntry, Clash, Move, clashes, places, staggered
-from mrtuner.rds.fleet.windows import Window
 
 
 def place(

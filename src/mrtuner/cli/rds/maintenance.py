@@ -77,7 +77,7 @@ def command(
     """
     from mrtuner.aws.session import client
     from mrtuner.rds.fleet.maintenance import survey
-    from mrtuner.rds.fleet.windows import zone_named
+    from mrtuner.rds.fleet.maintenance_windows import zone_named
 
     if bool(instances) is everything:
         raise UsageError("give either instances or --all", "Name some instances, or use --all.")

@@ -13,7 +13,7 @@ from itertools import combinations
 from typing import Final
 
 from mrtuner.aws.rows import Instance
-from mrtuner.rds.fleet.windows import WEEK, Window
+from mrtuner.rds.fleet.maintenance_windows import WEEK, Window
 
 #: Minutes between the end of one window and the start of the next. One forced patch took 10 to
 #: 15 minutes, longer where instances queued; a gap as long as the shortest window is enough.
