@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Final
 
 from mrtuner.present import figures, text
 from mrtuner.present.html import environment
-from mrtuner.rds.group.derive import Design, Setting
+from mrtuner.rds.group.derive import Design
+from mrtuner.rds.group.group_settings import Setting
 from mrtuner.rds.group.sizes import Size
 from mrtuner.units import GiB, pretty_bytes
 from mrtuner.wording import first_few

@@ -12,7 +12,8 @@ from mrtuner.aws.session import Account, client
 from mrtuner.catalog.classes import InstanceClass, instance_class, instance_classes
 from mrtuner.errors import BadValue, Refused
 from mrtuner.postgres.connect import connect, translated
-from mrtuner.rds.group.derive import Design, Setting, design
+from mrtuner.rds.group.derive import Design, design
+from mrtuner.rds.group.group_settings import Setting
 from mrtuner.rds.group.sizes import MOST_SHARED, Size, on_class
 from mrtuner.rds.group.source import Entry, WrittenGroup
 from mrtuner.rds.lint.check import Finding, Severity, lint

@@ -12,8 +12,9 @@ from mrtuner.documents import UNSET, Doc, Document, Struct, UnsetType, convert, 
 from mrtuner.inputs import Workload
 
 if TYPE_CHECKING:
-    from mrtuner.rds.group.derive import Design, Setting
+    from mrtuner.rds.group.derive import Design
     from mrtuner.rds.group.evaluate import Evaluation
+    from mrtuner.rds.group.group_settings import Setting
     from mrtuner.rds.group.sizes import Size
 
 # The group for a class.
