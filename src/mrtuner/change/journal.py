@@ -9,7 +9,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
@@ -42,6 +42,10 @@ def journal_directory(given: Path | None = None) -> Path:
     return Path(platformdirs.user_state_dir("mrtuner"))
 
 
+def _utc() -> datetime:
+    return datetime.now(UTC)
+
+
 class Journal:
     """The changes that one user has made to any server from one machine.
 
@@ -50,7 +54,10 @@ class Journal:
     write raises JournalError.
     """
 
-    def __init__(self, directory: Path | None = None) -> None:
+    def __init__(
+        self, directory: Path | None = None, *, clock: Callable[[], datetime] = _utc
+    ) -> None:
+        self._clock = clock
         self.directory = journal_directory(directory)
         self.path = self.directory / "journal.sqlite3"
         with self._translated():
@@ -68,7 +75,7 @@ class Journal:
 
     def begin(self, change: Change) -> Change:
         """Record a new change as planned; return it with its number and time."""
-        change = replace(change, state=State.PLANNED, began=_now())
+        change = replace(change, state=State.PLANNED, began=self._now())
         row = (change.server, change.address, change.state, change.began, change.undoes)
         with self._transaction() as db:
             number = db.execute(
@@ -76,7 +83,7 @@ class Journal:
                 " VALUES (?, ?, ?, ?, ?, ?)",
                 (*row, _contents(change)),
             ).lastrowid
-            _add_step(db, number or 0, State.PLANNED, "planned")
+            _add_step(db, number or 0, self._now(), State.PLANNED, "planned")
         return replace(change, id=number or 0)
 
     def note(
@@ -88,7 +95,7 @@ class Journal:
         """
         with self._transaction() as db:
             db.execute("UPDATE change SET state = ? WHERE id = ?", (state, change.id))
-            _add_step(db, change.id, state, step, rebooting)
+            _add_step(db, change.id, self._now(), state, step, rebooting)
             if state is State.VERIFIED and change.undoes is not None:
                 db.execute(
                     "UPDATE change SET state = ? WHERE id = ?", (State.REVERTED, change.undoes)
@@ -140,7 +147,7 @@ class Journal:
         with self._transaction() as db:
             db.execute(
                 "INSERT OR REPLACE INTO document VALUES (?, ?, ?)",
-                (name, _now(), json.dumps(contents)),
+                (name, self._now(), json.dumps(contents)),
             )
 
     def kept(self, name: str) -> dict[str, Any] | None:
@@ -169,6 +176,9 @@ class Journal:
             yield
         finally:
             os.close(lock)
+
+    def _now(self) -> str:
+        return self._clock().isoformat(timespec="milliseconds")
 
     def _lock_file(self, server: str) -> Path:
         return self.directory / f"{sha256(server.encode()).hexdigest()[:16]}.lock"
@@ -263,12 +273,13 @@ def busy() -> Refused:
 
 
 def _add_step(
-    db: sqlite3.Connection, change: int, state: State, step: str, rebooting: str | None = None
-) -> None:
+    db: sqlite3.Connection, change: int, at: str, state: State, step: str,
+    rebooting: str | None = None,
+) -> None:  # fmt: skip
     db.execute(
         "INSERT INTO step (change, number, at, state, step, rebooting)"
         " SELECT ?1, count(*) + 1, ?2, ?3, ?4, ?5 FROM step WHERE change = ?1",
-        (change, _now(), state, step, rebooting),
+        (change, at, state, step, rebooting),
     )
 
 
@@ -292,7 +303,3 @@ def _group(contents: dict[str, Any] | None) -> GroupChange | None:
     if contents is None:
         return None
     return GroupChange(**{**contents, "reboots": tuple(contents["reboots"])})
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="milliseconds")
