@@ -39,8 +39,8 @@ def screen(design: Design, here: Size, sizes: Sequence[Size], look: text.Look) -
 def _machine(design: Design) -> Iterator[tuple[str, str]]:
     yield "memory", f"DBInstanceClassMemory {design.memory}"
     yield "vCPUs", str(design.instance_class.vcpus)
-    yield "storage", f"{pretty_bytes(design.question.storage)} allocated"
-    yield "workload", str(design.question.workload)
+    yield "storage", f"{pretty_bytes(design.request.storage)} allocated"
+    yield "workload", str(design.request.workload)
 
 
 def _settings(design: Design, here: Size, look: text.Look) -> Iterator[str]:

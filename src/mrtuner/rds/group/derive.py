@@ -18,7 +18,7 @@ from mrtuner.formula.class_memory import Estimate
 from mrtuner.inputs import Workload
 from mrtuner.rds.group.connections import Sessions, sessions
 from mrtuner.rds.group.group_settings import Held, Setting, group_settings
-from mrtuner.rds.group.request import Question, fixed
+from mrtuner.rds.group.request import GroupRequest, fixed
 from mrtuner.rds.group.sizes import Size, sizes
 from mrtuner.tuning.advice import Advice
 from mrtuner.tuning.feasibility import Solution, refuse_overflow
@@ -36,7 +36,7 @@ SOME_STORAGE: Final = Bytes(100 * GiB)
 class Design:
     """A parameter group before it is created."""
 
-    question: Question
+    request: GroupRequest
     instance_class: InstanceClass
     memory: Estimate
     settings: tuple[Setting, ...]
@@ -48,7 +48,7 @@ class Design:
     @property
     def family(self) -> Family:
         """The group's family."""
-        return self.question.family
+        return self.request.family
 
     @property
     def values(self) -> dict[str, str]:
@@ -59,7 +59,7 @@ class Design:
     def command_with_connections(self) -> str:
         """The command that asks for this group with as many connections as are counted active."""
         words = ["rdstune", "show", "--class", self.instance_class.name]
-        words += ["--family", self.family.name, "--workload", str(self.question.workload)]
+        words += ["--family", self.family.name, "--workload", str(self.request.workload)]
         count = self.sessions.reckoned.active if self.sessions else 0
         return " ".join([*words, "--connections", str(count)])
 
@@ -89,50 +89,50 @@ def design(
     Raises BadValue for an unknown family or class, DoesNotFit where the class asked about cannot
     hold the connections.
     """
-    question = Question(
+    request = GroupRequest(
         family=family(family_name),
         workload=Workload(workload),
         connections=connections,
         storage=storage or SOME_STORAGE,
         kept=kept if connections is None else None,
     )
-    chosen = _offered(class_name, question.family)
-    memory = question.memory_of(chosen)
-    answer = question.answer(chosen, memory.low)
-    refuse_overflow(question.situation(chosen, memory.low), answer)
-    held, too_small = _holding(question, [chosen, *_from(smallest, question.family)])
-    settings, broken = _within_budget(question, chosen, held)
+    chosen = _offered(class_name, request.family)
+    memory = request.memory_of(chosen)
+    answer = request.answer(chosen, memory.low)
+    refuse_overflow(request.situation(chosen, memory.low), answer)
+    held, too_small = _holding(request, [chosen, *_from(smallest, request.family)])
+    settings, broken = _within_budget(request, chosen, held)
     return Design(
-        question=question,
+        request=request,
         instance_class=chosen,
         memory=memory,
         settings=tuple(settings),
-        advice=question.answer(chosen, memory.value).advice,
-        without=_without(question, answer, settings),
+        advice=request.answer(chosen, memory.value).advice,
+        without=_without(request, answer, settings),
         too_small=tuple(sorted({*too_small, *broken}, key=_by_memory)),
-        sessions=sessions(question, chosen),
+        sessions=sessions(request, chosen),
     )
 
 
 def _within_budget(
-    question: Question, chosen: InstanceClass, held: Sequence[Held]
+    request: GroupRequest, chosen: InstanceClass, held: Sequence[Held]
 ) -> tuple[list[Setting], tuple[str, ...]]:
     """Return settings with as much work_mem as every class can hold, and classes too small."""
     settings: list[Setting] = []
     broken: tuple[str, ...] = ()
     classes = tuple(dict.fromkeys(each.instance_class for each in held))
     for room in ROOM:
-        settings = group_settings(question, chosen, held, room)
+        settings = group_settings(request, chosen, held, room)
         values = {setting.name: setting.value for setting in settings}
         broken = tuple(
-            size.instance_class.name for size in sizes(values, question, classes) if not size.holds
+            size.instance_class.name for size in sizes(values, request, classes) if not size.holds
         )
         if not broken:
             return settings, broken
     rest = [each for each in held if each.instance_class.name not in broken]
     if chosen.name in broken or not rest:
         return settings, broken
-    settings, more = _within_budget(question, chosen, rest)  # those limited the others
+    settings, more = _within_budget(request, chosen, rest)  # those limited the others
     return settings, (*broken, *more)
 
 
@@ -157,7 +157,7 @@ def _from(smallest: str | None, group: Family) -> list[InstanceClass]:
 
 
 def _holding(
-    question: Question, classes: Iterable[InstanceClass]
+    request: GroupRequest, classes: Iterable[InstanceClass]
 ) -> tuple[list[Held], tuple[str, ...]]:
     """Return every class at each possible memory size, and the names of those that are too small.
 
@@ -169,12 +169,12 @@ def _holding(
     answers: dict[tuple[object, ...], Solution] = {}
     least: int | None = None
     for each in dict.fromkeys(classes):
-        memory = question.memory_of(each)
+        memory = request.memory_of(each)
         sizes = (memory.low, memory.value, memory.high)
-        alike = question.alike(each)
+        alike = request.alike(each)
         for size in sizes:
             if (size, alike) not in answers:
-                answers[size, alike] = question.answer(each, size)
+                answers[size, alike] = request.answer(each, size)
         work_mem = min(answers[size, alike].work_mem for size in sizes)
         least = min(work_mem, DEFAULT_WORK_MEM) if least is None else least
         if work_mem >= least and all(answers[size, alike].holds for size in sizes):
@@ -184,11 +184,13 @@ def _holding(
     return held, tuple(too_small)
 
 
-def _without(question: Question, answer: Solution, settings: Sequence[Setting]) -> dict[str, str]:
+def _without(
+    request: GroupRequest, answer: Solution, settings: Sequence[Setting]
+) -> dict[str, str]:
     """Return what the main job always sets and this group does not, other than for sessions."""
-    group, reasons = question.family, fixed(question.family)
+    group, reasons = request.family, fixed(request.family)
     names = {setting.name for setting in settings}
-    if question.connections is None:
+    if request.connections is None:
         names.add("max_connections")
     return {
         name: reasons.get(

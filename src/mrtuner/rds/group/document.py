@@ -93,8 +93,8 @@ def group_document(design: Design, here: Size, sizes: Sequence[Size]) -> GroupDo
     return GroupDocument(
         family=design.family.name,
         class_name=design.instance_class.name,
-        workload=design.question.workload,
-        connections=design.question.connections,
+        workload=design.request.workload,
+        connections=design.request.connections,
         memory=convert(design.memory, ClassMemory),
         parameters=[_parameter(design, one, here) for one in design.settings],
         without=dict(design.without),

@@ -18,7 +18,7 @@ from mrtuner.errors import BadValue
 from mrtuner.formula.expression import MEMORY, Constant, Expr, Extreme
 from mrtuner.formula.fit import Sample, exactly, nearest, nearness
 from mrtuner.formula.grammar import Formula, Function, Integer, braces, is_formula, parse
-from mrtuner.rds.group.request import Question, fixed
+from mrtuner.rds.group.request import GroupRequest, fixed
 from mrtuner.tuning.advice import Advice
 from mrtuner.tuning.engine import NEAR
 from mrtuner.tuning.feasibility import Solution
@@ -68,12 +68,12 @@ class Held:
 
 
 def group_settings(
-    question: Question, chosen: InstanceClass, held: Sequence[Held], room: float
+    request: GroupRequest, chosen: InstanceClass, held: Sequence[Held], room: float
 ) -> list[Setting]:
     """Return a setting for each parameter that changes here, or scales and changes elsewhere."""
     here = next(each for each in held if each.instance_class == chosen)
     weighed = _weighed(held, chosen)
-    kept = fixed(question.family)
+    kept = fixed(request.family)
     settings = []
     for name, item in here.solution.advice.items():
         if name in kept or item.rule.suggestion:
@@ -84,13 +84,13 @@ def group_settings(
         if name == "effective_cache_size" and expression is not None:
             expression = _twentieths(item, here)
         if expression is not None:
-            samples = [_sample(question, each, name, weight, room) for each, weight in weighed]
-            setting = _formula(question.family, item, expression, samples)
+            samples = [_sample(request, each, name, weight, room) for each, weight in weighed]
+            setting = _formula(request.family, item, expression, samples)
             if setting.scales or item.changes:
                 settings.append(setting)
-        elif item.changes and _takes(question.family.parameters[name], item.target):
-            settings.append(_literal(question.family, item))
-    return [each for each in settings if not _default_already(each, question.family)]
+        elif item.changes and _takes(request.family.parameters[name], item.target):
+            settings.append(_literal(request.family, item))
+    return [each for each in settings if not _default_already(each, request.family)]
 
 
 def _weighed(held: Sequence[Held], chosen: InstanceClass) -> list[tuple[Held, float]]:
@@ -144,7 +144,7 @@ def _formula(group: Family, item: Advice, expression: Expr, samples: Sequence[Sa
     )
 
 
-def _sample(question: Question, held: Held, name: str, weight: float, room: float) -> Sample:
+def _sample(request: GroupRequest, held: Held, name: str, weight: float, room: float) -> Sample:
     """Return the rule's value there, and the upper limit for a formula."""
     item = held.solution.advice[name]
     value = most = _value(item, item.asked, held.variables)
@@ -153,8 +153,8 @@ def _sample(question: Question, held: Held, name: str, weight: float, room: floa
         value = min(value, most)
     elif name == "max_worker_processes":
         most = 2 * value  # an unused slot costs 112 kB, see the budget
-    machine = question.machine(held.instance_class, held.memory)
-    least, most = _bounded(item, question.family.parameters[name], most)
+    machine = request.machine(held.instance_class, held.memory)
+    least, most = _bounded(item, request.family.parameters[name], most)
     return Sample(machine, value, most, least, weight)
 
 
