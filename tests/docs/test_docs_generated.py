@@ -75,7 +75,7 @@ def leaves(
 def test_only_what_is_told_to_check_ends_with_3() -> None:
     """By the option --check, or by a command that is called check."""
     checking: dict[Path, bool] = {}
-    for path, command in leaves(cli.main, "mrtuner"):
+    for path, command in (*leaves(cli.main, "mrtuner"), *leaves(cli.rdstune, "rdstune")):
         if command.callback is None:
             continue
         file = Path(inspect.getfile(inspect.unwrap(command.callback)))
