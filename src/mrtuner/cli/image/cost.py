@@ -18,7 +18,7 @@ from mrtuner.errors import UsageError
 )  # fmt: skip
 @click.option(
     "--build-arg", "arguments", multiple=True, metavar="NAME=VALUE",
-    help="Value of an ARG, as it is passed to the build; may be repeated.",
+    help="Value of an ARG, as the build is given it; may be repeated.",
 )  # fmt: skip
 @options.json_option
 def command(directory: Path, file: Path | None, arguments: tuple[str, ...], as_json: bool) -> None:
@@ -31,8 +31,8 @@ def command(directory: Path, file: Path | None, arguments: tuple[str, ...], as_j
       mrtuner image cost . --build-arg BASE=debian:12
 
     Nothing is built. For each kind of change it shows the lines that podman builds again and their
-    bytes, then the context by directory and what the ignore file misses. Bytes that only a build
-    can tell, such as those of a RUN, are shown as unknown.
+    bytes, then the context by directory and what the ignore file misses. Where only a build tells
+    the bytes, such as those of a RUN, they are unknown.
     """
     from mrtuner.documents import as_builtins
     from mrtuner.image.cost import cost

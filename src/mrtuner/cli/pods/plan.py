@@ -57,10 +57,10 @@ def command(
       mrtuner pods plan --rate 400/s --service-time 27ms --format kubernetes > patch.yaml
 
     Requests are simulated one by one: in front of the workers, for the global lock, under the CPU
-    limit, in the pool, the pooler and the database. They keep arriving whether or not earlier ones
-    have been answered. Times need a unit (27ms, 2min), rates the time they are for (400/s). A load
-    that a stage cannot carry is refused, with what that stage would need. Nothing is changed, and
-    no server is contacted except by --measure-logins.
+    limit, in the pool, the pooler and the database. They arrive whether earlier ones are answered
+    or not. Times need a unit (27ms, 2min), rates the time they are for (400/s). A load that a
+    stage cannot carry is refused with what it needs. Nothing is changed; no server is contacted
+    but the one of --measure-logins.
     """
     form = options.one_format(form, as_json)
     prerequisites.require(*(["matplotlib"] if picture else []), page=html)
