@@ -39,7 +39,7 @@ def command(directory: Path | None, everything: bool, max_size: str | None) -> N
     db.close()
     now = time.time_ns() // 1000
     with Writer(place, sources) as writer:
-        moved = sealing.seal(writer, now, everything=everything)
+        moved = sealing.move_to_parquet(writer, now, everything=everything)
         merged = sealing.compact(writer, now)
         expired = sealing.expire(writer, now, largest=largest)
         sealing.sweep(writer, now)
