@@ -302,7 +302,7 @@ def _today(writer: Writer, con: Engine) -> None:
             ).fetchall()
             with writer.transaction():
                 writer._insert(source, found)
-        sealing.seal(writer, end)
+        sealing.move_to_parquet(writer, end)
     with writer.transaction():
         writer.db.execute(
             "INSERT OR REPLACE INTO last_sample SELECT instance, source, max(time) "

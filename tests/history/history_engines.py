@@ -129,7 +129,7 @@ def make_lake(directory: Path, *, old: bool = False) -> list[str]:
             end = 41
             late = _sample("wal", 40 * DAY, of_source("wal", bytes=1))
             writer.commit([Batch(instance=INSTANCE, samples=(late,))])
-        sealing.seal(writer, MIDNIGHT + end * DAY * SECOND, everything=True)
+        sealing.move_to_parquet(writer, MIDNIGHT + end * DAY * SECOND, everything=True)
         sealing.compact(writer, MIDNIGHT + (end + 40) * DAY * SECOND)
         # What was merged is no longer on the list, but engines that see files would read it.
         writer.db.execute("UPDATE file SET retired = 1 WHERE retired IS NOT NULL")

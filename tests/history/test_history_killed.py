@@ -40,7 +40,7 @@ def work(directory: Path, first: int, pipe: int) -> None:
             writer.commit([batch(sample(SOURCE, at, row("mail", number, 0.0, number)))])
             os.write(pipe, f"{number}\n".encode())
             now = MIDNIGHT + at * SECOND
-            sealing.seal(keeper, now, everything=number % 2 == 0)
+            sealing.move_to_parquet(keeper, now, everything=number % 2 == 0)
         sealing.compact(keeper, now + 48 * HOUR * SECOND)
         sealing.sweep(keeper, now)
 

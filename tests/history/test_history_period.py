@@ -33,7 +33,7 @@ def fill(directory: Path) -> None:
     with Writer(directory, [QUEUE]) as writer:
         writer.commit([batch(*samples)])
         for hour in range(1, 26):
-            sealing.seal(writer, MIDNIGHT + hour * 3600 * SECOND, hourly=hour <= 24)
+            sealing.move_to_parquet(writer, MIDNIGHT + hour * 3600 * SECOND, hourly=hour <= 24)
 
 
 @pytest.fixture
@@ -101,10 +101,10 @@ def test_only_files_of_the_period_are_opened(history: History) -> None:
 def test_the_last_sample_is_found_wherever_it_is(tmp_path: Path) -> None:
     with Writer(tmp_path, [QUEUE]) as writer:
         writer.commit([batch(sample(QUEUE, 0, row("mail", 1, 1.0, 1)), instance="old")])
-        sealing.seal(writer, MIDNIGHT + 86_400 * SECOND, everything=True)
+        sealing.move_to_parquet(writer, MIDNIGHT + 86_400 * SECOND, everything=True)
         day = 40 * 86_400
         writer.commit([batch(sample(QUEUE, day, row("mail", 1, 1.0, 1)), instance="sealed")])
-        sealing.seal(writer, MIDNIGHT + (day + 3600) * SECOND, everything=True)
+        sealing.move_to_parquet(writer, MIDNIGHT + (day + 3600) * SECOND, everything=True)
         writer.commit([batch(sample(QUEUE, day + 30, row("mail", 1, 1.0, 1)), instance="recent")])
     with open_history(tmp_path) as history:
         days = timedelta(days=40)
@@ -137,7 +137,7 @@ def test_statements_of_a_long_period_are_those_of_its_minutes(
         samples = tuple(calls(minute) for minute in range(1200))
         writer.commit([Batch(instance=INSTANCE, samples=samples)])
         if sealed:
-            sealing.seal(writer, MIDNIGHT + 86_400 * SECOND)
+            sealing.move_to_parquet(writer, MIDNIGHT + 86_400 * SECOND)
     about = Period(
         instance=INSTANCE, begin=START + timedelta(minutes=begin),
         end=START + timedelta(minutes=end),
@@ -176,7 +176,7 @@ def test_an_instance_that_was_not_recorded_for_weeks_is_still_in_the_overview(
             rows=(of_source("connections", clients=30, maximum=40),), cost=0.001,
         )  # fmt: skip
         writer.commit([Batch(instance="late", samples=(late,))])
-        sealing.seal(writer, MIDNIGHT + 21 * 86_400 * SECOND)
+        sealing.move_to_parquet(writer, MIDNIGHT + 21 * 86_400 * SECOND)
     with open_history(tmp_path) as history:
         found = {one.instance: one for one in overview(history)}
     assert found["late"].used == {"connections": 0.75}

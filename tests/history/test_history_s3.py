@@ -47,7 +47,7 @@ def recorded(directory: Path, instance: str, days: range) -> Path:
         for day in days:
             one = sample(SOURCE, day * DAY, row("mail", day, 0.0, day))
             writer.commit([batch(one, instance=instance, texts={len(instance): instance})])
-        sealing.seal(writer, MIDNIGHT + days.stop * DAY * SECOND)
+        sealing.move_to_parquet(writer, MIDNIGHT + days.stop * DAY * SECOND)
     return directory
 
 
@@ -132,7 +132,7 @@ def test_files_that_were_merged_are_replaced_in_the_copy(client: Any, tmp_path: 
         for number in range(2):
             one = sample(SOURCE, number * 60, row("mail", number, 0.0, number))
             writer.commit([batch(one)])
-            sealing.seal(writer, MIDNIGHT + DAY * SECOND, everything=True)
+            sealing.move_to_parquet(writer, MIDNIGHT + DAY * SECOND, everything=True)
     s3.publish(store, PLACE, client)
     s3.fetch(PLACE, tmp_path / "copy", client)
     with Writer(store, [SOURCE]) as writer:

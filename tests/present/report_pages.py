@@ -49,8 +49,8 @@ def _proof() -> str:
 
 def _group() -> str:
     made = design(family_name="postgres17", class_name="db.r6g.xlarge", workload="oltp")
-    here = on_class(made.values, made.question, made.instance_class)
-    return parameter_group.page(made, here, sizes(made.values, made.question))
+    here = on_class(made.values, made.request, made.instance_class)
+    return parameter_group.page(made, here, sizes(made.values, made.request))
 
 
 def _limits() -> str:

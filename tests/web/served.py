@@ -123,7 +123,7 @@ def sealed_story(directory: Path) -> Path:
 
     story(directory)
     with Writer(directory, built_in().values()) as writer:
-        sealing.seal(writer, MIDNIGHT + 86_400 * 3 * SECOND)
+        sealing.move_to_parquet(writer, MIDNIGHT + 86_400 * 3 * SECOND)
     return directory
 
 

@@ -139,7 +139,7 @@ def test_sessions_that_are_kept_as_a_summary_are_shown_by_minute(
     shutil.copytree(recorded, tmp_path / "old")
     later = MIDNIGHT + 9 * 86_400 * SECOND
     with Writer(tmp_path / "old", built_in().values()) as writer:
-        sealing.seal(writer, later)
+        sealing.move_to_parquet(writer, later)
         sealing.expire(writer, later)
     with serving(tmp_path / "old") as viewer:
         found = viewer.screen("moment", "from=2026-11-23T02:35&to=2026-11-23T02:36")

@@ -30,7 +30,8 @@ def check(told: Row) -> Iterator[str]:
                        right={1})  # fmt: skip
     if told["clients"]:
         yield ""
-        yield from aligned(_terms(told["clients"], None, "who connects to PgBouncer"), right={1})
+        clients = _sum(told["clients"])
+        yield from aligned(_terms(told["clients"], clients, "who connects to PgBouncer"), right={1})
     yield ""
     yield from aligned(_stages(told), right={1})
     yield ""
@@ -70,17 +71,18 @@ def _first(told: Row) -> Iterator[str]:
             yield from _wrapped(f"unbounded: {one['name']} of {one['of']}: {one['source']}", "")
 
 
-def _terms(terms: Sequence[Row], sum_of_all: int | None, title: str) -> Iterator[tuple[str, ...]]:
+def _sum(terms: Sequence[Row]) -> int | None:
+    known = [one["reachable"] for one in terms]
+    return None if None in known else sum(known)
+
+
+def _terms(terms: Sequence[Row], together: int | None, title: str) -> Iterator[tuple[str, ...]]:
     yield (title, "can be reached", "how")
     for one in terms:
         kind = "" if one["kind"] in {"other", "pooler"} else f" ({one['kind']})"
         yield (f"{one['name']}{kind}", _count(one["reachable"]), one["how"])
     if len(terms) > 1:
-        total = sum_of_all
-        if title.endswith("PgBouncer"):
-            known = [one["reachable"] for one in terms]
-            total = None if None in known else sum(known)
-        yield ("together", _count(total), "")
+        yield ("together", _count(together), "")
 
 
 def _stages(told: Row) -> Iterator[tuple[str, ...]]:

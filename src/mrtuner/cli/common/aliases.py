@@ -66,6 +66,7 @@ OLD: Final = (
     Old("failover rehearse", "--report", "--html"),
     Old("failover rehearse", "--for", "--timeout"),
     Old("failover rehearse", "--quiet", "--start-timeout"),
+    Old("failover settings", "--for", "--stack"),
     Old("rds show", "--report", "--html"),
     Old("rds show", "--storage", "--disk"),
     Old("rds render", "--storage", "--disk"),

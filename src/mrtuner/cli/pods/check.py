@@ -12,6 +12,7 @@ import click
 from mrtuner.cli.common import exit_codes, options, targets, terminal
 from mrtuner.cli.rds import change
 from mrtuner.errors import BadValue, UsageError
+from mrtuner.inputs import Rate
 
 if TYPE_CHECKING:
     from mrtuner.aws.session import Account
@@ -53,26 +54,6 @@ class Named(click.ParamType):  # type: ignore[type-arg]  # generic only in newer
         return name, int(text)
 
 
-class Rate(click.ParamType):  # type: ignore[type-arg]  # generic only in newer versions of click
-    """Requests a second: ``400``, ``400/s``, ``24000/min``."""
-
-    name = "rate"
-
-    def convert(
-        self, value: Any, _param: click.Parameter | None, _ctx: click.Context | None
-    ) -> float:
-        """Return requests a second."""
-        number, _, unit = str(value).partition("/")
-        seconds = {"": 1, "s": 1, "min": 60, "m": 60, "h": 3600}.get(unit.strip())
-        try:
-            rate = float(number) / (seconds or 0)
-        except (ValueError, ZeroDivisionError):
-            rate = 0
-        if not 0 < rate < float("inf"):
-            raise BadValue(f"--rate {value!r} is not a rate", "Write 400/s, or 24000/min.")
-        return rate
-
-
 def _named(flag: str, text: str, **kind: Any) -> Callable[[Function], Function]:
     usual = "[NAME=]N" if kind.get("number", True) else "[NAME=]FRAMEWORK"
     metavar = kind.pop("metavar", usual)
@@ -87,44 +68,48 @@ _database_options = options.stacked(
     click.option("--database", metavar="DSN|rds:NAME",
                  help="Read the limits from a running server, or an instance of Amazon RDS."),
     click.option("--max-connections", type=_positive, metavar="N",
-                 help="max_connections, without a server to ask."),
+                 help="max_connections of the database, if no server can be queried."),
     click.option("--reserved", type=_number, metavar="N",
                  help="Connections that applications cannot use.  [default: the version's]"),
     click.option("--role", metavar="NAME",
-                 help="Role that applications connect as, where no connection string says so."),
-    click.option("--dbname", metavar="NAME", help="Database that they use, likewise."),
-    _named("--role-limit", "Connection limit of the applications' role, without a server to ask."),
-    _named("--database-limit", "Connection limit of their database, likewise."),
+                 help="Role that applications connect as, if no connection string names it."),
+    click.option("--dbname", metavar="NAME",
+                 help="Database that applications use, if no connection string names it."),
+    _named("--role-limit",
+           "Connection limit of the applications' role, if no server can be queried."),
+    _named("--database-limit", "Connection limit of the database, if no server can be queried."),
 )  # fmt: skip
 _pooler_options = options.stacked(
     click.option("--pgbouncer", type=_file, metavar="FILE",
                  help="pgbouncer.ini of the pooler that the applications go through."),
     click.option("--pooler-pods", type=_positive, metavar="N",
-                 help="Pods or machines that run it.  [default: as its manifest says, or 1]"),
+                 help="Pods or machines that run the pooler.  [default: by its manifest, or 1]"),
     click.option("--pooler-surge", type=_number, default=0, metavar="N",
-                 help="Poolers that a rollout adds, with --pooler-pods.  [default: 0]"),
+                 help="Pooler pods that a rollout adds, with --pooler-pods.  [default: 0]"),
     click.option("--direct", multiple=True, metavar="NAME",
-                 help="Workload that does not go through it; may be repeated."),
+                 help="Workload that bypasses the pooler; may be repeated."),
 )  # fmt: skip
 _pods_options = options.stacked(
     click.option("--pods", type=_positive, metavar="N",
-                 help="Pods, tasks, machines or dynos, without a manifest."),
+                 help="Number of pods, tasks, machines or dynos, if there is no manifest."),
     click.option("--surge", default="25%", metavar="N|SHARE", show_default=True,
-                 help="What a rollout adds to --pods."),
+                 help="Pods that a rollout adds to --pods."),
     click.option("--unavailable", default="25%", metavar="N|SHARE", show_default=True,
-                 help="What a rollout takes away from --pods at once."),
-    _named("--workers", "Processes in each pod.", least=1),
-    _named("--threads", "Threads in each process.", least=1),
+                 help="Pods of --pods that a rollout may stop at once."),
+    _named("--workers", "Number of processes in each pod.", least=1),
+    _named("--threads", "Number of threads in each process.", least=1),
     _named("--pool", "Connections that a process may open to a database, overflow included."),
     _named("--overflow", "Connections beyond the pool's size."),
     _named("--databases", "Databases that each process has a pool for.", least=1),
-    _named("--framework", "Framework whose defaults hold: rails, django:5.2, hikaricp, …",
+    _named("--framework", "Framework whose defaults apply, such as rails, django:5.2 or hikaricp.",
            number=False),
-    _named("--runs", "Runs of a CronJob at the same time."),
-    _named("--also", "Connections from elsewhere: monitoring=3, migrations=1.", metavar="NAME=N"),
-    click.option("--nodes", type=_positive, metavar="N", help="Nodes, for DaemonSets."),
+    _named("--runs", "Runs of a CronJob that may overlap."),
+    _named("--also", "Connections from elsewhere, such as monitoring=3 or migrations=1.",
+           metavar="NAME=N"),
+    click.option("--nodes", type=_positive, metavar="N",
+                 help="Number of nodes: a DaemonSet has a pod on each."),
     click.option("--node-cpus", type=_positive, metavar="N",
-                 help="CPUs of a node, which some runtimes count for their pool."),
+                 help="CPUs of a node, by which some runtimes size their pool."),
 )  # fmt: skip
 
 
@@ -138,10 +123,10 @@ _pods_options = options.stacked(
     help="How many pods of a rollout to count: none, the new ones, the first step, or all old "
     "and new ones.",
 )  # fmt: skip
-@click.option("--rate", type=Rate(), metavar="RATE", help="Requests a second, such as 400/s.")
-@options.time_option("--hold", "How long a request has a connection, such as 12ms.")
-@options.declared_option("memory", help="Memory of the server, for the memory budget.")
-@options.declared_option("cpus", help="CPUs of the server, likewise.")
+@options.input_option("rate", Rate(help="Requests per second, such as 400/s"))
+@options.time_option("--hold", "Time for which a request holds a connection, such as 12ms.")
+@options.declared_option("memory", help="Memory of the database server, for the memory budget.")
+@options.declared_option("cpus", help="CPUs of the database server, for the memory budget.")
 @options.declared_option("workload")
 @options.declared_option("postgres")
 @click.option("--example", is_flag=True, help="Print the manifest of a made-up shop, to try it.")

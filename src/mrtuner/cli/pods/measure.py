@@ -20,7 +20,7 @@ _INIT: Final = ("systemd", "init", "launchd", "runit", "openrc-init")
 @options.command("measure")
 @click.argument("pids", type=click.IntRange(1), nargs=-1, metavar="[PID]...")
 @click.option(
-    "--name", metavar="REGEX", help="Processes whose command line matches, instead of PID."
+    "--name", metavar="REGEX", help="Measure processes whose command line matches, instead of PID."
 )
 @click.option(
     "--seconds", type=click.FloatRange(0.5, 3600), default=10.0, show_default=True,
@@ -39,11 +39,11 @@ def command(pids: tuple[int, ...], name: str | None, seconds: float, as_json: bo
 
     Run it while the server has its usual load. Counters are read twice: the CPU time of each thread
     and its wait for a CPU, quotas of its control group and of those above, the queue of connections
-    that wait to be accepted. Nothing is changed. Below the answer stands how many CPUs runtimes
-    count in this place, which is what their defaults rest on.
+    that wait to be accepted. Nothing is changed. Below the answer is the number of CPUs that each
+    runtime detects here, on which its defaults are based.
 
-    A container does not show the control groups above its own: where that matters, run it on the
-    node. Another user's processes show their sockets and memory to root alone.
+    A container does not show the control groups above its own: if they may matter, run it on the
+    node. Sockets and memory of another user's processes can be read only by root.
     """
     from mrtuner.documents import as_builtins
     from mrtuner.host.tree import Tree

@@ -42,7 +42,9 @@ def sources_of(writer: Writer) -> tuple[Source, ...]:
     return tuple(opening.sources(writer.db))
 
 
-def seal(writer: Writer, now: int, *, hourly: bool = False, everything: bool = False) -> int:
+def move_to_parquet(
+    writer: Writer, now: int, *, hourly: bool = False, everything: bool = False
+) -> int:
     """Move rows of the past into files, and return how many.
 
     Yesterday's are moved; of today, those of past hours where there are many or `hourly` asks for

@@ -18,7 +18,7 @@ from mrtuner.rds.lab.front import Front, serve
 from mrtuner.rds.lab.operations import OPERATIONS
 from mrtuner.rds.lab.servers import Servers
 from mrtuner.rds.lab.trouble import Calls, Failure, Trouble
-from mrtuner.rds.lab.world import Delays, Event, Instance, Maintenance, World
+from mrtuner.rds.lab.world import Delays, Event, Instance, Maintenance, Value, World
 
 _REGION: Final = "us-east-1"
 _SERVERS_SECONDS: Final = 120
@@ -181,6 +181,24 @@ class Lab:
         """Set DBInstanceClassMemory [bytes] for a class, instead of our estimate."""
         with self._world.lock:
             self._world.memory[class_name] = memory
+
+    def set_parameter(
+        self, group: str, name: str, value: str, *, region: str | None = None
+    ) -> None:
+        """Store a value in an instance's group that RDS would refuse today, but may have stored."""
+        with self._world.lock:
+            found = self._world.region(region or self.region).groups[group]
+            found.values[name] = Value(value, "pending-reboot")
+
+    def fail_snapshot(self, identifier: str, region: str | None = None) -> None:
+        """Make a snapshot, or a copy under way, "failed"."""
+        with self._world.lock:
+            self._world.region(region or self.region).snapshots[identifier].status = "failed"
+
+    def lose_snapshot(self, identifier: str, region: str | None = None) -> None:
+        """Remove a snapshot, whatever its status, as somebody else may."""
+        with self._world.lock:
+            self._world.region(region or self.region).snapshots.pop(identifier, None)
 
     def add_maintenance(
         self,
