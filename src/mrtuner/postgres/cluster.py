@@ -42,6 +42,8 @@ _START_SECONDS: Final = 300
 #: As pg_ctl has it; but pg_ctl looks ten times a second, and most servers stop in a tenth of that.
 _STOP_SECONDS: Final = 60
 _POLL: Final = 0.005
+#: From removing postmaster.pid to its end; where nobody reaps processes, it is never seen to end.
+_ENDING_SECONDS: Final = 0.5
 
 StopMode = Literal["smart", "fast", "immediate"]
 _SIGNALS: Final = {
@@ -50,6 +52,7 @@ _SIGNALS: Final = {
     "immediate": signal.SIGQUIT,
 }
 Value = str | int | float
+_PROC: Final = Path("/proc/self").exists()
 
 
 @dataclass(eq=False, slots=True, weakref_slot=True)
@@ -107,13 +110,7 @@ class Cluster:
     def running(self) -> bool:
         """Whether the process of postmaster.pid is there, as `pg_ctl status` asks."""
         pid = self.pid
-        if pid is None:
-            return False
-        try:
-            os.kill(abs(pid), 0)  # negative in single-user mode
-        except OSError:
-            return False
-        return True
+        return pid is not None and self._is_there(pid)
 
     def start(self) -> None:
         """Start and wait for connections; ConnectError with the log's reason if it fails."""
@@ -139,6 +136,9 @@ class Cluster:
                     f"the server in {self.data} does not stop in {_STOP_SECONDS} s",
                     "End the sessions that hold it up, or stop it with mode immediate.",
                 )
+            time.sleep(_POLL)
+        ending = time.monotonic() + _ENDING_SECONDS
+        while self._is_there(pid) and time.monotonic() < ending:
             time.sleep(_POLL)
 
     def restart(self) -> None:
@@ -270,9 +270,27 @@ class Cluster:
     def _pg_ctl(self, action: str, *flags: str) -> subprocess.CompletedProcess[str]:
         return self.run("pg_ctl", action, "-D", self.data, *flags)
 
+    def _is_there(self, pid: int) -> bool:
+        """Whether the server's user has such a process.
+
+        postmaster.pid may be left from long ago, and its number that of another program by now.
+        """
+        number = abs(pid)  # negative in single-user mode
+        if number in {os.getpid(), os.getppid()}:
+            return False
+        try:
+            os.kill(number, 0)
+            return self.user is None or not _PROC or self.user.uid == _owner(number)
+        except OSError:
+            return False
+
     def _stop_at_exit(self, owner: int) -> None:
         if os.getpid() == owner:  # a forked child must not stop its parent's server
             self.stop("immediate")
+
+
+def _owner(pid: int) -> int:
+    return Path("/proc", str(pid)).stat().st_uid
 
 
 def _make_sparse(wal: Path) -> None:
