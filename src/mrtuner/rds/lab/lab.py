@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -23,6 +24,7 @@ from mrtuner.rds.lab.world import Delays, Event, Instance, Maintenance, Value, W
 _REGION: Final = "us-east-1"
 _SERVERS_SECONDS: Final = 120
 _TICK: Final = 0.02  # seconds; due tasks run at most this late
+_POLL: Final = 0.02  # seconds between looks whether to stop listening
 _LOG: Final = logging.getLogger(__name__)
 
 
@@ -66,7 +68,7 @@ class Lab:
             return self
         require("boto3", "flask", "moto", "werkzeug")
         self._server = serve(self._front, self._port)
-        self._run(self._server.serve_forever, "lab-http")
+        self._run(partial(self._server.serve_forever, _POLL), "lab-http")
         self._run(self._tick, "lab-clock")
         return self
 
