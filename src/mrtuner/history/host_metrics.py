@@ -176,6 +176,34 @@ def host_ceilings(history: History, about: Period) -> Rows:
     )
 
 
+def ceilings_by_instance(history: History) -> dict[str, Rows]:
+    """The same of all instances, as they were recorded last."""
+    if not history.has("ceilings"):
+        return {}
+    values = ", ".join(f"{last_value(name)} AS {name}" for name in ("value", "origin", "note"))
+    found: dict[str, Rows] = {}
+    for row in history.rows(
+        f"SELECT instance, resource, part, {values} FROM ceilings GROUP BY instance, resource, part"
+    ):
+        found.setdefault(row["instance"], []).append(row)
+    return found
+
+
+def ceiling_changes(history: History, about: Period) -> set[datetime]:
+    """When a limit of the host became another one in a period, or came or went."""
+    if not history.has("ceilings"):
+        return set()
+    rows = history.rows(
+        """SELECT DISTINCT time FROM (
+               SELECT time, value, lag(value) OVER w AS before, row_number() OVER w AS number
+               FROM ceilings WHERE instance = $instance AND time < $end
+               WINDOW w AS (PARTITION BY resource, part ORDER BY time)) AS c
+           WHERE number > 1 AND time >= $begin AND value IS DISTINCT FROM before""",
+        about.parameters,
+    )
+    return {row["time"].replace(tzinfo=UTC) for row in rows}
+
+
 def device(history: History, about: Period) -> str | None:
     """The disk of the data directory."""
     found: str | None = history.row(
