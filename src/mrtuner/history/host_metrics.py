@@ -111,6 +111,7 @@ class _Steps:
             f"""SELECT (epoch_us(time) // 1000000 - {self.begin}) // {self.length}, {columns}
                 FROM {view} WHERE {IN_PERIOD} AND ({where})""",
             self.about.parameters,
+            inside=True,
         )
         return self.placed(names[1:], rows)
 
@@ -156,6 +157,7 @@ def _of_sessions(history: History, steps: _Steps) -> dict[str, list[float | None
                   AND (wait_type = 'IO' OR wait_event IN ('WALWrite', 'BufferIO', 'BufferIo'))
                 GROUP BY 1) AS w ON w.step = b.step""",
         steps.about.parameters,
+        inside=True,
     )
     return steps.placed([WAITING], rows)
 
@@ -207,8 +209,9 @@ def ceiling_changes(history: History, about: Period) -> set[datetime]:
 def device(history: History, about: Period) -> str | None:
     """The disk of the data directory."""
     found: str | None = history.row(
-        f"SELECT any_value(device) AS device FROM host WHERE {IN_PERIOD}", about.parameters
-    )["device"]
+        f"SELECT any_value(device) AS device FROM host WHERE {IN_PERIOD}", about.parameters,
+        inside=True,
+    )["device"]  # fmt: skip
     return found
 
 
@@ -217,6 +220,7 @@ def max_connections(history: History, about: Period) -> tuple[int, str] | None:
     if not history.has("connections"):
         return None
     most = history.row(
-        f"SELECT max(maximum) AS maximum FROM connections WHERE {IN_PERIOD}", about.parameters
-    )["maximum"]
+        f"SELECT max(maximum) AS maximum FROM connections WHERE {IN_PERIOD}", about.parameters,
+        inside=True,
+    )["maximum"]  # fmt: skip
     return None if most is None else (int(most), "max_connections, recorded")
