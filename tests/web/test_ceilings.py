@@ -224,6 +224,18 @@ def test_a_host_has_its_declared_ceilings_and_the_levels_that_were_learnt(
     }
 
 
+def test_a_learnt_ceiling_counts_while_it_held_the_load_down(of_host: tuple[str, Viewer]) -> None:
+    """90 requests a second, then 330; a declared limit of 330 holds all the time."""
+    kind, viewer = of_host
+    (line,) = [
+        one["values"] for one in chart(viewer.screen("limits", "since=90min"), "shares")["series"]
+        if one["name"] == "requests to the disk"
+    ]  # fmt: skip
+    early, late = line[20 : len(line) // 2 - 20], line[len(line) // 2 + 20 : -20]
+    assert late == [pytest.approx(1, abs=0.01)] * len(late)
+    assert early == [pytest.approx(90 / 330) if kind == "declared" else None] * len(early)
+
+
 def test_transaction_ids_that_are_too_old_lead_to_vacuum(tmp_path: Path) -> None:
     """250 million, of which autovacuum_freeze_max_age allows 200; the stop is far."""
     ages, settings = built_in()["ages"], built_in()["settings"]
