@@ -285,9 +285,10 @@ def test_each_summary_goes_when_it_is_old_enough(tmp_path: Path) -> None:
     assert {one.view for one in summaries.SUMMARIES} <= {one.view for one in size(tmp_path).views}
 
 
-def test_a_store_of_an_older_recorder_is_refused_by_it_once_a_newer_one_wrote_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_store_of_an_older_recorder_gets_today_s_format_when_it_is_written(
+    tmp_path: Path,
 ) -> None:
+    """Its files keep theirs: they are in no summary."""
     record(tmp_path, "of an older recorder")
     db = opening.for_reading(tmp_path)
     assert {file.format for file in opening.listed(db)} == {1}
