@@ -185,6 +185,8 @@ def _others() -> Iterator[Batch]:
                 _sample("sessions", at, of_source(
                     "sessions", pid=step, backend_type="client backend", state="active",
                     query_id=CHEAP)),
+                _sample("machine", at, of_source(
+                    "machine", name="cpus", value=str(4 + step // 50), origin="/proc")),
             ]  # fmt: skip
             yield Batch(instance=instance, samples=tuple(samples))
 

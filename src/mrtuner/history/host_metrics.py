@@ -111,6 +111,7 @@ class _Steps:
             f"""SELECT (epoch_us(time) // 1000000 - {self.begin}) // {self.length}, {columns}
                 FROM {view} WHERE {IN_PERIOD} AND ({where})""",
             self.about.parameters,
+            inside=True,
         )
         return self.placed(names[1:], rows)
 
@@ -156,6 +157,7 @@ def _of_sessions(history: History, steps: _Steps) -> dict[str, list[float | None
                   AND (wait_type = 'IO' OR wait_event IN ('WALWrite', 'BufferIO', 'BufferIo'))
                 GROUP BY 1) AS w ON w.step = b.step""",
         steps.about.parameters,
+        inside=True,
     )
     return steps.placed([WAITING], rows)
 
@@ -176,11 +178,40 @@ def host_ceilings(history: History, about: Period) -> Rows:
     )
 
 
+def ceilings_by_instance(history: History) -> dict[str, Rows]:
+    """The same of all instances, as they were recorded last."""
+    if not history.has("ceilings"):
+        return {}
+    values = ", ".join(f"{last_value(name)} AS {name}" for name in ("value", "origin", "note"))
+    found: dict[str, Rows] = {}
+    for row in history.rows(
+        f"SELECT instance, resource, part, {values} FROM ceilings GROUP BY instance, resource, part"
+    ):
+        found.setdefault(row["instance"], []).append(row)
+    return found
+
+
+def ceiling_changes(history: History, about: Period) -> set[datetime]:
+    """When a limit of the host became another one in a period, or came or went."""
+    if not history.has("ceilings"):
+        return set()
+    rows = history.rows(
+        """SELECT DISTINCT time FROM (
+               SELECT time, value, lag(value) OVER w AS before, row_number() OVER w AS number
+               FROM ceilings WHERE instance = $instance AND time < $end
+               WINDOW w AS (PARTITION BY resource, part ORDER BY time)) AS c
+           WHERE number > 1 AND time >= $begin AND value IS DISTINCT FROM before""",
+        about.parameters,
+    )
+    return {row["time"].replace(tzinfo=UTC) for row in rows}
+
+
 def device(history: History, about: Period) -> str | None:
     """The disk of the data directory."""
     found: str | None = history.row(
-        f"SELECT any_value(device) AS device FROM host WHERE {IN_PERIOD}", about.parameters
-    )["device"]
+        f"SELECT any_value(device) AS device FROM host WHERE {IN_PERIOD}", about.parameters,
+        inside=True,
+    )["device"]  # fmt: skip
     return found
 
 
@@ -189,6 +220,7 @@ def max_connections(history: History, about: Period) -> tuple[int, str] | None:
     if not history.has("connections"):
         return None
     most = history.row(
-        f"SELECT max(maximum) AS maximum FROM connections WHERE {IN_PERIOD}", about.parameters
-    )["maximum"]
+        f"SELECT max(maximum) AS maximum FROM connections WHERE {IN_PERIOD}", about.parameters,
+        inside=True,
+    )["maximum"]  # fmt: skip
     return None if most is None else (int(most), "max_connections, recorded")

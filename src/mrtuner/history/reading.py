@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from mrtuner.errors import BadValue
 from mrtuner.history.source import Source, Type
-from mrtuner.history.store import layout, opening, parquet
+from mrtuner.history.store import layout, opening, parquet, summaries
 from mrtuner.history.store.lake import Lake, LocalLake
 from mrtuner.history.store.layout import HOUR, MICRO
 from mrtuner.history.store.own import SAMPLES
@@ -34,6 +34,8 @@ Rows = list[dict[str, Any]]
 _WORD: Final = re.compile(r"\w+")
 #: Periods whose views are kept: that of a screen, and one to compare it with, and those before.
 _PERIODS: Final = 4
+#: Since which format rows in files are in the further summaries.
+_SUMMARIZED: Final = 2
 #: Periods that begin and end within the same so many microseconds are read as one.
 _ABOUT: Final = 300 * MICRO
 
@@ -193,14 +195,17 @@ class History:
         Only asked when a query failed, since it reads the files from end to end.
         """
         words = set(_WORD.findall(sql))
+        words |= {one.of for one in summaries.SUMMARIES if one.view in words}
         broken = [
             file for file in self.files
             if file.view in words and not self.lake.is_as_written(file)
         ]  # fmt: skip
         self.files = tuple(file for file in self.files if file not in broken)
         self.damaged += tuple(f"{file.path} is not as it was written" for file in broken)
+        gone = {file.view for file in broken}
+        gone |= {one.view for one in summaries.SUMMARIES if one.of in gone}
         for views in (self._whole, *self._periods.values()):
-            views.forget({file.view for file in broken})
+            views.forget(gone)
         return bool(broken)
 
     def lock(self) -> None:
@@ -215,6 +220,7 @@ class History:
         for source in self.sources:
             yield source.name, source.help
             yield layout.rollup_view(source), f"the same, by {source.rollup}"
+            yield from ((one.view, one.help) for one in summaries.of_source(source.name))
         yield "statement_texts", "texts of statements, without literals"
 
     def described(self, view: str) -> list[list[str]]:
@@ -228,9 +234,11 @@ class History:
         about = {
             column.name: (column.unit or "", column.help)
             for source in self.sources
-            if view in {source.name, layout.rollup_view(source)}
+            if view in summaries.views_of(source)
             for column in source.columns
         } | _SHARED
+        if (further := summaries.named(view)) is not None:
+            about |= {name: ("", meaning) for name, _, meaning in further.columns}
         # DESCRIBE "databases" would list DuckDB's own.
         rows = self.rows(f'SELECT column_name, column_type FROM (DESCRIBE FROM "{view}")')
         return [
@@ -291,7 +299,7 @@ class _Views:
         words = set(_WORD.findall(sql))
         for source in self.history.sources:
             # Each view apart: DuckDB looks into every file of a view when it is made.
-            wanted = (words & {source.name, layout.rollup_view(source)}) - self.made
+            wanted = words.intersection(summaries.views_of(source)) - self.made
             if wanted and layout.hot_table(source) not in self.made:
                 self._load_recent(source)
             for view in wanted:
@@ -311,7 +319,7 @@ class _Views:
         span: tuple[int, ...] = ()
         if known and self.span is not None:
             # The last step of a summary goes on after the period.
-            span = (self.span[0], self.span[1] + layout.step(source.rollup))
+            span = (self.span[0], self.span[1] + HOUR)
             recent += " WHERE time >= ? AND time < ?"
         columns = layout.stored_columns(source)
         parquet.load(self.con, table, columns, self.history.db, recent, span)
@@ -322,20 +330,36 @@ class _Views:
         rows = f'FROM {self.schema}."{layout.hot_table(source)}"'
         if view == source.name:
             return rows
-        return parquet.rollup(
+        summary = parquet.rollup(
             rows, source.rollup_by, layout.step(source.rollup), dict(layout.rollup_columns(source))
         )
+        further = summaries.named(view)
+        if further is None:
+            return summary
+        # Files of an earlier format are in none of these summaries.
+        old = [file for file in self._files(further.of, HOUR) if file.format < _SUMMARIZED]
+        return further.query(self._with_files(old, rows if further.of == source.name else summary))
 
     def _view(self, name: str, recent: str) -> None:
-        begin, end = self.span or (0, sys.maxsize)
-        files = self.history.sound([
-            file for file in self.history.files
-            if file.view == name and file.last >= begin and file.first < end
-        ])  # fmt: skip
-        sealed = parquet.union(self.history.lake.root, files) if files else ""
-        whole = f"({sealed}) UNION ALL BY NAME ({recent})" if files else recent
+        whole = self._with_files(self._files(name), recent)
         self.con.execute(f'CREATE OR REPLACE VIEW "{name}" AS {whole}')
         self.made.add(name)
+
+    def _files(self, view: str, longer: int = 0) -> list[File]:
+        """The files of a view in this time, and so many microseconds after it."""
+        begin, end = self.span or (0, sys.maxsize)
+        return [
+            file for file in self.history.files
+            if file.view == view and file.last >= begin and file.first < end + longer
+        ]  # fmt: skip
+
+    def _with_files(self, files: list[File], recent: str) -> str:
+        """The query of rows in files and of recent ones."""
+        sound = self.history.sound(files)
+        if not sound:
+            return recent
+        sealed = parquet.union(self.history.lake.root, sound)
+        return f"({sealed}) UNION ALL BY NAME ({recent})"
 
     def _make_texts(self) -> None:
         if self.span is not None:  # They are of no time, so all periods share them.

@@ -66,7 +66,7 @@ def recorded(history: History, about: Period) -> Recorded:
     return Recorded(
         notices=notices,
         server=server,
-        host=_machine(known),
+        host=machine_of(known),
         major=major or None,
         peaks=server is not None and server.activity.window > 0,
     )
@@ -77,10 +77,11 @@ def recorded(history: History, about: Period) -> Recorded:
 
 def machine(history: History, about: Period) -> Host:
     """Return the machine of an instance at the end of a period: by its kernel, or by its class."""
-    return _machine(facts(history, about.instance, until=about.end))
+    return machine_of(facts(history, about.instance, until=about.end))
 
 
-def _machine(known: Facts) -> Host:
+def machine_of(known: Facts) -> Host:
+    """Return the machine that these facts describe, by its kernel or by its class."""
     return host_of(known) or _host_of_class(known) or _no_host()
 
 
