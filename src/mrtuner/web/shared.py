@@ -9,8 +9,9 @@ from pathlib import Path
 from queue import LifoQueue
 from typing import Final
 
-from mrtuner.history.reading import History, open_history
+from mrtuner.history.reading import History, Workspace, open_history
 from mrtuner.history.remote import RemoteStore
+from mrtuner.history.store.layout import DATABASE
 
 #: What is shown may be so old [s]. An open store also keeps SQLite from clearing its log.
 _AGE: Final = 5.0
@@ -48,12 +49,14 @@ class SharedHistory:
     def close(self) -> None:
         """Close what is open, once no request is under way."""
         for slot in self._all:
-            slot.close()
+            slot.end()
 
 
 class _Slot:
     def __init__(self, store: Path | RemoteStore) -> None:
         self.lock = threading.Lock()
+        self._work: Workspace | None = None
+        self._of: tuple[int, int] | None = None
         self._store = store
         self._age = _AGE_ON_S3 if isinstance(store, RemoteStore) else _AGE
         self._history: History | None = None
@@ -70,9 +73,32 @@ class _Slot:
     def _open(self) -> AbstractContextManager[History]:
         if isinstance(self._store, RemoteStore):
             return self._store.opened()
-        return open_history(self._store)
+        return open_history(self._store, work=self._workspace(self._store))
+
+    def _workspace(self, store: Path) -> Workspace | None:
+        """What was read before, unless another store has taken the place of that one."""
+        try:
+            found = (store / DATABASE).stat()
+        except OSError:  # said when the store is opened
+            return None
+        if self._work is None or self._of != (found.st_dev, found.st_ino):
+            self._forget()
+            self._work, self._of = Workspace(), (found.st_dev, found.st_ino)
+        return self._work
+
+    def _forget(self) -> None:
+        if self._work is not None:
+            self._work.close()
+        self._work = None
 
     def close(self) -> None:
+        """End the look at the store; what was read for it stays."""
         with self.lock:
             self._history = None
             self._opened.close()
+
+    def end(self) -> None:
+        """Close the store and forget what was read."""
+        self.close()
+        with self.lock:
+            self._forget()
