@@ -13,7 +13,7 @@ from mrtuner.history.reading import History, Workspace, open_history
 from mrtuner.history.remote import RemoteStore
 from mrtuner.history.store.layout import DATABASE
 
-#: What is shown may be so old [s]. An open store also keeps SQLite from clearing its log.
+#: How old what is shown may be [s]. An open store also keeps SQLite from clearing its log.
 _AGE: Final = 5.0
 #: On S3, to which recorders publish once an hour.
 _AGE_ON_S3: Final = 60.0
@@ -24,8 +24,11 @@ _SLOTS: Final = 2
 class SharedHistory:
     """Lends an open history to one request at a time, and closes it when it is old."""
 
-    def __init__(self, store: Path | RemoteStore) -> None:
-        self._all = [_Slot(store) for _ in range(_SLOTS)]
+    def __init__(self, store: Path | RemoteStore, *, age: float | None = None) -> None:
+        """`age`: so many seconds old answers may be; else what suits the store."""
+        if age is None:
+            age = _AGE_ON_S3 if isinstance(store, RemoteStore) else _AGE
+        self._all = [_Slot(store, age) for _ in range(_SLOTS)]
         self._slots: LifoQueue[_Slot] = LifoQueue()
         for slot in self._all:
             self._slots.put(slot)
@@ -53,12 +56,12 @@ class SharedHistory:
 
 
 class _Slot:
-    def __init__(self, store: Path | RemoteStore) -> None:
+    def __init__(self, store: Path | RemoteStore, age: float) -> None:
         self.lock = threading.Lock()
         self._work: Workspace | None = None
         self._of: tuple[int, int] | None = None
         self._store = store
-        self._age = _AGE_ON_S3 if isinstance(store, RemoteStore) else _AGE
+        self._age = age
         self._history: History | None = None
         self._opened = ExitStack()
 
