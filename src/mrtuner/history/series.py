@@ -382,11 +382,11 @@ def _before(
     """The last values before the period, by the value of `by`."""
     view = _view(history, over, source, _asked(measures, by, where))
     last = ", ".join(measure.sql(summarized=view != source) for measure in measures)
-    _, rows = history.table(
+    rows = history.latest(
         f"""SELECT coalesce(({by})::VARCHAR, '?'), {last}
-            FROM {view} WHERE instance = $instance AND time < $begin AND ({where}) GROUP BY 1""",
-        {name: over.parameters[name] for name in ("instance", "begin")},
-    )
+            FROM {view} WHERE {IN_PERIOD} AND ({where}) GROUP BY 1""",
+        source, 1, instance=over.about.instance, end=over.parameters["begin"],
+    )  # fmt: skip
     return {name: tuple(values) for name, *values in rows}
 
 
