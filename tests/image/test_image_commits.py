@@ -95,7 +95,7 @@ def test_deploys_are_as_often_as_the_history_says(app: Path) -> None:
     shares = {line.line: line.rebuilt for line in found.before.lines}
     assert shares[4] == pytest.approx(4 / 5)
     assert shares[3] == pytest.approx(1 / 5)
-    assert found.deploys.basis == "the last 5 commits"
+    assert found.deploys.basis == "those of the last 5 commits"
 
 
 def test_every_deploy_changes_the_repository_where_it_is_copied(app: Path) -> None:

@@ -67,8 +67,10 @@ def assumed_deploys(model: Model) -> Deploys:
         f"{kind} {SHARES[kind]:.0%}".replace("%", " %") for kind in SHARES if kind in files
     )
     if not each:
-        return Deploys((Deploy(1, ()),), "assumed: no file that is copied", _revisions(model))
-    return Deploys(each, f"assumed: one file a deploy ({told})", _revisions(model))
+        return Deploys(
+            (Deploy(1, ()),), "assumed to change no file that is copied", _revisions(model)
+        )
+    return Deploys(each, f"assumed to change one file each: {told}", _revisions(model))
 
 
 def _within(path: str, above: set[str]) -> bool:
@@ -79,7 +81,7 @@ def _within(path: str, above: set[str]) -> bool:
 def recorded_deploys(model: Model, found: Sequence[Commit]) -> Deploys:
     """One deploy for each commit that changed files, but not the Dockerfile or its ignore file."""
     each = tuple(Deploy(1, commit.paths) for commit in found if commit.paths and not commit.recipe)
-    return Deploys(each, f"the last {plural(len(each), 'commit')}", _revisions(model))
+    return Deploys(each, f"those of the last {plural(len(each), 'commit')}", _revisions(model))
 
 
 def _revisions(model: Model) -> tuple[str, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from textwrap import wrap
-from typing import Any
+from typing import Any, Final
 
 from mrtuner.tables import aligned
 from mrtuner.units import pretty_bytes
@@ -15,6 +15,8 @@ def lines(told: Mapping[str, Any]) -> Iterator[str]:
     """Yield the sum, the table, then each piece with its risk."""
     yield from answer(told)
     if not told["advice"]:
+        yield ""
+        yield from notes(told)
         return
     yield ""
     yield from aligned([HEADS, *rows(told["advice"])], right={2, 3, 4})
@@ -25,6 +27,8 @@ def lines(told: Mapping[str, Any]) -> Iterator[str]:
     yield from notes(told)
 
 
+#: Fewer bytes, saved or added, are not told exactly; --json has them.
+_LITTLE: Final = 1024
 #: Above the columns of `rows`.
 HEADS = ("no.", "rule", "sent", "pushed", "image")
 
@@ -41,11 +45,13 @@ def rows(advice: Sequence[Mapping[str, Any]]) -> list[tuple[str, ...]]:
 
 
 def saved(found: Mapping[str, Any]) -> str:
-    """Bytes saved; nothing where it is exactly nothing."""
-    if found["bytes"] is None or (found["precision"] != "exact" and found["bytes"] <= 0):
+    """Bytes saved; nothing where next to nothing is added."""
+    if found["bytes"] is None or (found["precision"] != "exact" and found["bytes"] < _LITTLE):
         return "unknown"
     if found["precision"] == "exact":
-        return pretty_bytes(found["bytes"]) if found["bytes"] else ""
+        if abs(found["bytes"]) >= _LITTLE:
+            return pretty_bytes(found["bytes"])
+        return "under 1 kB" if found["bytes"] > 0 else ""
     return f"{found['precision']} {pretty_bytes(found['bytes'])}"
 
 
@@ -61,7 +67,7 @@ def answer(told: Mapping[str, Any]) -> Iterator[str]:
     before, after = told["before"], told["together"]["after"]
     yield (
         f"A deploy sends {pretty_bytes(before['sent'])} and pushes {expected(before['pushed'])} "
-        f"on average ({told['deploys']})."
+        "on average."
     )
     if not told["advice"] and not told["together"]["titles"]:
         yield "No rule finds anything that would make it cheaper."
@@ -82,6 +88,7 @@ def _piece(one: Mapping[str, Any]) -> Iterator[str]:
 
 def notes(told: Mapping[str, Any]) -> Iterator[str]:
     """What the numbers rest on."""
+    yield f"Deploys are {told['deploys']}."
     if told["arguments"]:
         yield f"Every deploy is taken to pass a new {enumerated(told['arguments'])}."
     if told["together"]["needless"]:

@@ -5,13 +5,14 @@ Uses only the document ``mrtuner.image.advise/1``.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from mrtuner.present import figures
 from mrtuner.present.html import environment
 from mrtuner.present.image_advice import answer, expected, notes, rows
-from mrtuner.units import pretty_bytes
+from mrtuner.units import MEMORY, pretty_bytes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -19,8 +20,9 @@ if TYPE_CHECKING:
 #: Heights of a row, and of the title and the axis, in user units.
 _ROW: Final = 24
 _FRAME: Final = 58
-#: A label is cut after so many characters.
-_WIDE: Final = 44
+#: A label has no flags, and is cut after so many characters.
+_FLAG: Final = re.compile(r"\s--\S+")
+_WIDE: Final = 32
 #: Rows between the two forms.
 _GAP: Final = 1.4
 
@@ -61,6 +63,7 @@ def picture(told: Mapping[str, Any], *, key: str) -> str:
         left = figures.room_for(labels)
         axes = figure.add_axes((left, 44 / height, 0.9 - left, 1 - 50 / height))
         most = max((one["pushed"]["bytes"] for one in every), default=0) or 1
+        unit, factor = _unit(most)
         ticks: list[tuple[float, str]] = []
         at = 0.0
         for (name, lines), colour in zip(forms, ("a", "b"), strict=True):
@@ -68,12 +71,12 @@ def picture(told: Mapping[str, Any], *, key: str) -> str:
             for one in lines:
                 at += 1
                 ticks.append((at, _label(one)))
-                _bar(axes, at, one, colour, most)
+                _bar(axes, at, one, colour, most, factor)
             at += _GAP
         axes.set_ylim(at - _GAP + 0.6, -0.6)
-        axes.set_xlim(0, most * 1.12)
+        axes.set_xlim(0, most * 1.12 / factor)
         axes.set_yticks([place for place, _ in ticks], [label for _, label in ticks])
-        axes.set_xlabel("bytes that a deploy pushes on average, as far as known")
+        axes.set_xlabel(f"{unit} that a deploy pushes on average, as far as known")
         _dress(axes)
         return figures.finish(
             figure, key, title="Bytes that each line pushes a deploy, now and as advised",
@@ -87,33 +90,40 @@ def _counts(line: Mapping[str, Any]) -> bool:
 
 
 def _label(line: Mapping[str, Any]) -> str:
-    text = f"{line['line']}  {' '.join(line['text'].split())}"
+    text = f"{line['line']}  {' '.join(_FLAG.sub('', line['text']).split())}"
     return text if len(text) <= _WIDE else text[: _WIDE - 1] + "…"
 
 
-def _bar(axes: Axes, at: float, line: Mapping[str, Any], colour: str, most: float) -> None:
+def _unit(most: int) -> tuple[str, int]:
+    """The unit of the axis, and its bytes."""
+    found = [(unit, factor) for unit, factor in MEMORY.items() if most >= factor]
+    return max(found, key=lambda one: one[1])
+
+
+def _bar(
+    axes: Axes, at: float, line: Mapping[str, Any], colour: str, most: int, factor: int
+) -> None:
     known = line["pushed"]["bytes"]
     tone = figures.PALETTE[colour].light
-    axes.barh([at], [known], height=0.62, color=tone)
+    axes.barh([at], [known / factor], height=0.62, color=tone)
     if line["pushed"]["more"]:
-        told = f"{pretty_bytes(known)} and more" if known else "unknown"
+        told = f"≥ {pretty_bytes(known)}" if known else "unknown"
     else:
         told = pretty_bytes(known)
     inside = known > most * 0.75
     axes.text(
-        known + most * (-0.01 if inside else 0.01), at, told, va="center",
+        (known + most * (-0.01 if inside else 0.01)) / factor, at, told, va="center",
         ha="right" if inside else "left",
         color=figures.PALETTE["paper" if inside else "ink"].light,
     )  # fmt: skip
 
 
 def _dress(axes: Axes) -> None:
-    from matplotlib.ticker import FuncFormatter, MaxNLocator
+    from matplotlib.ticker import MaxNLocator
 
     line = figures.PALETTE["line"].light
     axes.tick_params(axis="both", length=0, labelcolor=figures.PALETTE["ink"].light)
-    axes.xaxis.set_major_locator(MaxNLocator(nbins=4, steps=[1, 2, 4, 5, 8, 10]))
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: pretty_bytes(round(value))))
+    axes.xaxis.set_major_locator(MaxNLocator(nbins=5, steps=[1, 2, 5, 10]))
     axes.grid(axis="x", color=line, linewidth=0.6)
     axes.set_axisbelow(True)
     for side in ("top", "right", "bottom"):

@@ -207,7 +207,7 @@ class _Adviser:
         done: set[tuple[str, str]] = set()
         titles: list[str] = []
         for _ in range(_ROUNDS):
-            size, tried = len(titles), set(done)
+            size, tried = len(titles), set[frozenset[tuple[Path, str]]]()
             while (following := self._following(now, held, wanted, tried)) is not None:
                 key, title, now, held = following
                 titles.append(title)
@@ -228,14 +228,15 @@ class _Adviser:
         now: Situation,
         held: Expected,
         wanted: Collection[tuple[str, str]] | None,
-        tried: set[tuple[str, str]],
+        tried: set[frozenset[tuple[Path, str]]],
     ) -> tuple[tuple[str, str], str, Situation, Expected] | None:
         """The next change that can be made and, unless it was asked for, saves something."""
         for rule, proposal in _proposals(now):
             key = rule, proposal.subject
-            if key in tried or (wanted is not None and key not in wanted):
+            result = frozenset(proposal.edits.items())
+            if result in tried or (wanted is not None and key not in wanted):
                 continue
-            tried.add(key)
+            tried.add(result)
             found = self._after(now, proposal)
             if found is None:
                 continue

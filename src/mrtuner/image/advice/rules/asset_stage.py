@@ -37,7 +37,7 @@ def assets_in_a_stage(now: Situation) -> Iterator[Proposal]:
         copies = [n for n in range(place) if stage.steps[n].copied]
         if made and copies and not _runs(stage, copies[-1] + 1, place):
             yield Proposal(
-                f"{stage.stage.name} {step.instruction.text}",
+                step.instruction.text,
                 f"build {posixpath.basename(made)} in a stage of its own and copy {made} from it",
                 f"What the build writes outside {made}, such as caches and logs, is not in the "
                 "image.",

@@ -23,7 +23,7 @@ def copied_twice(now: Situation) -> Iterator[Proposal]:
                 there.get(path) == (entry, flags) for path, entry in brought.items()
             ):
                 yield Proposal(
-                    f"{stage.stage.name} {step.instruction.original}",
+                    " ".join(step.instruction.words),
                     f"remove line {step.instruction.line}: what it copies is there already",
                     _risk(stage.steps[:place]),
                     now.recipe([removed(now, step.instruction)]),

@@ -77,7 +77,7 @@ def copy_with_its_owner(now: Situation) -> Iterator[Proposal]:
                 edits = None if chown is None else _edits(now, stage, place, chown)
                 if chown is not None and edits is not None:
                     yield Proposal(
-                        f"{stage.stage.name} {command.text}",
+                        command.text,
                         f"copy with --chown={chown.flag} instead of {command.text}",
                         _RISK,
                         now.recipe(edits),

@@ -34,7 +34,7 @@ def removed_where_made(now: Situation) -> Iterator[Proposal]:
                 continue
             block = appended(now.block(before.instruction), step.instruction.text)
             yield Proposal(
-                f"{stage.stage.name} {step.instruction.text}",
+                step.instruction.text,
                 f"remove in line {before.instruction.line} what line {step.instruction.line} "
                 "deletes too late",
                 "The line is built again as a whole when either part of it changes.",
@@ -55,7 +55,7 @@ def deleted_copies(now: Situation) -> Iterator[Proposal]:
             if all_found:
                 edits |= now.recipe([removed(now, step.instruction)])
             yield Proposal(
-                f"{stage.stage.name} {step.instruction.text}",
+                step.instruction.text,
                 f"leave {first_few(entries, 3)} out of the context, which line "
                 f"{step.instruction.line} deletes",
                 "Another stage or image that is built from this directory lacks them as well.",

@@ -173,7 +173,7 @@ def recipe_files(now: Situation) -> Iterator[Proposal]:
     ignore = ignore_file(now)
     names = [now.tree.relative(path) for path in (now.tree.dockerfile, ignore)]
     asked = _asked_for(now)
-    copied = [name for name in names if name and name not in asked and now.model.copying.get(name)]
+    copied = [name for name in names if name and name not in asked and now.model.lines_of(name)]
     if copied:
         yield Proposal(
             "recipe", f"leave {' and '.join(copied)} out of the context",
@@ -189,9 +189,12 @@ def ignore_file(now: Situation) -> Path:
 
 
 def with_entries(now: Situation, lines: Sequence[str]) -> dict[Path, str]:
-    """The ignore file with these lines at its end, where they win."""
+    """The ignore file with these lines at its end, where they win; a new one leaves itself out."""
     path = ignore_file(now)
     text = now.tree.text(path) or ""
+    name = now.tree.relative(path)
+    if not text and name and name not in lines and now.model.lines_of(name):
+        lines = [*lines, name]
     last = text.count("\n") + (1 if not text or text.endswith("\n") else 2)
     changed = edited(text, [inserted(last, *lines)]) if text else "\n".join(lines)
     return {path: changed if changed.endswith("\n") else changed + "\n"}

@@ -24,7 +24,7 @@ def late_argument(now: Situation) -> Iterator[Proposal]:
             if not any(one.instruction.name == "RUN" for one in stage.steps[place + 1 : end]):
                 continue
             yield Proposal(
-                f"{stage.stage.name} {name}",
+                name,
                 f"move ARG {name} below the lines that do not name it",
                 f"A program that an earlier RUN starts no longer finds {name} in its environment.",
                 now.recipe(_edits(now, stage, moved, end)),

@@ -40,7 +40,7 @@ def manifests_first(now: Situation) -> Iterator[Proposal]:
                 if found is not None:
                     copy, names, edits = found
                     yield Proposal(
-                        f"{stage.stage.name} {manager.name}",
+                        f"{manager.name} {commands(stage.steps[place].instruction.text)[0].text}",
                         f"copy {enumerated(names)} and install before line "
                         f"{copy.instruction.line} copies the source",
                         f"If {manager.name} reads another file of the source, the installation "

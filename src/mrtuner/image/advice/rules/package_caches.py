@@ -35,7 +35,7 @@ def package_caches(now: Situation) -> Iterator[Proposal]:
                 if block is not None:
                     how = " ".join(cache.option) if cache.option else cache.removal
                     yield Proposal(
-                        f"{stage.stage.name} {cache.name} {step.instruction.text[:60]}",
+                        f"{cache.name} {commands(step.instruction.text)[0].text}",
                         f"leave no cache of {cache.name} in line {step.instruction.line}: {how}",
                         _RISK.format(cache.name),
                         now.recipe([replaced(step.instruction, block)]),

@@ -28,7 +28,7 @@ def source_last(now: Situation) -> Iterator[Proposal]:
             lines = _lines(now, step)
             if lines:
                 yield Proposal(
-                    f"{stage.stage.name} {step.instruction.original}",
+                    " ".join(step.instruction.words),
                     f"copy what seldom changes before the source, in {len(lines)} lines instead "
                     f"of line {step.instruction.line}",
                     "A new directory or file at the top needs a line of its own, or it is missing.",
