@@ -15,7 +15,7 @@ from pathlib import Path
 from image_podman import BUSYBOX
 
 #: A megabyte of the seed, here [bytes].
-UNIT = 10_240
+UNIT = 4_096
 SOURCE, GEMS, ASSETS, LOGS, HISTORY = (UNIT * megabytes for megabytes in (72, 28, 15, 500, 100))
 BASE = "localhost/ruby"
 RECIPE = f"""FROM {BASE}

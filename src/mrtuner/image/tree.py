@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -14,6 +15,8 @@ from mrtuner.image.context import Context, read_context
 from mrtuner.image.ignore import IgnoreRules, rules_for
 
 _USUAL: Final = ("Containerfile", "Dockerfile")
+#: What a builder would fetch; a path has lost one of its slashes.
+_ADDRESS: Final = re.compile(r"(https?|git|ssh):/|git@[\w.-]+:|-$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +74,11 @@ def tree_of(directory: Path, file: Path | None = None) -> Tree:
     Raises:
         UsageError: no such directory or file.
     """
+    if _ADDRESS.match(str(directory)):
+        raise UsageError(
+            f"{directory} is an address, not a directory",
+            "Clone or unpack it, and name the directory.",
+        )
     if not directory.is_dir():
         raise UsageError(f"{directory} is not a directory", "Name the directory that is built.")
     wanted = [directory / name for name in _USUAL] if file is None else [file, directory / file]
