@@ -104,6 +104,9 @@ def test_every_deploy_changes_the_repository_where_it_is_copied(app: Path) -> No
     (app / ".git/HEAD").write_text("x")
     (app / ".dockerignore").write_text("README\nnothing\n")
     assert {line.rebuilt for line in advise(app).before.lines} == {1.0}
+    commits = cost(app, history=3).commits
+    assert commits is not None
+    assert {one.first for one in commits if not one.commit.recipe} == {2}
 
 
 def test_a_directory_without_a_history_is_refused(tmp_path: Path) -> None:

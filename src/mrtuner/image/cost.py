@@ -10,6 +10,7 @@ from typing import Final
 from mrtuner.image.cache import State
 from mrtuner.image.commits import Commit, read_commits
 from mrtuner.image.context import Context, Share, by_directory
+from mrtuner.image.deploys import changed_always
 from mrtuner.image.kinds import ChangeKind, kind_of
 from mrtuner.image.layers import Layer
 from mrtuner.image.misplaced import Misplaced, misplaced
@@ -114,7 +115,7 @@ def _commit(model: Model, commit: Commit) -> CommitCost:
     """What its files cost with the Dockerfile and the layers of today."""
     if commit.recipe:
         return CommitCost(commit, None, Total(0), Total(0))
-    built = model.built(model.after(model.lines_of_all(commit.paths)))
+    built = model.built(model.after(model.lines_of_all([*commit.paths, *changed_always(model)])))
     first = next((one.line for one in built if one.state != "cached"), None)
     return CommitCost(commit, first, rebuilt_total(built), pushed_total(built))
 

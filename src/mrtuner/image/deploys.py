@@ -105,15 +105,15 @@ class Amount:
             self.unknown[what] = self.unknown.get(what, 0) + share * sign
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class LineShare:
     """A line, the bytes that it pushes a deploy, and how often it is built again."""
 
     line: int
     text: str
-    pushed: float
-    rebuilt: float  # of all deploys
-    unknown: bool  # it pushes more, which only a build tells
+    pushed: float = 0
+    rebuilt: float = 0  # of all deploys
+    unknown: bool = False  # it pushes more, which only a build tells
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,43 +127,40 @@ class Expected:
     lines: tuple[LineShare, ...]
 
 
-def _git(model: Model) -> list[str]:
-    """Every commit changes the repository's own files."""
+def changed_always(model: Model) -> list[str]:
+    """What every commit changes: the repository's own files, if it is in the context."""
     return [_GIT] if (model.tree.root / ".git").is_dir() else []
 
 
 def expected(model: Model, deploys: Deploys) -> Expected:
     """Return what a deploy costs on average."""
     rebuilt, pushed, image = Amount(), Amount(), Amount()
-    shares: dict[int, list[float]] = {}
-    unknown: set[int] = set()
+    by_line = {
+        one.line: LineShare(one.line, one.step.instruction.original) for one in model.built(None)
+    }
     whole = sum(deploy.weight for deploy in deploys.each)
-    for share, built in _alike(model, deploys):
+    for weight, built in _alike(model, deploys):
+        share = weight / whole
         for one in built:
-            line = shares.setdefault(one.line, [0, 0])
+            line = by_line[one.line]
             if one.state != "cached":
-                rebuilt.add(share / whole, *_bytes(one, one.layer.size, one.layer.least))
-                line[1] += share / whole
+                rebuilt.add(share, *_bytes(one, one.layer.size, one.layer.least))
+                line.rebuilt += share
             if one.pushed:
                 known, more = _bytes(one, one.layer.compressed, one.layer.least_compressed)
-                pushed.add(share / whole, known, more)
-                line[0] += share / whole * known
-                unknown |= {one.line} if more else set()
+                pushed.add(share, known, more)
+                line.pushed += share * known
+                line.unknown = line.unknown or bool(more)
     for one in model.built(model.cold()):
         if one.pushed:
             image.add(1, *_bytes(one, one.layer.compressed, one.layer.least_compressed))
-    texts = {one.line: one.step.instruction.original for one in model.built(None)}
-    told: list[LineShare] = []
-    for line, text in texts.items():
-        bytes_pushed, again = shares.get(line, (0, 0))
-        told.append(LineShare(line, text, bytes_pushed, again, line in unknown))
-    return Expected(model.context.sent, rebuilt, pushed, image, tuple(told))
+    return Expected(model.context.sent, rebuilt, pushed, image, tuple(by_line.values()))
 
 
 def _alike(model: Model, deploys: Deploys) -> list[tuple[float, list[BuiltLine]]]:
     """The deploys that build the same lines again, as one, with their weights added up."""
     weights: dict[frozenset[int], float] = {}
-    always = model.lines_of_all(_git(model))
+    always = model.lines_of_all(changed_always(model))
     for deploy in deploys.each:
         lines = always | model.lines_of_all(deploy.paths)
         weights[lines] = weights.get(lines, 0) + deploy.weight
