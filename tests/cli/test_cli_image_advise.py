@@ -49,7 +49,7 @@ def test_the_sum_comes_first_and_every_piece_has_its_risk(app: Path) -> None:
     size = 4 * 5 * 512 + 2 * 512 + 512 + 2 * 512  # four files, the Dockerfile, log, the end
     assert shown[0].startswith(f"A deploy sends {pretty_bytes(size)} and pushes ")
     assert "together it sends" in shown[1]
-    assert shown[3].split() == ["no.", "rule", "sent", "pushed", "image"]
+    assert shown[3].split() == ["no.", "rule", "sent", "rebuilt", "pushed", "image"]
     assert shown[4].split()[:2] == ["1", "secrets"]
     assert "Every deploy is taken to pass a new GIT_SHA." in shown
     assert " ".join(done.output.split()).count("Risk: ") == done.output.count("Risk:") >= 6

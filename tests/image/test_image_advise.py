@@ -172,6 +172,10 @@ def test_no_rule_finds_its_own_result(tmp_path: Path, rule: str, _before: str, a
         ("manifests-first", "FROM python\nCOPY . /srv\nRUN pip install /srv\n"),
         ("manifests-first", "FROM python\nCOPY . .\nRUN pip install -r requirements.txt -e .\n"),
         ("manifests-first", "FROM node\nCOPY . /a\nWORKDIR /a\nRUN make && npm ci\n"),
+        # no command can come behind a comment, or an operator
+        ("package-caches", "FROM debian\nCOPY src /s\nRUN apt-get install -y gcc # why\n"),
+        ("package-caches", "FROM debian\nCOPY src /s\nRUN apt-get install -y gcc;\n"),
+        ("removed-where-made", "FROM debian\nCOPY src /s\nRUN make ;\nRUN rm -rf /s/x\n"),
         # moved below WORKDIR, the source would be copied elsewhere
         ("manifests-first", "FROM node\nWORKDIR /a\nCOPY . b\nWORKDIR /a/b\nRUN npm ci\n"),
         ("manifests-first", "FROM node\nCOPY package.json /a/\nWORKDIR /a\nRUN npm ci\nCOPY . ."),

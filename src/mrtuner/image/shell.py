@@ -9,6 +9,8 @@ from typing import Final
 
 _PIECE: Final = re.compile(r"""'[^']*'|"(?:\\.|[^"\\])*"|\\.|&&|[;|&()`\n]|\$\(""", re.DOTALL)
 
+_COMMENT: Final = re.compile(r"(^|\s)#")
+
 
 @dataclass(frozen=True, slots=True)
 class Command:
@@ -24,14 +26,15 @@ class Command:
 
 
 def commands(text: str) -> list[Command]:
-    """The commands of a line; a list of words as JSON is one that is not looked into.
+    """The commands of a line; a list of words as JSON, or a line with a comment, is one that is
+    not looked into.
 
     >>> [command.text for command in commands("a 'x && y' && b; c && d")]
     ["a 'x && y'", 'b; c', 'd']
     >>> [command.program for command in commands("/bin/a 'x && y' && b; c && d")]
     ['a', '', 'd']
     """
-    if text.startswith("["):
+    if text.startswith("[") or _COMMENT.search(text):
         return [Command(text, ())]
     pieces: list[str] = []
     start = depth = 0

@@ -19,7 +19,7 @@ def lines(told: Mapping[str, Any]) -> Iterator[str]:
         yield from notes(told)
         return
     yield ""
-    yield from aligned([HEADS, *rows(told["advice"])], right={2, 3, 4})
+    yield from aligned([HEADS, *rows(told["advice"])], right={2, 3, 4, 5})
     yield ""
     for one in told["advice"]:
         yield from _piece(one)
@@ -30,7 +30,7 @@ def lines(told: Mapping[str, Any]) -> Iterator[str]:
 #: Fewer bytes, saved or added, are not told exactly; --json has them.
 _LITTLE: Final = 1024
 #: Above the columns of `rows`.
-HEADS = ("no.", "rule", "sent", "pushed", "image")
+HEADS = ("no.", "rule", "sent", "rebuilt", "pushed", "image")
 
 
 def rows(advice: Sequence[Mapping[str, Any]]) -> list[tuple[str, ...]]:
@@ -38,7 +38,8 @@ def rows(advice: Sequence[Mapping[str, Any]]) -> list[tuple[str, ...]]:
     return [
         (
             str(one["number"]), one["rule"], saved(one["saved"]["sent"]),
-            saved(one["saved"]["pushed"]), saved(one["saved"]["image"]),
+            saved(one["saved"]["rebuilt"]), saved(one["saved"]["pushed"]),
+            saved(one["saved"]["image"]),
         )
         for one in advice
     ]  # fmt: skip

@@ -35,7 +35,7 @@ def page(told: Mapping[str, Any]) -> str:
     """
     return environment().get_template("image_advice.html").render(
         told=told, answer=list(answer(told)), notes=list(notes(told)),
-        heads=["#No.", "Rule", "#Sent", "#Pushed", "#Image"], rows=rows(told["advice"]),
+        heads=["#No.", "Rule", "#Sent", "#Rebuilt", "#Pushed", "#Image"], rows=rows(told["advice"]),
         forms=[(name, _lines(form)) for name, form in _forms(told)],
         picture=picture(told, key="image"), palette=figures.PALETTE,
     )  # fmt: skip

@@ -149,14 +149,22 @@ def with_command(block: str, command: str, other: str) -> str | None:
     return None
 
 
-def appended(block: str, command: str) -> str:
+def appended(block: str, command: str) -> str | None:
     r"""The line with one more command, on a row of its own where it has several.
+
+    None where the end of the line is no end of a command: a comment, or an operator.
 
     >>> appended("RUN a", "b"), appended("RUN a \\\n    && c", "b")
     ('RUN a && b', 'RUN a \\\n    && c \\\n    && b')
+    >>> appended("RUN a # why", "b"), appended("RUN a;", "b")
+    (None, None)
     """
-    joint = " \\\n    && " if "\n" in block else " && "
-    return block.rstrip() + joint + command
+    block = block.rstrip()
+    first, _, more = block.partition("\n")
+    if block.endswith((";", "&", "|", "\\", "`")) or re.search(r"\s#", block.rpartition("\n")[2]):
+        return None
+    joint = f" {first.rstrip()[-1]}\n    && " if more else " && "
+    return block + joint + command
 
 
 def is_within(path: str, directory: str) -> bool:

@@ -33,6 +33,8 @@ def removed_where_made(now: Situation) -> Iterator[Proposal]:
             if before.instruction.flags != step.instruction.flags:
                 continue
             block = appended(now.block(before.instruction), step.instruction.text)
+            if block is None:
+                continue
             yield Proposal(
                 step.instruction.text,
                 f"remove in line {before.instruction.line} what line {step.instruction.line} "
