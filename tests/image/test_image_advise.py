@@ -172,6 +172,13 @@ def test_no_rule_finds_its_own_result(tmp_path: Path, rule: str, _before: str, a
         ("manifests-first", "FROM python\nCOPY . /srv\nRUN pip install /srv\n"),
         ("manifests-first", "FROM python\nCOPY . .\nRUN pip install -r requirements.txt -e .\n"),
         ("manifests-first", "FROM node\nCOPY . /a\nWORKDIR /a\nRUN make && npm ci\n"),
+        # another line installs with these lists
+        ("package-caches", "FROM debian\nRUN apt-get update\nRUN apt-get install -y gcc\n"),
+        (
+            "package-caches",
+            "FROM debian\nRUN apt-get update && apt-get install -y gcc\n"
+            "RUN apt-get install -y make && rm -rf /var/lib/apt/lists/*\n",
+        ),
         # no command can come behind a comment, or an operator
         ("package-caches", "FROM debian\nCOPY src /s\nRUN apt-get install -y gcc # why\n"),
         ("package-caches", "FROM debian\nCOPY src /s\nRUN apt-get install -y gcc;\n"),
@@ -197,6 +204,15 @@ def test_a_rule_is_silent_where_it_could_change_the_image(
     tmp_path: Path, rule: str, text: str
 ) -> None:
     assert rule not in rules_found(make(tmp_path, text))
+
+
+def test_manifests_may_name_others_that_are_copied_too(tmp_path: Path) -> None:
+    text = "FROM python\nCOPY . /srv\nRUN pip install -r /srv/requirements.txt\n"
+    make(tmp_path, text)
+    (tmp_path / "requirements.txt").write_text("-r requirements-base.txt\n-c constraints.txt\n")
+    assert "manifests-first" in rules_found(tmp_path)
+    (tmp_path / "requirements.txt").write_text("-r deps/other.in\n")
+    assert "manifests-first" not in rules_found(tmp_path)
 
 
 def test_a_manifest_that_needs_the_source_stays_with_it(tmp_path: Path) -> None:

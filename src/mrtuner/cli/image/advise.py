@@ -65,7 +65,6 @@ def command(
     found = advise(directory, file, named(arguments), history=history, only=only, builder=builder)
     told = as_builtins(advice_document(found))
     warn_of_shallow(directory, history)
-    terminal.answer(told, lines(told), as_json)
     if output is not None and found.together.patch:
         terminal.save_and_tell(output, found.together.patch)
         terminal.print_note(f"apply it in {found.place} with: patch -p1")
@@ -75,3 +74,4 @@ def command(
         from mrtuner.present.image_advice_page import page
 
         terminal.save_and_tell(html, page(told))
+    terminal.answer(told, lines(told), as_json)

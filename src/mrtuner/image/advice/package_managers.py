@@ -45,7 +45,7 @@ PACKAGE_MANAGERS: Final = (
         "pip",
         r"(python3? -m )?pip3? install\b(?=.* (-r|--requirement)[ =])(?!.* (-e |\.(/|$|\s)))",
         "requirements*.txt", "constraints*.txt requirements/*.txt",
-        r"^\s*(-e\b|--editable\b|\.|file:|[\w.-]+ @ file:|-[rc]\s*(?!requirements|constraints))",
+        r"^\s*(-e\b|--editable\b|\.|file:|[\w.-]+ @ file:|-[rc]\s*(?!\s|requirements|constraints))",
     ),
     _entry("pipenv", r"pipenv (install|sync)\b", "Pipfile", "Pipfile.lock", r"path\s*=|editable"),
     _entry(
@@ -89,18 +89,27 @@ class PackageCache:
     removal: str = ""
     #: an option behind these words of the command.
     option: tuple[str, str] | None = None
+    #: What makes it again, where an installation fails without it.
+    made_by: re.Pattern[str] | None = None
 
 
 def _cache(
-    name: str, left_by: str, gone: str, removal: str = "", option: tuple[str, str] | None = None
+    name: str,
+    left_by: str,
+    gone: str,
+    removal: str = "",
+    option: tuple[str, str] | None = None,
+    made_by: str = "",
 ) -> PackageCache:
-    return PackageCache(name, re.compile(left_by), re.compile(gone), removal, option)
+    made = re.compile(made_by) if made_by else None
+    return PackageCache(name, re.compile(left_by), re.compile(gone), removal, option, made)
 
 
 PACKAGE_CACHES: Final = (
-    _cache("apt", r"(apt-get|apt) ([\w=-]+ )*(update|install|upgrade|dist-upgrade)\b",
+    _cache("apt", r"(apt-get|apt) ([\w=-]+ )*(install|upgrade|dist-upgrade)\b",
            r"/var/lib/apt/lists|apt-get distclean",
-           removal="apt-get clean && rm -rf /var/lib/apt/lists/*"),
+           removal="apt-get clean && rm -rf /var/lib/apt/lists/*",
+           made_by=r"(apt-get|apt) ([\w=-]+ )*update\b"),
     _cache("apk", r"apk ([\w=-]+ )*add\b", r"--no-cache|/var/cache/apk",
            option=("apk add", "--no-cache")),
     _cache("dnf", r"dnf ([\w=-]+ )*install\b", r"dnf clean|/var/cache/(dnf|yum)",

@@ -29,7 +29,7 @@ def package_caches(now: Situation) -> Iterator[Proposal]:
                 continue
             for cache in PACKAGE_CACHES:
                 text = step.instruction.original
-                if cache.gone.search(text) or _set_aside(now, cache):
+                if cache.gone.search(text) or _set_aside(now, cache) or _needed(now, step, cache):
                     continue
                 block = _without(now.block(step.instruction), step, cache)
                 if block is not None:
@@ -40,6 +40,20 @@ def package_caches(now: Situation) -> Iterator[Proposal]:
                         _RISK.format(cache.name),
                         now.recipe([replaced(step.instruction, block)]),
                     )
+
+
+def _needed(now: Situation, step: Step, cache: PackageCache) -> bool:
+    """Whether another line installs with what this one leaves, or this one with another's."""
+    if cache.made_by is None:
+        return False
+    installing = [
+        other.instruction.text
+        for stage in now.stages()
+        for other in stage.steps
+        if other is step
+        or (other.instruction.name == "RUN" and other.instruction.line > step.instruction.line)
+    ]
+    return any(cache.left_by.search(text) and not cache.made_by.search(text) for text in installing)
 
 
 def _set_aside(now: Situation, cache: PackageCache) -> bool:
