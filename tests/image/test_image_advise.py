@@ -196,6 +196,7 @@ def test_no_rule_finds_its_own_result(tmp_path: Path, rule: str, _before: str, a
         ),
         ("removed-where-made", "FROM debian\nRUN make\nUSER a\nRUN rm -rf /x\n"),
         ("copied-twice", "FROM debian\nCOPY src /src\nCOPY --chown=7 src /src\n"),
+        ("copied-twice", "FROM debian\nCOPY src /src\nRUN rm src/main.py\nCOPY src /src\n"),
         ("asset-stage", "FROM ruby\nARG X\nWORKDIR /a\nCOPY . .\nRUN rake assets:precompile\n"),
         ("copy-link", "FROM debian\nRUN make\nCOPY src /src\n"),  # podman refuses --link
     ],

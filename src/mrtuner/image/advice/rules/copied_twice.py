@@ -5,7 +5,7 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Iterator, Sequence
 
-from mrtuner.image.advice.situation import Proposal, Situation, removed, target
+from mrtuner.image.advice.situation import Proposal, Situation, is_within, removed, target
 from mrtuner.image.cache import Step
 from mrtuner.image.context import Entry
 
@@ -15,6 +15,8 @@ def copied_twice(now: Situation) -> Iterator[Proposal]:
     for stage in now.stages():
         there: dict[str, tuple[Entry, tuple[str, ...]]] = {}
         for place, step in enumerate(stage.steps):
+            if step.instruction.name == "RUN":
+                there = {path: one for path, one in there.items() if not _may_change(step, path)}
             if not step.copied or step.instruction.name != "COPY":
                 continue
             brought = dict(_places(step))
@@ -31,9 +33,16 @@ def copied_twice(now: Situation) -> Iterator[Proposal]:
             there |= {path: (entry, flags) for path, entry in brought.items()}
 
 
+def _may_change(run: Step, path: str) -> bool:
+    """Whether a RUN works above a file, or says a part of its path."""
+    if run.at not in {"", "/"} and is_within(path, run.at):
+        return True
+    return any(part in run.instruction.text for part in path.split("/") if part)
+
+
 def _risk(before: Sequence[Step]) -> str:
     if any(step.instruction.name == "RUN" for step in before):
-        return "A RUN in between that changes these files is no longer undone."
+        return "Where a script that a RUN in between starts changes these files, they stay changed."
     return "None that is known: the files are the same."
 
 
