@@ -68,6 +68,16 @@ MOVED = [
         "FROM debian\nCOPY src /srv/app\nRUN chown -R 7 /srv/app\n",
         "FROM debian\nCOPY --chown=7:0 src /srv/app\n",
     ),
+    (  # or what it was
+        "copy-chown",
+        "FROM debian\nCOPY --chown=1:2 src /srv/app\nRUN chown -R 7 /srv/app\n",
+        "FROM debian\nCOPY --chown=7:2 src /srv/app\n",
+    ),
+    (
+        "copy-chown",
+        "FROM debian\nCOPY --chown=1 src /srv/app\nRUN chown -R 7 /srv/app\n",
+        "FROM debian\nCOPY --chown=7:1 src /srv/app\n",
+    ),
     (  # a directory that another line made is not root's afterwards either
         "copy-chown",
         "FROM debian\nWORKDIR /srv/app\nCOPY src .\nRUN chown -R 7:8 /srv/app && echo\n",
@@ -167,6 +177,12 @@ def test_no_rule_finds_its_own_result(tmp_path: Path, rule: str, _before: str, a
         ("copy-chown", "FROM debian\nCOPY src /srv\nRUN chown -R $USER /srv\n"),
         ("copy-chown", "FROM debian\nCOPY src /srv\nRUN chown 7 /srv\n"),
         ("copy-chown", "FROM debian\nCOPY src /srv\nRUN chown -R 7 /other\n"),
+        # the group that a name stands for, or that a stage gave
+        ("copy-chown", "FROM debian\nCOPY --chown=app src /a\nRUN chown -R 7 /a\n"),
+        (
+            "copy-chown",
+            "FROM debian AS one\nFROM debian\nCOPY --from=one /a /a\nRUN chown -R 7 /a\n",
+        ),
         # the user is made by a line that needs the source
         ("copy-chown", "FROM debian\nCOPY src /s\nRUN make && useradd a && chown -R a /s\n"),
         ("manifests-first", "FROM python\nCOPY . /srv\nRUN pip install /srv\n"),
@@ -258,6 +274,14 @@ def test_link_is_for_the_builder_that_has_it_and_not_proven(tmp_path: Path) -> N
     assert not one.proven
     assert "+COPY --link src /src" in one.patch
     assert one.saved.pushed == Saving(0, more=True, less=True)
+
+
+def test_the_last_of_several_owners_wins(tmp_path: Path) -> None:
+    """The first chown may go, not the second: the first would have the last word then."""
+    make(tmp_path, "FROM debian\nCOPY src /a\nRUN chown -R 7:7 /a\nRUN chown -R 9:9 /a\n")
+    assert recipe_after(tmp_path, "copy-chown") == (
+        "FROM debian\nCOPY --chown=7:7 src /a\nRUN chown -R 9:9 /a\n"
+    )
 
 
 def test_timestamps_are_fixed_where_the_build_is_started(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -21,6 +21,7 @@ from mrtuner.image.advice.situation import (
     with_flag,
 )
 from mrtuner.image.cache import PlannedStage, Step
+from mrtuner.image.dockerfile import Instruction
 from mrtuner.image.shell import Command, commands
 
 _RECURSIVE: Final = re.compile(r"-\w*R\w*|--recursive")
@@ -43,12 +44,19 @@ class _Chown:
     login_group: bool  # `user:` means the user's own group
     path: str
 
-    @property
-    def flag(self) -> str:
-        """What --chown takes for the same result: what is not named is root, as copied."""
+    def flag(self, copy: Instruction) -> str | None:
+        """What --chown takes for the same result; None where what is not named is not known.
+
+        That is root, or what the line says already. A stage's files keep the owner they have there.
+        """
         if self.login_group:
             return self.user
-        return f"{self.user or '0'}:{self.group or '0'}"
+        if self.user and self.group:
+            return f"{self.user}:{self.group}"
+        had = copy.flag("chown") or ("" if copy.flag("from") is not None else "0:0")
+        user, _, group = had.partition(":")
+        user, group = self.user or user, self.group or group or (user if user.isdigit() else "")
+        return f"{user}:{group}" if user and group and "$" not in had else None
 
     @property
     def names(self) -> list[str]:
@@ -78,7 +86,7 @@ def copy_with_its_owner(now: Situation) -> Iterator[Proposal]:
                 if chown is not None and edits is not None:
                     yield Proposal(
                         command.text,
-                        f"copy with --chown={chown.flag} instead of {command.text}",
+                        f"copy with --chown instead of {command.text}",
                         _RISK,
                         now.recipe(edits),
                     )
@@ -111,15 +119,18 @@ def _edits(now: Situation, stage: PlannedStage, place: int, chown: _Chown) -> li
     ]
     if not copies:
         return None
+    if _owned_before(stage.steps[stage.steps.index(copies[0]) : place], run, chown):
+        return None
     edits = _users_first(now, stage, place, chown, copies[0])
     if edits is None:
         return None
     block = now.block(run.instruction)
     for step in copies:
+        flag = chown.flag(step.instruction)
+        if flag is None:
+            return None
         text = now.block(step.instruction)
-        edits.append(
-            replaced(step.instruction, with_flag(text, step.instruction, "chown", chown.flag))
-        )
+        edits.append(replaced(step.instruction, with_flag(text, step.instruction, "chown", flag)))
     rest = _rest(stage, place, chown)
     own = [one for one in commands(run.instruction.text) if one.text != chown.command.text]
     if not own or any(_makes(one, chown) for one in own):  # the others were moved up
@@ -127,6 +138,13 @@ def _edits(now: Situation, stage: PlannedStage, place: int, chown: _Chown) -> li
         return [*edits, line]
     changed = with_command(block, chown.command.text, rest)
     return None if changed is None else [*edits, replaced(run.instruction, changed)]
+
+
+def _owned_before(between: Sequence[Step], run: Step, chown: _Chown) -> bool:
+    """Whether an earlier command owns files: it would have the last word then."""
+    ahead = run.instruction.text.partition(chown.command.text)[0]
+    texts = [step.instruction.text for step in between if step.instruction.name == "RUN"]
+    return any(re.search(r"\bch(own|grp)\b", text) for text in [*texts, ahead])
 
 
 def _rest(stage: PlannedStage, place: int, chown: _Chown) -> str:
