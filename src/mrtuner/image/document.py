@@ -8,7 +8,7 @@ from mrtuner.documents import Doc, Document, Struct, field
 from mrtuner.image.cost import BUILDER
 
 if TYPE_CHECKING:
-    from mrtuner.image.cost import Change, Cost, Line, Total
+    from mrtuner.image.cost import Change, CommitCost, Cost, Line, Total
 
 #: A file's name may be no UTF-8, which JSON cannot hold.
 _ESCAPED = "backslashreplace"
@@ -96,6 +96,20 @@ class CostedChange(Struct):
     lines: Annotated[list[LineState], Doc("each line of the stages that are built")]
 
 
+class ReplayedCommit(Struct):
+    """A commit of the repository, with the Dockerfile and the layers of today."""
+
+    commit: Annotated[str, Doc("its id")]
+    subject: Annotated[str, Doc("the first line of its message")]
+    files: Annotated[int, Doc("files of the directory that it changed")]
+    recipe: Annotated[
+        bool, Doc("it changed the Dockerfile or the ignore file: what it cost is not told")
+    ]
+    first_line: Annotated[int | None, Doc("the first line that is built again; null: none")]
+    rebuilt: Annotated[SumOfLayers, Doc("layers that are built again, uncompressed")]
+    pushed: Annotated[SumOfLayers, Doc("blobs that are pushed at most")]
+
+
 class CostDocument(Document, tag="mrtuner.image.cost/1"):
     """Written by `mrtuner image cost --json`."""
 
@@ -104,6 +118,10 @@ class CostDocument(Document, tag="mrtuner.image.cost/1"):
     context: Annotated[SentContext, Doc("what the builder sees of the directory")]
     changes: Annotated[list[CostedChange], Doc("by kind")]
     lines: Annotated[list[CostLine], Doc("each line of the stages that are built")]
+    commits: Annotated[
+        list[ReplayedCommit] | None,
+        Doc("the repository's last commits, the latest first; null: not asked for"),
+    ] = None
 
 
 def cost_document(found: Cost) -> CostDocument:
@@ -127,7 +145,16 @@ def cost_document(found: Cost) -> CostDocument:
         ),
         changes=[_change(one) for one in found.changes],
         lines=[_line(one) for one in found.lines],
+        commits=None if found.commits is None else [_commit(one) for one in found.commits],
     )
+
+
+def _commit(one: CommitCost) -> ReplayedCommit:
+    return ReplayedCommit(
+        commit=one.commit.id, subject=_text(one.commit.subject), files=len(one.commit.paths),
+        recipe=one.commit.recipe, first_line=one.first,
+        rebuilt=_sum(one.rebuilt), pushed=_sum(one.pushed),
+    )  # fmt: skip
 
 
 def _line(one: Line) -> CostLine:

@@ -26,6 +26,7 @@ def lines(told: Mapping[str, Any]) -> Iterator[str]:
     yield from _context(told["context"])
     yield from _missed(told["context"]["missed"])
     yield ""
+    yield from _commits(told.get("commits"))
     yield (
         f"Rules of {told['builder']}; other builders decide differently. Pushed bytes are "
         "compressed, so about; a layer that comes out the same is not pushed again."
@@ -123,6 +124,35 @@ def _missed(missed: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     yield from _more(len(missed))
     if secrets:
         yield f"By their names, {enumerated(secrets[:3])} should not leave this machine."
+
+
+def _commits(commits: Sequence[Mapping[str, Any]] | None) -> Iterator[str]:
+    """By first line: how many commits, and their bytes; then the latest of them."""
+    if commits is None:
+        return
+    told = [one for one in commits if not one["recipe"]]
+    changed = len(commits) - len(told)
+    but = f"; {changed} changed the Dockerfile or its ignore file and are not counted"
+    yield f"The last {plural(len(commits), 'commit')}, replayed{but if changed else ''}:"
+    by_line: dict[int | None, list[Mapping[str, Any]]] = {}
+    for one in told:
+        by_line.setdefault(one["first_line"], []).append(one)
+    rows = [("  from line", "commits", "pushed by each", "latest")]
+    for line in sorted(by_line, key=lambda line: (line is None, line)):
+        found = by_line[line]
+        rows.append(
+            (
+                f"  {line if line is not None else 'none'}", f"{len(found):,}",
+                _range([one["pushed"] for one in found]), found[0]["subject"][:_WIDE],
+            )
+        )  # fmt: skip
+    yield from aligned(rows, right={1})
+    yield ""
+
+
+def _range(totals: Sequence[Mapping[str, Any]]) -> str:
+    least, most = (pick(totals, key=lambda one: one["bytes"]) for pick in (min, max))
+    return _total(least) if least == most else f"{_total(least)} to {_total(most)}"
 
 
 def _more(number: int) -> Iterator[str]:

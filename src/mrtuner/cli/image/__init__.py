@@ -8,7 +8,10 @@ __all__ = ["command"]
 
 command = Commands(
     "image",
-    {"cost": "Show what one changed line costs: sent, rebuilt and pushed."},
+    {
+        "cost": "Show what one changed line costs: sent, rebuilt and pushed.",
+        "advise": "Advise what would make deploys cheaper, each change as a patch.",
+    },
     package="mrtuner.cli.image",
     help="""Show what a change costs in a container image, before it is built.
 
@@ -16,5 +19,6 @@ command = Commands(
     Examples:
       mrtuner image cost .
       mrtuner image cost app --file app/Dockerfile.release
+      mrtuner image advise app
     """,
 )

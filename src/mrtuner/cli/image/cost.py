@@ -7,21 +7,23 @@ from pathlib import Path
 import click
 
 from mrtuner.cli.common import options, terminal
-from mrtuner.errors import UsageError
+from mrtuner.cli.common.image_options import arguments_option, file_option, named
+from mrtuner.cli.image.history_option import history_option, warn_of_shallow
 
 
 @options.command("cost")
 @click.argument("directory", type=click.Path(path_type=Path), metavar="DIR")
-@click.option(
-    "--file", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
-    help="Dockerfile, here or in DIR.  [default: Containerfile, else Dockerfile]",
-)  # fmt: skip
-@click.option(
-    "--build-arg", "arguments", multiple=True, metavar="NAME=VALUE",
-    help="Value of an ARG, as the build is given it; may be repeated.",
-)  # fmt: skip
+@file_option
+@arguments_option
+@history_option("Also replay the repository's last N commits: the bytes of each.")
 @options.json_option
-def command(directory: Path, file: Path | None, arguments: tuple[str, ...], as_json: bool) -> None:
+def command(
+    directory: Path,
+    file: Path | None,
+    arguments: tuple[str, ...],
+    history: int | None,
+    as_json: bool,
+) -> None:
     """Show what one changed line costs an image: bytes sent, rebuilt and pushed.
 
     \b
@@ -29,6 +31,7 @@ def command(directory: Path, file: Path | None, arguments: tuple[str, ...], as_j
       mrtuner image cost .
       mrtuner image cost app --file Dockerfile.release
       mrtuner image cost . --build-arg BASE=debian:12
+      mrtuner image cost . --history 50
 
     Nothing is built. For each kind of change it shows the lines that podman builds again and their
     bytes, then the context by directory and what the ignore file misses. Where only a build tells
@@ -39,18 +42,7 @@ def command(directory: Path, file: Path | None, arguments: tuple[str, ...], as_j
     from mrtuner.image.document import cost_document
     from mrtuner.present.image import lines
 
-    told = as_builtins(cost_document(cost(directory, file, _named(arguments))))
+    found = cost(directory, file, named(arguments), history)
+    told = as_builtins(cost_document(found))
+    warn_of_shallow(directory, history)
     terminal.answer(told, lines(told), as_json)
-
-
-def _named(arguments: tuple[str, ...]) -> dict[str, str]:
-    """The build arguments by name."""
-    found: dict[str, str] = {}
-    for argument in arguments:
-        name, equals, value = argument.partition("=")
-        if not name or not equals:
-            raise UsageError(
-                f"--build-arg {argument} has no value", "Write it as --build-arg NAME=VALUE."
-            )
-        found[name] = value
-    return found
