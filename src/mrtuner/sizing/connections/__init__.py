@@ -20,14 +20,16 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from mrtuner.errors import BadValue, UsageError
 from mrtuner.facts import Fact
+from mrtuner.sizing.connections.container import Container
 from mrtuner.sizing.connections.database import Database, by_numbers
 from mrtuner.sizing.connections.given import Given
 from mrtuner.sizing.connections.judge import Check, judge
 from mrtuner.sizing.connections.manifest import resources
 from mrtuner.sizing.connections.model import Other, Pooler, Rollout, Stage, Workload
 from mrtuner.sizing.connections.pgbouncer import pooler as read_pooler
-from mrtuner.sizing.connections.pools import Container, pools
-from mrtuner.sizing.connections.workloads import Gathered, gather, rollout
+from mrtuner.sizing.connections.pools import pools
+from mrtuner.sizing.connections.rollouts import rollout
+from mrtuner.sizing.connections.workloads import Gathered, gather
 from mrtuner.tuning.gather import flags
 from mrtuner.wording import enumerated
 
