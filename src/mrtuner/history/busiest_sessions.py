@@ -9,7 +9,7 @@ from typing import Final
 from mrtuner.errors import UsageError
 from mrtuner.history.analysis import IN_PERIOD, Period
 from mrtuner.history.machine import facts
-from mrtuner.history.reading import History
+from mrtuner.history.reading import History, Rows
 
 #: Length of a step [s]: the same as of the busiest minutes that a Prometheus server is asked for.
 STEP: Final = 300
@@ -81,7 +81,7 @@ def busiest_sessions(
     )
 
 
-def _by_step(history: History, about: Period) -> list[dict[str, object]]:
+def _by_step(history: History, about: Period) -> Rows:
     """Averages over the samples of each step; a session that is not at work has no row."""
     step = f"epoch_us(time) // 1000000 // {STEP}"
     return history.rows(

@@ -241,5 +241,5 @@ def quantity(place: Place) -> Fraction:
             f"{place.source}: {place.value!r} is no quantity", "Write 500m or 2 CPUs, 512Mi or 2Gi."
         )
     number, exponent, unit = match.groups()
-    scale = Fraction(10) ** int(exponent or 0) * _FACTORS.get(unit, 1)
+    scale = Fraction(f"1e{exponent or 0}") * Fraction(_FACTORS.get(unit, 1))
     return Fraction(number.rstrip(".")) * scale
