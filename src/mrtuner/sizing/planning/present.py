@@ -30,10 +30,9 @@ _SERVERS: Final = {"gunicorn": Server.GUNICORN, "unicorn": Server.UNICORN, "puma
 _QUANTITY: Final = re.compile(
     r"(\d+(?:\.\d*)?|\.\d+)(?:[eE]([+-]?\d{1,2})|(m|k|M|G|T|P|E|[KMGTPE]i))?"
 )
-_FACTORS: Final = {
-    "m": Fraction(1, 1000), "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "P": 10**15,
-    "E": 10**18, "Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40, "Pi": 2**50, "Ei": 2**60,
-}  # fmt: skip
+_DECIMAL: Final = {unit: Fraction(1000**power) for power, unit in enumerate("kMGTPE", 1)}
+_BINARY: Final = {f"{unit}i": Fraction(1024**power) for power, unit in enumerate("KMGTPE", 1)}
+_FACTORS: Final = {"m": Fraction(1, 1000), **_DECIMAL, **_BINARY}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -241,5 +240,5 @@ def quantity(place: Place) -> Fraction:
             f"{place.source}: {place.value!r} is no quantity", "Write 500m or 2 CPUs, 512Mi or 2Gi."
         )
     number, exponent, unit = match.groups()
-    scale = Fraction(f"1e{exponent or 0}") * Fraction(_FACTORS.get(unit, 1))
+    scale = Fraction(f"1e{exponent or 0}") * _FACTORS.get(unit, Fraction(1))
     return Fraction(number.rstrip(".")) * scale
