@@ -25,7 +25,9 @@ __all__ = ["builder"]  # a fixture
 ROWS = [
     "RUN chown -R 7:8 /all", "RUN chown -R 7 /owned && echo 1 > /all/new", "RUN chgrp -R 9 /part",
     "RUN rm -rf /all/b.txt", "RUN rm -f /r1", "ARG GIT_SHA=1", "COPY src /src", "WORKDIR /all",
-    "RUN echo $GIT_SHA > /sha", "COPY . /all/", "RUN chown -R 7:8 .", "RUN mkdir -p /all/made",
+    "RUN echo $GIT_SHA > /sha", "COPY . /all/", "RUN mkdir -p /all/made",
+    # Never of the root: the builder has /dev of this machine in it.
+    "WORKDIR /all\nRUN chown -R 7:8 .",
 ]  # fmt: skip
 
 

@@ -7,7 +7,7 @@ from textwrap import wrap
 from typing import Any, Final
 
 from mrtuner.tables import aligned, bulleted
-from mrtuner.units import pretty_bytes
+from mrtuner.units import pretty_bytes, pretty_duration
 from mrtuner.wording import plural
 
 Row = Mapping[str, Any]
@@ -112,6 +112,41 @@ def _expected(told: Row) -> Iterator[str]:
         yield f"expected: {number} connections in use on average ({expected['source']})"
     if told["open_now"] is not None:
         yield f"open now: {plural(told['open_now'], 'session')}"
+    seen = told.get("seen")
+    if seen is not None:
+        yield f"seen at most: {plural(seen['value'], 'session')} ({seen['source']})"
+    for rows in (session_rows(told.get("sessions", ())), pool_rows(told.get("pools", ()))):
+        if rows:
+            yield ""
+            yield from aligned(rows, right=range(1, len(rows[0])))
+
+
+def session_rows(sessions: Sequence[Row]) -> list[tuple[str, ...]]:
+    """Sessions by application, with heads; nothing without any."""
+    rows = [
+        (
+            f"{one['application'] or '(no application_name)'}, {one['role']} in {one['database']}",
+            *(f"{one[name]:,.3g}" for name in ("sessions", "active", "in_transaction")),
+            "–" if one["clients"] is None else f"{one['clients']:,}",
+        )
+        for one in sessions
+    ]
+    heads = ("sessions at the database", "open", "active", "in transaction", "addresses")
+    return [heads, *rows] if rows else []
+
+
+def pool_rows(pools: Sequence[Row]) -> list[tuple[str, ...]]:
+    """Pools of PgBouncer, with heads; nothing without any."""
+    rows = [
+        (
+            f"{one['user']} in {one['database']} ({one['mode']})",
+            *(f"{one[name]:,}" for name in ("clients", "waiting", "servers", "idle")),
+            pretty_duration(one["longest_wait"]) if one["longest_wait"] else "–",
+        )
+        for one in pools
+    ]
+    heads = ("pool of PgBouncer", "clients", "waiting", "servers", "idle", "longest wait")
+    return [heads, *rows] if rows else []
 
 
 # Three ways.

@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from math import isfinite
-from typing import Final, Unpack
+from typing import Final, Unpack, cast
 
 from mrtuner.errors import Refused
+from mrtuner.sizing.observed.model import Observed
+from mrtuner.sizing.observed.used import taken
 from mrtuner.sizing.planning.capacity import capacities, overloaded
 from mrtuner.sizing.planning.cpu_limits import cpu
 from mrtuner.sizing.planning.curve import curve, routing_or_density
 from mrtuner.sizing.planning.inputs import PlanInputs, Question, asked
 from mrtuner.sizing.planning.model import Connections, Now, Plan, Point, StageLoad, p95_of
+from mrtuner.sizing.planning.present import Present
 from mrtuner.sizing.planning.runs import Runs, grows
 from mrtuner.sizing.planning.search import alternatives, best
 from mrtuner.sizing.planning.storm import Storm, storm
@@ -29,17 +32,29 @@ _MORE_PODS: Final = 8
 _POOLER_SHARE: Final = 0.05
 
 
-def plan(samples: Sequence[float] = (), **given: Unpack[PlanInputs]) -> Plan:
+def plan(
+    samples: Sequence[float] = (), *, observed: Observed | None = None,
+    present: Present | None = None, **given: Unpack[PlanInputs],
+) -> Plan:  # fmt: skip
     """Return pods, workers, threads, connections, CPU and memory for a load, with their reasons.
 
     Times are seconds or texts such as ``"27ms"``, rates a second or texts such as ``"400/s"``,
     sizes bytes or texts such as ``"180MB"``; `samples` are measured service times [s] instead of
-    `service_time` and `variation`. The same call gives the same plan.
+    `service_time` and `variation`. `observed` is what monitoring saw, in the place of what is not
+    given; `present` is the workload as its manifest has it. The same call gives the same plan.
 
     Raises BadValue for what cannot be asked, and Refused where a stage would be unstable or no
     number of pods keeps the target.
     """
-    return planned(asked(samples, **given))
+    inputs = ({} if present is None else present.inputs) | {
+        name: value for name, value in given.items() if value is not None
+    }
+    known = taken(observed or Observed(), tuple(samples), inputs)
+    made = planned(asked(known.samples, **cast("PlanInputs", known.given)))
+    return replace(
+        made, observed=observed, figures=known.figures, present=present,
+        warnings=(*known.warnings, *_warnings(made, observed, present)),
+    )  # fmt: skip
 
 
 def planned(question: Question) -> Plan:
@@ -257,6 +272,36 @@ def _sparse(points: Sequence[Point], base: Layout, question: Question) -> Layout
 
 def _most(made: Plan) -> int:
     return max(made.question.most_workers, made.layout.workers)
+
+
+def _warnings(made: Plan, observed: Observed | None, present: Present | None) -> Iterator[str]:
+    """What is measured or stands in a manifest, and contradicts the plan."""
+    now, measured = made.now, observed.waited if observed else None
+    if now is not None and measured is not None and measured.p95 is not None:
+        simulated = now.p95
+        if simulated is not None and measured.p95 > _FAR * simulated + _FAR_MS:
+            yield (
+                f"requests wait {measured.p95 * 1000:.3g} ms at p95 now, measured, and the "
+                f"simulation of what runs says {simulated * 1000:.3g} ms: look for bursts, a "
+                "quota above, or an uneven load balancer before this plan is trusted"
+            )
+    if present is None:
+        return
+    yield from present.warnings
+    if present.in_command:
+        yield (
+            "the command says how many workers or threads there are, which wins over variables: "
+            "change it there too"
+        )
+    if made.cpu.limit is None and present.added_limit is not None:
+        yield (
+            f"a container without a CPU limit gets one of {present.added_limit}: give the "
+            "namespace a LimitRange without it"
+        )
+
+
+#: Measured waiting is another than simulated, if it is so many times that and so many seconds more.
+_FAR, _FAR_MS = 2.0, 0.005
 
 
 def _notes(question: Question) -> Iterator[str]:
