@@ -137,7 +137,7 @@ def make_lake(directory: Path, *, old: bool = False) -> list[str]:
         views = sorted({file.view for file in writer.files()})
     with open_history(directory) as history:
         history.provide("statement_texts")
-        history.con.execute(
+        history.work.con.execute(
             f"COPY (FROM statement_texts) TO '{texts_file(directory)}' (FORMAT parquet)"
         )
     return views

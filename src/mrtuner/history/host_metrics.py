@@ -123,9 +123,10 @@ class _Steps:
         numbers, *columns = zip(*rows, strict=True) if rows else ((),)
         found: dict[str, list[float | None]] = {}
         for name, column in zip(names, columns, strict=False):
-            found[name] = values = [None] * count
+            values: list[float | None] = [None] * count
             for step, value in zip(numbers, column, strict=True):
                 values[step] = value
+            found[name] = values
         return {
             name: values
             for name, values in found.items()
