@@ -140,3 +140,39 @@ def test_another_store_in_the_place_of_the_first_is_read_from_its_beginning(
                     found = waiting(history, "db:5432", 0, 86_400)
                 time.sleep(0.02)
             assert found == seconds
+
+
+def test_the_newest_row_before_a_time_is_found_however_old_it_is(
+    tmp_path: Path, work: Workspace
+) -> None:
+    """Of days that are over, the answer is kept: of a store that goes on it must be the same.
+
+    The fax is there from hour 2 on, changes at 30, and is gone at 55: its last row is of nulls.
+    """
+    hours = [1, 2, 5, 23, 26, 30, 49, 55, 70, 73]
+    fax = {2: 2, 5: 2, 23: 2, 26: 2, 30: 30, 49: 30}
+
+    def newest(end: float) -> dict[str, int | None]:
+        with open_history(tmp_path, work=work) as history:
+            rows = history.latest(
+                """SELECT queue, arg_max({ waiting: waiting }, time) FROM queue
+                   WHERE instance = $instance AND time >= $begin AND time < $end GROUP BY 1""",
+                "queue", 1, instance="db:5432", end=START + timedelta(hours=end),
+            )  # fmt: skip
+        return {name: last["waiting"] for name, last in rows}
+
+    with Writer(tmp_path, [QUEUE]) as writer:
+        for now in hours:
+            rows = [row("mail", now, 0.0, now)]
+            if now in fax:
+                rows.append(row("fax", now, 0.0, fax[now]))
+            writer.commit([batch(sample(QUEUE, 3600 * now, *rows))])
+            if now in {23, 49, 55}:
+                until = MIDNIGHT + (3600 * now + 60) * SECOND
+                sealing.move_to_parquet(writer, until, hourly=True, everything=now == 55)
+            for end in (0.5, 1.5, 24, 25, 26.5, 31, 50, 60, 72, 74):
+                past = [hour for hour in hours if hour <= now and hour < end]
+                expected: dict[str, int | None] = {"mail": past[-1]} if past else {}
+                if past and past[-1] >= 2:
+                    expected["fax"] = fax.get(past[-1])
+                assert newest(end) == expected, (now, end)
