@@ -45,7 +45,7 @@ demo: install
 # Three workers on two cores, since many tests wait (WORKERS=4 starts four). A file goes to one
 # worker, so that a server that serves its tests is made once; in order of their names, since the
 # files that take longest do not come last then. mypy keeps one core busy for two minutes: it runs
-# beside the first tests, and what it found is printed after them.
+# beside the first tests, and what it finds is printed after them.
 test: install
 	-$(BIN)/python tools/fetch_servers.py
 	-$(BIN)/python tools/fetch_lambda.py
@@ -55,7 +55,7 @@ test: install
 	$(BIN)/lint-imports
 	types=$$(mktemp); $(BIN)/mypy > $$types 2>&1 & checking=$$!; \
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder -m "not slow"; tests=$$?; \
-	wait $$checking; typed=$$?; cat $$types; rm $$types; [ $$tests$$typed = 00 ]
+	wait $$checking; typed=$$?; [ $$typed = 0 ] || cat $$types; rm $$types; [ $$tests$$typed = 00 ]
 
 # Of these the viewer's and the tuner page's alone, all or by what they are about: the pages in
 # Chromium, who gets in, the site without a server, and the functions on Lambda's emulator.

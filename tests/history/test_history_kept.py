@@ -11,9 +11,10 @@ from pathlib import Path
 import pytest
 from history_data import MIDNIGHT, SECOND, batch, queue, row, sample
 
-from mrtuner.history.reading import History, Workspace, open_history
+from mrtuner.history.reading import History, open_history
 from mrtuner.history.store import sealing
 from mrtuner.history.store.writer import Writer
+from mrtuner.history.workspace import Workspace
 from mrtuner.web.shared import SharedHistory
 
 START = datetime(2026, 11, 23, tzinfo=UTC).replace(tzinfo=None)

@@ -6,16 +6,13 @@ named.
 
 from __future__ import annotations
 
-import re
 import sqlite3
-import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from mrtuner.errors import BadValue
 from mrtuner.history.source import Source
@@ -24,21 +21,11 @@ from mrtuner.history.store.lake import Lake, LocalLake
 from mrtuner.history.store.layout import HOUR, MICRO
 from mrtuner.history.store.own import SAMPLES
 from mrtuner.history.store.parquet import File
-from mrtuner.history.store.recent import RecentRows
-
-if TYPE_CHECKING:
-    from mrtuner.history.store.parquet import Engine
+from mrtuner.history.workspace import WORD, Views, Workspace
 
 Answer = TypeVar("Answer")
 #: What a query takes: names and rows.
 Rows = list[dict[str, Any]]
-_WORD: Final = re.compile(r"\w+")
-#: Periods whose views are kept: that of a screen, and one to compare it with, and those before.
-_PERIODS: Final = 16
-#: Instances whose recent rows are kept in memory.
-_INSTANCES: Final = 8
-#: Since which format rows in files are in the further summaries.
-_SUMMARIZED: Final = 2
 #: Periods that begin and end within the same so many microseconds are read as one.
 _ABOUT: Final = 300 * MICRO
 
@@ -199,7 +186,7 @@ class History:
         last: datetime = found["last"] or hour
         return last
 
-    def _views(self, parameters: dict[str, Any], *, inside: bool) -> _Views:
+    def _views(self, parameters: dict[str, Any], *, inside: bool) -> Views:
         """The views over about the time of these parameters: other charts use them as well."""
         span = None
         if inside:
@@ -229,7 +216,7 @@ class History:
 
         Only asked when a query failed, since it reads the files from end to end.
         """
-        words = set(_WORD.findall(sql))
+        words = set(WORD.findall(sql))
         words |= {one.of for one in summaries.SUMMARIES if one.view in words}
         broken = [
             file for file in self.files
@@ -297,160 +284,6 @@ class History:
             if not self._left_out(sql):
                 raise _failed(error) from None
             whole.provide(self, sql)
-
-
-@dataclass(slots=True)
-class Workspace:
-    """DuckDB, and what it has of one store: for one history after another.
-
-    What it has is kept until the store has other files, so that a store which is opened again and
-    again is not read again and again.
-    """
-
-    con: Engine = field(default_factory=parquet.engine)
-    recent: RecentRows = field(init=False)
-    known: dict[Any, Any] = field(default_factory=dict)  # about the files
-    files: Sequence[File] = ()  # all that are on the list
-    _sources: Sequence[Source] = ()
-    _made: dict[tuple[str | None, tuple[int, int] | None], _Views] = field(default_factory=dict)
-    _numbers: Iterator[int] = field(default_factory=count)
-
-    def __post_init__(self) -> None:
-        self.recent = RecentRows(self.con)
-
-    def enter(self, files: Sequence[File], sources: Sequence[Source]) -> None:
-        """From now on the store has these."""
-        many = len(self.recent.instances) > _INSTANCES
-        if many or (self.files, self._sources) != (files, sources):
-            for key in list(self._made):
-                self._made.pop(key).drop()
-            self.known.clear()
-        if many:
-            self.recent.clear()
-        self.files, self._sources = files, sources
-
-    def views(self, instance: str | None, span: tuple[int, int] | None) -> _Views:
-        """The views over all rows of an instance or of all, or over those of a period."""
-        key = instance, span
-        if key not in self._made:
-            while len(self._made) >= _PERIODS:
-                self._made.pop(next(iter(self._made))).drop()
-            self._made[key] = _Views.of(self.con, instance, span, next(self._numbers))
-        return self._made[key]
-
-    def close(self) -> None:
-        """Forget everything."""
-        for made in self._made.values():
-            made.con.close()
-        self.con.close()
-
-    def forget(self, views: set[str]) -> None:
-        """Make these anew when they are asked for again."""
-        self.known.clear()
-        for made in self._made.values():
-            made.forget(views)
-
-
-@dataclass(slots=True, kw_only=True)
-class _Views:
-    """The views over a store, or over a part of it, each made when a query names it."""
-
-    con: Engine
-    schema: str
-    instance: str | None = None  # None: all
-    span: tuple[int, int] | None = None  # in microseconds since 1970; None: all there is
-    made: set[str] = field(default_factory=set)  # tables and views that DuckDB has by now
-
-    @classmethod
-    def of(
-        cls, engine: Engine, instance: str | None, span: tuple[int, int] | None, number: int
-    ) -> _Views:
-        """Views in a schema of their own; of all there is, those that a user's query names."""
-        con = engine.cursor()
-        schema = "main" if instance is None and span is None else f"views_{number}"
-        con.execute(f"CREATE SCHEMA IF NOT EXISTS {schema}")
-        con.execute(f"SET search_path = '{schema},main'")
-        return cls(con=con, schema=schema, instance=instance, span=span)
-
-    def drop(self) -> None:
-        """Forget them all."""
-        self.forget(set(self.made))
-        if self.schema != "main":
-            self.con.execute(f"DROP SCHEMA {self.schema} CASCADE")
-        self.con.close()
-
-    def forget(self, views: set[str]) -> None:
-        """Make these anew when they are asked for again."""
-        for view in views & self.made:
-            self.con.execute(f'DROP VIEW IF EXISTS {self.schema}."{view}"')
-        self.made -= views
-
-    def provide(self, history: History, sql: str) -> None:
-        """Make the views that a query names, and bring the tables below them up to date."""
-        words = set(_WORD.findall(sql))
-        for source in history.sources:
-            named = words.intersection(summaries.views_of(source))
-            if named:
-                rows = self._recent_rows(history.recent(source, self.instance))
-                # Each view apart: DuckDB looks into every file of a view when it is made.
-                for view in named - self.made:
-                    self._view(history, view, self._recent(history, source, view, rows))
-        if "statement_texts" in words:
-            self._make_texts(history)
-
-    def _recent_rows(self, table: str) -> str:
-        """The rows that are not in a file yet, from a table with more of them."""
-        rows = f'FROM main."{table}"'
-        if self.span is None:
-            return rows
-        # The last step of a summary goes on after the period.
-        begin, end = self.span[0], self.span[1] + HOUR
-        return f"{rows} WHERE time >= make_timestamp({begin}) AND time < make_timestamp({end})"
-
-    def _recent(self, history: History, source: Source, view: str, rows: str) -> str:
-        """The query of a view over rows that are not in a file yet."""
-        if view == source.name:
-            return rows
-        summary = parquet.rollup(
-            rows, source.rollup_by, layout.step(source.rollup), dict(layout.rollup_columns(source))
-        )
-        further = summaries.named(view)
-        if further is None:
-            return summary
-        # Files of an earlier format are in none of these summaries.
-        files = self._files(history, further.of, HOUR)
-        old = [file for file in files if file.format < _SUMMARIZED]
-        recent = rows if further.of == source.name else summary
-        return further.query(self._with_files(history, old, recent))
-
-    def _view(self, history: History, name: str, recent: str) -> None:
-        whole = self._with_files(history, self._files(history, name), recent)
-        self.con.execute(f'CREATE OR REPLACE VIEW {self.schema}."{name}" AS {whole}')
-        self.made.add(name)
-
-    def _files(self, history: History, view: str, longer: int = 0) -> list[File]:
-        """The files of a view in this time, and so many microseconds after it."""
-        begin, end = self.span or (0, sys.maxsize)
-        return [
-            file for file in history.files
-            if file.view == view and file.last >= begin and file.first < end + longer
-        ]  # fmt: skip
-
-    def _with_files(self, history: History, files: list[File], recent: str) -> str:
-        """The query of rows in files and of recent ones."""
-        sound = history.sound(files)
-        if not sound:
-            return recent
-        sealed = parquet.union(history.lake.root, sound)
-        return f"({sealed}) UNION ALL BY NAME ({recent})"
-
-    def _make_texts(self, history: History) -> None:
-        """Of no time and no instance."""
-        table = history.once("texts", lambda: history.work.recent.texts(history.db))
-        if "statement_texts" not in self.made:
-            view = f'{self.schema}."statement_texts"'
-            self.con.execute(f"CREATE VIEW {view} AS SELECT query_id, text FROM main.{table}")
-            self.made.add("statement_texts")
 
 
 def _moment(at: int) -> datetime:

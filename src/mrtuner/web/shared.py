@@ -9,9 +9,10 @@ from pathlib import Path
 from queue import LifoQueue
 from typing import Final
 
-from mrtuner.history.reading import History, Workspace, open_history
+from mrtuner.history.reading import History, open_history
 from mrtuner.history.remote import RemoteStore
 from mrtuner.history.store.layout import DATABASE
+from mrtuner.history.workspace import Workspace
 
 #: How old what is shown may be [s]. An open store also keeps SQLite from clearing its log.
 _AGE: Final = 5.0

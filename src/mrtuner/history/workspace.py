@@ -1,0 +1,183 @@
+"""Views of DuckDB over the files and recent rows of a store, kept until it has other files."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import count
+from typing import TYPE_CHECKING, Any, Final
+
+from mrtuner.history.source import Source
+from mrtuner.history.store import layout, parquet, summaries
+from mrtuner.history.store.layout import HOUR
+from mrtuner.history.store.parquet import File
+from mrtuner.history.store.recent import RecentRows
+
+if TYPE_CHECKING:
+    from mrtuner.history.reading import History
+    from mrtuner.history.store.parquet import Engine
+
+#: Of a query: views are made when it names them.
+WORD: Final = re.compile(r"\w+")
+#: Periods whose views are kept: that of a screen, and one to compare it with, and those before.
+_PERIODS: Final = 16
+#: Instances whose recent rows are kept in memory.
+_INSTANCES: Final = 8
+#: Since which format rows in files are in the further summaries.
+_SUMMARIZED: Final = 2
+
+
+@dataclass(slots=True)
+class Workspace:
+    """What DuckDB has read of a store, kept for the next history that opens it.
+
+    The views are forgotten when the store has other files. Rows that are in no file are copied once,
+    and new ones are added.
+    """
+
+    con: Engine = field(default_factory=parquet.engine)
+    recent: RecentRows = field(init=False)
+    known: dict[Any, Any] = field(default_factory=dict)  # about the files
+    files: Sequence[File] = ()  # all that are on the list
+    _sources: Sequence[Source] = ()
+    _made: dict[tuple[str | None, tuple[int, int] | None], Views] = field(default_factory=dict)
+    _numbers: Iterator[int] = field(default_factory=count)
+
+    def __post_init__(self) -> None:
+        self.recent = RecentRows(self.con)
+
+    def enter(self, files: Sequence[File], sources: Sequence[Source]) -> None:
+        """From now on the store has these."""
+        many = len(self.recent.instances) > _INSTANCES
+        if many or (self.files, self._sources) != (files, sources):
+            for key in list(self._made):
+                self._made.pop(key).drop()
+            self.known.clear()
+        if many:
+            self.recent.clear()
+        self.files, self._sources = files, sources
+
+    def views(self, instance: str | None, span: tuple[int, int] | None) -> Views:
+        """The views over all rows of an instance or of all, or over those of a period."""
+        key = instance, span
+        if key not in self._made:
+            while len(self._made) >= _PERIODS:
+                self._made.pop(next(iter(self._made))).drop()
+            self._made[key] = Views.of(self.con, instance, span, next(self._numbers))
+        return self._made[key]
+
+    def close(self) -> None:
+        """Forget everything."""
+        for made in self._made.values():
+            made.con.close()
+        self.con.close()
+
+    def forget(self, views: set[str]) -> None:
+        """Make these anew when they are asked for again."""
+        self.known.clear()
+        for made in self._made.values():
+            made.forget(views)
+
+
+@dataclass(slots=True, kw_only=True)
+class Views:
+    """The views over a store, or over a part of it, each made when a query names it."""
+
+    con: Engine
+    schema: str
+    instance: str | None = None  # None: all
+    span: tuple[int, int] | None = None  # in microseconds since 1970; None: all there is
+    made: set[str] = field(default_factory=set)  # tables and views that DuckDB has by now
+
+    @classmethod
+    def of(
+        cls, engine: Engine, instance: str | None, span: tuple[int, int] | None, number: int
+    ) -> Views:
+        """Views in a schema of their own; of all there is, those that a user's query names."""
+        con = engine.cursor()
+        schema = "main" if instance is None and span is None else f"views_{number}"
+        con.execute(f"CREATE SCHEMA IF NOT EXISTS {schema}")
+        con.execute(f"SET search_path = '{schema},main'")
+        return cls(con=con, schema=schema, instance=instance, span=span)
+
+    def drop(self) -> None:
+        """Forget them all."""
+        self.forget(set(self.made))
+        if self.schema != "main":
+            self.con.execute(f"DROP SCHEMA {self.schema} CASCADE")
+        self.con.close()
+
+    def forget(self, views: set[str]) -> None:
+        """Make these anew when they are asked for again."""
+        for view in views & self.made:
+            self.con.execute(f'DROP VIEW IF EXISTS {self.schema}."{view}"')
+        self.made -= views
+
+    def provide(self, history: History, sql: str) -> None:
+        """Make the views that a query names, and bring the tables below them up to date."""
+        words = set(WORD.findall(sql))
+        for source in history.sources:
+            named = words.intersection(summaries.views_of(source))
+            if named:
+                rows = self._recent_rows(history.recent(source, self.instance))
+                # Each view apart: DuckDB looks into every file of a view when it is made.
+                for view in named - self.made:
+                    self._view(history, view, self._recent(history, source, view, rows))
+        if "statement_texts" in words:
+            self._make_texts(history)
+
+    def _recent_rows(self, table: str) -> str:
+        """The rows that are not in a file yet, from a table with more of them."""
+        rows = f'FROM main."{table}"'
+        if self.span is None:
+            return rows
+        # The last step of a summary goes on after the period.
+        begin, end = self.span[0], self.span[1] + HOUR
+        return f"{rows} WHERE time >= make_timestamp({begin}) AND time < make_timestamp({end})"
+
+    def _recent(self, history: History, source: Source, view: str, rows: str) -> str:
+        """The query of a view over rows that are not in a file yet."""
+        if view == source.name:
+            return rows
+        summary = parquet.rollup(
+            rows, source.rollup_by, layout.step(source.rollup), dict(layout.rollup_columns(source))
+        )
+        further = summaries.named(view)
+        if further is None:
+            return summary
+        # Files of an earlier format are in none of these summaries.
+        files = self._files(history, further.of, HOUR)
+        old = [file for file in files if file.format < _SUMMARIZED]
+        recent = rows if further.of == source.name else summary
+        return further.query(self._with_files(history, old, recent))
+
+    def _view(self, history: History, name: str, recent: str) -> None:
+        whole = self._with_files(history, self._files(history, name), recent)
+        self.con.execute(f'CREATE OR REPLACE VIEW {self.schema}."{name}" AS {whole}')
+        self.made.add(name)
+
+    def _files(self, history: History, view: str, longer: int = 0) -> list[File]:
+        """The files of a view in this time, and so many microseconds after it."""
+        begin, end = self.span or (0, sys.maxsize)
+        return [
+            file for file in history.files
+            if file.view == view and file.last >= begin and file.first < end + longer
+        ]  # fmt: skip
+
+    def _with_files(self, history: History, files: list[File], recent: str) -> str:
+        """The query of rows in files and of recent ones."""
+        sound = history.sound(files)
+        if not sound:
+            return recent
+        sealed = parquet.union(history.lake.root, sound)
+        return f"({sealed}) UNION ALL BY NAME ({recent})"
+
+    def _make_texts(self, history: History) -> None:
+        """Of no time and no instance."""
+        table = history.once("texts", lambda: history.work.recent.texts(history.db))
+        if "statement_texts" not in self.made:
+            view = f'{self.schema}."statement_texts"'
+            self.con.execute(f"CREATE VIEW {view} AS SELECT query_id, text FROM main.{table}")
+            self.made.add("statement_texts")
