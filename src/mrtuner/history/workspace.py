@@ -33,8 +33,8 @@ _SUMMARIZED: Final = 2
 class Workspace:
     """What DuckDB has read of a store, kept for the next history that opens it.
 
-    The views are forgotten when the store has other files. Rows that are in no file are copied once,
-    and new ones are added.
+    The views are forgotten when the store has other files. Rows that are in no file are copied
+    once, and new ones are added.
     """
 
     con: Engine = field(default_factory=parquet.engine)
