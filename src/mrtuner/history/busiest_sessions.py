@@ -98,8 +98,8 @@ def _by_step(history: History, about: Period) -> Rows:
             JOIN (SELECT {step} AS step, count(*) AS beats, sum(seconds) AS covered FROM samples
                   WHERE {IN_PERIOD} AND source = 'sessions' GROUP BY 1) AS b ON b.step = s.step
             WHERE b.covered >= {STEP * _COVERED}""",
-        about.parameters,
-    )
+        about.parameters, inside=True,
+    )  # fmt: skip
 
 
 def most_clients(history: History, about: Period) -> tuple[int | None, datetime | None, int | None]:
@@ -109,7 +109,7 @@ def most_clients(history: History, about: Period) -> tuple[int | None, datetime 
     row = history.row(
         f"""SELECT max(clients) AS most, arg_max(time, clients) AS at, max(maximum) AS maximum
             FROM connections WHERE {IN_PERIOD}""",
-        about.parameters,
-    )
+        about.parameters, inside=True,
+    )  # fmt: skip
     at = row["at"]
     return row["most"], None if at is None else at.replace(tzinfo=UTC), row["maximum"]

@@ -94,7 +94,8 @@ class History:
             keys: Of how many columns a key consists, the first ones.
         """
         parameters = {"instance": instance, "begin": datetime.min, "end": end}
-        day = min(end, self._oldest(source, instance)).replace(hour=0, minute=0, second=0)
+        oldest = min(end, self._oldest(source, instance))
+        day = oldest.replace(hour=0, minute=0, second=0, microsecond=0)
         key = (sql, instance, day)
         if key not in self.work.known:
             self.work.known[key] = self.table(sql, parameters | {"end": day})[1]
