@@ -37,6 +37,7 @@ _START = 90.0
 _LIMIT = 60.0
 #: Sent and acknowledged, and shorter than any keepalive: its answer would be the last sign [s].
 _SETTLE = 0.5
+_PROC = Path("/proc")
 
 
 def relay(path: str) -> None:
@@ -138,9 +139,18 @@ def frozen(_: Network) -> Iterator[None]:
     pid = int(RELAY.read_text())
     os.kill(pid, signal.SIGSTOP)
     try:
+        # On a busy machine, a thread goes on until another has been woken to take the signal.
+        while not _stopped(pid):
+            time.sleep(0.001)
         yield
     finally:
         os.kill(pid, signal.SIGCONT)
+
+
+def _stopped(pid: int) -> bool:
+    """Whether each thread of a process stands still."""
+    states = [task.read_text().rpartition(")")[2] for task in _PROC.glob(f"{pid}/task/*/stat")]
+    return all(state.split()[0] == "T" for state in states)
 
 
 FAULTS: Mapping[str, Callable[[Network], Any]] = {"silent": silent, "frozen": frozen}
