@@ -6,9 +6,12 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from mrtuner.documents import Doc, Document, Struct, field
 from mrtuner.image.cost import BUILDER
+from mrtuner.image.previous import COLD
 
 if TYPE_CHECKING:
     from mrtuner.image.cost import Change, Cost, Line, Total
+    from mrtuner.image.previous import BaseLayers
+    from mrtuner.image.stored import StoredImage
 
 #: A file's name may be no UTF-8, which JSON cannot hold.
 _ESCAPED = "backslashreplace"
@@ -96,6 +99,16 @@ class CostedChange(Struct):
     lines: Annotated[list[LineState], Doc("each line of the stages that are built")]
 
 
+class PreviousImage(Struct):
+    """The image of the last build, from which sizes were taken."""
+
+    name: Annotated[str, Doc("as it was given")]
+    layers: Annotated[int, Doc("how many it has")]
+    size: Annotated[int, Doc("bytes that a first pull takes")] = field(name="bytes")
+    base_layers: Annotated[int, Doc("of them those of its base")]
+    base_bytes: Annotated[int, Doc("bytes of those, compressed")]
+
+
 class CostDocument(Document, tag="mrtuner.image.cost/1"):
     """Written by `mrtuner image cost --json`."""
 
@@ -104,10 +117,26 @@ class CostDocument(Document, tag="mrtuner.image.cost/1"):
     context: Annotated[SentContext, Doc("what the builder sees of the directory")]
     changes: Annotated[list[CostedChange], Doc("by kind")]
     lines: Annotated[list[CostLine], Doc("each line of the stages that are built")]
+    image: Annotated[PreviousImage | None, Doc("the image of the last build, if one was named")] = (
+        None
+    )
+    pushed_within: Annotated[
+        list[float],
+        Doc("pushed bytes lie between these multiples of what is told; 1 and 1 with `image`"),
+    ] = field(default_factory=lambda: [1.0, 1.0])
+    uplink: Annotated[float | None, Doc("bytes a second, if stated")] = None
 
 
-def cost_document(found: Cost) -> CostDocument:
-    """Return what a change costs; names that are no UTF-8 are escaped."""
+def cost_document(
+    found: Cost,
+    image: StoredImage | None = None,
+    base: BaseLayers | None = None,
+    uplink: float | None = None,
+) -> CostDocument:
+    """Return what a change costs; names that are no UTF-8 are escaped.
+
+    With an image, the sizes are those that `previous.known_from` took from it.
+    """
     context = found.context
     return CostDocument(
         builder=BUILDER,
@@ -127,7 +156,19 @@ def cost_document(found: Cost) -> CostDocument:
         ),
         changes=[_change(one) for one in found.changes],
         lines=[_line(one) for one in found.lines],
+        image=_previous(image, base),
+        pushed_within=[1.0, 1.0] if image else list(COLD),
+        uplink=uplink,
     )
+
+
+def _previous(image: StoredImage | None, base: BaseLayers | None) -> PreviousImage | None:
+    if image is None or base is None:
+        return None
+    return PreviousImage(
+        name=_text(image.name), layers=len(image.layers), size=image.size,
+        base_layers=base.layers, base_bytes=base.size,
+    )  # fmt: skip
 
 
 def _line(one: Line) -> CostLine:

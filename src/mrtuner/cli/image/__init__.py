@@ -8,13 +8,17 @@ __all__ = ["command"]
 
 command = Commands(
     "image",
-    {"cost": "Show what one changed line costs: sent, rebuilt and pushed."},
+    {
+        "cost": "Show what one changed line costs: sent, rebuilt and pushed.",
+        "prove": "Build and push two forms of an image, and count what each change costs.",
+    },
     package="mrtuner.cli.image",
-    help="""Show what a change costs in a container image, before it is built.
+    help="""Show what a change costs in a container image, and prove what would save it.
 
     \b
     Examples:
       mrtuner image cost .
       mrtuner image cost app --file app/Dockerfile.release
+      mrtuner image prove app --patch advice.patch
     """,
 )
