@@ -7,7 +7,7 @@ WORKERS ?= 3
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: install page site demo test test-slow test-engines dist lint types docs requirements catalog pictures bench-start bench-tune bench-worth bench-overhead bench-same bench-demo bench-history bench-recording bench-bursts bench-viewer bench-serverless bench-image clean
+.PHONY: install page site demo test test-web test-browser test-access test-site test-lambda test-slow test-engines dist lint types docs requirements catalog pictures bench-start bench-tune bench-worth bench-overhead bench-same bench-demo bench-history bench-recording bench-bursts bench-viewer bench-serverless bench-image clean bench-waiting bench-pods
 
 install: $(STAMP)
 
@@ -44,16 +44,31 @@ demo: install
 # without the npm registry those of the pages. Lambda's emulator is fetched into .cache/lambda.
 # Three workers on two cores, since many tests wait (WORKERS=4 starts four). A file goes to one
 # worker, so that a server that serves its tests is made once; in order of their names, since the
-# files that take longest do not come last then.
+# files that take longest do not come last then. mypy keeps one core busy for two minutes: it runs
+# beside the first tests, and what it found is printed after them.
 test: install
 	-$(BIN)/python tools/fetch_servers.py
 	-$(BIN)/python tools/fetch_lambda.py
 	-$(MAKE) page
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check --quiet .
-	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder -m "not slow"
+	types=$$(mktemp); $(BIN)/mypy > $$types 2>&1 & checking=$$!; \
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder -m "not slow"; tests=$$?; \
+	wait $$checking; typed=$$?; cat $$types; rm $$types; [ $$tests$$typed = 00 ]
+
+# Of these the viewer's and the tuner page's alone, all or by what they are about: the pages in
+# Chromium, who gets in, the site without a server, and the functions on Lambda's emulator.
+WEB := tests/web/test_
+test-browser: WEB_TESTS = $(addprefix $(WEB),ceilings.py journal.py tuner_recorded.py viewer_browser.py viewer_live.py viewer_pages.py viewer_records.py)
+test-access: WEB_TESTS = $(WEB)viewer_access.py
+test-site: WEB_TESTS = $(WEB)tuner_page.py
+test-lambda: WEB_TESTS = $(WEB)deploy_lambda.py
+test-web: WEB_TESTS = tests/web
+test-web test-browser test-access test-site test-lambda: install
+	-$(BIN)/python tools/fetch_lambda.py
+	-$(MAKE) page
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile -m "not slow" $(WEB_TESTS)
 
 # Hours, on a machine that does nothing else; a test is stuck after 20 minutes, not after four.
 test-slow: install
@@ -144,6 +159,16 @@ bench-serverless: install page
 # How long the cost of a change takes to tell of a context of 100,000 files. ARGS is another number.
 bench-image: install
 	$(BIN)/python bench/image.py $(ARGS)
+
+# Application servers under load beside the simulation: 20 minutes. Root, and Debian's puma, unicorn,
+# ruby-pg, pgbouncer.
+bench-waiting: install
+	$(BIN)/python bench/servers_waiting.py $(ARGS)
+
+# Two deployments under load before and after a plan, kept in docs: eight minutes. Needs the same.
+bench-pods: install
+	$(BIN)/python bench/pods_before_after.py --write docs $(ARGS)
+	$(BIN)/python -m docs.generate
 
 clean:
 	rm -rf $(VENV) .cache ui/node_modules src/mrtuner/web/static site build dist docs/_build report.html report.json demo-history

@@ -147,7 +147,7 @@ def seal(_: argparse.Namespace) -> None:
             with writer.transaction():
                 writer._insert(INSTANCE, rows)
             begin = time.perf_counter()
-            moved = sealing.seal(writer, BEGIN + 2 * HOUR)
+            moved = sealing.move_to_parquet(writer, BEGIN + 2 * HOUR)
             took.append(time.perf_counter() - begin)
             if moved != len(rows):
                 raise SystemExit(f"{moved:,} of {len(rows):,} rows were moved")

@@ -106,7 +106,7 @@ def real(seconds: int, say: Say) -> None:
             instance = Instance(name="shop", dsn=cluster.dsn())
             # A share of 100: it is not to back off, though it samples so often.
             record(writer, [instance], stop, limits=Limits(budget=100.0), tell=say)
-            sealing.seal(writer, timestamp(), everything=True)
+            sealing.move_to_parquet(writer, timestamp(), everything=True)
             sizes = {file.view: file.bytes for file in writer.files()}
         with open_history(directory) as history:
             _tell_real(history, [*sources, own.SAMPLES], sizes, say)

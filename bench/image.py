@@ -1,4 +1,4 @@
-"""How long `mrtuner image cost` takes on a large context.
+"""How long `mrtuner image cost` and `advise` take on a large context.
 
 `python bench/image.py 1000` makes a smaller one. Nothing is asserted.
 """
@@ -10,6 +10,7 @@ import tempfile
 import time
 from pathlib import Path
 
+from mrtuner.image.advice.advise import advise
 from mrtuner.image.context import read_context
 from mrtuner.image.cost import cost
 from mrtuner.image.ignore import rules_for
@@ -30,9 +31,12 @@ def main(files: int) -> None:
         read = time.perf_counter()
         cost(root)
         answered = time.perf_counter()
+        found = advise(root)
+        advised = time.perf_counter()
     print(f"{context.files:,} files, {len(IGNORED)} patterns")
     print(f"context  {read - began:6.2f} s")
     print(f"cost     {answered - read:6.2f} s")
+    print(f"advise   {advised - answered:6.2f} s, {len(found.advice)} pieces")
 
 
 def _make(root: Path, files: int) -> None:

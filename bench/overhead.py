@@ -26,7 +26,7 @@ from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
 
-from mrtuner.bench.engine.run import Place, RunFiles, RunTarget, WarmUp, measured
+from mrtuner.bench.engine.run import RunFiles, RunPosition, RunTarget, WarmUp, measured
 from mrtuner.bench.load.output import read_summary
 from mrtuner.bench.load.pgbench import Load, children_cpu, find_pgbench
 from mrtuner.bench.plan import order
@@ -95,7 +95,7 @@ def _measure_all(
     for number, arms in enumerate(order.blocks(ARMS, plan.blocks, plan.seed), 1):
         block = {}
         for position, arm in enumerate(arms, 1):
-            place = Place(Block(cell, "comparison", number, ARMS), 1, position, arm, "ours")
+            place = RunPosition(Block(cell, "comparison", number, ARMS), 1, position, arm, "ours")
             database = TEMPLATE
             if not reads_only:
                 with connect(dsn) as session:
@@ -110,7 +110,7 @@ def _measure_all(
     return seen
 
 
-def _run(files: RunFiles, place: Place, target: RunTarget) -> Seen:
+def _run(files: RunFiles, place: RunPosition, target: RunTarget) -> Seen:
     """All arms warm up alike, by a bare pgbench."""
     if files.plan.warmup_seconds:
         _pgbench(files, place, target, files.plan.warmup_seconds, ~files.seed(place) & 0x7FFFFFFF)
@@ -126,7 +126,7 @@ def _run(files: RunFiles, place: Place, target: RunTarget) -> Seen:
 
 
 def _pgbench(
-    files: RunFiles, place: Place, target: RunTarget, seconds: int, seed: int, *more: str
+    files: RunFiles, place: RunPosition, target: RunTarget, seconds: int, seed: int, *more: str
 ) -> Seen:
     cell = place.block.cell
     command = [

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 from history_mix import DAY, put, summary_of
 
 from mrtuner.history.source import Kind, Source, Type, built_in
-from mrtuner.history.store import layout, parquet, sealing
+from mrtuner.history.store import layout, parquet, sealing, summaries
 from mrtuner.history.store.layout import HOUR, MICRO
 from mrtuner.history.store.own import EVENTS, OWN, SAMPLES
 from mrtuner.history.store.writer import Writer
@@ -219,9 +219,10 @@ def settings(begin: int, end: int) -> str:
 
 
 def build(directory: Path, days: int, say: Callable[[str], None]) -> None:
-    """Write the store; where it is complete already, use it."""
+    """Write the store; where it is complete already, and of today's format, use it."""
     done = directory / "complete"
-    if done.exists() and done.read_text() == f"{days}\n":
+    written = f"{days} days, format {layout.FORMAT}\n"
+    if done.exists() and done.read_text() == written:
         return
     shutil.rmtree(directory, ignore_errors=True)
     with Writer(directory, built_in().values()) as writer:
@@ -233,7 +234,7 @@ def build(directory: Path, days: int, say: Callable[[str], None]) -> None:
             _today(writer, con)
         sealing.compact(writer, NOW)
         _texts(writer)
-    done.write_text(f"{days}\n")
+    done.write_text(written)
 
 
 def _generator(source: Source) -> Callable[[int, int], str]:
@@ -255,11 +256,24 @@ def _past(writer: Writer, con: Engine, source: Source, days: int) -> None:
             continue
         at = begin * MICRO
         put(writer, con, source, source.name, "FROM moved", at)
-        put(writer, con, source, layout.rollup_view(source), summary_of(source, "FROM moved"), at)
+        con.execute(f"CREATE OR REPLACE TABLE summary AS {summary_of(source, 'FROM moved')}")
+        _put_summaries(writer, con, source, {source.name: "FROM moved"}, "FROM summary", at)
         if number % 31 == 0:
             sealing.compact(writer, at)
     if days > kept:
         _repeated(writer, con, source, days, kept)
+
+
+def _put_summaries(
+    writer: Writer, con: Engine, source: Source, rows: dict[str, str], summary: str, at: int
+) -> None:
+    """Files of a source's summary, and of the further ones that can be made of what there is."""
+    rollup = layout.rollup_view(source)
+    rows = rows | {rollup: summary}
+    put(writer, con, source, rollup, summary, at)
+    for one in summaries.of_source(source.name):
+        if one.of in rows:
+            put(writer, con, source, one.view, one.query(rows[one.of]), at)
 
 
 def _repeated(writer: Writer, con: Engine, source: Source, days: int, kept: int) -> None:
@@ -286,7 +300,8 @@ def _repeated(writer: Writer, con: Engine, source: Source, days: int, kept: int)
             f"SELECT * FROM ({query}) AS w "
             f"WHERE time >= make_timestamp({first}) AND time < make_timestamp({last})"
         )
-        put(writer, con, source, view, inside, first)
+        con.execute(f"CREATE OR REPLACE TABLE summary AS {inside}")
+        _put_summaries(writer, con, source, {}, "FROM summary", first)
 
 
 def _today(writer: Writer, con: Engine) -> None:
@@ -302,7 +317,7 @@ def _today(writer: Writer, con: Engine) -> None:
             ).fetchall()
             with writer.transaction():
                 writer._insert(source, found)
-        sealing.seal(writer, end)
+        sealing.move_to_parquet(writer, end)
     with writer.transaction():
         writer.db.execute(
             "INSERT OR REPLACE INTO last_sample SELECT instance, source, max(time) "
@@ -322,7 +337,7 @@ def _texts(writer: Writer) -> None:
 
 def _taken(writer: Writer, source: Source) -> float:
     """What the files of a source take [MB]."""
-    views = {source.name, layout.rollup_view(source)}
+    views = summaries.views_of(source)
     return sum(file.bytes for file in writer.files() if file.view in views) / 1e6
 
 

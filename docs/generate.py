@@ -22,6 +22,7 @@ from docs.generate_classes import classes_page
 from docs.generate_failover import lab_picture, measured_page, measured_picture
 from docs.generate_frameworks import frameworks_page
 from docs.generate_json import json_page, schemas
+from docs.generate_pods import before_after_pictures, pods_page
 
 import mrtuner
 from mrtuner import cli, errors, formats
@@ -80,6 +81,7 @@ def pages() -> dict[Path, str]:
         "reference/failover-measured.md": measured_page(),
         "reference/containers-measured.md": containers_page(),
         "reference/framework-pools.md": frameworks_page(),
+        "reference/pods-measured.md": pods_page(),
         "comparison.md": comparison_page(),
     }
     texts = {name: HEAD + "\n".join(lines).rstrip() + "\n" for name, lines in made.items()}
@@ -103,7 +105,8 @@ def pictures() -> dict[Path, str]:
         "containers": stand_alone(containers_picture(), "light"),
         "pods-plan": stand_alone(plan_picture(), "light"),
     }
-    drawn |= {name: stand_alone(picture, "light") for name, picture in cpu_pictures().items()}
+    several = cpu_pictures() | before_after_pictures()
+    drawn |= {name: stand_alone(picture, "light") for name, picture in several.items()}
     return {DOCS / "images" / f"{name}.svg": text for name, text in drawn.items()}
 
 

@@ -37,7 +37,7 @@ _LAB: Final = """
 
 `mrtuner failover lab --scenario NAME` does this on your machine:
 [the lab](../how-to/failover-lab.md). A primary and a streaming standby of PostgreSQL, three clients
-a case with psycopg, set as `mrtuner failover settings --for psycopg --within 10s` advises where
+a case with psycopg, set as `mrtuner failover settings --stack psycopg --within 10s` advises where
 nothing else is said. The other machine takes over three seconds after the fault; Patroni takes its
 own time, and behind PgBouncer it happens when nobody hangs any more. What lasts for ever is looked
 at for as long as said.

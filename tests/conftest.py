@@ -12,7 +12,7 @@ from typing import Any, Protocol
 import pytest
 from hypothesis import HealthCheck, settings
 from image_podman import podman  # noqa: F401 - for the tests of image/
-from served import browser, recorded, sealed, viewer  # noqa: F401 - for the tests of web/
+from served import browser, example, recorded, sealed, viewer  # noqa: F401 - for the tests of web/
 
 import leftovers
 from labs import _lab, client, lab, server_lab  # noqa: F401 - fixtures for every test

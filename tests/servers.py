@@ -90,11 +90,23 @@ def counted(dsn: str, *statements: str) -> None:
     with psycopg.connect(dsn, autocommit=True) as conn:
         for statement in statements:
             conn.execute(statement.encode())
-        reports = conn.info.server_version >= 150000
-        if reports:
+        if conn.info.server_version >= 150000:
             conn.execute("SELECT pg_stat_force_next_flush()")
-    if not reports:
-        time.sleep(1.2)
+            return
+        session = conn.info.backend_pid
+    with psycopg.connect(dsn, autocommit=True) as conn:
+        _until(conn, "SELECT count(*) = 0 FROM pg_stat_activity WHERE pid = %s", session)
+        ended = conn.execute("SELECT clock_timestamp()").fetchone()
+        assert ended is not None
+        _until(conn, "SELECT pg_stat_get_snapshot_timestamp() > %s", ended[0])
+
+
+def _until(conn: Any, question: str, value: object) -> None:
+    """Ask until the answer is yes, each time of a new snapshot of the statistics."""
+    deadline = time.monotonic() + 60
+    while not conn.execute(question, [value]).fetchone()[0]:
+        assert time.monotonic() < deadline, question
+        time.sleep(0.02)
 
 
 def at_hand() -> dict[int, str]:

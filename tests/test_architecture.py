@@ -30,3 +30,32 @@ def test_nothing_is_on_the_plan_that_is_not_there() -> None:
     assert len(places) >= 20
     assert [name for name in folders if not (HOUSE / name).is_dir()] == []
     assert [name for name in places if not (HOUSE / name).is_file()] == []
+
+
+def _names() -> dict[str, str]:
+    """Of each file its path and, if it is Python, the names of its functions and classes."""
+    found = {}
+    for path in HOUSE.rglob("*"):
+        if path.suffix in {".py", ".sql", ".json"}:
+            declared = re.findall(
+                r"^\s*(?:async )?(?:def|class) (\w+)",
+                path.read_text(encoding="utf-8"),
+                re.MULTILINE,
+            )
+            relative = path.relative_to(HOUSE).as_posix()
+            found[relative] = " ".join([relative, *declared]).lower()
+    return found
+
+
+def test_twenty_things_and_more_are_found_by_names_alone() -> None:
+    """The words must be those of the thing: who looks for it knows no others."""
+    _, _, section = PLAN.partition("## Found by names alone")
+    rows = re.findall(r"^\| (.+) \| ([\w ]+) \| `([\w./]+)` \|$", section, re.MULTILINE)
+    assert len(rows) >= 20
+    names = _names()
+    for thing, words, place in rows:
+        searched = words.lower().split()
+        assert all(word in thing.lower() for word in searched), thing
+        hits = [path for path, text in names.items() if all(word in text for word in searched)]
+        assert place in hits, thing
+        assert len(hits) <= 10, (thing, hits)

@@ -31,8 +31,9 @@ DESK: Final = {"width": 1400, "height": 875}
 TALL: Final = {"width": 1400, "height": 1150}
 PHONE: Final = {"width": 390, "height": 780}
 SCHEMES: Final = ("light", "dark")
-#: Colours of a picture: lines, areas and text in a few shades each, those of thin lines too.
-_COLOURS: Final = 128
+#: Colours of a picture: the most frequent as they are, which are grounds, areas and text; and some
+#: between the others, for the shades of thin lines.
+_FREQUENT, _BETWEEN = 64, 64
 _LARGEST: Final = 90_000  # bytes
 #: A screen is waited for so long on a busy machine [ms].
 _PATIENCE: Final = 120_000
@@ -84,6 +85,7 @@ def shots() -> Iterator[Shot]:
     yield Shot(
         name="tuner", window=DESK, page="tuner.html", fragment="memory=64GB&cpus=8&storage=ssd"
     )
+    yield Shot(name="tune", window=DESK, page="tuner.html?instance=shop-prod", fragment="")
     for name in ("load", "statements"):
         yield Shot(name=f"{name}-phone", fragment=over(name, *monday), window=PHONE)
 
@@ -167,11 +169,20 @@ def without_place(route: Any) -> None:
 
 
 def small(picture: bytes) -> bytes:
-    """The same picture with a palette."""
+    """The same picture with a palette, in which white stays white."""
+    import numpy as np
     from PIL import Image
 
     image = Image.open(io.BytesIO(picture)).convert("RGB")
-    reduced = image.quantize(_COLOURS, method=Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
+    pixels = np.asarray(image).reshape(-1, 3)
+    colours, place, count = np.unique(pixels, axis=0, return_inverse=True, return_counts=True)
+    frequent = colours[np.argsort(-count)[:_FREQUENT]]
+    between = image.quantize(_BETWEEN, method=Image.Quantize.MAXCOVERAGE).getpalette() or []
+    palette = np.vstack([frequent, np.array(between, dtype=np.uint8).reshape(-1, 3)])
+    distance = ((colours[:, None, :].astype(int) - palette[None].astype(int)) ** 2).sum(axis=2)
+    nearest = distance.argmin(axis=1).astype(np.uint8)
+    reduced = Image.fromarray(nearest[place.reshape(-1)].reshape(image.height, image.width))
+    reduced.putpalette(palette.astype(np.uint8).tobytes())
     found = io.BytesIO()
     reduced.save(found, "PNG", optimize=True)
     return found.getvalue()

@@ -7,7 +7,8 @@ To add an input, add a field here and say in `tuning.gather` what fact it become
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
 from math import inf
@@ -85,6 +86,15 @@ class Input:
         raise NotImplementedError
 
 
+@contextmanager
+def _said_of(name: str) -> Iterator[None]:
+    """Name the input in the error for a text that cannot be read."""
+    try:
+        yield
+    except BadValue as error:
+        raise BadValue(f"{name}: {error.message}", error.hint) from error
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Size(Input):
     """Bytes, or a text such as 16GB."""
@@ -99,7 +109,8 @@ class Size(Input):
             raise BadValue(f"{name} {value!r} is not a size", "Give bytes or a text such as 16GB.")
         if self.rate and isinstance(value, str):
             value = value.strip().removesuffix("/s")
-        size = parse_bytes(value)
+        with _said_of(name):
+            size = parse_bytes(value)
         if size < MiB:
             raise BadValue(
                 f"{name} of {size} bytes is too small",
@@ -203,7 +214,8 @@ class Time(Input):
         """Return seconds."""
         if self.unit and isinstance(value, str) and value.strip()[-1:].isdigit():
             raise BadValue(f"no unit in {name} {value!r}", "Write 27ms, 0.5s or 2min.")
-        seconds = parse_duration(value)
+        with _said_of(name):
+            seconds = parse_duration(value)
         if seconds > self.most:
             raise BadValue(
                 f"{name} {value!r} is too long", f"Give at most {pretty_duration(self.most)}."
@@ -224,7 +236,8 @@ class Rate(Input):
 
     def check(self, name: str, value: Any, /) -> float:
         """Return how often a second."""
-        rate = parse_rate(value)
+        with _said_of(name):
+            rate = parse_rate(value)
         if rate > self.most:
             raise BadValue(f"{name} {value!r} is too high", f"Give at most {self.most:,.0f}/s.")
         return rate
@@ -241,9 +254,10 @@ class Share(Input):
     least: float
     metavar: str = "SHARE"
 
-    def parse(self, _name: str, text: str, /) -> float:
+    def parse(self, name: str, text: str, /) -> float:
         """Return the share that a text stands for."""
-        return parse_share(text)
+        with _said_of(name):
+            return parse_share(text)
 
     def check(self, name: str, value: Any, /) -> float:
         """Return the share."""

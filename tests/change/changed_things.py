@@ -123,7 +123,7 @@ class Settings:
         settings.undo(self.dsn, journal, restart=self._restart, at=at)
 
     def finish_or_revert(self, journal: Journal) -> Outcome | None:
-        return settings.finish_or_revert(self.dsn, journal, restart=self._restart)
+        return settings.finish_or_revert_settings(self.dsn, journal, restart=self._restart)
 
     @property
     def _restart(self) -> Restart:
@@ -197,7 +197,7 @@ class StorageParameters:
         storage.undo(self.dsn, journal, at=at)
 
     def finish_or_revert(self, journal: Journal) -> Outcome | None:
-        return storage.finish_or_revert(self.dsn, journal)
+        return storage.finish_or_revert_storage_parameters(self.dsn, journal)
 
     def now(self) -> list[Any]:
         """Of table one, of its TOAST table, of table two."""
@@ -261,7 +261,7 @@ class ParameterGroup:
         new_instance(self.client, self.lab, group="shop" if self.custom else None)
 
     def finish_or_revert(self, journal: Journal) -> Outcome | None:
-        return groups.finish_or_revert(self.client, "db1", journal, reboot="now", pace=PACE)
+        return groups.finish_or_revert_group(self.client, "db1", journal, reboot="now", pace=PACE)
 
     def now(self) -> dict[str, Any]:
         """All that can be seen in AWS, and what the instance runs."""

@@ -92,7 +92,7 @@ def test_a_live_server_tells_its_round_trip(new_cluster: NewCluster) -> None:
 
 
 def test_settings_go_to_stdout_and_their_price_to_stderr() -> None:
-    done = run("settings", "--for", "psycopg", "--within", "20s")
+    done = run("settings", "--stack", "psycopg", "--within", "20s")
     assert done.exit_code == 0
     compile(done.stdout, "snippet", "exec")
     assert "what it costs" in done.stderr
@@ -100,7 +100,7 @@ def test_settings_go_to_stdout_and_their_price_to_stderr() -> None:
 
 
 def test_the_json_of_settings_satisfies_its_schema() -> None:
-    done = run("settings", "--for", "pgjdbc", "--within", "20s", "--json")
+    done = run("settings", "--stack", "pgjdbc", "--within", "20s", "--json")
     document = json.loads(done.stdout)
     assert document["schema"] == "mrtuner.failover.settings/1"
     assert_valid(document, "mrtuner.failover.settings/1")
@@ -109,8 +109,8 @@ def test_the_json_of_settings_satisfies_its_schema() -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
-        (["settings", "--for", "libpq", "--within", "1s"], 4, "whole seconds"),
-        (["settings", "--for", "jdbc", "--within", "20s"], 2, "unknown stack 'jdbc'"),
+        (["settings", "--stack", "libpq", "--within", "1s"], 4, "whole seconds"),
+        (["settings", "--stack", "jdbc", "--within", "20s"], 2, "unknown stack 'jdbc'"),
         (["predict", "--client", "jdbc"], 2, "unknown client 'jdbc'"),
         (["predict", "--sysctl", "not-there"], 1, "cannot read not-there"),
         (["predict", "dbname=app", "--rtt", "1ms"], 2, "which no network outage affects"),

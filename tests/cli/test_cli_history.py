@@ -105,7 +105,7 @@ def test_views_and_their_columns_are_explained(store: str) -> None:
 def test_status_is_for_a_health_check(store: str) -> None:
     done = run("history", "status", "--dir", store)
     assert done.exit_code == 0
-    assert "nobody records" in done.stdout
+    assert "no recorder is running" in done.stdout
     assert run("history", "status", "--dir", store, "--check").exit_code == 3
 
 
@@ -114,7 +114,7 @@ def test_a_recorder_that_has_sampled_nothing_is_not_healthy(tmp_path: Path) -> N
     source = queue()
     with Writer(tmp_path, [source]) as writer:
         idle = run("history", "status", "--dir", str(tmp_path), "--check")
-        assert (idle.exit_code, "a recorder is at work" in idle.stdout) == (3, True)
+        assert (idle.exit_code, "a recorder is running" in idle.stdout) == (3, True)
         now = round(time.time() * SECOND)
         writer.commit([batch(replace(sample(source, 0, row("mail", 1, 0.0, 1)), at=now))])
         assert run("history", "status", "--dir", str(tmp_path), "--check").exit_code == 0

@@ -177,8 +177,8 @@ def test_an_instance_of_rds_is_asked(manifest: str, lab: Lab) -> None:
         (["--max-connections", "99", "--pool", "web=1e3"], "--pool 'web=1e3' is not a number"),
         (["--max-connections", "99", "--pool", "web=1", "--pool", "web=2"], "given twice for web"),
         (["--max-connections", "99", "--also", "5"], "--also 5 has no name"),
-        (["--max-connections", "99", "--rate", "fast", "--hold", "1s"], "is not a rate"),
-        (["--max-connections", "99", "--rate", "5"], "belong together"),
+        (["--max-connections", "99", "--rate", "fast", "--hold", "1s"], "cannot read 'fast' as"),
+        (["--max-connections", "99", "--rate", "5/s"], "belong together"),
         (["--max-connections", "99", "--pgbouncer", "nowhere.ini"], "cannot read nowhere.ini"),
     ],
 )  # fmt: skip

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from mrtuner.cpu.model import (
+    CpuHost,
     Mode,
     Pair,
-    Place,
     Record,
     Topology,
     Trial,
@@ -18,7 +18,7 @@ from mrtuner.cpu.model import (
 )
 
 CALM = Weather(foreign=0.0, steal=0.0, throttled=0, mhz=None)
-LINUX = Place(platform="linux", model=None, architecture="x86_64", evidence="nothing")
+LINUX = CpuHost(platform="linux", model=None, architecture="x86_64", evidence="nothing")
 
 
 def worker(cpu: float, delay: float = 0.0, rest: float = 0.0, pieces: int = 20) -> Worker:
@@ -47,7 +47,7 @@ def record(
     cores: tuple[tuple[int, ...], ...] = (),
     threads: int | None = 1,
     pairs: tuple[Pair, ...] = (),
-    place: Place = LINUX,
+    place: CpuHost = LINUX,
     mode: Mode = Mode.INTEGER,
 ) -> Record:
     done = tuple(trials)

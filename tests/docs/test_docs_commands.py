@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -12,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from docs_pages import all_pages, commands, examples, name_of, needs_the_lab, not_run
+from docs_pages import ROOT, all_pages, commands, examples, name_of, needs_the_lab, not_run
 
 from mrtuner.rds.lab import Lab, seed
 
@@ -34,6 +35,8 @@ def test_every_command_of_a_page_works_as_shown(
     """One directory and one server, or one lab, for a page, as its reader has."""
     listed = commands(page)
     environment = _environment(tmp_path)
+    if any("examples/" in command.words for command in listed):
+        shutil.copytree(ROOT / "examples", tmp_path / "examples")
     with _lab(page) as variables:
         if not variables and any("$DSN" in command.words for command in listed):
             environment["DSN"] = new_cluster().dsn()

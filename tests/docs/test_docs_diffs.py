@@ -52,7 +52,7 @@ def test_the_rule_and_the_format_are_found(source: Path) -> None:
 
 
 def test_the_client_stack_is_found(source: Path) -> None:
-    text = run(source, MRTUNER, "failover", "settings", "--for", "lib/pq", "--within", "20s")
+    text = run(source, MRTUNER, "failover", "settings", "--stack", "lib/pq", "--within", "20s")
     assert "pq.NewConnector" in text
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -69,6 +70,33 @@ def leaves(
             yield f"{path} {name}", command
         for verb, its in getattr(command, "verbs", {}).items():
             yield f"{path} {name} {verb}", its
+
+
+def test_only_what_is_told_to_check_ends_with_3() -> None:
+    """By the option --check, or by a command that is called check."""
+    checking: dict[Path, bool] = {}
+    for path, command in (*leaves(cli.main, "mrtuner"), *leaves(cli.rdstune, "rdstune")):
+        if command.callback is None:
+            continue
+        file = Path(inspect.getfile(inspect.unwrap(command.callback)))
+        told = path.endswith(" check") or any("--check" in one.opts for one in command.params)
+        checking[file] = checking.get(file, False) or told
+    ends_with_3 = {file for file in checking if "exit_codes.FOUND" in file.read_text("utf-8")}
+    assert len(ends_with_3) > 10
+    assert [file.name for file in ends_with_3 if not checking[file]] == []
+
+
+def test_the_help_of_an_option_is_a_sentence_that_stands_alone() -> None:
+    """No "Of the server.", no "The same.", no "likewise"."""
+    leaning = [
+        f"{path} {option.opts[-1]}: {text}"
+        for path, command in (*leaves(cli.main, "mrtuner"), *leaves(cli.rdstune, "rdstune"))
+        for option in command.params
+        if isinstance(option, click.Option) and not option.hidden
+        if (text := re.sub(r"\s+\[default: .*\]$", "", option.help or ""))
+        if not text.endswith(".") or re.search(r"^(Of|The same) |\blikewise\b", text)
+    ]
+    assert leaning == []
 
 
 def test_every_command_and_option_is_documented() -> None:

@@ -49,6 +49,22 @@ def test_pictures_are_small_files_of_whole_windows(path: Path) -> None:
     assert (width, height) in {(1400, 875), (1400, 1150), (390, 780)}
 
 
+#: Of ui/src/style.css: surface and ground.
+GROUNDS = {
+    "light": {(0xFF, 0xFF, 0xFF), (0xF6, 0xF7, 0xF9)},
+    "dark": {(0x1B, 0x21, 0x2A), (0x12, 0x16, 0x1C)},
+}
+
+
+@pytest.mark.parametrize("path", sorted(PICTURES.iterdir()), ids=lambda path: path.name)
+def test_a_palette_changes_no_ground(path: Path) -> None:
+    image = pytest.importorskip("PIL.Image", reason="no Pillow: make install")
+    with image.open(path) as picture:
+        counted = picture.convert("RGB").getcolors()
+    grounds = {colour for _, colour in sorted(counted, reverse=True)[:4]}
+    assert GROUNDS[path.stem.rpartition("-")[2]] <= grounds
+
+
 def test_the_tool_takes_every_picture_that_is_shown() -> None:
     taken = {f"{shot.name}-{scheme}.png" for shot in tool().shots() for scheme in tool().SCHEMES}
     assert taken == {path.name for path in PICTURES.iterdir()}

@@ -10,15 +10,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from mrtuner.failover.predict.kernel import Kernel
-from mrtuner.failover.predict.timer_trace import (
+from mrtuner.failover.predict.kernel_timers import (
     Connecting,
     Keepalive,
-    Path,
     Trace,
     Unacknowledged,
     Waiting,
     hang,
 )
+from mrtuner.failover.predict.path import Path
 from mrtuner.failover.predict.timer_wheel import Span
 
 #: A virtual link: no round trip to speak of.

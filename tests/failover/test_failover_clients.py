@@ -11,7 +11,7 @@ from failover_stacks import Hang, door, hangs, python_programs
 
 from mrtuner.failover.predict.hang_times import SLACK
 from mrtuner.failover.predict.kernel import local
-from mrtuner.failover.predict.timer_trace import Path as NetworkPath
+from mrtuner.failover.predict.path import Path as NetworkPath
 from mrtuner.failover.settings.advice import Settings, settings
 
 pytestmark = pytest.mark.timed

@@ -12,7 +12,7 @@ from failover_clients import FAULTS
 from failover_stacks import CASES, Hang, door, hangs
 
 from mrtuner.failover.predict.kernel import local
-from mrtuner.failover.predict.timer_trace import Path as NetworkPath
+from mrtuner.failover.predict.path import Path as NetworkPath
 from mrtuner.failover.settings.advice import Settings, settings
 
 if TYPE_CHECKING:

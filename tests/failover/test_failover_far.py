@@ -19,7 +19,7 @@ import pytest
 from mrtuner.failover.predict.client import Client, defaults
 from mrtuner.failover.predict.hang_times import SLACK, Case, Situation, predict
 from mrtuner.failover.predict.kernel import Kernel, local
-from mrtuner.failover.predict.timer_trace import Path
+from mrtuner.failover.predict.path import Path
 from mrtuner.failover.settings.advice import settings
 
 pytestmark = [pytest.mark.timed, pytest.mark.slow]

@@ -23,7 +23,7 @@ from mrtuner.failover.predict import hang_times
 from mrtuner.failover.predict.client import configured
 from mrtuner.failover.predict.hang_times import Case, Prediction, Situation
 from mrtuner.failover.predict.kernel import Kernel
-from mrtuner.failover.predict.timer_trace import Path
+from mrtuner.failover.predict.path import Path
 from mrtuner.failover.predict.timer_wheel import Span
 
 LAB = "mrtuner.failover.lab/1"

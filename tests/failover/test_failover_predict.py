@@ -18,16 +18,16 @@ from mrtuner.failover.predict.hang_times import (
     pretty_span,
 )
 from mrtuner.failover.predict.kernel import Kernel, from_text
-from mrtuner.failover.predict.timer_trace import (
+from mrtuner.failover.predict.kernel_timers import (
     Connecting,
     Keepalive,
-    Path,
     Unacknowledged,
     Waiting,
     hang,
     model,
     noticed,
 )
+from mrtuner.failover.predict.path import Path
 from mrtuner.failover.predict.timer_wheel import fires, granule
 
 DOCS = File(__file__).parents[2] / "docs"

@@ -14,7 +14,7 @@ from mrtuner.catalog.timers import drivers
 from mrtuner.errors import BadValue, Refused
 from mrtuner.failover.predict.hang_times import SLACK, Case
 from mrtuner.failover.predict.kernel import Kernel
-from mrtuner.failover.predict.timer_trace import Path
+from mrtuner.failover.predict.path import Path
 from mrtuner.failover.settings.advice import settings
 from mrtuner.failover.settings.bounds import Bounds, bounds
 from mrtuner.failover.settings.stacks import STACKS

@@ -50,6 +50,8 @@ def test_gunicorn_is_python(server: str, kind: str) -> None:
     said: dict[str, object] = {}
     exec(render("gunicorn", replace(APPLICATION, server=server)), said)
     assert (said["workers"], said["worker_class"], said["threads"]) == (4, kind, 3)
+    #: With as many connections as threads, a worker accepts with a free thread only.
+    assert said.get("worker_connections") == (3 if server == "gthread" else None)
 
 
 def test_puma_and_unicorn_say_workers_and_threads() -> None:

@@ -129,7 +129,7 @@ def make_lake(directory: Path, *, old: bool = False) -> list[str]:
             end = 41
             late = _sample("wal", 40 * DAY, of_source("wal", bytes=1))
             writer.commit([Batch(instance=INSTANCE, samples=(late,))])
-        sealing.seal(writer, MIDNIGHT + end * DAY * SECOND, everything=True)
+        sealing.move_to_parquet(writer, MIDNIGHT + end * DAY * SECOND, everything=True)
         sealing.compact(writer, MIDNIGHT + (end + 40) * DAY * SECOND)
         # What was merged is no longer on the list, but engines that see files would read it.
         writer.db.execute("UPDATE file SET retired = 1 WHERE retired IS NOT NULL")
@@ -137,7 +137,7 @@ def make_lake(directory: Path, *, old: bool = False) -> list[str]:
         views = sorted({file.view for file in writer.files()})
     with open_history(directory) as history:
         history.provide("statement_texts")
-        history.con.execute(
+        history.work.con.execute(
             f"COPY (FROM statement_texts) TO '{texts_file(directory)}' (FORMAT parquet)"
         )
     return views
@@ -185,6 +185,8 @@ def _others() -> Iterator[Batch]:
                 _sample("sessions", at, of_source(
                     "sessions", pid=step, backend_type="client backend", state="active",
                     query_id=CHEAP)),
+                _sample("machine", at, of_source(
+                    "machine", name="cpus", value=str(4 + step // 50), origin="/proc")),
             ]  # fmt: skip
             yield Batch(instance=instance, samples=tuple(samples))
 

@@ -48,7 +48,7 @@ def opened_story(directory: Path, where: str) -> Iterator[History]:
     story(directory)
     if where == "in files":
         with Writer(directory, built_in().values()) as writer:
-            sealing.seal(writer, MIDNIGHT + 86_400 * 3 * SECOND)
+            sealing.move_to_parquet(writer, MIDNIGHT + 86_400 * 3 * SECOND)
     with open_history(directory) as history:
         yield history
 

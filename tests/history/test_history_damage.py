@@ -41,7 +41,7 @@ def store(tmp_path: Path) -> Path:
     with Writer(tmp_path / "store", [SOURCE]) as writer:
         for day in (4, 3):
             commit(writer, NOON - day * DAY)
-            sealing.seal(writer, NOON)
+            sealing.move_to_parquet(writer, NOON)
         commit(writer, NOON)
     return tmp_path / "store"
 
@@ -89,9 +89,9 @@ def test_a_damaged_file_keeps_no_other_from_being_merged_or_deleted(store: Path)
     with Writer(store, [SOURCE]) as writer:
         for hour in range(3):
             commit(writer, NOON - 2 * DAY + hour * 3600 * SECOND)
-            sealing.seal(writer, NOON, everything=True)
+            sealing.move_to_parquet(writer, NOON, everything=True)
         commit(writer, NOON - 100 * DAY)
-        sealing.seal(writer, NOON)
+        sealing.move_to_parquet(writer, NOON)
         old = max(file.number for file in writer.files() if file.view == "queue")
         date = layout.partition_of("queue", NOON - 2 * DAY)
         damaged = sorted((store / layout.LAKE / date).glob("*.parquet"))[1]
@@ -147,7 +147,7 @@ def test_a_database_that_was_moved_away_leaves_files_for_any_reader(store: Path)
     (store / layout.DATABASE).rename(store / "damaged.sqlite")
     with Writer(store, [SOURCE]) as writer:
         commit(writer, NOON - DAY)
-        sealing.seal(writer, NOON)
+        sealing.move_to_parquet(writer, NOON)
         sealing.sweep(writer, NOON + DAY)
     files = f"{store}/{layout.LAKE}/queue/*/*.parquet"
     with duckdb.connect() as con:

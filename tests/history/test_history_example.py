@@ -16,7 +16,7 @@ from click.testing import CliRunner
 
 from mrtuner.cli import main
 from mrtuner.cli.history.example import minutes_of
-from mrtuner.history.example.record import record_example
+from mrtuner.history.example.record import Happened, record_example
 from mrtuner.history.reading import History, open_history
 from mrtuner.limits import CeilingKind, Resource, Series, limits
 from mrtuner.limits.example_upgrade import START, simulated_upgrade
@@ -183,6 +183,9 @@ def test_on_the_page_one_finds_the_ceiling(history: History) -> None:
     (headroom,) = [table for table in told.tables if table.name == "headroom"]
     highest = {row[0]: row[1] for row in headroom.rows}
     assert {"requests to the disk", "connections", "CPU"} <= highest.keys()
+    assert highest["throughput of the disk"] == pytest.approx(1, rel=0.02)
+    (limit,) = [row[-1] for row in headroom.rows if row[0] == "throughput of the disk"]
+    assert limit == "instance throughput, before December 2019 212.5 MB/s"
     others = {name: share for name, share in highest.items() if "throughput" not in name}
     assert max(others.values()) < 0.7, others
     (way_out,) = [table for table in told.tables if table.name == "way_out"]
@@ -190,6 +193,31 @@ def test_on_the_page_one_finds_the_ceiling(history: History) -> None:
     assert "started before December 2019" in advice
     assert "Raising provisioned IOPS will not help" in advice
     assert "In the same family: db.r5.4xlarge" in advice
+
+
+def test_each_moment_is_divided_by_the_ceiling_of_that_moment(history: History) -> None:
+    """Over all three days: 213 of 212.5 MB/s by day, 443 of 437.5 at night, and 325 of 593.75 on
+    the larger class, which RDS told at four o'clock."""
+    told = ask(history, "limits", ("2026-03-02 00:00", "2026-03-05 00:00"))
+    (chart,) = [one for one in told.charts if one.name == "shares"]
+    (values,) = [one.values for one in chart.series if one.name == "throughput of the disk"]
+    shares = {
+        datetime.fromtimestamp(at, UTC): value
+        for at, value in zip(told.times, values, strict=True)
+        if value is not None
+    }
+
+    def within(begin: str, end: str) -> list[float]:
+        first, last = (datetime.fromisoformat(text).replace(tzinfo=UTC) for text in (begin, end))
+        return [share for at, share in shares.items() if first <= at < last]
+
+    for day in (MONDAY, TUESDAY):
+        assert within(*day) == [pytest.approx(213 / 212.5, rel=0.02)] * len(within(*day))
+    larger = within(*WEDNESDAY)
+    assert sum(larger) / len(larger) == pytest.approx(325 / 593.75, rel=0.03)
+    nights = within("2026-03-02 00:00", "2026-03-02 06:00")
+    assert max(nights) == pytest.approx(443 / 437.5, rel=0.02)
+    assert max(shares.values()) < 1.03
 
 
 def test_what_was_tried_stands_among_the_changes(history: History) -> None:
@@ -215,6 +243,23 @@ def test_the_fleet_names_the_instance(history: History) -> None:
     (member,) = fleet_answer(history).instances
     assert member.instance == "shop-prod"
     assert member.tightest is not None
+    assert member.cpus == 16  # of a db.r5.4xlarge
+
+
+def test_the_fleet_says_what_the_screen_says_of_the_last_hour(tmp_path: Path) -> None:
+    """A recording that ends on Monday at four in the afternoon, at the ceiling."""
+    machine = {"class_name": "db.r5.2xlarge", "iops": "20000"}
+    slow = minutes_of(simulated_upgrade())[:960]
+    record_example(tmp_path, START, slow, [Happened(at=START, machine=machine)])
+    with open_history(tmp_path) as history:
+        (member,) = fleet_answer(history).instances
+        told = ask(history, "limits", ("2026-03-02 15:00", "2026-03-02 16:00"))
+    assert (member.tightest, member.cpus) == ("throughput of the disk", 8)
+    assert member.used == pytest.approx(213 / 212.5, rel=0.02)
+    (headroom,) = [table for table in told.tables if table.name == "headroom"]
+    assert (headroom.rows[0][0], headroom.rows[0][2]) == (
+        member.tightest, pytest.approx(member.used, rel=0.001)
+    )  # fmt: skip
 
 
 def test_it_is_the_same_each_time(tmp_path: Path) -> None:

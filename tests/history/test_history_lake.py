@@ -66,7 +66,7 @@ def record_day(directory: Path, name: str, day: int) -> None:
         for half in (0, 1):
             one = sample(SOURCE, day * DAY + half * 600, row("mail", day, 0.0, 2 * day + half))
             writer.commit([batch(one, instance=name, texts={hash_of(name, day): name})])
-            sealing.seal(writer, MIDNIGHT + (day * DAY + 1200) * SECOND, everything=True)
+            sealing.move_to_parquet(writer, MIDNIGHT + (day * DAY + 1200) * SECOND, everything=True)
             if half == 0:
                 s3.publish(directory, PLACE, boto3.client("s3"))
         sealing.compact(writer, MIDNIGHT + (day + 1) * DAY * SECOND)
@@ -151,4 +151,4 @@ def record_day_without_publishing(directory: Path, name: str, day: int) -> None:
         for half in (0, 1):
             one = sample(SOURCE, day * DAY + half * 600, row("mail", day, 0.0, 2 * day + half))
             writer.commit([batch(one, instance=name)])
-        sealing.seal(writer, MIDNIGHT + (day + 1) * DAY * SECOND, everything=True)
+        sealing.move_to_parquet(writer, MIDNIGHT + (day + 1) * DAY * SECOND, everything=True)

@@ -11,12 +11,12 @@ from history_data import MIDNIGHT, SECOND, batch, queue, row, sample
 from history_story import INSTANCE, of_source, story
 
 from mrtuner.history.analysis import Period, gaps, statement_changes, statements
-from mrtuner.history.overview import overview
 from mrtuner.history.reading import History, open_history
 from mrtuner.history.sample import Sample
 from mrtuner.history.source import built_in
 from mrtuner.history.store import layout, sealing
 from mrtuner.history.store.writer import Batch, Writer
+from mrtuner.web.overview import overview
 
 START = datetime(2026, 11, 23, tzinfo=UTC)
 MINUTES = 30 * 60
@@ -33,7 +33,7 @@ def fill(directory: Path) -> None:
     with Writer(directory, [QUEUE]) as writer:
         writer.commit([batch(*samples)])
         for hour in range(1, 26):
-            sealing.seal(writer, MIDNIGHT + hour * 3600 * SECOND, hourly=hour <= 24)
+            sealing.move_to_parquet(writer, MIDNIGHT + hour * 3600 * SECOND, hourly=hour <= 24)
 
 
 @pytest.fixture
@@ -56,7 +56,8 @@ PERIODS = [
 def test_each_period_has_its_own_rows(history: History) -> None:
     """Asked twice: more periods than are kept, so that the first are made again."""
     assert len(history.files) > 24
-    for begin, end in [*PERIODS, *PERIODS]:
+    more = [(n, n + 90) for n in range(0, MINUTES, 120)]
+    for begin, end in [*PERIODS, *more, *PERIODS]:
         (found,) = history.rows(
             "SELECT count(*) AS n, min(waiting) AS low, max(waiting) AS high FROM queue "
             "WHERE time >= $begin AND time < $end",
@@ -101,10 +102,10 @@ def test_only_files_of_the_period_are_opened(history: History) -> None:
 def test_the_last_sample_is_found_wherever_it_is(tmp_path: Path) -> None:
     with Writer(tmp_path, [QUEUE]) as writer:
         writer.commit([batch(sample(QUEUE, 0, row("mail", 1, 1.0, 1)), instance="old")])
-        sealing.seal(writer, MIDNIGHT + 86_400 * SECOND, everything=True)
+        sealing.move_to_parquet(writer, MIDNIGHT + 86_400 * SECOND, everything=True)
         day = 40 * 86_400
         writer.commit([batch(sample(QUEUE, day, row("mail", 1, 1.0, 1)), instance="sealed")])
-        sealing.seal(writer, MIDNIGHT + (day + 3600) * SECOND, everything=True)
+        sealing.move_to_parquet(writer, MIDNIGHT + (day + 3600) * SECOND, everything=True)
         writer.commit([batch(sample(QUEUE, day + 30, row("mail", 1, 1.0, 1)), instance="recent")])
     with open_history(tmp_path) as history:
         days = timedelta(days=40)
@@ -137,7 +138,7 @@ def test_statements_of_a_long_period_are_those_of_its_minutes(
         samples = tuple(calls(minute) for minute in range(1200))
         writer.commit([Batch(instance=INSTANCE, samples=samples)])
         if sealed:
-            sealing.seal(writer, MIDNIGHT + 86_400 * SECOND)
+            sealing.move_to_parquet(writer, MIDNIGHT + 86_400 * SECOND)
     about = Period(
         instance=INSTANCE, begin=START + timedelta(minutes=begin),
         end=START + timedelta(minutes=end),
@@ -176,7 +177,7 @@ def test_an_instance_that_was_not_recorded_for_weeks_is_still_in_the_overview(
             rows=(of_source("connections", clients=30, maximum=40),), cost=0.001,
         )  # fmt: skip
         writer.commit([Batch(instance="late", samples=(late,))])
-        sealing.seal(writer, MIDNIGHT + 21 * 86_400 * SECOND)
+        sealing.move_to_parquet(writer, MIDNIGHT + 21 * 86_400 * SECOND)
     with open_history(tmp_path) as history:
         found = {one.instance: one for one in overview(history)}
     assert found["late"].used == {"connections": 0.75}

@@ -47,7 +47,7 @@ def recorded(directory: Path, instance: str, days: range) -> Path:
         for day in days:
             one = sample(SOURCE, day * DAY, row("mail", day, 0.0, day))
             writer.commit([batch(one, instance=instance, texts={len(instance): instance})])
-        sealing.seal(writer, MIDNIGHT + days.stop * DAY * SECOND)
+        sealing.move_to_parquet(writer, MIDNIGHT + days.stop * DAY * SECOND)
     return directory
 
 
@@ -132,7 +132,7 @@ def test_files_that_were_merged_are_replaced_in_the_copy(client: Any, tmp_path: 
         for number in range(2):
             one = sample(SOURCE, number * 60, row("mail", number, 0.0, number))
             writer.commit([batch(one)])
-            sealing.seal(writer, MIDNIGHT + DAY * SECOND, everything=True)
+            sealing.move_to_parquet(writer, MIDNIGHT + DAY * SECOND, everything=True)
     s3.publish(store, PLACE, client)
     s3.fetch(PLACE, tmp_path / "copy", client)
     with Writer(store, [SOURCE]) as writer:
@@ -194,6 +194,21 @@ def test_a_manifest_that_cannot_be_read_is_named(
     client.put_object(Bucket="company-history", Key=key, Body=body)
     with pytest.raises(error, match=why):
         s3.fetch(PLACE, tmp_path / "copy", client)
+
+
+def test_a_manifest_of_an_older_recorder_is_read(client: Any, tmp_path: Path) -> None:
+    """It lists no summary by minute, and does not say of what format its files are."""
+    s3.publish(recorded(tmp_path / "a", "a", range(3)), PLACE, client)
+    (key,) = (key for key in keys(client) if "/manifests/" in key)
+    told = json.loads(client.get_object(Bucket="company-history", Key=key)["Body"].read())
+    assert {file.pop("format") for file in told["files"]} == {2}
+    told["files"] = [file for file in told["files"] if file["view"] != "samples_by_minute"]
+    body = json.dumps(told | {"format": 1}).encode()
+    client.put_object(Bucket="company-history", Key=key, Body=body)
+    s3.fetch(PLACE, tmp_path / "copy", client)
+    for directory in (tmp_path / "a", tmp_path / "copy"):
+        with open_history(directory) as history:
+            assert history.table("SELECT sum(samples) FROM samples_by_minute")[1] == [(3,)]
 
 
 def test_a_manifest_cannot_write_outside_the_lake(client: Any, tmp_path: Path) -> None:

@@ -121,7 +121,7 @@ TOTALS = "SELECT queue, count(*), sum(done) FROM queue GROUP BY 1 ORDER BY 1"
 def test_rows_are_the_same_before_and_after_they_are_moved(writer: Writer) -> None:
     fill(writer, 200)
     before = rows(writer.directory, TOTALS), rows(writer.directory, DONE)
-    moved = sealing.seal(writer, MIDNIGHT + 2 * DAY)
+    moved = sealing.move_to_parquet(writer, MIDNIGHT + 2 * DAY)
     assert moved == 2 * 200 + 200  # two queues, and the samples themselves
     assert writer.db.execute("SELECT count(*) FROM recent_queue").fetchone() == (0,)
     assert (rows(writer.directory, TOTALS), rows(writer.directory, DONE)) == before
@@ -134,7 +134,7 @@ def test_rows_that_come_late_while_others_are_moved_are_kept_once(writer: Writer
     def move() -> None:
         with writer.another() as other:
             while not over.is_set():
-                if count := sealing.seal(other, MIDNIGHT + 2 * DAY):
+                if count := sealing.move_to_parquet(other, MIDNIGHT + 2 * DAY):
                     moved.append(count)
 
     thread = threading.Thread(target=move)
@@ -157,7 +157,7 @@ def test_rows_that_come_late_while_others_are_moved_are_kept_once(writer: Writer
 def test_only_the_past_is_moved(writer: Writer) -> None:
     """200 samples of 10 minutes are 33 hours: a day and 56 samples."""
     fill(writer, 200)
-    sealing.seal(writer, MIDNIGHT + 199 * 600 * SECOND)
+    sealing.move_to_parquet(writer, MIDNIGHT + 199 * 600 * SECOND)
     assert writer.db.execute(
         "SELECT count(*) FROM recent_queue WHERE queue = 'mail'"
     ).fetchone() == (56,)
@@ -177,14 +177,14 @@ def test_a_summary_says_the_same_from_sqlite_and_from_files(writer: Writer) -> N
     )
     by_hand = [(0, 3000, 1.0, 0, 5, 5, 6), (1, 3600, 1.0, 6, 11, 11, 6)]
     assert rows(writer.directory, sql) == by_hand
-    sealing.seal(writer, MIDNIGHT + 2 * DAY)
+    sealing.move_to_parquet(writer, MIDNIGHT + 2 * DAY)
     assert rows(writer.directory, sql) == by_hand
 
 
 def test_files_of_a_day_are_merged_and_those_merged_deleted_after_a_while(writer: Writer) -> None:
     for day in range(3):
         writer.commit([batch(sample(SOURCE, day * 7200, row("mail", day + 1, 0.0, day)))])
-        sealing.seal(writer, MIDNIGHT + (day * 7200 + 60) * SECOND, everything=True)
+        sealing.move_to_parquet(writer, MIDNIGHT + (day * 7200 + 60) * SECOND, everything=True)
     before = rows(writer.directory, DONE)
     now = MIDNIGHT + 3 * DAY
     assert sealing.compact(writer, now) >= 3
@@ -203,7 +203,7 @@ def test_numbers_that_vary_are_stored_by_their_differences(writer: Writer) -> No
     writer.commit(
         [batch(*(sample(SOURCE, 60 * n, row("mail", t, 0.0, 0)) for n, t in enumerate(totals)))]
     )
-    sealing.seal(writer, MIDNIGHT + 2 * DAY)
+    sealing.move_to_parquet(writer, MIDNIGHT + 2 * DAY)
     (file,) = [file for file in writer.files() if file.view == "queue"]
     with parquet.engine() as con:
         encodings = dict(
@@ -222,7 +222,7 @@ def sealed_days(directory: Path, keep: str, days: int) -> list[tuple[str, int]]:
         for day in range(days):
             at = day * 86_400
             writer.commit([batch(sample(SOURCE, at, row("mail", 10 * day, 0.0, day)))])
-            sealing.seal(writer, MIDNIGHT + (day + 1) * DAY)
+            sealing.move_to_parquet(writer, MIDNIGHT + (day + 1) * DAY)
         before = rows(directory, DONE)
         sealing.compact(writer, MIDNIGHT + 20 * DAY)
         assert rows(directory, DONE) == before
@@ -257,13 +257,13 @@ def test_times_are_kept_to_a_hundredth_of_a_second(writer: Writer) -> None:
     sql = f"SELECT epoch_us(time) - {MIDNIGHT}, seconds FROM queue ORDER BY time"
     told = [(0, None), (60_010_000, 60.01), (65_010_000, 5.0), (65_260_000, 0.25)]
     assert rows(writer.directory, sql) == told
-    sealing.seal(writer, MIDNIGHT + 2 * DAY)
+    sealing.move_to_parquet(writer, MIDNIGHT + 2 * DAY)
     assert rows(writer.directory, sql) == told
 
 
 def test_old_rows_go_and_their_summary_stays(writer: Writer) -> None:
     fill(writer, 144)
-    sealing.seal(writer, MIDNIGHT + 2 * DAY)
+    sealing.move_to_parquet(writer, MIDNIGHT + 2 * DAY)
     assert sealing.expire(writer, MIDNIGHT + 40 * DAY) == 1
     assert rows(writer.directory, TOTALS) == []
     assert rows(writer.directory, "SELECT sum(done) FROM queue_by_hour WHERE queue = 'mail'") == [
@@ -275,18 +275,18 @@ def test_rows_of_a_source_that_is_not_recorded_any_more_are_kept(tmp_path: Path)
     """A metric of somebody's own, which a recorder started without it must not delete."""
     with Writer(tmp_path, [SOURCE]) as writer:
         fill(writer, 3)
-        sealing.seal(writer, MIDNIGHT + 2 * DAY)
+        sealing.move_to_parquet(writer, MIDNIGHT + 2 * DAY)
         writer.commit([batch(sample(SOURCE, 3 * 86_400, row("mail", 9000, 0.0, 1)))])
     before = rows(tmp_path, DONE)
     with Writer(tmp_path, []) as writer:
-        assert sealing.seal(writer, MIDNIGHT + 5 * DAY) > 0
+        assert sealing.move_to_parquet(writer, MIDNIGHT + 5 * DAY) > 0
         assert sealing.expire(writer, MIDNIGHT + 5 * DAY) == 0
     assert rows(tmp_path, DONE) == before
 
 
 def test_beyond_a_size_the_oldest_rows_go_first(writer: Writer) -> None:
     fill(writer, 300)
-    sealing.seal(writer, MIDNIGHT + 5 * DAY)
+    sealing.move_to_parquet(writer, MIDNIGHT + 5 * DAY)
     files = writer.files()
     first = min((file for file in files if not layout.is_rollup(file.view)), key=lambda f: f.last)
     sealing.expire(writer, MIDNIGHT + 5 * DAY, largest=sum(file.bytes for file in files) - 1)
@@ -301,7 +301,7 @@ def test_a_reader_sees_one_state_while_the_writer_goes_on(writer: Writer) -> Non
     with open_history(writer.directory) as history:
         fill_more = [batch(sample(SOURCE, 20 * 600, row("mail", 99_999, 0.0, 0)))]
         writer.commit(fill_more)
-        sealing.seal(writer, MIDNIGHT + 2 * DAY)
+        sealing.move_to_parquet(writer, MIDNIGHT + 2 * DAY)
         assert history.row("SELECT max(done) AS most FROM queue WHERE queue = 'mail'") == {
             "most": 600
         }
@@ -340,7 +340,7 @@ def damage(path: Path) -> None:
 
 def test_a_damaged_file_is_named_and_the_rest_is_read(writer: Writer) -> None:
     fill(writer, 300)
-    sealing.seal(writer, MIDNIGHT + 5 * DAY)
+    sealing.move_to_parquet(writer, MIDNIGHT + 5 * DAY)
     first = writer.files()[0]
     damage(writer.directory / layout.LAKE / first.path)
     with open_history(writer.directory) as history:
@@ -352,7 +352,7 @@ def test_a_damaged_file_is_named_and_the_rest_is_read(writer: Writer) -> None:
 
 def test_a_changed_byte_is_found(writer: Writer) -> None:
     fill(writer, 150)
-    sealing.seal(writer, MIDNIGHT + 5 * DAY)
+    sealing.move_to_parquet(writer, MIDNIGHT + 5 * DAY)
     assert verify(writer.directory).problems == []
     path = writer.directory / layout.LAKE / writer.files()[0].path
     contents = bytearray(path.read_bytes())
@@ -366,7 +366,7 @@ def test_names_with_every_nuisance_come_back_as_they_were(writer: Writer) -> Non
     writer.commit([batch(sample(SOURCE, 0, *(row(name, 0, 0.0, 0) for name in names)))])
     sql = "SELECT queue FROM queue ORDER BY 1"
     assert sorted(one[0] for one in rows(writer.directory, sql)) == sorted(names)
-    sealing.seal(writer, MIDNIGHT + 2 * DAY)
+    sealing.move_to_parquet(writer, MIDNIGHT + 2 * DAY)
     assert sorted(one[0] for one in rows(writer.directory, sql)) == sorted(names)
 
 
@@ -385,7 +385,7 @@ def test_numbers_come_back_to_the_last_digit(writer: Writer) -> None:
     )
     sql = "SELECT done, busy_ms, waiting FROM queue WHERE queue <> 'none' ORDER BY queue"
     assert rows(writer.directory, sql) == [*numbers, (1, None, None)]
-    sealing.seal(writer, MIDNIGHT + 2 * DAY)
+    sealing.move_to_parquet(writer, MIDNIGHT + 2 * DAY)
     assert rows(writer.directory, sql) == [*numbers, (1, None, None)]
 
 
@@ -417,7 +417,7 @@ def test_status_names_what_is_late(writer: Writer) -> None:
 
 def test_size_adds_up_what_is_on_disk(writer: Writer) -> None:
     fill(writer, 300)
-    sealing.seal(writer, MIDNIGHT + 5 * DAY)
+    sealing.move_to_parquet(writer, MIDNIGHT + 5 * DAY)
     told = size(writer.directory)
     on_disk = sum(path.stat().st_size for path in writer.directory.rglob("*.parquet"))
     assert sum(view.bytes for view in told.views) == on_disk

@@ -84,6 +84,22 @@ def test_stopping_twice_is_no_error(new_cluster: NewCluster) -> None:
     assert cluster.pid is None
 
 
+@AS_ROOT
+def test_a_pid_file_that_names_another_program_is_of_no_server(new_cluster: NewCluster) -> None:
+    """Left by a server that was killed long ago; ours would end whatever it is sent."""
+    cluster = new_cluster()
+    cluster.stop()
+    with subprocess.Popen(["sleep", "600"]) as other:
+        try:
+            for pid in (other.pid, os.getpid()):
+                (cluster.data / "postmaster.pid").write_text(f"{pid}\n")
+                assert not cluster.running()
+                cluster.stop("immediate")
+            assert other.poll() is None
+        finally:
+            other.kill()
+
+
 def test_a_failing_start_tells_what_the_log_says(new_cluster: NewCluster) -> None:
     cluster = new_cluster()
     cluster.stop()

@@ -5,14 +5,20 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 import report_data as data
+from image_seed import seed
 from test_report_vacuum import table, told
 
 from bench_grids import a_grid
+from mrtuner.documents import as_builtins
 from mrtuner.failover.rehearse.paths import ClientPath
 from mrtuner.failover.rehearse.report import document, rehearsed
+from mrtuner.image.advice.advise import advise
+from mrtuner.image.advice.document import advice_document
 from mrtuner.limits import limits
 from mrtuner.limits.example import CLASS, STORAGE, simulated_week
 from mrtuner.present import (
@@ -20,6 +26,7 @@ from mrtuner.present import (
     cpu,
     failover_lab_page,
     failover_rehearsal,
+    image_advice_page,
     limits_page,
     parameter_group,
     pods_plan_page,
@@ -49,8 +56,8 @@ def _proof() -> str:
 
 def _group() -> str:
     made = design(family_name="postgres17", class_name="db.r6g.xlarge", workload="oltp")
-    here = on_class(made.values, made.question, made.instance_class)
-    return parameter_group.page(made, here, sizes(made.values, made.question))
+    here = on_class(made.values, made.request, made.instance_class)
+    return parameter_group.page(made, here, sizes(made.values, made.request))
 
 
 def _limits() -> str:
@@ -89,6 +96,13 @@ def _failover() -> str:
     return failover_rehearsal.page(document([judged], trigger="run it", within=20.0))
 
 
+def _image() -> str:
+    """The application that the mission begins with, small."""
+    with TemporaryDirectory() as place:
+        found = advise(seed(Path(place)))
+    return image_advice_page.page(as_builtins(advice_document(found)))
+
+
 #: Kind of page: what makes it.
 PAGES: Final[Mapping[str, Callable[[], str]]] = {
     "proof": _proof,
@@ -103,4 +117,5 @@ PAGES: Final[Mapping[str, Callable[[], str]]] = {
     "failover": _failover,
     "rehearsal": lambda: rds_rehearsal.page(_document("rehearsal.json")),
     "group": _group,
+    "image": _image,
 }

@@ -22,8 +22,8 @@ KINDS = ("read", "held", "write")
 def attempts() -> list[list[Any]]:
     """One a second of each kind for 60 s; refused from 20 to 49."""
     return [
-        [kind, due, due, due + (0.002 if 20 <= due < 50 else 0.02),
-         "Connection refused" if 20 <= due < 50 else None]
+        [kind, due, due, None, due + 0.002, "Connection refused", None] if 20 <= due < 50
+        else [kind, due, due, due, due + 0.02, None, int(due >= 50)]
         for kind in KINDS
         for due in map(float, range(60))
     ]  # fmt: skip
@@ -45,7 +45,10 @@ def gap(kind: str) -> dict[str, Any]:
     }  # fmt: skip
 
 
-SERVER = {"started": "2026-01-01T00:00:00+00:00", "standby": False, "address": "10.0.0.1"}
+SERVER = {
+    "started": "2026-01-01T00:00:00+00:00", "standby": False, "address": "10.0.0.1:5432",
+    "own": "10.0.0.1:5432", "timeline": 1, "system": "7550000000000000001",
+}  # fmt: skip
 RUN: dict[str, Any] = {
     "verdict": "Clients got no answer for 29.0 to 31.0 s (new connection, read).",
     "asked": 10.0, "accepted": 10.1, "settled": True, "zone": "eu-west-1b",
@@ -63,15 +66,19 @@ RUN: dict[str, Any] = {
         "kinds": list(KINDS), "skipped": 0, "lag": 0.004, "restarted": True, "went_away": True,
         "servers": [SERVER, {**SERVER, "started": "2026-01-02T12:00:45+00:00"}],
         "gaps": [gap(kind) for kind in KINDS],
-        "ledger": {"sent": 30, "acknowledged": 30, "found": 30, "lost": [], "unacknowledged": 0},
+        "ledger": {"sent": 30, "acknowledged": 30, "found": 30, "lost": [], "unacknowledged": 0,
+                   "duplicated": []},
         "left_behind": None,
-        "columns": ["kind", "due", "sent", "ended", "error"], "attempts": attempts(),
+        "columns": ["kind", "due", "sent", "asked", "ended", "error", "server"],
+        "attempts": attempts(),
     },
 }  # fmt: skip
 TOLD: dict[str, Any] = {
     "schema": "mrtuner.rds.rehearsal/1", "instance": "orders-test", "class": "db.r6g.large",
     "engine": "postgres 17.2", "deployment": "Multi-AZ instance", "zone": "eu-west-1a",
-    "what": "reboot with failover", "expected": {}, "endpoint": "http://127.0.0.1:5000",
+    "what": "reboot with failover", "endpoint": "http://127.0.0.1:5000",
+    "expected": {"kind": "one failover", "low": 60, "high": 120, "words": "typically 60 to 120 s",
+                 "source": "Amazon RDS User Guide", "evidence": "documented"},
     "aws": False, "cautions": ["the connection string <b>leads</b> elsewhere"],
     "went_away": True, "runs": [RUN],
     "expectations": ["Open connections do not survive."], "limits": ["Only the probes."],
@@ -88,7 +95,9 @@ def nothing() -> dict[str, Any]:
     )
     run["phases"] = {**dict.fromkeys(run["phases"]), "clients": []}
     run["observation"] |= {"gaps": [], "went_away": False, "restarted": False, "ledger": None}
-    run["observation"]["attempts"] = [[*row[:4], None] for row in attempts()]
+    run["observation"]["attempts"] = [
+        [kind, due, due, due, due + 0.02, None, 0] for kind, due, *_ in attempts()
+    ]
     return told
 
 
@@ -155,8 +164,14 @@ def test_several_runs_have_a_section_each() -> None:
 
 
 def test_a_page_of_something_else_is_refused() -> None:
-    with pytest.raises(BadValue, match="not a rehearsal"):
+    with pytest.raises(BadValue, match=r"the document is mrtuner\.report/1"):
         page({"schema": "mrtuner.report/1"})
+
+
+def test_a_rehearsal_that_lacks_a_field_is_refused_by_its_name() -> None:
+    told = {name: value for name, value in TOLD.items() if name != "deployment"}
+    with pytest.raises(BadValue, match="deployment"):
+        page(told)
 
 
 def test_the_moments_are_in_order_and_count_from_the_request() -> None:

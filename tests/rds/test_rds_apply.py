@@ -17,7 +17,7 @@ from mrtuner.change.record import Change, GroupChange
 from mrtuner.cli import rdstune
 from mrtuner.errors import ApplyError, BadValue, Refused
 from mrtuner.rds.lab import Lab
-from mrtuner.rds.live.apply import RdsOutcome, RdsPlan, Reboot, apply, finish_or_revert, make
+from mrtuner.rds.live.apply import RdsOutcome, RdsPlan, Reboot, apply, finish_or_revert_group, make
 from mrtuner.rds.live.plan import Wanted
 from mrtuner.rds.live.target import read_target
 
@@ -433,7 +433,7 @@ def test_a_group_of_our_name_that_somebody_else_made_is_not_deleted(
             ),
         )
     )  # fmt: skip
-    found = finish_or_revert(client, "db1", journal, pace=PACE)
+    found = finish_or_revert_group(client, "db1", journal, pace=PACE)
     assert found is not None
     assert found.result == "reverted"
     assert everything(client) == {"groups": {"shop": {}}, "attached": {"db1": target.group}}
@@ -455,4 +455,4 @@ def test_recover_has_nothing_to_do_where_nothing_was_interrupted(
     lab: Lab, client: Any, journal: Journal
 ) -> None:
     new_instance(client, lab)
-    assert finish_or_revert(client, "db1", journal, pace=PACE) is None
+    assert finish_or_revert_group(client, "db1", journal, pace=PACE) is None

@@ -19,7 +19,7 @@ from mrtuner.change.journal import Journal
 from mrtuner.change.transaction import Observer
 from mrtuner.errors import ApplyError, Refused
 from mrtuner.rds.lab import Lab
-from mrtuner.rds.live.apply import RdsPlan, apply, finish_or_revert, make
+from mrtuner.rds.live.apply import RdsPlan, apply, finish_or_revert_group, make
 from mrtuner.rds.live.plan import Wanted
 from mrtuner.rds.live.target import read_target
 from mrtuner.rds.live.undo import undo
@@ -74,7 +74,7 @@ def test_killed_on_the_way_back_the_next_run_goes_on(lab: Lab, client: Any, tmp_
         killed = was_killed(partial(applied, lab.endpoint_url, state, plan), killed_at)
         with Journal(state) as journal:
             with suppress(ApplyError):  # finishing it would not start either: it says so
-                finish_or_revert(client, "db1", journal, reboot="now", pace=PACE)
+                finish_or_revert_group(client, "db1", journal, reboot="now", pace=PACE)
             assert [one.state for one in journal.changes()] == ["reverted"]
         assert now(client, lab) == start, killed_at
         if not killed:

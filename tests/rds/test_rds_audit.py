@@ -19,7 +19,6 @@ from mrtuner.rds.fleet.audit import AuditFinding, AuditRow, Event, Failure, Surv
 from mrtuner.rds.fleet.document import audited_instance
 from mrtuner.rds.group.derive import design
 from mrtuner.rds.lab import Lab
-from mrtuner.rds.lab.operations import OPERATIONS
 from mrtuner.rds.live.assessment import far
 from mrtuner.units import GiB
 
@@ -67,25 +66,24 @@ def rows(events: Iterable[Event]) -> dict[str, AuditRow]:
 
 def fill(lab: Lab, region: str, instances: int, groups: int = 0) -> None:
     """Many instances at once, without a request for each."""
-    here = lab._world.region(region)
-    with lab._world.lock:
-        for number in range(groups):
-            OPERATIONS["CreateDBParameterGroup"](here, {
-                "DBParameterGroupName": f"group{number}", "DBParameterGroupFamily": "postgres17",
-                "Description": "a test's",
-            })  # fmt: skip
-            OPERATIONS["ModifyDBParameterGroup"](here, {
-                "DBParameterGroupName": f"group{number}",
-                "Parameters": [{"ParameterName": "work_mem", "ParameterValue": "4096",
-                                "ApplyMethod": "immediate"}],
-            })  # fmt: skip
-        for number in range(instances):
-            group = {"DBParameterGroupName": f"group{number % groups}"} if groups else {}
-            OPERATIONS["CreateDBInstance"](here, {
-                "DBInstanceIdentifier": f"shop{number:03}", "DBInstanceClass": "db.r6g.xlarge",
-                "Engine": "postgres", "EngineVersion": "17", "AllocatedStorage": 100,
-                "MasterUsername": "postgres", "MasterUserPassword": "only in the lab", **group,
-            })  # fmt: skip
+    for number in range(groups):
+        lab.call(
+            "CreateDBParameterGroup", region, DBParameterGroupName=f"group{number}",
+            DBParameterGroupFamily="postgres17", Description="a test's",
+        )  # fmt: skip
+        value = {"ParameterName": "work_mem", "ParameterValue": "4096", "ApplyMethod": "immediate"}
+        lab.call(
+            "ModifyDBParameterGroup", region, DBParameterGroupName=f"group{number}",
+            Parameters=[value],
+        )  # fmt: skip
+    for number in range(instances):
+        group = {"DBParameterGroupName": f"group{number % groups}"} if groups else {}
+        lab.call(
+            "CreateDBInstance", region, DBInstanceIdentifier=f"shop{number:03}",
+            DBInstanceClass="db.r6g.xlarge", Engine="postgres", EngineVersion="17",
+            AllocatedStorage=100, MasterUsername="postgres",
+            MasterUserPassword="only in the lab", **group,
+        )  # fmt: skip
 
 
 def test_an_instance_with_awss_own_group(lab: Lab) -> None:
@@ -124,10 +122,7 @@ def test_a_group_that_asks_for_bytes_where_pages_are_meant_is_over_and_out_of_ra
         DBInstanceIdentifier="shop", DBParameterGroupName="bytes", ApplyImmediately=True
     )
     lab.settle()
-    from mrtuner.rds.lab.world import Value
-
-    group = lab._world.region(HERE).groups["bytes"]
-    group.values["shared_buffers"] = Value("{DBInstanceClassMemory/4}", "pending-reboot")
+    lab.set_parameter("bytes", "shared_buffers", "{DBInstanceClassMemory/4}", region=HERE)
     row = rows(audit([HERE]))["shop"]
     assert {AuditFinding.OVER, AuditFinding.OUTSIDE} <= set(row.findings)
     assert (row.assessment.share or 0) > 2000

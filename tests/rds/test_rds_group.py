@@ -48,7 +48,7 @@ def test_what_the_family_has_right_already_is_not_set_again(oltp: Design) -> Non
 
 
 def test_wal_may_not_fill_the_volume(oltp: Design) -> None:
-    size = on_class(oltp.values, oltp.question, oltp.instance_class)
+    size = on_class(oltp.values, oltp.request, oltp.instance_class)
     # a tenth of 100 GiB is 10,240 MB
     assert size.values["max_wal_size"] == "10240"
 
@@ -145,7 +145,7 @@ def test_a_class_of_another_engine_is_refused() -> None:
 
 
 def test_classes_that_cannot_hold_are_named_and_all_others_hold(oltp: Design) -> None:
-    everywhere = sizes(oltp.values, oltp.question)
+    everywhere = sizes(oltp.values, oltp.request)
     broken = {size.instance_class.name for size in everywhere if not size.holds}
     assert broken <= set(oltp.too_small)
     assert "db.t4g.micro" in broken  # 200 connections of 2.5 MB each in 722 MiB
@@ -155,7 +155,7 @@ def test_classes_that_cannot_hold_are_named_and_all_others_hold(oltp: Design) ->
 def test_bytes_where_pages_are_meant_break_the_budget(oltp: Design) -> None:
     size = on_class(
         {**oltp.values, "shared_buffers": "{DBInstanceClassMemory/4}"},
-        oltp.question,
+        oltp.request,
         oltp.instance_class,
     )
     # a quarter of memory in bytes, taken as pages of 8,192: 2,048 times the memory
@@ -199,17 +199,17 @@ def test_one_group_stays_within_the_budget_on_every_class(
 
 def _holds_by_oracle(made: Design, each: InstanceClass, workload: str) -> bool:
     """Shared memory and the worst case within nine tenths, at the middle of the estimate."""
-    memory = made.question.memory_of(each).value
+    memory = made.request.memory_of(each).value
     machine = {
         "DBInstanceClassMemory": memory,
         "DBInstanceVCPU": each.vcpus,
-        "AllocatedStorage": made.question.storage,
+        "AllocatedStorage": made.request.storage,
         "EndPointPort": 5432,
     }
-    reckoned = made.question.reckoned(each, memory)
+    reckoned = made.request.reckoned(each, memory)
     every = int(value("max_connections", made.values, made.family, machine))
     off: tuple[str, ...] = (".micro", ".small", ".medium")
-    if made.question.aurora:
+    if made.request.aurora:
         off = ("t3.medium", "t3.large", "t4g.medium", "t4g.large")
     total = worst_case(
         made.values, made.family, machine,

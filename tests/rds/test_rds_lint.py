@@ -427,7 +427,7 @@ def test_what_we_design_and_render_has_nothing_to_mend(
         GroupLine(name=each.name, value=each.value, method=each.method) for each in made.settings
     ]
     text = render_group(
-        "terraform", lines, name="x", family=family_name, cluster=made.question.aurora
+        "terraform", lines, name="x", family=family_name, cluster=made.request.aurora
     )
     [written] = read_text(text, suffix=".tf", source="x.tf")
     classes = [

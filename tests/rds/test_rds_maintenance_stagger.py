@@ -9,14 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mrtuner.aws.rows import Instance
-from mrtuner.rds.fleet.stagger import Clash, Move, Place, clashes, places, staggered
-from mrtuner.rds.fleet.windows import Window
+from mrtuner.rds.fleet.maintenance_windows import Window
+from mrtuner.rds.fleet.stagger import CalendarEntry, Clash, Move, clashes, places, staggered
 
 
 def place(
     name: str, window: str, *groups: str, backup: str | None = None, stays: bool = False
-) -> Place:
-    return Place(
+) -> CalendarEntry:
+    return CalendarEntry(
         identifier=name,
         groups=frozenset(groups),
         window=Window.parse(window),
@@ -125,7 +125,9 @@ fleets = st.lists(st.tuples(starts, st.sampled_from(["x", "y"])), min_size=1, ma
 def test_after_the_moves_no_minute_belongs_to_two_of_a_group(fleet: list[tuple[int, str]]) -> None:
     """Judged minute by minute, with the half hour after each window counted to it."""
     calendar = [
-        Place(identifier=f"i{number:02}", groups=frozenset({group}), window=Window(start, 30))
+        CalendarEntry(
+            identifier=f"i{number:02}", groups=frozenset({group}), window=Window(start, 30)
+        )
         for number, (start, group) in enumerate(fleet)
     ]
     moved = {move.identifier: move.to for move in staggered(calendar, gap=30)}

@@ -14,7 +14,7 @@ import pytest
 from mrtuner.aws.rows import Cluster, GroupUse, Instance, Member, PendingAction
 from mrtuner.rds.fleet.document import pending_work
 from mrtuner.rds.fleet.maintenance import Origin, Upkeep, upkeep, when
-from mrtuner.rds.fleet.windows import Window
+from mrtuner.rds.fleet.maintenance_windows import Window
 
 NOW = datetime(2026, 1, 7, 12, tzinfo=UTC)
 SUNDAYS = Window.parse("sun:05:00-sun:05:30")

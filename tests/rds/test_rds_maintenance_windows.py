@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import pytest
 
 from mrtuner.errors import BadValue
-from mrtuner.rds.fleet.windows import Occurrence, Window, zone_named
+from mrtuner.rds.fleet.maintenance_windows import Occurrence, Window, zone_named
 
 WEDNESDAY = datetime(2026, 1, 7, 12, tzinfo=UTC)
 

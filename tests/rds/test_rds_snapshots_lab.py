@@ -344,12 +344,11 @@ def test_whatever_else_aws_answers_is_a_failure_with_its_reason(lab: Lab) -> Non
 
 
 def test_a_copy_that_fails_at_aws_is_a_failure(lab: Lab) -> None:
-    """The lab's own copies never fail: the status is written into its record."""
     make_instances(lab, "shop")
     take(lab, "shop-1")
     (begun,) = copy_snapshots(Job(source=HERE, destination=THERE, wait=False)).copies
     lab.settle()  # else the copy may become available after we have written
-    lab._world.region(THERE).snapshots[begun.name].status = "failed"
+    lab.fail_snapshot(begun.name, THERE)
     (failure,) = failed(run(lab))
     assert failure.error == "the copy is failed"
     assert "delete that copy" in (failure.hint or "")
@@ -359,10 +358,9 @@ def test_a_copy_that_somebody_deletes_on_the_way_is_a_failure(lab: Lab) -> None:
     make_instances(lab, "shop")
     take(lab, "shop-1")
     (begun,) = copy_snapshots(Job(source=HERE, destination=THERE, wait=False)).copies
-    gone: list[object] = []
 
     def delete(_: float) -> None:
-        gone.append(lab._world.region(THERE).snapshots.pop(begun.name, None))
+        lab.lose_snapshot(begun.name, THERE)
 
     (failure,) = failed(copy_snapshots(JOB, sleep=delete))
     assert failure.error == f"the copy {begun.name} has disappeared"

@@ -247,10 +247,18 @@ def test_threads_are_those_that_keep_the_lock_busy() -> None:
 
 
 @pytest.mark.usefixtures("short_simulations")
-def test_a_worker_that_accepts_while_busy_needs_more_workers() -> None:
-    asked = USUAL | {"rate": "100/s"}
-    idle, busy = plan(**asked), plan(**asked, server="gthread")
-    assert busy.layout.slots > idle.layout.slots
+def test_gthread_is_planned_as_it_is_configured_and_compared_with_its_default() -> None:
+    """With worker_connections = threads no request waits beside an idle worker of its pod."""
+    asked = USUAL | {"cpu_time": "1ms", "now": "2x4x2", "pods": 2, "workers": 4}
+    idle, busy = (plan(**asked, threads=2, server=server) for server in ("puma", "gthread"))
+    assert busy.waiting == idle.waiting
+    assert idle.now
+    assert busy.now
+    assert (busy.now.p95 or 0) > 2 * (idle.now.p95 or 0) > 0
+    (advice,) = (text for text in busy.advice if "worker_connections" in text)
+    assert f"wait {(busy.now.p95 or 0) * 1000:.3g} ms at p95, in equal shares" in advice
+    assert any("a race" in note for note in busy.notes)
+    assert not any("worker_connections" in text for text in idle.advice)
 
 
 @pytest.mark.usefixtures("short_simulations")

@@ -23,7 +23,7 @@ from mrtuner.change.settings.apply import (
     Restart,
     Wanted,
     apply,
-    finish_or_revert,
+    finish_or_revert_settings,
     plan,
     undo,
 )
@@ -151,7 +151,7 @@ def test_killed_on_the_way_back_the_next_run_goes_on(server: Cluster, tmp_path: 
         killed = was_killed(Change("apply", server.dsn(), tmp_path, more=refused), killed_at)
         assert in_force(server) == START, killed_at
         with Journal(tmp_path) as journal:
-            finish_or_revert(server.dsn(), journal)
+            finish_or_revert_settings(server.dsn(), journal)
         assert (in_force(server), entries(server)) == (START, BEFORE), killed_at
         if not killed:
             break
@@ -180,7 +180,7 @@ def test_killed_halfway_and_reloaded_by_somebody_else(server: Cluster, tmp_path:
         conn.execute("SELECT pg_reload_conf()")
     until(lambda: in_force(server) == ("1.1", "16384", "8192"))
     with Journal(tmp_path) as journal:
-        outcome = finish_or_revert(server.dsn(), journal)
+        outcome = finish_or_revert_settings(server.dsn(), journal)
     assert outcome is not None
     assert outcome.result == "reverted"
     assert (in_force(server), entries(server)) == (START, BEFORE)
@@ -192,7 +192,7 @@ def test_killed_while_the_command_restarts_the_server(server: Cluster, tmp_path:
     assert was_killed(Change("apply", server.dsn(), tmp_path, command), killed_at=0)
     until(lambda: reached(server, TARGET))
     with Journal(tmp_path) as journal:
-        outcome = finish_or_revert(server.dsn(), journal)
+        outcome = finish_or_revert_settings(server.dsn(), journal)
     assert outcome is not None
     assert outcome.result == "finished"
     assert (in_force(server), entries(server)) == (TARGET, AFTER)
@@ -218,7 +218,7 @@ def test_killed_with_the_server_down_it_is_brought_back_with_its_old_settings(
 ) -> None:
     kill_with_the_server_down(server, tmp_path)
     with Journal(tmp_path) as journal:
-        outcome = finish_or_revert(
+        outcome = finish_or_revert_settings(
             server.dsn(), journal, restart=Restart(run=pg_ctl(server, "restart"))
         )
     assert outcome is not None
@@ -232,13 +232,13 @@ def test_without_consent_a_server_that_is_down_gets_its_old_file_and_is_not_star
     kill_with_the_server_down(server, tmp_path)
     with Journal(tmp_path) as journal:
         with pytest.raises(ApplyError, match="its old settings are back in") as down:
-            finish_or_revert(server.dsn(), journal, restart=Restart(patience=1))
+            finish_or_revert_settings(server.dsn(), journal, restart=Restart(patience=1))
         assert down.value.hint == "Start it, then run again to verify."
         assert entries(server) == BEFORE
         assert not server.running()
         server.start()
-        assert finish_or_revert(server.dsn(), journal) is not None
-        assert finish_or_revert(server.dsn(), journal) is None
+        assert finish_or_revert_settings(server.dsn(), journal) is not None
+        assert finish_or_revert_settings(server.dsn(), journal) is None
     assert in_force(server) == START
 
 
@@ -247,7 +247,7 @@ def test_a_server_that_is_down_without_a_change_of_ours_is_just_down(
 ) -> None:
     server.stop()
     with Journal(tmp_path) as journal, pytest.raises(ConnectError):
-        finish_or_revert(server.dsn(), journal)
+        finish_or_revert_settings(server.dsn(), journal)
 
 
 def elsewhere(dsn: str, state: Path, uid: int, stop: str, said: object) -> None:

@@ -11,24 +11,34 @@ from mrtuner.errors import BadValue, DoesNotFit, UsageError
 
 SIZES = "Use kB, MB, GB or TB (powers of 1024)."
 EXAMPLE = "Give a size such as 16GB."
+SIZE = "Give a size such as 16GB or 512MB."
+TIME = "Give a number and its unit, such as 30s"
 
 REFUSED: list[tuple[dict[str, Any], str, str]] = [
     # units
-    ({"memory": "16"}, "no unit in size '16'", SIZES),
-    ({"memory": "16 parsecs"}, "unknown unit 'parsecs' in size '16 parsecs'", SIZES),
-    ({"memory": "16PB"}, "unknown unit 'PB' in size '16PB'", SIZES),
-    ({"memory": ""}, "cannot read '' as a size", "Give a size such as 16GB or 512MB."),
-    ({"memory": "GB"}, "cannot read 'GB' as a size", "Give a size such as 16GB or 512MB."),
-    ({"memory": "1e3GB"}, "cannot read '1e3GB' as a size", "Give a size such as 16GB or 512MB."),
+    ({"memory": "16"}, "memory: no unit in size '16'", SIZES),
+    ({"memory": "16 parsecs"}, "memory: unknown unit 'parsecs' in size '16 parsecs'", SIZES),
+    ({"memory": "16PB"}, "memory: unknown unit 'PB' in size '16PB'", SIZES),
+    ({"memory": ""}, "memory: cannot read '' as a size", SIZE),
+    ({"memory": "GB"}, "memory: cannot read 'GB' as a size", SIZE),
+    (
+        {"memory": "1e3GB"},
+        "memory: cannot read '1e3GB' as a size",
+        SIZE,
+    ),
     ({"memory": 1.5}, "memory 1.5 is not a size", "Give bytes or a text such as 16GB."),
     ({"memory": True}, "memory True is not a size", "Give bytes or a text such as 16GB."),
     # nothing, and less
-    ({"memory": 0}, "size 0 is not above zero", EXAMPLE),
-    ({"memory": "0GB"}, "size '0GB' is not above zero", EXAMPLE),
-    ({"memory": -5}, "size -5 is not above zero", EXAMPLE),
-    ({"memory": "-1GB"}, "cannot read '-1GB' as a size", "Give a size such as 16GB or 512MB."),
-    ({"disk": "0GB"}, "size '0GB' is not above zero", EXAMPLE),
-    ({"data": -1}, "size -1 is not above zero", EXAMPLE),
+    ({"memory": 0}, "memory: size 0 is not above zero", EXAMPLE),
+    ({"memory": "0GB"}, "memory: size '0GB' is not above zero", EXAMPLE),
+    ({"memory": -5}, "memory: size -5 is not above zero", EXAMPLE),
+    (
+        {"memory": "-1GB"},
+        "memory: cannot read '-1GB' as a size",
+        SIZE,
+    ),
+    ({"disk": "0GB"}, "disk: size '0GB' is not above zero", EXAMPLE),
+    ({"data": -1}, "data: size -1 is not above zero", EXAMPLE),
     ({"cpus": 0}, "cpus 0 is out of range", "Give a number from 1 to 4096."),
     ({"cpus": -4}, "cpus -4 is out of range", "Give a number from 1 to 4096."),
     ({"connections": 0}, "connections 0 is out of range", "Give a number from 1 to 260000."),
@@ -42,11 +52,15 @@ REFUSED: list[tuple[dict[str, Any], str, str]] = [
     ({"cpus": 4097}, "cpus 4097 is out of range", "Give a number from 1 to 4096."),
     ({"connections": 262_144}, "connections 262144 is out of range", "Give a number from 1"),
     ({"iops": 0}, "iops 0 is out of range", "Give a number from 1 to 100000000."),
-    ({"throughput": "125"}, "no unit in size '125'", "Use kB, MB, GB or TB"),
+    ({"throughput": "125"}, "throughput: no unit in size '125'", "Use kB, MB, GB or TB"),
     ({"wal_disk": "1kB"}, "wal_disk of 1024 bytes is too small", "Give a size with its unit"),
     # durations
-    ({"rto": "soon"}, "cannot read 'soon' as a duration", "Give a number and its unit, such as"),
-    ({"rto": 0}, "duration 0 is not above zero", "Give a number and its unit, such as 30s"),
+    (
+        {"rto": "soon"},
+        "rto: cannot read 'soon' as a duration",
+        TIME,
+    ),
+    ({"rto": 0}, "rto: duration 0 is not above zero", TIME),
     # versions
     ({"postgres": 8}, "PostgreSQL 8 is not supported", "MrTuner knows the majors 13 to 19."),
     ({"postgres": 12}, "PostgreSQL 12 is not supported", "MrTuner knows the majors 13 to 19."),

@@ -15,7 +15,7 @@ from test_tune_rules import machine
 
 from mrtuner.cli import main
 from mrtuner.inputs import Storage, Workload
-from mrtuner.tuning.pgtune import DataSize, Machine, differences, settings
+from mrtuner.tuning.pgtune import DataSize, PgTuneInputs, differences, settings
 
 GIB = 2**30
 COMPARISON = Path(__file__).parents[2] / "docs" / "comparison.md"
@@ -26,7 +26,7 @@ def values(**other: Any) -> dict[str, str]:
         "memory": 16 * GIB, "cpus": 4, "connections": 200, "workload": Workload.WEB,
         "storage": Storage.SSD, "major": 18,
     }  # fmt: skip
-    return {name: one.value for name, one in settings(Machine(**known | other)).items()}
+    return {name: one.value for name, one in settings(PgTuneInputs(**known | other)).items()}
 
 
 def test_a_web_server_of_16_gb() -> None:

@@ -14,7 +14,7 @@ from mrtuner.change.record import Outcome, State
 from mrtuner.errors import ApplyError, UsageError
 from mrtuner.postgres.cluster import Cluster
 from mrtuner.vacuum import Vacuum, judge
-from mrtuner.vacuum.apply import apply, finish_or_revert, plan, undo
+from mrtuner.vacuum.apply import apply, finish_or_revert_storage_parameters, plan, undo
 from mrtuner.vacuum.model import Advice
 from servers import sql
 
@@ -76,7 +76,7 @@ def test_what_the_server_refuses_changes_nothing(dsn: str, journal: Journal) -> 
     with pytest.raises(ApplyError, match="nothing was changed"):
         put(dsn, journal, **{THRESHOLD: "50", SCALE: "101"})
     assert options(dsn) == ([f"{SCALE}=0.3"], None)
-    assert finish_or_revert(dsn, journal) is None
+    assert finish_or_revert_storage_parameters(dsn, journal) is None
 
 
 def test_what_somebody_has_changed_since_is_left_to_them(dsn: str, journal: Journal) -> None:
@@ -97,7 +97,7 @@ def test_a_run_killed_around_the_commit_is_told_apart(
         undo(dsn, journal)
     again = journal.begin(replace(change, id=0))
     journal.note(again, State.WRITING, "killed here")
-    outcome = finish_or_revert(dsn, journal)
+    outcome = finish_or_revert_storage_parameters(dsn, journal)
     assert outcome is not None
     assert outcome.result == did
 

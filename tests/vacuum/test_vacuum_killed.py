@@ -19,7 +19,7 @@ from killed import change, was_killed
 from mrtuner.change.journal import Journal
 from mrtuner.errors import ApplyError, Refused
 from mrtuner.postgres.cluster import Cluster
-from mrtuner.vacuum.apply import apply, finish_or_revert, undo
+from mrtuner.vacuum.apply import apply, finish_or_revert_storage_parameters, undo
 from servers import sql
 
 pytestmark = pytest.mark.timed
@@ -58,7 +58,7 @@ def test_what_was_committed_is_known_even_if_somebody_changed_one_since(
     assert committed
     sql(dsn, f"ALTER TABLE two SET ({SCALE} = 0.07)")
     with Journal(tmp_path) as journal:
-        outcome = finish_or_revert(dsn, journal)
+        outcome = finish_or_revert_storage_parameters(dsn, journal)
         assert outcome is not None
         assert (outcome.result, outcome.left) == ("finished", (ENTRIES[2].name,))
         undo(dsn, journal)

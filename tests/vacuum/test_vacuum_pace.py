@@ -10,10 +10,10 @@ from vacuum_tables import SETTINGS, rates, table, toast
 
 from mrtuner.vacuum.model import Work
 from mrtuner.vacuum.pace import (
+    CostSettings,
     Heap,
-    Throttle,
     cost,
-    throttle,
+    cost_settings,
     touched,
     trigger,
     work,
@@ -21,7 +21,7 @@ from mrtuner.vacuum.pace import (
     work_of_toast,
 )
 
-PRICES = Throttle(hit=1, miss=2, dirty=20, limit=200, delay_ms=2)
+PRICES = CostSettings(hit=1, miss=2, dirty=20, limit=200, delay_ms=2)
 
 
 def test_a_vacuum_starts_at_threshold_and_share_and_since_18_at_the_most_allowed() -> None:
@@ -36,11 +36,11 @@ def test_a_vacuum_starts_at_threshold_and_share_and_since_18_at_the_most_allowed
 
 
 def test_the_throttle_is_the_tables_own_then_autovacuums_then_that_of_vacuum() -> None:
-    assert throttle(SETTINGS, {}).speed == 100_000
-    assert throttle(SETTINGS, {"autovacuum_vacuum_cost_limit": "1000"}).speed == 500_000
+    assert cost_settings(SETTINGS, {}).speed == 100_000
+    assert cost_settings(SETTINGS, {"autovacuum_vacuum_cost_limit": "1000"}).speed == 500_000
     manual = {**SETTINGS, "autovacuum_vacuum_cost_delay": "-1", "vacuum_cost_delay": "20"}
-    assert throttle(manual, {}).speed == 10_000
-    assert throttle(SETTINGS, {"autovacuum_vacuum_cost_delay": "0"}).speed is None
+    assert cost_settings(manual, {}).speed == 10_000
+    assert cost_settings(SETTINGS, {"autovacuum_vacuum_cost_delay": "0"}).speed is None
 
 
 def test_rows_spread_at_random_lie_on_so_many_pages() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from conftest import NewCluster
 from mrtuner.vacuum import vacuum
-from mrtuner.vacuum.pace import cost, heap_of, throttle
+from mrtuner.vacuum.pace import cost, cost_settings, heap_of
 from servers import sql
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
@@ -27,7 +27,7 @@ def computed(dsn: str, dead: int) -> float:
     """Seconds for a vacuum of the table that removes so many rows."""
     found = vacuum(dsn)
     (table,) = (one.table for one in found.tables)
-    prices = throttle(found.picture.settings, {})
+    prices = cost_settings(found.picture.settings, {})
     assert prices.speed is not None
     return cost(heap_of(table), dead, prices) / prices.speed
 

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import urllib.error
 import urllib.request
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,7 @@ in_a_browser = pytest.mark.skipif(
     reason="needs chromium (apt-get install chromium) and the page (make page)",
 )
 
+DESK, PHONE = {"width": 1400, "height": 875}, {"width": 390, "height": 780}
 #: The hour, as an address names it.
 HOUR = "from=2026-11-23T02:00&to=2026-11-23T03:00"
 
@@ -97,6 +98,20 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return directory
 
 
+@pytest.fixture(scope="session")
+def example(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The store of the example whose story is known: three days of an instance of RDS."""
+    pytest.importorskip("numpy")
+    from click.testing import CliRunner
+
+    from mrtuner.cli import main
+
+    directory = tmp_path_factory.mktemp("example") / "history"
+    done = CliRunner().invoke(main, ["history", "example", "--dir", str(directory)])
+    assert done.exit_code == 0, done.stderr
+    return directory
+
+
 def sealed_story(directory: Path) -> Path:
     """A store of that hour, all of it in files, as those are that recorders publish."""
     from history_data import MIDNIGHT, SECOND
@@ -108,7 +123,7 @@ def sealed_story(directory: Path) -> Path:
 
     story(directory)
     with Writer(directory, built_in().values()) as writer:
-        sealing.seal(writer, MIDNIGHT + 86_400 * 3 * SECOND)
+        sealing.move_to_parquet(writer, MIDNIGHT + 86_400 * 3 * SECOND)
     return directory
 
 
@@ -137,6 +152,80 @@ def browser() -> Iterator[Any]:
         running = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
         yield running
         running.close()
+
+
+class Tab:
+    """A tab of the browser, and what its page complained about."""
+
+    def __init__(
+        self, browser: Any, address: str, viewport: Mapping[str, int], scheme: str
+    ) -> None:
+        self.context = browser.new_context(
+            viewport=viewport, color_scheme=scheme, accept_downloads=True
+        )
+        self.page = self.context.new_page()
+        self.page.set_default_timeout(PATIENCE)
+        self.address = address
+        self.complaints: list[str] = []
+        self.requests: list[str] = []
+        self.page.on("console", lambda said: self.complaints.append(said.text))
+        self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
+        self.page.on("request", lambda request: self.requests.append(request.url))
+
+    def open(self, fragment: str) -> Any:
+        """Go to a screen, and wait until it is there."""
+        self.page.goto("about:blank")
+        self.page.goto(f"{self.address}#{fragment}")
+        return self.ready()
+
+    def ready(self) -> Any:
+        """Wait until what was asked for is shown."""
+        self.page.wait_for_selector("main h1")
+        return self.page
+
+    def drag(self, chart: str, begin: float, end: float) -> None:
+        """Drag over a part of a chart; both are shares of its width."""
+        over = self.page.locator(f"[data-chart={chart}] .u-over")
+        over.scroll_into_view_if_needed()
+        box = over.bounding_box()
+        middle = box["y"] + box["height"] / 2
+        self.page.mouse.move(box["x"] + box["width"] * begin, middle)
+        self.page.mouse.down()
+        self.page.mouse.move(box["x"] + box["width"] * end, middle, steps=5)
+        self.page.mouse.up()
+
+
+@contextmanager
+def opened(
+    browser: Any, address: str, viewport: Mapping[str, int], scheme: str = "light"
+) -> Iterator[Tab]:
+    """A tab, whose page must not complain."""
+    tab = Tab(browser, address, viewport, scheme)
+    yield tab
+    assert tab.complaints == []
+    tab.context.close()
+
+
+def too_wide(page: Any) -> int:
+    """How many pixels a page is wider than its window; not positive: it fits."""
+    return int(page.evaluate("document.documentElement.scrollWidth - innerWidth"))
+
+
+def painted(page: Any, chart: str) -> int:
+    """Colours in the canvas of a chart: one or two are an empty one."""
+    return int(
+        page.evaluate(
+            """name => {
+                const canvas = document.querySelector(`[data-chart=${name}] canvas`);
+                const { width, height } = canvas;
+                const { data } = canvas.getContext("2d").getImageData(0, 0, width, height);
+                const seen = new Set();
+                for (let n = 0; n < data.length; n += 4) seen.add(data.slice(n, n + 3).join());
+                return seen.size;
+            }""",
+            chart,
+        )
+    )
 
 
 def violations(page: Any) -> list[str]:

@@ -135,12 +135,13 @@ def test_the_ceilings_are_drawn_into_the_charts_and_their_times_shaded(
     assert 1e8 < max(value for value in line["values"] if value is not None) < 443e6
 
 
-def test_the_share_of_a_ceiling_is_that_of_the_tightest_one(of_rds: Viewer) -> None:
-    """443 MB/s of the 287.5 that the class has for good."""
+def test_the_share_of_a_ceiling_is_that_of_the_one_that_held(of_rds: Viewer) -> None:
+    """By night 443 MB/s of 437.5, by day 213 of 212.5: the limits of before December 2019."""
     shares = {row["resource"]: row for row in rows(of_rds.screen("limits", WEEK), "headroom")}
     throughput = shares["throughput of the disk"]
-    assert throughput["limit"] == "instance throughput 287.5 MB/s"
-    assert 1.0 < throughput["highest"] < 443 / 287.5 * 1.02
+    held = "instance throughput, before December 2019"
+    assert sorted(throughput["limit"].split("; ")) == [f"{held} 212.5 MB/s", f"{held} 437.5 MB/s"]
+    assert 0.99 < throughput["highest"] < 1.03
     assert shares["CPU"]["limit"] == "instance cpu 100 %"
     assert 0 < shares["CPU"]["highest"] <= 1
 
@@ -221,6 +222,18 @@ def test_a_host_has_its_declared_ceilings_and_the_levels_that_were_learnt(
     assert {limit["name"] for limit in chart(screen, "connections")["limits"]} == {
         "server connections 100"
     }
+
+
+def test_a_learnt_ceiling_counts_while_it_held_the_load_down(of_host: tuple[str, Viewer]) -> None:
+    """90 requests a second, then 330; a declared limit of 330 holds all the time."""
+    kind, viewer = of_host
+    (line,) = [
+        one["values"] for one in chart(viewer.screen("limits", "since=90min"), "shares")["series"]
+        if one["name"] == "requests to the disk"
+    ]  # fmt: skip
+    early, late = line[20 : len(line) // 2 - 20], line[len(line) // 2 + 20 : -20]
+    assert late == [pytest.approx(1, abs=0.01)] * len(late)
+    assert early == [pytest.approx(90 / 330) if kind == "declared" else None] * len(early)
 
 
 def test_transaction_ids_that_are_too_old_lead_to_vacuum(tmp_path: Path) -> None:

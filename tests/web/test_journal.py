@@ -15,7 +15,6 @@ from history_data import MIDNIGHT, SECOND, sample
 from history_story import BEGIN, INSTANCE, of_source
 from served import HOUR, PATIENCE, Viewer, in_a_browser, serving, violations
 
-from mrtuner.change import journal
 from mrtuner.change.journal import Journal, changes_with_steps
 from mrtuner.change.record import Change, Entry, GroupChange, State
 from mrtuner.errors import MrTunerError
@@ -68,16 +67,15 @@ def store(recorded: Path, tmp_path: Path) -> Path:
     return directory
 
 
-def written(monkeypatch: pytest.MonkeyPatch, at: datetime, of: Change, *steps: State) -> int:
+def written(at: datetime, of: Change, *steps: State) -> int:
     """Write a change into the journal as if it was made at that time; its number."""
     clock = [at]
 
-    def now() -> str:
+    def now() -> datetime:
         clock[0] += timedelta(seconds=1)
-        return clock[0].isoformat(timespec="milliseconds")
+        return clock[0]
 
-    monkeypatch.setattr(journal, "_now", now)
-    with Journal() as book:
+    with Journal(clock=now) as book:
         made = book.begin(of)
         for one in steps:
             made = book.note(made, one, f"{one} {HOSTILE}")
@@ -102,12 +100,8 @@ def setting(viewer: Viewer) -> tuple[str, str | None]:
     return found["by"], found["journal"]
 
 
-def test_a_change_that_mrtuner_made_leads_to_its_entry(
-    state: Path, store: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    number = written(
-        monkeypatch, HALF_PAST - timedelta(seconds=20), change(), State.WRITING, State.VERIFIED
-    )
+def test_a_change_that_mrtuner_made_leads_to_its_entry(state: Path, store: Path) -> None:
+    number = written(HALF_PAST - timedelta(seconds=20), change(), State.WRITING, State.VERIFIED)
     with serving(store) as viewer:
         assert setting(viewer) == (f"MrTuner's change {number}", str(number))
         screen = viewer.screen("changes", f"{HOUR}&change={number}")
@@ -132,11 +126,9 @@ def test_a_change_that_mrtuner_made_leads_to_its_entry(
     assert changes["restart"]["by"] == "not changed by MrTuner"
 
 
-def test_a_restart_that_mrtuner_asked_for_is_its_own(
-    state: Path, store: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_restart_that_mrtuner_asked_for_is_its_own(state: Path, store: Path) -> None:
     late = HALF_PAST + timedelta(seconds=890)
-    written(monkeypatch, late, change(restarts=True), State.RESTARTING, State.VERIFIED)
+    written(late, change(restarts=True), State.RESTARTING, State.VERIFIED)
     with serving(store) as viewer:
         found = {one["what"]: one for one in viewer.screen("wal")["changes"]}
     assert found["restart"]["by"] == "MrTuner's change 1"
@@ -154,15 +146,15 @@ def test_a_restart_that_mrtuner_asked_for_is_its_own(
     ids=["another value", "another setting", "another server"],
 )
 def test_a_change_that_mrtuner_did_not_make_is_told_so(
-    state: Path, store: Path, monkeypatch: pytest.MonkeyPatch, of: Change
+    state: Path, store: Path, of: Change
 ) -> None:
-    written(monkeypatch, HALF_PAST - timedelta(seconds=20), of, State.VERIFIED)
+    written(HALF_PAST - timedelta(seconds=20), of, State.VERIFIED)
     with serving(store) as viewer:
         assert setting(viewer) == ("not changed by MrTuner", None)
 
 
 def test_a_value_that_went_away_in_between_came_back_by_somebody_else(
-    state: Path, store: Path, monkeypatch: pytest.MonkeyPatch
+    state: Path, store: Path
 ) -> None:
     """Made long before the value in force before the change was seen, and undone by hand since."""
     settings = built_in()["settings"]
@@ -173,7 +165,7 @@ def test_a_value_that_went_away_in_between_came_back_by_somebody_else(
     ]
     with Writer(store, built_in().values()) as writer:
         writer.commit([Batch(instance=INSTANCE, samples=tuple(earlier))])
-    written(monkeypatch, HALF_PAST - timedelta(hours=1), change(), State.VERIFIED)
+    written(HALF_PAST - timedelta(hours=1), change(), State.VERIFIED)
     with serving(store) as viewer:
         found = viewer.screen("changes", "from=2026-11-23T01:00&to=2026-11-23T03:00")["changes"]
     assert [one["by"] for one in found if one["detail"].endswith("→ 4096 (MB)")] == [
@@ -182,7 +174,7 @@ def test_a_value_that_went_away_in_between_came_back_by_somebody_else(
 
 
 def test_a_parameter_group_that_mrtuner_attached_leads_to_its_entry(
-    state: Path, store: Path, monkeypatch: pytest.MonkeyPatch
+    state: Path, store: Path
 ) -> None:
     """Of an instance of RDS; its class was changed by somebody else, whom no journal names."""
     machine = built_in()["machine"]
@@ -209,7 +201,7 @@ def test_a_parameter_group_that_mrtuner_attached_leads_to_its_entry(
         method="parameter group", group=group, server="arn:x", address="eu-central-1/shop-prod",
         system_identifier=None, file=None,
     )  # fmt: skip
-    written(monkeypatch, HALF_PAST, made, State.ATTACHING, State.VERIFIED)
+    written(HALF_PAST, made, State.ATTACHING, State.VERIFIED)
     with serving(store) as viewer:
         screen = viewer.screen("changes", f"{HOUR}&change=1")
     by = {one["detail"].partition(":")[0]: one["by"] for one in screen["changes"]}
@@ -221,14 +213,12 @@ def test_a_parameter_group_that_mrtuner_attached_leads_to_its_entry(
     assert entry["undo"] == (f"rdstune undo shop-prod --region eu-central-1 --journal {state}")
 
 
-def test_an_undone_change_says_so_and_a_later_one_comes_first(
-    state: Path, store: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    first = written(monkeypatch, HALF_PAST, change(), State.VERIFIED)
-    second = written(monkeypatch, HALF_PAST, change(), State.VERIFIED)
+def test_an_undone_change_says_so_and_a_later_one_comes_first(state: Path, store: Path) -> None:
+    first = written(HALF_PAST, change(), State.VERIFIED)
+    second = written(HALF_PAST, change(), State.VERIFIED)
     with serving(store) as viewer:
         before = viewer.screen("changes", f"{HOUR}&change={first}")
-        written(monkeypatch, HALF_PAST, change(undoes=second), State.VERIFIED)
+        written(HALF_PAST, change(undoes=second), State.VERIFIED)
         after = viewer.screen("changes", f"{HOUR}&change={second}")
     (undo,) = [row["value"] for row in rows(before, "entry") if row["what"] == "undo"]
     assert undo.startswith("after change 2 was taken back the same way: mrtuner undo ")
@@ -255,8 +245,8 @@ def test_a_journal_that_cannot_be_read_is_told_and_the_screen_is_there(
     assert by.startswith("not known: cannot use the journal")
 
 
-def test_reading_the_journal_writes_nothing(state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    written(monkeypatch, HALF_PAST, change(), State.VERIFIED)
+def test_reading_the_journal_writes_nothing(state: Path) -> None:
+    written(HALF_PAST, change(), State.VERIFIED)
     before = {path: path.stat().st_mtime_ns for path in state.iterdir()}
     found = changes_with_steps()
     assert found is not None
@@ -264,10 +254,8 @@ def test_reading_the_journal_writes_nothing(state: Path, monkeypatch: pytest.Mon
     assert {path: path.stat().st_mtime_ns for path in state.iterdir()} == before
 
 
-def test_a_journal_of_a_newer_version_is_refused(
-    state: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    written(monkeypatch, HALF_PAST, change(), State.VERIFIED)
+def test_a_journal_of_a_newer_version_is_refused(state: Path) -> None:
+    written(HALF_PAST, change(), State.VERIFIED)
     with sqlite3.connect(state / "journal.sqlite3") as db:
         db.execute("PRAGMA user_version = 99")
     db.close()
@@ -277,10 +265,8 @@ def test_a_journal_of_a_newer_version_is_refused(
 
 
 @in_a_browser
-def test_the_page_leads_from_a_change_to_its_entry(
-    browser: Any, state: Path, store: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    written(monkeypatch, HALF_PAST - timedelta(seconds=20), change(), State.VERIFIED)
+def test_the_page_leads_from_a_change_to_its_entry(browser: Any, state: Path, store: Path) -> None:
+    written(HALF_PAST - timedelta(seconds=20), change(), State.VERIFIED)
     with serving(store) as viewer:
         tab = browser.new_page()
         tab.set_default_timeout(PATIENCE)

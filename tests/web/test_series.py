@@ -10,7 +10,7 @@ import pytest
 from history_data import batch, queue, row, sample
 from history_story import CHEAP, DEAR, INSTANCE, opened_story
 
-from mrtuner.history.analysis import AT_WORK, Period
+from mrtuner.history.analysis import Period
 from mrtuner.history.reading import History, open_history
 from mrtuner.history.series import (
     OTHER,
@@ -24,6 +24,7 @@ from mrtuner.history.series import (
     shifted,
     split,
 )
+from mrtuner.history.store.summaries import AT_WORK
 from mrtuner.history.store.writer import Writer
 
 TWO = datetime(2026, 11, 23, 2, tzinfo=UTC)

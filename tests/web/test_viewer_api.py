@@ -62,6 +62,17 @@ def test_every_screen_has_one_value_a_step_and_one_cell_a_column(viewer: Viewer,
         assert (table["missing"] is None) == bool(table["rows"])
 
 
+@pytest.mark.parametrize("name", SCREENS)
+def test_no_chart_has_more_points_than_2000(viewer: Viewer, name: str) -> None:
+    """Of an hour, in which sessions were sampled 3,300 times, and of ten years."""
+    for period in (HOUR, "since=3650d"):
+        for most in (400, 2000):
+            found = viewer.screen(name, period if most == 400 else f"{period}&points={most}")
+            assert 0 < len(found["times"]) <= most
+            values = [one["values"] for one_chart in found["charts"] for one in one_chart["series"]]
+            assert all(len(one) <= most for one in values)
+
+
 def test_waits_are_shown_with_the_line_of_the_cpus(viewer: Viewer) -> None:
     found = viewer.screen("load")
     load = chart(found, "load")
@@ -128,7 +139,7 @@ def test_sessions_that_are_kept_as_a_summary_are_shown_by_minute(
     shutil.copytree(recorded, tmp_path / "old")
     later = MIDNIGHT + 9 * 86_400 * SECOND
     with Writer(tmp_path / "old", built_in().values()) as writer:
-        sealing.seal(writer, later)
+        sealing.move_to_parquet(writer, later)
         sealing.expire(writer, later)
     with serving(tmp_path / "old") as viewer:
         found = viewer.screen("moment", "from=2026-11-23T02:35&to=2026-11-23T02:36")

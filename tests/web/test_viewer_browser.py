@@ -4,58 +4,38 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
 from history_data import batch, sample
 from history_story import DEAR, INSTANCE, of_source
-from served import PATIENCE, Viewer, in_a_browser, serving, violations
+from served import (
+    DESK,
+    PHONE,
+    Tab,
+    Viewer,
+    in_a_browser,
+    opened,
+    painted,
+    serving,
+    too_wide,
+    violations,
+)
 
 from mrtuner.history.source import built_in
 from mrtuner.history.store.writer import Writer
 from mrtuner.web.screens import SCREENS
 
-DESK, PHONE = {"width": 1280, "height": 900}, {"width": 390, "height": 800}
-
 pytestmark = in_a_browser
 
 
-class Page:
-    """A page of the viewer, and what it complained about."""
-
-    def __init__(self, browser: Any, viewer: Viewer, viewport: Any, scheme: str) -> None:
-        self.context = browser.new_context(
-            viewport=viewport, color_scheme=scheme, accept_downloads=True
-        )
-        self.page = self.context.new_page()
-        self.page.set_default_timeout(PATIENCE)
-        self.address = viewer.address
-        self.complaints: list[str] = []
-        self.requests: list[str] = []
-        self.page.on("console", lambda said: self.complaints.append(said.text))
-        self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
-        self.page.on("request", lambda request: self.requests.append(request.url))
-
-    def open(self, fragment: str) -> Any:
-        """Go to a screen, and wait until it is there."""
-        self.page.goto("about:blank")
-        self.page.goto(f"{self.address}#{fragment}")
-        return self.ready()
-
-    def ready(self) -> Any:
-        """Wait until what was asked for is shown."""
-        self.page.wait_for_selector("main h1")
-        return self.page
-
-
 @pytest.fixture
-def at(browser: Any, viewer: Viewer) -> Iterator[Any]:
+def at(browser: Any, viewer: Viewer) -> Iterator[Tab]:
     """A page at desk width, which must not complain."""
-    page = Page(browser, viewer, DESK, "light")
-    yield page
-    assert page.complaints == []
-    page.context.close()
+    with opened(browser, viewer.address, DESK) as tab:
+        yield tab
 
 
 def hour(screen: str) -> str:
@@ -67,40 +47,20 @@ def hour(screen: str) -> str:
 def test_every_screen_opens_without_a_complaint(
     browser: Any, viewer: Viewer, viewport: Any, scheme: str
 ) -> None:
-    opened = Page(browser, viewer, viewport, scheme)
-    for name in ["", *SCREENS]:
-        page = opened.open(hour(name) if name else "")
-        title = SCREENS[name].title if name else "Fleet"
-        assert title in page.inner_text("main h1")
-        assert page.locator("[role=alert]").count() == 0
-        wide = page.evaluate("document.documentElement.scrollWidth - innerWidth")
-        assert wide <= 0, f"{name} is {wide} px wider than the screen"
-        assert violations(page) == []
-    assert opened.complaints == []
-    assert {re.sub(r"(//[^/]+/).*", r"\1", url) for url in opened.requests} <= {
-        "about:blank", re.sub(r"(//[^/]+/).*", r"\1", viewer.address),
-    }  # fmt: skip
-    opened.context.close()
+    """See test_viewer_pages.py for what axe-core says of them."""
+    with opened(browser, viewer.address, viewport, scheme) as tab:
+        for name in ["", *SCREENS]:
+            page = tab.open(hour(name) if name else "")
+            title = SCREENS[name].title if name else "Fleet"
+            assert title in page.inner_text("main h1")
+            assert page.locator("[role=alert]").count() == 0
+            assert too_wide(page) <= 0, name
+        assert {re.sub(r"(//[^/]+/).*", r"\1", url) for url in tab.requests} <= {
+            "about:blank", re.sub(r"(//[^/]+/).*", r"\1", viewer.address),
+        }  # fmt: skip
 
 
-def painted(page: Any, chart: str) -> int:
-    """Colours in the canvas of a chart: one or two are an empty one."""
-    return int(
-        page.evaluate(
-            """name => {
-                const canvas = document.querySelector(`[data-chart=${name}] canvas`);
-                const { width, height } = canvas;
-                const { data } = canvas.getContext("2d").getImageData(0, 0, width, height);
-                const seen = new Set();
-                for (let n = 0; n < data.length; n += 4) seen.add(data.slice(n, n + 3).join());
-                return seen.size;
-            }""",
-            chart,
-        )
-    )
-
-
-def test_a_chart_shows_its_lines_and_the_same_numbers_as_a_table(at: Any) -> None:
+def test_a_chart_shows_its_lines_and_the_same_numbers_as_a_table(at: Tab) -> None:
     page = at.open(hour("load"))
     assert painted(page, "load") > 4
     page.click("[data-chart=load] summary")
@@ -111,7 +71,7 @@ def test_a_chart_shows_its_lines_and_the_same_numbers_as_a_table(at: Any) -> Non
     assert first == ["2026-11-23 02:00:00", "2", "0"]
 
 
-def test_a_line_can_be_hidden(at: Any) -> None:
+def test_a_line_can_be_hidden(at: Tab) -> None:
     page = at.open(hour("load"))
     entry = page.locator("[data-chart=load] .legend button", has_text="IO")
     entry.click()
@@ -120,14 +80,9 @@ def test_a_line_can_be_hidden(at: Any) -> None:
     assert entry.get_attribute("aria-pressed") == "true"
 
 
-def test_dragging_over_a_chart_zooms_in_and_the_link_reproduces_it(at: Any) -> None:
+def test_dragging_over_a_chart_zooms_in_and_the_link_reproduces_it(at: Tab) -> None:
     page = at.open(hour("wal"))
-    box = page.locator("[data-chart=wal] .u-over").bounding_box()
-    middle = box["y"] + box["height"] / 2
-    page.mouse.move(box["x"] + box["width"] / 2, middle)
-    page.mouse.down()
-    page.mouse.move(box["x"] + box["width"] * 0.75, middle, steps=5)
-    page.mouse.up()
+    at.drag("wal", 0.5, 0.75)
     page.wait_for_url(lambda url: "to=1795402800" not in url)
     at.ready()
     found = re.search(r"from=(\d+)&to=(\d+)", page.url)
@@ -138,7 +93,7 @@ def test_dragging_over_a_chart_zooms_in_and_the_link_reproduces_it(at: Any) -> N
     assert linked.input_value("label:has-text('From') input").startswith("2026-11-23T02:")
 
 
-def test_a_click_leads_to_the_sessions_of_that_moment_and_on_to_a_statement(at: Any) -> None:
+def test_a_click_leads_to_the_sessions_of_that_moment_and_on_to_a_statement(at: Tab) -> None:
     page = at.open(hour("load"))
     box = page.locator("[data-chart=load] .u-over").bounding_box()
     page.mouse.click(box["x"] + box["width"] * 35 / 60, box["y"] + box["height"] / 2)
@@ -157,7 +112,7 @@ def test_a_click_leads_to_the_sessions_of_that_moment_and_on_to_a_statement(at: 
 
 @pytest.mark.parametrize("every", [False, pytest.param(True, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", [name for name in SCREENS if name not in {"changes", "moment"}])
-def test_a_click_on_a_chart_leads_to_sessions(at: Any, name: str, every: bool) -> None:
+def test_a_click_on_a_chart_leads_to_sessions(at: Tab, name: str, every: bool) -> None:
     """On the last one of each screen, or on every one."""
     more = "&compare=10min" if name == "compare" else ""
     page = at.open(f"screen={name}&from=1795401000&to=1795401600{more}")
@@ -174,7 +129,7 @@ def test_a_click_on_a_chart_leads_to_sessions(at: Any, name: str, every: bool) -
         assert page.locator("td", has_text="IO: WALSync").count() > 0
 
 
-def test_a_click_on_a_long_step_shows_all_of_it(at: Any) -> None:
+def test_a_click_on_a_long_step_shows_all_of_it(at: Tab) -> None:
     page = at.open("screen=load&from=1795359600&to=1795446000")
     box = page.locator("[data-chart=load] .u-over").bounding_box()
     # 02:37 of the day from 15:00 on, in steps of five minutes.
@@ -187,19 +142,33 @@ def test_a_click_on_a_long_step_shows_all_of_it(at: Any) -> None:
     assert page.locator("td", has_text="IO: WALSync").count() > 0
 
 
-def test_the_keyboard_reads_values_and_zooms(at: Any) -> None:
+def test_the_keyboard_reads_values_and_zooms(at: Tab) -> None:
     page = at.open(hour("wal"))
     page.focus("[data-chart=wal] .plot")
     page.keyboard.press("Home")
     page.keyboard.press("ArrowRight")
     reading = page.locator("[data-chart=wal] .reading")
-    assert reading.inner_text().startswith("2026-11-23 02:01:00 · WAL 977 kB/s")
+    assert reading.inner_text().startswith("2026-11-23 02:01:00 · WAL 1 MB/s")
     page.keyboard.press("Enter")
     page.wait_for_url(lambda url: "from=1795399200" not in url)
     at.ready()
 
 
-def test_the_period_before_is_drawn_and_listed(at: Any) -> None:
+def test_the_keyboard_stays_with_the_control_that_was_used(at: Tab) -> None:
+    page = at.open(hour("wal"))
+    page.focus("button[aria-label='Zoom in']")
+    page.keyboard.press("Enter")
+    page.wait_for_url(lambda url: "from=1795400100&to=1795401900" in url)
+    page.wait_for_selector("button[aria-label='Zoom in']:focus")
+    page.keyboard.press("Enter")
+    page.wait_for_url(lambda url: "from=1795400550&to=1795401450" in url)
+    page.focus("nav a:has-text('Waits')")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("h1:has-text('Waits')")
+    page.wait_for_selector("nav a:has-text('Waits'):focus")
+
+
+def test_the_period_before_is_drawn_and_listed(at: Tab) -> None:
     page = at.open("screen=wal&from=1795401000&to=1795401600&compare=20min")
     page.click("[data-chart=wal] summary")
     page.wait_for_selector("[data-chart=wal] thead")
@@ -210,7 +179,7 @@ def test_the_period_before_is_drawn_and_listed(at: Any) -> None:
     at.ready()
 
 
-def test_a_table_sorts_and_is_saved_as_csv(at: Any) -> None:
+def test_a_table_sorts_and_is_saved_as_csv(at: Tab) -> None:
     page = at.open(hour("statements"))
     calls = page.locator("section.table tbody tr td:nth-child(6)")
     assert calls.all_inner_texts() == ["1,740", "35,400"]
@@ -224,7 +193,7 @@ def test_a_table_sorts_and_is_saved_as_csv(at: Any) -> None:
     assert saved[1].startswith(f"{DEAR},SELECT count(*) FROM orders,app,web")
 
 
-def test_what_is_wrong_is_said_with_a_hint(at: Any) -> None:
+def test_what_is_wrong_is_said_with_a_hint(at: Tab) -> None:
     page = at.page
     page.goto(f"{at.address}#screen=load&instance=nobody")
     page.wait_for_selector("[role=alert]")
@@ -235,7 +204,7 @@ def test_what_is_wrong_is_said_with_a_hint(at: Any) -> None:
     at.complaints.clear()
 
 
-def test_a_theme_is_remembered(at: Any) -> None:
+def test_a_theme_is_remembered(at: Tab) -> None:
     page = at.open(hour("wal"))
     page.select_option("label:has-text('Theme') select", "dark")
     at.ready()
@@ -270,9 +239,8 @@ def test_names_and_texts_are_shown_and_never_run(browser: Any, tmp_path: Path) -
         texts = dict(enumerate(HOSTILE))
         writer.commit([batch(sample(source, 7200, *rows), instance="a&<b>", texts=texts)])
         writer.commit([batch(sample(source, 7260, *later), instance="a&<b>", texts=texts)])
-    with serving(tmp_path) as viewer:
-        opened = Page(browser, viewer, DESK, "light")
-        page = opened.open(hour("statements"))
+    with serving(tmp_path) as viewer, opened(browser, viewer.address, DESK) as tab:
+        page = tab.open(hour("statements"))
         shown = page.locator("td.sql").all_inner_texts()
         assert sorted(shown) == sorted(HOSTILE)
         assert "a&<b>" in page.inner_text("h1")
@@ -282,8 +250,101 @@ def test_names_and_texts_are_shown_and_never_run(browser: Any, tmp_path: Path) -
             page.click("section.table .bar button")
         saved = Path(saving.value.path()).read_text(encoding="utf-8")
         assert "'=cmd|" in saved
-        assert opened.complaints == []
-        opened.context.close()
+
+
+def test_an_empty_store_says_how_to_fill_it(browser: Any, tmp_path: Path) -> None:
+    with Writer(tmp_path, built_in().values()):
+        pass
+    with serving(tmp_path) as viewer, opened(browser, viewer.address, PHONE) as tab:
+        page = tab.open("")
+        assert f"mrtuner record DSN --dir {tmp_path}" in page.inner_text("main")
+        assert too_wide(page) <= 0
+        assert violations(page) == []
+
+
+def test_hundreds_of_instances_are_listed_the_worst_first(browser: Any, tmp_path: Path) -> None:
+    """The last one has 299 of 400 connections."""
+    source = built_in()["connections"]
+    with Writer(tmp_path, built_in().values()) as writer:
+        for number in range(300):
+            found = of_source("connections", clients=number, active=0, maximum=400)
+            writer.commit([batch(sample(source, 0, found), instance=f"db{number}:5432")])
+    with serving(tmp_path) as viewer, opened(browser, viewer.address, PHONE) as tab:
+        page = tab.open("")
+        rows = page.locator("[data-table=fleet] tbody tr")
+        first = rows.first.locator("td").all_inner_texts()
+        assert first[:3] == ["db299:5432", "connections", "74.8 %"]
+        page.click("button:has-text('Show more of 300 rows')")
+        assert rows.count() == 300
+        rows.first.locator("td:nth-child(2) a").click()
+        page.wait_for_selector("h1:has-text('Headroom · db299:5432')")
+
+
+def test_while_it_loads_it_says_so_and_a_server_that_is_gone_is_told(at: Tab) -> None:
+    page = at.open(hour("wal"))
+    asked: list[Any] = []
+
+    def leave_unanswered(route: Any) -> None:
+        asked.append(route)
+
+    page.route("**/api/screens/io*", leave_unanswered)
+    page.click("nav a:has-text('I/O')")
+    page.wait_for_selector("main [role=status]:has-text('Loading')")
+    assert page.locator("main h1").count() == 0
+    asked[0].abort()
+    page.wait_for_selector("[role=alert]:has-text('the server does not answer')")
+    page.unroute("**/api/screens/io*")
+    page.click("button:has-text('Try again')")
+    page.wait_for_selector("h1:has-text('I/O')")
+    # The browser itself says that a request was broken off.
+    assert all("net::ERR_FAILED" in said for said in at.complaints)
+    at.complaints.clear()
+
+
+def test_the_controls_stand_in_one_row(at: Tab) -> None:
+    page = at.open(hour("limits"))
+    boxes = [one.bounding_box() for one in page.locator("header select, header input").all()]
+    assert len(boxes) == 6
+    middles = [box["y"] + box["height"] / 2 for box in boxes]
+    assert max(middles) - min(middles) < 5
+    assert all(one["x"] + one["width"] <= other["x"] for one, other in pairwise(boxes))
+    assert boxes[-1]["x"] + boxes[-1]["width"] <= DESK["width"]
+
+
+def test_on_a_phone_no_control_is_cut_off(browser: Any, viewer: Viewer) -> None:
+    with opened(browser, viewer.address, PHONE) as tab:
+        page = tab.open(hour("limits"))
+        for one in page.locator("header select, header input").all():
+            box = one.bounding_box()
+            assert box["x"] >= 0
+            assert box["x"] + box["width"] <= PHONE["width"]
+            assert one.evaluate("field => field.scrollWidth <= field.clientWidth")
+
+
+def test_on_a_phone_the_menu_shows_where_one_is(browser: Any, viewer: Viewer) -> None:
+    with opened(browser, viewer.address, PHONE) as tab:
+        page = tab.open(hour("changes"))
+        box = page.locator("nav [aria-current]").bounding_box()
+        assert 0 <= box["x"] <= box["x"] + box["width"] <= PHONE["width"]
+
+
+@pytest.mark.parametrize("name", SCREENS)
+def test_every_screen_can_be_zoomed_and_compared(at: Tab, name: str) -> None:
+    """By dragging where there is a chart, else by the button."""
+    page = at.open(hour(name))
+    charts = page.locator("figure.chart:has(.u-over)")
+    if charts.count():
+        at.drag(str(charts.first.get_attribute("data-chart")), 0.4, 0.8)
+    else:
+        page.click("button[aria-label='Zoom in']")
+    page.wait_for_url(lambda url: "from=1795399200" not in url)
+    at.ready()
+    page.select_option("label:has-text('Compare') select", "1h")
+    page.wait_for_url(lambda url: "compare=1h" in url)
+    at.ready()
+    assert SCREENS[name].title in page.inner_text("main h1")
+    assert page.input_value("label:has-text('Compare') select") == "1h"
+    assert page.locator("[role=alert]").count() == 0
 
 
 def test_without_javascript_it_says_what_is_missing(browser: Any, viewer: Viewer) -> None:
@@ -294,7 +355,17 @@ def test_without_javascript_it_says_what_is_missing(browser: Any, viewer: Viewer
     context.close()
 
 
-def test_the_script_is_small(viewer: Viewer) -> None:
-    _, _, body = viewer.get("")
-    (script,) = re.findall(r'src="\./(assets/[^"]+\.js)"', body.decode())
-    assert len(viewer.get(script)[2]) < 200_000
+@pytest.mark.parametrize("page", ["", "tuner.html"])
+def test_the_scripts_of_a_page_are_small(viewer: Viewer, page: str) -> None:
+    """With what they import, and the worker."""
+    _, _, body = viewer.get(page)
+    found = set(re.findall(r"assets/[\w.-]+\.js", body.decode()))
+    seen: dict[str, int] = {}
+    while found:
+        name = found.pop()
+        script = viewer.get(name)[2]
+        seen[name] = len(script)
+        more = {f"assets/{one}" for one in re.findall(r"[\w-]+-[\w-]{8}\.js", script.decode())}
+        found |= more - seen.keys()
+    assert len(seen) >= 2
+    assert sum(seen.values()) < 200_000, seen

@@ -10,7 +10,7 @@ from typing import Any
 from urllib.parse import quote
 
 import pytest
-from served import PATIENCE, Viewer, in_a_browser, serving, violations
+from served import DESK, PATIENCE, PHONE, Viewer, in_a_browser, serving, too_wide, violations
 
 import mrtuner
 from bench_grids import a_grid
@@ -155,11 +155,11 @@ def test_only_tags_lose_their_style() -> None:
 
 
 @in_a_browser
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize(("window", "scheme"), [(DESK, "light"), (PHONE, "dark")])
 def test_the_list_leads_to_a_report_in_its_colours(
-    browser: Any, shown: Viewer, scheme: str
+    browser: Any, shown: Viewer, window: Any, scheme: str
 ) -> None:
-    context = browser.new_context(color_scheme=scheme)
+    context = browser.new_context(viewport=window, color_scheme=scheme)
     page = context.new_page()
     page.set_default_timeout(PATIENCE)
     complaints: list[str] = []
@@ -168,11 +168,13 @@ def test_the_list_leads_to_a_report_in_its_colours(
     page.wait_for_selector("table tbody tr")
     assert page.locator("tbody tr").count() == 2
     assert page.locator("p.error").count() == 4
+    assert too_wide(page) <= 0
     assert violations(page) == []
     page.get_by_role("link", name="grids/one").click()
-    page.wait_for_selector("svg")
+    page.wait_for_selector("svg:visible")
+    assert too_wide(page) <= 0
     assert page.locator("h1").inner_text().startswith("b against a in 2 cells")
-    drawn = page.locator("svg [stroke*='--b']").first
+    drawn = page.locator("svg:visible [stroke*='--b']").first
     colour = drawn.evaluate("one => getComputedStyle(one).stroke")
     assert colour == {"light": "rgb(0, 95, 158)", "dark": "rgb(108, 182, 240)"}[scheme]
     assert complaints == []

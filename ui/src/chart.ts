@@ -4,15 +4,22 @@ import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
 import type { Change, Chart, Screen, Series, Table } from "./api";
 import { make } from "./dom";
-import { clock, day, ticks, value } from "./format";
+import { clock, day, levels, ticks, value } from "./format";
 import { table } from "./table";
 
 const HEIGHT = 240;
 const COLOURS = 9;
 /** A limit so many times above the data is not drawn: the data would be a flat line. */
 const NEAR = 4;
-/** Ticks of bytes are powers of two. */
+/** Steps between ticks: of sizes powers of two, of times what clocks have. */
 const POWERS = Array.from({ length: 50 }, (_, power) => 2 ** power);
+const TIMES = [
+  ...[-6, -5, -4, -3, -2, -1].flatMap((power) => [1, 2, 5].map((digit) => Number(`${digit}e${power}`))),
+  ...[1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14_400, 21_600, 43_200],
+  ...[1, 2, 5, 10, 20, 50, 100].map((days) => days * 86_400),
+];
+/** Half a date fits beside the last tick, in pixels. */
+const BESIDE = 38;
 const DASHES = [[], [6, 3], [2, 2], [8, 3, 2, 3]];
 
 export interface Moves {
@@ -46,7 +53,7 @@ export function chart(given: Chart, on: Screen, moves: Moves): Drawn {
   numbers.addEventListener("toggle", () => {
     if (numbers.open && numbers.childElementCount === 1) numbers.append(table(asTable(given, on)));
   });
-  figure.append(place, legend, ...ceilings(given, moves), reading, numbers);
+  figure.append(place, make("div", {}, legend, ...ceilings(given, moves), reading, numbers));
 
   const hidden = new Set<number>();
   const plot = new uPlot(options(given, on, moves, reading), data(given, on, hidden), place);
@@ -147,6 +154,7 @@ function options(given: Chart, on: Screen, moves: Moves, reading: HTMLElement): 
   return {
     width: 600,
     height: HEIGHT,
+    padding: [null, BESIDE, null, null],
     tzDate: (seconds) => uPlot.tzDate(new Date(seconds * 1000), "UTC"),
     scales: {
       x: { range: [on.begin, Math.max(on.end, on.begin + 1)] },
@@ -154,8 +162,8 @@ function options(given: Chart, on: Screen, moves: Moves, reading: HTMLElement): 
     },
     series: [{}, ...lines, ...earlier],
     axes: [
-      { ...axis, space: 76, values: (_, times, __, ___, step) => ticks(times, step) },
-      { ...axis, size: 76, ...(given.unit.startsWith("bytes") ? { incrs: POWERS } : {}), values: (_, levels) => levels.map((level) => value(level, given.unit)) },
+      { ...axis, space: 76, size: 42, values: (_, times, __, ___, step) => ticks(times, step) },
+      { ...axis, size: 76, ...steps(given.unit), values: (_, found) => levels(found, given.unit) },
     ],
     cursor: { drag: { x: true, y: false, setScale: false }, points: { size: 7 }, focus: { prox: 24 } },
     legend: { show: false },
@@ -180,6 +188,10 @@ function options(given: Chart, on: Screen, moves: Moves, reading: HTMLElement): 
   };
 }
 
+function steps(unit: string): { incrs?: number[] } {
+  return unit === "bytes" ? { incrs: POWERS } : unit === "s" ? { incrs: TIMES } : {};
+}
+
 /** Single values would be invisible as lines. */
 function sparse(given: Chart): boolean {
   return given.series.every((one) => one.values.filter((value) => value !== null).length < 3);
@@ -193,17 +205,12 @@ function overlay(plot: uPlot, limits: Chart["limits"], changes: Change[]): void 
   ctx.textAlign = "left";
   ctx.textBaseline = "alphabetic";
   ctx.font = `${11 * devicePixelRatio}px system-ui, sans-serif`;
-  // A name that would stand on the one below it goes beside it.
-  let [below, end] = [Infinity, 0];
-  for (const limit of [...limits].sort((a, b) => a.value - b.value)) {
+  for (const limit of limits) {
     const y = plot.valToPos(limit.value, "y", true);
     ctx.setLineDash(limit.reached ? [] : [8, 4]);
     ctx.lineWidth = devicePixelRatio * (limit.reached ? 2 : 1);
-    ctx.strokeStyle = ctx.fillStyle = css("--limit");
+    ctx.strokeStyle = css("--limit");
     line(ctx, left, y, left + width, y);
-    const x = below - y < 13 * devicePixelRatio ? end + 12 * devicePixelRatio : left + 6;
-    ctx.fillText(limit.name, x, y - 5);
-    [below, end] = [y, x + ctx.measureText(limit.name).width];
   }
   ctx.lineWidth = devicePixelRatio;
   ctx.setLineDash([2, 3]);
@@ -212,7 +219,37 @@ function overlay(plot: uPlot, limits: Chart["limits"], changes: Change[]): void 
     const x = plot.valToPos(change.at, "x", true);
     if (x >= left && x <= left + width) line(ctx, x, top, x, top + height);
   }
+  names(plot, limits);
   ctx.restore();
+}
+
+/** The names of limits above their lines, on a ground of their own: lines and areas are behind. */
+function names(plot: uPlot, limits: Chart["limits"]): void {
+  const { ctx } = plot;
+  const { left, width } = plot.bbox;
+  const px = devicePixelRatio;
+  // A name that would stand on the one below it goes beside it; where it does not fit, the list has it.
+  let [below, end] = [Infinity, left];
+  for (const limit of [...limits].sort((a, b) => a.value - b.value)) {
+    const y = plot.valToPos(limit.value, "y", true);
+    const x = below - y < 15 * px ? end + 8 * px : left + 4 * px;
+    const text = fitted(ctx, limit.name, left + width - x - 6 * px);
+    const wide = text ? ctx.measureText(text).width + 6 * px : 0;
+    ctx.fillStyle = css("--surface");
+    ctx.globalAlpha = 0.85;
+    ctx.fillRect(x, y - 15 * px, wide, 13 * px);
+    ctx.globalAlpha = 1;
+    ctx.fillStyle = css("--limit");
+    ctx.fillText(text, x + 3 * px, y - 5 * px);
+    [below, end] = [y, x + wide];
+  }
+}
+
+/** As much of a text as fits; nothing, if that is not much. */
+function fitted(ctx: CanvasRenderingContext2D, text: string, room: number): string {
+  if (ctx.measureText(text).width <= room) return text;
+  const share = Math.floor((text.length * room) / ctx.measureText(text).width) - 2;
+  return share < 10 ? "" : `${text.slice(0, share)}…`;
 }
 
 /** Times at a limit, behind the lines. */

@@ -17,3 +17,15 @@ export function make<K extends keyof HTMLElementTagNameMap>(
   element.append(...children.filter((child) => child !== null));
   return element;
 }
+
+/** A choice with its label. */
+export function choice(
+  label: string, options: [string, string][], chosen: string, then: (value: string) => void,
+): HTMLElement {
+  const select = make(
+    "select",
+    { change: () => then(select.value) },
+    ...options.map(([name, words]) => make("option", { value: name, selected: name === chosen }, words)),
+  );
+  return make("label", {}, make("span", {}, label), select);
+}

@@ -1,40 +1,48 @@
 /** Numbers in the units of charts and tables. Times are in UTC, like the server's log. */
 
-const BINARY = ["bytes", "kB", "MB", "GB", "TB", "PB"];
+const BYTES = ["bytes", "kB", "MB", "GB", "TB", "PB"];
+/** Sizes are counted as PostgreSQL counts them, rates as the limits of disks and networks are given. */
+const [SIZE, RATE] = [1024, 1000];
 
 export function value(number: number | null | undefined, unit: string): string {
   if (number === null || number === undefined || Number.isNaN(number)) return "–";
+  return scaled(number, unit, Math.abs(number));
+}
+
+/** The labels of an axis: all in the unit of the largest. */
+export function levels(numbers: number[], unit: string): string[] {
+  const largest = Math.max(...numbers.map(Math.abs));
+  return numbers.map((number) => scaled(number, unit, largest));
+}
+
+/** A number in the unit that suits one of this size. */
+function scaled(number: number, unit: string, size: number): string {
   const per = unit.startsWith("/") ? unit : unit.includes("/") ? `/${unit.split("/")[1]}` : "";
   switch (unit.split("/")[0]) {
     case "bytes":
-      return bytes(number) + per;
+      return bytes(number, size, per ? RATE : SIZE) + per;
     case "share":
       return `${trim(number * 100)} %`;
     case "s":
-      return duration(number);
+      return duration(number, size);
     case "ms":
-      return duration(number / 1000);
+      return duration(number / 1000, size / 1000);
     case "time":
     case "moment":
       return `${day(number)} ${clock(number)}`;
     case "integer":
       return Math.round(number).toLocaleString("en");
     default:
-      return compact(number) + per;
+      return compact(number, size) + per;
   }
 }
 
-function bytes(number: number): string {
-  let place = 0;
-  while (Math.abs(number) >= 1024 && place < BINARY.length - 1) {
-    number /= 1024;
-    place += 1;
-  }
-  return `${trim(number)} ${BINARY[place]}`;
+function bytes(number: number, size: number, base: number): string {
+  const place = size < base ? 0 : Math.min(BYTES.length - 1, Math.floor(Math.log(size) / Math.log(base) + 1e-9));
+  return `${trim(number / base ** place)} ${BYTES[place]}`;
 }
 
-function duration(seconds: number): string {
-  const size = Math.abs(seconds);
+function duration(seconds: number, size: number): string {
   if (size === 0) return "0 s";
   if (size < 1e-3) return `${trim(seconds * 1e6)} µs`;
   if (size < 1) return `${trim(seconds * 1e3)} ms`;
@@ -44,8 +52,8 @@ function duration(seconds: number): string {
   return `${trim(seconds / 86_400)} d`;
 }
 
-function compact(number: number): string {
-  const size = Math.abs(number);
+function compact(number: number, size: number): string {
+  if (number === 0) return "0";
   if (size >= 1e9) return `${trim(number / 1e9)} bn`;
   if (size >= 1e6) return `${trim(number / 1e6)} M`;
   if (size >= 1e4) return `${trim(number / 1e3)} k`;
@@ -67,7 +75,7 @@ export function clock(seconds: number): string {
 
 /** How long ago something was, in words. */
 export function ago(seconds: number): string {
-  return seconds < 5 ? "now" : `${duration(Math.round(seconds))} ago`;
+  return seconds < 5 ? "now" : `${value(Math.round(seconds), "s")} ago`;
 }
 
 /** Labels of a time axis whose ticks are `step` seconds apart; the day where it begins. */

@@ -4,11 +4,11 @@ import type { Cell, Fleet, Member, Screen } from "./api";
 import { Failure, fleet, records, screen } from "./api";
 import { RECORDS, benchmarks } from "./records";
 import { chart, type Drawn } from "./chart";
-import { make } from "./dom";
+import { choice, make } from "./dom";
 import { ago, clock, day, value } from "./format";
 import { address, go, query, read, type State } from "./state";
 import { table } from "./table";
-import { choose, chosen, follow } from "./theme";
+import { follow, themes } from "./theme";
 
 const PERIODS: [string, string][] = [
   ["15min", "15 minutes"],
@@ -53,13 +53,15 @@ async function show(): Promise<void> {
   asked = new AbortController();
   const { signal } = asked;
   const state = read();
+  const held = named(document.activeElement);
   drawn.forEach((one) => one.destroy());
   drawn = [];
   const main = make("main", { id: "main", tabindex: "-1" }, make("p", { class: "loading", role: "status" }, "Loading …"));
-  root.replaceChildren(header(state), menu(state), main);
+  frame(state, main);
   try {
+    hold(held);
     store ??= await fleet(signal);
-    root.replaceChildren(header(state), menu(state), main);
+    frame(state, main);
     if (!state.screen) {
       store = await fleet(signal);
       main.replaceChildren(...overview(store));
@@ -68,10 +70,31 @@ async function show(): Promise<void> {
     } else {
       fill(main, await screen(state.screen, query(state), signal), state);
     }
+    hold(held);
   } catch (error) {
     if (signal.aborted) return;
     main.replaceChildren(failure(error));
   }
+}
+
+/** The page around what is shown; on a phone the menu is scrolled to where one is. */
+function frame(state: State, main: HTMLElement): void {
+  const bar = menu(state);
+  root.replaceChildren(header(state), bar, main);
+  const current = bar.querySelector<HTMLElement>("[aria-current]");
+  if (current) bar.scrollLeft = current.offsetLeft - (bar.clientWidth - current.offsetWidth) / 2;
+}
+
+/** What a control is called, by which it is found again once the page was made anew. */
+function named(control: Element | null): string {
+  return control?.getAttribute("aria-label") ?? control?.closest("label")?.firstChild?.textContent ?? control?.textContent ?? "";
+}
+
+/** Give the keyboard back to the control that had it. */
+function hold(name: string): void {
+  if (document.activeElement !== document.body) return;
+  const controls = [...root.querySelectorAll<HTMLElement>("header select, header input, nav a, .moves button")];
+  controls.find((one) => named(one) === name)?.focus({ preventScroll: true });
 }
 
 function failure(error: unknown): HTMLElement {
@@ -91,11 +114,7 @@ function header(state: State): HTMLElement {
   const bar = make("header", {}, make("a", { class: "brand", href: "#" }, "MrTuner"));
   if (state.screen && state.screen !== RECORDS) bar.append(controls(state));
   bar.append(tuner(state));
-  const themes: [string, string][] = [["auto", "System"], ["light", "Light"], ["dark", "Dark"]];
-  bar.append(choice("Theme", themes, chosen(), (given) => {
-    choose(given);
-    void show();
-  }));
+  bar.append(themes(() => void show()));
   return bar;
 }
 
@@ -136,17 +155,6 @@ function including(choices: [string, string][], chosen: string): [string, string
 function range(from: number | null, to: number | null): void {
   if (from === null && to === null) return;
   go({ from: from ?? to! - 3600, to: to ?? from! + 3600 });
-}
-
-function choice(
-  label: string, options: [string, string][], chosen: string, then: (value: string) => void,
-): HTMLElement {
-  const select = make(
-    "select",
-    { change: () => then(select.value) },
-    ...options.map(([name, words]) => make("option", { value: name, selected: name === chosen }, words)),
-  );
-  return make("label", {}, make("span", {}, label), select);
 }
 
 function moment(label: string, chosen: number | null, then: (value: number | null) => void): HTMLElement {
@@ -282,16 +290,24 @@ function overview(of: Fleet): HTMLElement[] {
   }
   const columns = [
     ["instance", "Instance", "instance"],
-    ["tightest", "Nearest to its limit", "text"],
+    ["tightest", "Nearest to its limit", "headroom"],
     ["used", "Used", "share"],
     ["load", "Sessions at work", "sessions"],
     ["cpus", "CPUs", "integer"],
-    ["changes", "Changes in a day", "integer"],
+    ["changes", "Changes in a day", "changes"],
     ["last", "Last sample (UTC)", "time"],
     ["advice", "Advice", "tune"],
   ].map(([name, words, unit]) => ({ name: name!, title: words!, unit: unit! }));
   const rows = of.instances.map((one) => columns.map(({ name }) => (name === "advice" ? one.instance : one[name as keyof Member])));
   const given = { name: "fleet", title: "Instances, the least headroom first", columns, rows, missing: null };
   const about = make("p", { class: "help" }, `${of.directory} · MrTuner ${of.version} · ${of.instances.length === 1 ? "one instance" : `${value(of.instances.length, "integer")} instances`}`);
-  return [title, about, table(given, (unit, cell) => link(unit, cell, read()))];
+  return [title, about, table(given, member)];
+}
+
+/** From a member of the fleet to what its cells are about; a week of headroom shows what it met lately. */
+function member(unit: string, cell: Cell, row: Cell[]): string | null {
+  const state = { ...read(), instance: String(row[0]), from: null, to: null };
+  if (unit === "headroom") return cell === null ? null : address({ ...state, screen: "limits", since: "7d" });
+  if (unit === "changes") return cell ? address({ ...state, screen: "changes", since: "24h" }) : null;
+  return link(unit, cell, state);
 }

@@ -4,11 +4,14 @@ import type { Cell, Column, Table } from "./api";
 import { make } from "./dom";
 import { day, clock, value } from "./format";
 
-const TEXT = new Set(["text", "prose", "sql", "statement", "instance", "journal", "tune", "record"]);
+const TEXT = new Set(["text", "prose", "sql", "statement", "instance", "headroom", "journal", "tune", "record"]);
 const TIMES = new Set(["time", "moment"]);
 const ROWS = 100;
+/** Texts of so few characters stay on one line; those of more than so many are given room. */
+const [SHORT, LONG] = [20, 40];
 
-export type Link = (unit: string, cell: Cell) => string | null;
+/** Where a cell leads to, if anywhere. */
+export type Link = (unit: string, cell: Cell, row: Cell[]) => string | null;
 
 export function table(given: Table, link: Link = () => null): HTMLElement {
   const heading = make("h2", {}, given.title);
@@ -57,9 +60,9 @@ function line(columns: Column[], row: Cell[], link: Link): HTMLElement {
   const cells = columns.map((column, place) => {
     const cell = row[place] ?? null;
     const words = shown(cell, column.unit);
-    const target = link(column.unit, cell);
+    const target = link(column.unit, cell, row);
     const child = target === null ? words : make("a", { href: target }, words);
-    return make("td", { class: kind(column), ...(column.unit === "sql" ? { title: words } : {}) }, child);
+    return make("td", { class: `${kind(column)}${column.unit === "text" ? length(words) : ""}`, ...(column.unit === "sql" ? { title: words } : {}) }, child);
   });
   return make("tr", {}, ...cells);
 }
@@ -75,6 +78,10 @@ function kind(column: Column): string {
   if (TIMES.has(column.unit)) return "time";
   if (column.unit.startsWith("to:")) return "short";
   return TEXT.has(column.unit) ? column.unit : "number";
+}
+
+function length(words: string): string {
+  return words.length <= SHORT ? " short" : words.length > LONG ? " long" : "";
 }
 
 /** Rows without a value come last, whichever way they are sorted. */

@@ -61,7 +61,7 @@ class ChangeOutcome(Struct):
     left: Annotated[
         list[str],
         Doc(
-            "names not put back, because somebody has changed them since; empty for settings of "
-            "a server, which are refused instead"
+            "names not put back, because someone else has changed them since; empty for "
+            "settings of a server, which are refused instead"
         ),
     ]

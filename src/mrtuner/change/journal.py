@@ -1,8 +1,7 @@
 """The journal on disk: one SQLite file, synced to disk at every step.
 
-Rollback journal and synchronous=FULL: once `note` returns, the step survives a crash of
-the machine. A server can have only one unfinished change; the database enforces that.
-Source: https://www.sqlite.org/pragma.html#pragma_synchronous
+Once `note` returns, the step survives a crash of the machine. A server can have only one
+unfinished change; the database enforces that.
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
@@ -18,56 +17,12 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
 
+from mrtuner.change.journal_schema import SCHEMA_VERSION, opened
 from mrtuner.change.record import Change, Entry, GroupChange, State
-from mrtuner.errors import ApplyError, Refused, UsageError
+from mrtuner.errors import ApplyError, Refused
 
 if TYPE_CHECKING:
     import sqlite3
-
-#: Version 2 no longer stores the text of postgresql.auto.conf, which may contain a password.
-#: Version 3 has documents. Version 4 names the instance whose reboot a step has found accepted.
-SCHEMA_VERSION: Final = 4
-
-_DOCUMENT: Final = """
-CREATE TABLE document (
-    name     TEXT PRIMARY KEY,
-    at       TEXT NOT NULL,
-    contents TEXT NOT NULL -- JSON
-);
-"""
-
-_SCHEMA: Final = f"""{_DOCUMENT}
-CREATE TABLE change (
-    id       INTEGER PRIMARY KEY AUTOINCREMENT,
-    server   TEXT NOT NULL,
-    address  TEXT NOT NULL,
-    state    TEXT NOT NULL,
-    began    TEXT NOT NULL,
-    undoes   INTEGER REFERENCES change,
-    contents TEXT NOT NULL -- JSON: the rest of a Change
-);
-CREATE UNIQUE INDEX one_unfinished_change ON change (server)
-    WHERE state NOT IN ('verified', 'reverted');
-CREATE TABLE step (
-    change INTEGER NOT NULL REFERENCES change,
-    number INTEGER NOT NULL,
-    at     TEXT NOT NULL,
-    state  TEXT NOT NULL,
-    step   TEXT NOT NULL,
-    rebooting TEXT, -- RDS: the instance whose reboot was accepted
-    PRIMARY KEY (change, number)
-);
-"""
-
-_WITHOUT_TEXTS: Final = """
-UPDATE change SET contents = json_set(contents, '$.text_before', NULL)
-WHERE json_extract(contents, '$.method') = 'alter system'
-"""
-
-_REBOOTING: Final = "ALTER TABLE step ADD COLUMN rebooting TEXT"
-
-#: What brings a journal to the next version.
-_UPGRADES: Final = {1: _WITHOUT_TEXTS, 2: _DOCUMENT, 3: _REBOOTING}
 
 _UNFINISHED: Final = "state NOT IN ('verified', 'reverted')"
 
@@ -87,6 +42,10 @@ def journal_directory(given: Path | None = None) -> Path:
     return Path(platformdirs.user_state_dir("mrtuner"))
 
 
+def _utc() -> datetime:
+    return datetime.now(UTC)
+
+
 class Journal:
     """The changes that one user has made to any server from one machine.
 
@@ -95,11 +54,14 @@ class Journal:
     write raises JournalError.
     """
 
-    def __init__(self, directory: Path | None = None) -> None:
+    def __init__(
+        self, directory: Path | None = None, *, clock: Callable[[], datetime] = _utc
+    ) -> None:
+        self._clock = clock
         self.directory = journal_directory(directory)
         self.path = self.directory / "journal.sqlite3"
         with self._translated():
-            self._db = _opened(self.directory, self.path)
+            self._db = opened(self.directory, self.path)
 
     def close(self) -> None:
         """Close the file."""
@@ -113,7 +75,7 @@ class Journal:
 
     def begin(self, change: Change) -> Change:
         """Record a new change as planned; return it with its number and time."""
-        change = replace(change, state=State.PLANNED, began=_now())
+        change = replace(change, state=State.PLANNED, began=self._now())
         row = (change.server, change.address, change.state, change.began, change.undoes)
         with self._transaction() as db:
             number = db.execute(
@@ -121,7 +83,7 @@ class Journal:
                 " VALUES (?, ?, ?, ?, ?, ?)",
                 (*row, _contents(change)),
             ).lastrowid
-            _add_step(db, number or 0, State.PLANNED, "planned")
+            _add_step(db, number or 0, self._now(), State.PLANNED, "planned")
         return replace(change, id=number or 0)
 
     def note(
@@ -133,7 +95,7 @@ class Journal:
         """
         with self._transaction() as db:
             db.execute("UPDATE change SET state = ? WHERE id = ?", (state, change.id))
-            _add_step(db, change.id, state, step, rebooting)
+            _add_step(db, change.id, self._now(), state, step, rebooting)
             if state is State.VERIFIED and change.undoes is not None:
                 db.execute(
                     "UPDATE change SET state = ? WHERE id = ?", (State.REVERTED, change.undoes)
@@ -185,7 +147,7 @@ class Journal:
         with self._transaction() as db:
             db.execute(
                 "INSERT OR REPLACE INTO document VALUES (?, ?, ?)",
-                (name, _now(), json.dumps(contents)),
+                (name, self._now(), json.dumps(contents)),
             )
 
     def kept(self, name: str) -> dict[str, Any] | None:
@@ -214,6 +176,9 @@ class Journal:
             yield
         finally:
             os.close(lock)
+
+    def _now(self) -> str:
+        return self._clock().isoformat(timespec="milliseconds")
 
     def _lock_file(self, server: str) -> Path:
         return self.directory / f"{sha256(server.encode()).hexdigest()[:16]}.lock"
@@ -307,50 +272,14 @@ def busy() -> Refused:
     )
 
 
-def _opened(directory: Path, path: Path) -> sqlite3.Connection:
-    import sqlite3
-
-    directory.mkdir(parents=True, exist_ok=True, mode=0o700)
-    # Created before SQLite opens it: SQLite itself would use the umask's mode.
-    os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
-    db = sqlite3.connect(path, timeout=5, isolation_level=None)
-    try:
-        db.row_factory = sqlite3.Row
-        db.execute("PRAGMA journal_mode = DELETE")
-        db.execute("PRAGMA synchronous = FULL")
-        db.execute("PRAGMA foreign_keys = ON")
-        db.execute("PRAGMA secure_delete = ON")  # overwrite what is deleted
-        _ensure_schema(db, path)
-    except BaseException:
-        db.close()
-        raise
-    return db
-
-
-def _ensure_schema(db: sqlite3.Connection, path: Path) -> None:
-    db.execute("BEGIN IMMEDIATE")  # also proves that the file can be written
-    with closing(db.execute("PRAGMA user_version")) as cursor:
-        version = cursor.fetchone()[0]
-    if version > SCHEMA_VERSION:
-        raise UsageError(
-            f"the journal {path} was written by a newer MrTuner (schema {version})",
-            "Update MrTuner, or name another directory with --journal.",
-        )
-    if version < SCHEMA_VERSION:
-        upgrades = (_UPGRADES[older] for older in range(version, SCHEMA_VERSION) if older)
-        for statement in _SCHEMA.split(";\n") if version == 0 else upgrades:
-            db.execute(statement)
-        db.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
-    db.execute("COMMIT")
-
-
 def _add_step(
-    db: sqlite3.Connection, change: int, state: State, step: str, rebooting: str | None = None
-) -> None:
+    db: sqlite3.Connection, change: int, at: str, state: State, step: str,
+    rebooting: str | None = None,
+) -> None:  # fmt: skip
     db.execute(
         "INSERT INTO step (change, number, at, state, step, rebooting)"
         " SELECT ?1, count(*) + 1, ?2, ?3, ?4, ?5 FROM step WHERE change = ?1",
-        (change, _now(), state, step, rebooting),
+        (change, at, state, step, rebooting),
     )
 
 
@@ -374,7 +303,3 @@ def _group(contents: dict[str, Any] | None) -> GroupChange | None:
     if contents is None:
         return None
     return GroupChange(**{**contents, "reboots": tuple(contents["reboots"])})
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="milliseconds")

@@ -6,7 +6,7 @@ puts everything back. The next run finishes what a killed run left if the target
 and puts it back otherwise.
 
 To make something else changeable, write a subclass of `Transaction` in the package that knows it,
-add its `Change.method` to `record`, and its case to tests/change/test_change_killed.py.
+add its `Change.method` to `record`, and its case to tests/change/changed_things.py.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ main = Commands(
         "history": "Show what was recorded: load, statements, waits, changes.",
         "serve": "Show a history in the browser.",
         "deploy": "Deploy the viewer to AWS Lambda.",
-        "export": "Offer what is recorded to a monitoring system.",
+        "export": "Export the last sample to a monitoring system.",
         "demo": "Measure the advice on an embedded server, and write a report.",
         "failover": "Predict, bound and rehearse how long a failover hangs clients.",
         "rotate": "Change an application's password without downtime.",

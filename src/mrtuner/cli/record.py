@@ -35,7 +35,7 @@ UNITS: Final = ("systemd", "container", "kubernetes")
 @click.option(
     "--name",
     metavar="NAME",
-    help="Name of the instance in the history.  [default: HOST:PORT, or that at RDS]",
+    help="Name of the instance in the history.  [default: HOST:PORT, or the name in RDS]",
 )
 @click.option(
     "--metrics", type=click.Path(path_type=Path, file_okay=False), metavar="DIR",
@@ -47,11 +47,11 @@ UNITS: Final = ("systemd", "container", "kubernetes")
 @click.option(
     "--max-size",
     metavar="SIZE",
-    help="Delete the oldest rows when the files are larger, such as 10GB.  [default: no limit]",
+    help="Delete the oldest rows once the files exceed this, such as 10GB.  [default: no limit]",
 )
 @click.option(
     "--publish", metavar="URL",
-    help="Copy each past hour to s3://BUCKET/PREFIX, which several recorders may share.",
+    help="Copy each completed hour to s3://BUCKET/PREFIX, which several recorders may share.",
 )  # fmt: skip
 @account_options
 @options.time_option(
@@ -70,9 +70,9 @@ def command(
     """Record the history of servers, until stopped.
 
     TARGET is a connection string, local, or rds:NAME for an instance of Amazon RDS, whose metrics
-    and events then come from AWS, every five minutes. Of a server, sessions are sampled each
-    second; statements, waits, I/O, WAL, checkpoints, tables, replication and settings each minute
-    or less often; its host, if this is it, every 15 s.
+    and events then come from AWS, every five minutes. On a server, sessions are sampled every
+    second; statements, waits, I/O, WAL, checkpoints, tables, replication and settings every minute
+    or less often; and on its own host, the host every 15 s.
 
     \b
     Examples:
@@ -84,9 +84,9 @@ def command(
       mrtuner record postgresql://monitor@db/app --unit systemd > mrtuner-record.service
       mrtuner history show                           what was recorded
 
-    The role should be a member of pg_monitor; what it may not read is told, and the rest is
-    recorded. Nothing is changed on the server. Ctrl-C and SIGTERM end it, and lose nothing; --json
-    then tells what the store holds, as mrtuner history size does.
+    The role should be a member of pg_monitor; what it may not read is reported, and the rest is
+    recorded. Nothing is changed on the server. Ctrl-C and SIGTERM end it without losing anything;
+    --json then writes what mrtuner history size writes.
     """
     if unit is not None:
         if duration is not None:

@@ -50,7 +50,7 @@ _LOOPBACK: Final = "127.0.0.1"
 )  # fmt: skip
 @click.option(
     "--behind-proxy", is_flag=True,
-    help="A proxy in front of it speaks TLS with browsers, so this server need not.",
+    help="Do without TLS, because a proxy in front of this server provides it.",
 )  # fmt: skip
 @click.option(
     "--records", type=click.Path(path_type=Path, file_okay=False, exists=True), metavar="DIR",

@@ -113,7 +113,7 @@ class Topology:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class CpuHost:
     """Where the test runs, as far as it matters for advice."""
 
     platform: str  # linux, ec2, kubernetes, or a name of `postgres.platform`
@@ -130,7 +130,7 @@ class Record:
     plan: TrialPlan
     usable: Usable
     topology: Topology
-    place: Place
+    place: CpuHost
     kernel: str | None
     solo: float | None  # CPU seconds of the same work alone, pinned; only with pairs
     pairs: tuple[Pair, ...]

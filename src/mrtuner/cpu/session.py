@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import Final
 
 from mrtuner.cpu import pairs, trials
-from mrtuner.cpu.model import Mode, Pair, Place, Record, Topology, TrialPlan, Usable
+from mrtuner.cpu.model import CpuHost, Mode, Pair, Record, Topology, TrialPlan, Usable
 from mrtuner.cpu.topology import known_count, place, topology, usable
 from mrtuner.cpu.trials import Here, Site
 from mrtuner.errors import UsageError
@@ -25,7 +25,7 @@ class Setup:
     mode: Mode
     usable: Usable
     topology: Topology
-    place: Place
+    place: CpuHost
     notes: tuple[str, ...] = ()
 
 
@@ -58,7 +58,7 @@ def server(dsn: str, cpus: int | None) -> Setup:
         )
     found = known_count(cpus, "--cpus") if cpus is not None else usable(tree)
     seen = topology(tree, found.cpus) if local else Topology(cores=(), threads=None, source=_FAR)
-    where = place(tree) if local else Place(
+    where = place(tree) if local else CpuHost(
         platform="linux", model=None, architecture=None, evidence=_FAR
     )  # fmt: skip
     if told.platform.name != "self-managed":

@@ -6,7 +6,7 @@ import os
 from collections.abc import Collection, Iterator
 from fractions import Fraction
 
-from mrtuner.cpu.model import Place, Topology, Usable
+from mrtuner.cpu.model import CpuHost, Topology, Usable
 from mrtuner.facts import Fact
 from mrtuner.host.cpus import Bound, architecture, bounds, parse_cpu_list
 from mrtuner.host.tree import Tree
@@ -74,17 +74,17 @@ def _siblings(tree: Tree, cpus: Collection[int]) -> Iterator[tuple[int, frozense
             yield cpu, parse_cpu_list(text)
 
 
-def place(tree: Tree) -> Place:
+def place(tree: Tree) -> CpuHost:
     """Recognize Amazon EC2 by its DMI name, Kubernetes by its cgroups, else Linux (or a Mac)."""
     known = architecture(tree)
     name = known.value if isinstance(known, Fact) else None
     groups = tree.peek(f"{tree.process}/cgroup") or ""
     vendor = tree.peek("/sys/class/dmi/id/sys_vendor") or ""
     if "kubepods" in groups or tree.is_there("/var/run/secrets/kubernetes.io"):
-        return Place(
+        return CpuHost(
             platform="kubernetes", model=None, architecture=name, evidence="cgroup names of kubelet"
         )
     if vendor == "Amazon EC2":
         model = tree.peek("/sys/class/dmi/id/product_name")
-        return Place(platform="ec2", model=model, architecture=name, evidence="DMI sys_vendor")
-    return Place(platform="linux", model=None, architecture=name, evidence="no sign of a cloud")
+        return CpuHost(platform="ec2", model=model, architecture=name, evidence="DMI sys_vendor")
+    return CpuHost(platform="linux", model=None, architecture=name, evidence="no sign of a cloud")

@@ -15,6 +15,7 @@ from mrtuner.errors import UsageError
 from mrtuner.history.reading import History
 from mrtuner.history.source import Source
 from mrtuner.history.store.layout import rollup_view
+from mrtuner.history.store.summaries import AT_WORK
 
 #: The class of load of a session that waits for nothing.
 CPU: Final = "CPU"
@@ -257,20 +258,14 @@ DURING: Final = "time >= $begin AND time < $end"
 IN_PERIOD: Final = f"instance = $instance AND {DURING}"
 #: What a session waits for, with its class.
 WAIT_EVENT: Final = f"coalesce(wait_type || ': ' || wait_event, '{CPU}')"
-#: A client at work, or a process of the server that does something. The checkpointer and vacuum
-#: sleep in between on purpose, so as not to be load.
-AT_WORK: Final = (
-    "(state = 'active' OR state IS NULL) AND "
-    "coalesce(wait_event, '') NOT IN ('CheckpointWriteDelay', 'VacuumDelay')"
-)
 
 
 def beats_by_minute(history: History, about: Period) -> dict[datetime, int]:
-    """How often sessions were sampled in each minute."""
+    """How often sessions were sampled in each minute, the first one as a whole."""
     rows = history.rows(
-        f"""SELECT date_trunc('minute', time) AS minute, count(*) AS beats FROM samples
-            WHERE {IN_PERIOD} AND source = 'sessions' GROUP BY 1""",
-        about.parameters, inside=True,
+        f"""SELECT time AS minute, sum(session_samples) AS beats FROM samples_by_minute
+            WHERE {IN_PERIOD} AND session_samples > 0 GROUP BY 1""",
+        _from_minute(about), inside=True,
     )  # fmt: skip
     return {row["minute"].replace(tzinfo=UTC): row["beats"] for row in rows}
 
@@ -282,7 +277,7 @@ def load_by_step(history: History, about: Period, seconds: float) -> tuple[LoadS
     rows = history.rows(
         f"""SELECT time AS minute, coalesce(wait_type, '{CPU}') AS class, sum(samples) AS samples
             FROM sessions_by_minute WHERE {IN_PERIOD} AND {AT_WORK} GROUP BY 1, 2""",
-        about.parameters | {"begin": _minute(about.begin).replace(tzinfo=None)}, inside=True,
+        _from_minute(about), inside=True,
     )  # fmt: skip
     steps: list[LoadStep] = []
     at = _minute(about.begin)
@@ -299,6 +294,11 @@ def load_by_step(history: History, about: Period, seconds: float) -> tuple[LoadS
     return tuple(steps)
 
 
+def _from_minute(about: Period) -> dict[str, Any]:
+    """What queries by minute are given: the first minute is asked for as a whole."""
+    return replace(about, begin=_minute(about.begin)).parameters
+
+
 def _minute(at: datetime) -> datetime:
     return at.replace(second=0, microsecond=0)
 
@@ -313,16 +313,18 @@ def statements(history: History, about: Period, top: int) -> tuple[StatementWork
         "temp_blocks_written, wal_bytes",
     )  # fmt: skip
     rows = history.rows(
-        f"""SELECT s.query_id, any_value(t.text) AS text, s.database, s.role,
-                   sum(s.calls) AS calls, sum(s.exec_ms) / 1000 AS seconds, sum(s.rows) AS rows,
-                   sum(s.blocks_read) AS blocks_read,
-                   sum(s.temp_blocks_read) + sum(s.temp_blocks_written) AS temp_blocks,
-                   sum(s.wal_bytes) AS wal_bytes
-            FROM ({counted}) AS s
+        f"""SELECT s.query_id, t.text, s.database, s.role, s.calls, s.ms / 1000 AS seconds, s.rows,
+                   s.blocks_read, s.temp_blocks, s.wal_bytes
+            FROM (SELECT c.query_id, c.database, c.role, sum(c.calls) AS calls,
+                         sum(c.exec_ms) AS ms, sum(c.rows) AS rows,
+                         sum(c.blocks_read) AS blocks_read,
+                         sum(c.temp_blocks_read) + sum(c.temp_blocks_written) AS temp_blocks,
+                         sum(c.wal_bytes) AS wal_bytes
+                  FROM ({counted}) AS c WHERE c.calls IS NOT NULL
+                  GROUP BY c.query_id, c.database, c.role
+                  ORDER BY sum(c.exec_ms) DESC, c.query_id LIMIT {int(top)}) AS s
             LEFT JOIN statement_texts AS t ON t.query_id = s.query_id
-            WHERE s.calls IS NOT NULL
-            GROUP BY s.query_id, s.database, s.role
-            ORDER BY sum(s.exec_ms) DESC, s.query_id LIMIT {int(top)}""",
+            ORDER BY s.ms DESC, s.query_id""",
         parameters, inside=True,
     )  # fmt: skip
     return tuple(_statement(row) for row in rows)
@@ -468,22 +470,26 @@ def _whole(value: Any) -> int | None:
     return None if value is None else int(value)
 
 
-def slowest_minute(history: History, about: Period) -> SlowestMinute | None:
-    """The minute with the most sessions at work; None if nobody worked."""
-    beats = beats_by_minute(history, about)
+def busiest_minute(history: History, about: Period) -> tuple[datetime, float] | None:
+    """The minute with the most sessions at work, and how many; None if nobody worked."""
     rows = history.rows(
-        f"""SELECT time AS minute, sum(samples) AS samples FROM sessions_by_minute
-            WHERE {IN_PERIOD} AND {AT_WORK} GROUP BY 1""",
-        about.parameters | {"begin": _minute(about.begin).replace(tzinfo=None)}, inside=True,
+        f"""SELECT w.minute, CAST(w.samples AS DOUBLE) / b.beats AS load
+            FROM (SELECT time AS minute, sum(samples) AS samples FROM sessions_at_work_by_minute
+                  WHERE {IN_PERIOD} GROUP BY 1) AS w
+            JOIN (SELECT time AS minute, sum(session_samples) AS beats FROM samples_by_minute
+                  WHERE {IN_PERIOD} AND session_samples > 0 GROUP BY 1) AS b ON b.minute = w.minute
+            ORDER BY load DESC, w.minute DESC LIMIT 1""",
+        _from_minute(about), inside=True,
     )  # fmt: skip
-    loads = [
-        (row["samples"] / beats[minute], minute)
-        for row in rows
-        if beats.get(minute := row["minute"].replace(tzinfo=UTC))
-    ]
-    if not loads:
+    return (rows[0]["minute"].replace(tzinfo=UTC), rows[0]["load"]) if rows else None
+
+
+def slowest_minute(history: History, about: Period) -> SlowestMinute | None:
+    """What the busiest minute's sessions waited for, and what ran; None if nobody worked."""
+    busiest = busiest_minute(history, about)
+    if busiest is None:
         return None
-    load, minute = max(loads)
+    minute, load = busiest
     within = Period(instance=about.instance, begin=minute, end=minute + timedelta(minutes=1))
     waits = history.rows(
         f"""SELECT {WAIT_EVENT} AS event,
@@ -492,12 +498,13 @@ def slowest_minute(history: History, about: Period) -> SlowestMinute | None:
             GROUP BY 1 ORDER BY 2 DESC, 1 LIMIT 5""",
         within.parameters, inside=True,
     )  # fmt: skip
+    beats = beats_by_minute(history, within)[minute]
     # A sample of statements tells of the minute before it.
     after = Period(instance=about.instance, begin=minute, end=minute + timedelta(minutes=2))
     return SlowestMinute(
         at=minute,
         load=load,
-        waits=tuple((row["event"], row["samples"] / beats[minute]) for row in waits),
+        waits=tuple((row["event"], row["samples"] / beats) for row in waits),
         statements=statements(history, after, 3),
     )
 
@@ -512,7 +519,7 @@ def changes(history: History, about: Period) -> tuple[HistoryChange, ...]:
         )
     ]  # fmt: skip
     found += _settings(history, about)
-    found += _machine(history, about)
+    found += machine_changes(history, about)
     return tuple(sorted(found, key=lambda one: (one.at, one.what, one.detail)))
 
 
@@ -546,7 +553,7 @@ _CHANGED: Final = (
 )  # fmt: skip
 
 
-def _machine(history: History, about: Period) -> list[HistoryChange]:
+def machine_changes(history: History, about: Period) -> list[HistoryChange]:
     """What became of the machine: its class, its volume, its parameter group."""
     if not history.has("machine"):
         return []
@@ -578,14 +585,16 @@ def gaps(history: History, about: Period) -> tuple[Gap, ...]:
     """Times without samples of sessions, inside the period."""
     interval = source_named(history, "sessions").interval if history.has("sessions") else 60.0
     longest = max(GAP * interval, 60.0)
-    # No gap fits into a minute, so the first and the last sample of each are enough.
+    # No gap fits into a minute, so the first and the last sample of each are enough. Of the minute
+    # in which the period begins only the last counts, and of that in which it ends the first.
     rows = history.rows(
         f"""SELECT begin, time FROM (
                 SELECT time, lag(last) OVER (ORDER BY time) AS begin FROM (
-                    SELECT min(time) AS time, max(time) AS last FROM samples WHERE {IN_PERIOD}
-                    GROUP BY date_trunc('minute', samples.time)) AS m
+                    SELECT min(earliest) AS time, max(latest) AS last FROM samples_by_minute
+                    WHERE {IN_PERIOD} GROUP BY samples_by_minute.time) AS m
+                WHERE last >= $first AND time < $end
             ) AS s WHERE date_diff('second', begin, time) > {longest} ORDER BY time""",
-        about.parameters, inside=True,
+        _from_minute(about) | {"first": about.parameters["begin"]}, inside=True,
     )  # fmt: skip
     return tuple(
         Gap(begin=row["begin"].replace(tzinfo=UTC), end=row["time"].replace(tzinfo=UTC))

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+from mrtuner.counter_resets import was_reset
 from mrtuner.history.sample import DECIMALS
 from mrtuner.history.source import Kind
 
@@ -88,11 +89,17 @@ def _difference(source: Source, before: Row | None, after: Row) -> Values:
 
 def _was_reset(source: Source, before: Row, after: Row) -> bool:
     """Whether the counters began again: one of them went down, or what tells of a reset changed."""
-    return before.reset != after.reset or any(
-        old is not None and new is not None and new < old
-        for column, old, new in zip(source.columns, before.values, after.values, strict=True)
-        if column.kind is Kind.COUNTER
+    return before.reset != after.reset or was_reset(
+        *(_counters(source, row) for row in (before, after))
     )
+
+
+def _counters(source: Source, row: Row) -> list[Any]:
+    return [
+        value
+        for column, value in zip(source.columns, row.values, strict=True)
+        if column.kind is Kind.COUNTER
+    ]
 
 
 def _growth(before: Any, after: Any) -> Any:

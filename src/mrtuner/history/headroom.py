@@ -5,7 +5,7 @@ Declared once, for the screen over a period and for the overview of all instance
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -29,14 +29,15 @@ class RecordedLimit:
     by: str | None = None  # the highest of several counts: that of one database
 
     @property
-    def share_of_hour(self) -> str:
-        """SQL of the share over the rows of an hour of the source's summary."""
-        used = self.used.sql(summarized=True)
-        if self.used.kind is Kind.RATE:
-            return f"{used} / nullif(sum(seconds), 0)"
+    def measures(self) -> Mapping[str, Measure]:
+        """What is asked of the source."""
+        return {"used": self.used} | ({"whole": self.whole} if self.whole else {})
+
+    def share(self, used: float | None, whole: float | None = None) -> float | None:
+        """The share in use; None where it is not known."""
         if self.whole is None:
-            return f"{used} * {self.used.scale!r}"
-        return f"{used} / nullif({self.whole.sql(summarized=True)}, 0)"
+            return used
+        return used / whole if used is not None and whole else None
 
 
 LIMITS: Final = (
@@ -78,16 +79,11 @@ def shares(history: History, over: Grid) -> list[Series]:
 def _share(history: History, over: Grid, limit: RecordedLimit) -> list[float | None]:
     if limit.by is not None:
         parts = split(history, over, limit.source, limit.used, limit.by)
-        return [_highest(step) for step in zip(*(one.values for one in parts), strict=True)]
-    measures = {"used": limit.used} | ({"whole": limit.whole} if limit.whole else {})
-    used, *whole = lines(history, over, limit.source, measures)
-    if not whole:
-        return used.values
-    return [
-        part / most if part is not None and most else None
-        for part, most in zip(used.values, whole[0].values, strict=True)
-    ]
+        return [highest(step) for step in zip(*(one.values for one in parts), strict=True)]
+    found = lines(history, over, limit.source, limit.measures)
+    return [limit.share(*step) for step in zip(*(one.values for one in found), strict=True)]
 
 
-def _highest(values: Sequence[float | None]) -> float | None:
+def highest(values: Iterable[float | None]) -> float | None:
+    """The highest of those that are known; None where none is."""
     return max((value for value in values if value is not None), default=None)

@@ -5,7 +5,7 @@ What the kernel counted, or CloudWatch itself told of an instance of RDS.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -110,23 +110,28 @@ class _Steps:
         names, rows = history.table(
             f"""SELECT (epoch_us(time) // 1000000 - {self.begin}) // {self.length}, {columns}
                 FROM {view} WHERE {IN_PERIOD} AND ({where})""",
-            self.about.parameters,
-        )
+            self.about.parameters, inside=True,
+        )  # fmt: skip
         return self.placed(names[1:], rows)
 
     def placed(
-        self, names: Sequence[str], rows: Iterable[Sequence[Any]]
+        self, names: Sequence[str], rows: Sequence[Sequence[Any]]
     ) -> dict[str, list[float | None]]:
         """Values by name, of rows that begin with the number of their step."""
         count = (int(self.about.end.timestamp()) - self.begin) // self.length + 1
-        found: dict[str, list[float | None]] = {name: [None] * count for name in names}
-        known = set()
-        for step, *values in rows:
-            for name, value in zip(names, values, strict=True):
-                if value is not None:
-                    found[name][step] = float(value)
-                    known.add(name)
-        return {name: values for name, values in found.items() if name in known}
+        # Column by column: a day has some 60,000 values.
+        numbers, *columns = zip(*rows, strict=True) if rows else ((),)
+        found: dict[str, list[float | None]] = {}
+        for name, column in zip(names, columns, strict=False):
+            values: list[float | None] = [None] * count
+            for step, value in zip(numbers, column, strict=True):
+                values[step] = value
+            found[name] = values
+        return {
+            name: values
+            for name, values in found.items()
+            if any(value is not None for value in values)
+        }
 
 
 def _of_host(history: History, steps: _Steps) -> dict[str, list[float | None]]:
@@ -155,8 +160,8 @@ def _of_sessions(history: History, steps: _Steps) -> dict[str, list[float | None
                 WHERE {IN_PERIOD}
                   AND (wait_type = 'IO' OR wait_event IN ('WALWrite', 'BufferIO', 'BufferIo'))
                 GROUP BY 1) AS w ON w.step = b.step""",
-        steps.about.parameters,
-    )
+        steps.about.parameters, inside=True,
+    )  # fmt: skip
     return steps.placed([WAITING], rows)
 
 
@@ -176,11 +181,40 @@ def host_ceilings(history: History, about: Period) -> Rows:
     )
 
 
+def ceilings_by_instance(history: History) -> dict[str, Rows]:
+    """The same of all instances, as they were recorded last."""
+    if not history.has("ceilings"):
+        return {}
+    values = ", ".join(f"{last_value(name)} AS {name}" for name in ("value", "origin", "note"))
+    found: dict[str, Rows] = {}
+    for row in history.rows(
+        f"SELECT instance, resource, part, {values} FROM ceilings GROUP BY instance, resource, part"
+    ):
+        found.setdefault(row["instance"], []).append(row)
+    return found
+
+
+def ceiling_changes(history: History, about: Period) -> set[datetime]:
+    """When a limit of the host became another one in a period, or came or went."""
+    if not history.has("ceilings"):
+        return set()
+    rows = history.rows(
+        """SELECT DISTINCT time FROM (
+               SELECT time, value, lag(value) OVER w AS before, row_number() OVER w AS number
+               FROM ceilings WHERE instance = $instance AND time < $end
+               WINDOW w AS (PARTITION BY resource, part ORDER BY time)) AS c
+           WHERE number > 1 AND time >= $begin AND value IS DISTINCT FROM before""",
+        about.parameters,
+    )
+    return {row["time"].replace(tzinfo=UTC) for row in rows}
+
+
 def device(history: History, about: Period) -> str | None:
     """The disk of the data directory."""
     found: str | None = history.row(
-        f"SELECT any_value(device) AS device FROM host WHERE {IN_PERIOD}", about.parameters
-    )["device"]
+        f"SELECT any_value(device) AS device FROM host WHERE {IN_PERIOD}", about.parameters,
+        inside=True,
+    )["device"]  # fmt: skip
     return found
 
 
@@ -189,6 +223,7 @@ def max_connections(history: History, about: Period) -> tuple[int, str] | None:
     if not history.has("connections"):
         return None
     most = history.row(
-        f"SELECT max(maximum) AS maximum FROM connections WHERE {IN_PERIOD}", about.parameters
-    )["maximum"]
+        f"SELECT max(maximum) AS maximum FROM connections WHERE {IN_PERIOD}", about.parameters,
+        inside=True,
+    )["maximum"]  # fmt: skip
     return None if most is None else (int(most), "max_connections, recorded")

@@ -115,6 +115,10 @@ def facts(history: History, instance: str, *, until: datetime | None = None) -> 
     """
     if not history.has("machine"):
         return {}
+    return history.once(("facts", instance, until), lambda: _known(history, instance, until))
+
+
+def _known(history: History, instance: str, until: datetime | None) -> Facts:
     before = {} if until is None else {"until": until.replace(tzinfo=None)}
     known = _facts(history, last_value, "time < $until" if before else "true", instance, before)
     return known or _facts(history, _first_value, "true", instance, {})
@@ -134,6 +138,22 @@ def _facts(
         for row in rows
         if row["value"] is not None
     }
+
+
+def facts_by_instance(history: History) -> dict[str, Facts]:
+    """What the store has of each instance's machine, as it was recorded last."""
+    if not history.has("machine"):
+        return {}
+    rows = history.rows(
+        f"""SELECT instance, name, {last_value("value")} AS value, {last_value("origin")} AS origin
+            FROM machine GROUP BY instance, name ORDER BY instance, name"""
+    )
+    found: dict[str, dict[str, Fact[str]]] = {}
+    for row in rows:
+        if row["value"] is not None:
+            known = found.setdefault(row["instance"], {})
+            known[row["name"]] = Fact(row["value"], row["origin"] or "")
+    return dict(found)
 
 
 def _first_value(column: str) -> str:

@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 import sqlite3
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from itertools import count
@@ -18,12 +18,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from mrtuner.errors import BadValue
-from mrtuner.history.source import Source, Type
-from mrtuner.history.store import layout, opening, parquet
+from mrtuner.history.source import Source
+from mrtuner.history.store import layout, opening, parquet, summaries
 from mrtuner.history.store.lake import Lake, LocalLake
 from mrtuner.history.store.layout import HOUR, MICRO
 from mrtuner.history.store.own import SAMPLES
 from mrtuner.history.store.parquet import File
+from mrtuner.history.store.recent import RecentRows
 
 if TYPE_CHECKING:
     from mrtuner.history.store.parquet import Engine
@@ -33,7 +34,11 @@ Answer = TypeVar("Answer")
 Rows = list[dict[str, Any]]
 _WORD: Final = re.compile(r"\w+")
 #: Periods whose views are kept: that of a screen, and one to compare it with, and those before.
-_PERIODS: Final = 4
+_PERIODS: Final = 16
+#: Instances whose recent rows are kept in memory.
+_INSTANCES: Final = 8
+#: Since which format rows in files are in the further summaries.
+_SUMMARIZED: Final = 2
 #: Periods that begin and end within the same so many microseconds are read as one.
 _ABOUT: Final = 300 * MICRO
 
@@ -42,7 +47,7 @@ _ABOUT: Final = 300 * MICRO
 class History:
     """A store that is open for reading; see `open_history`."""
 
-    con: Engine
+    work: Workspace
     db: sqlite3.Connection
     name: str  # of the store: its directory, or its address on S3
     lake: Lake
@@ -51,12 +56,6 @@ class History:
     sources: tuple[Source, ...]
     #: What was asked and will be asked again: the store stays as it was when it was opened.
     known: dict[Any, Any] = field(default_factory=dict)
-    numbers: Iterator[int] = field(init=False, default_factory=count)  # of periods
-    _whole: _Views = field(init=False)
-    _periods: dict[tuple[int, int], _Views] = field(init=False, default_factory=dict)
-
-    def __post_init__(self) -> None:
-        self._whole = _Views(history=self, con=self.con)
 
     def rows(
         self, sql: str, parameters: dict[str, Any] | None = None, *, inside: bool = False
@@ -82,8 +81,8 @@ class History:
         import duckdb
 
         try:
-            views = self._period(parameters or {}) if inside else self._whole
-            views.provide(sql)
+            views = self._views(parameters or {}, inside=inside)
+            views.provide(self, sql)
             named = {name: value for name, value in (parameters or {}).items() if f"${name}" in sql}
             found = views.con.execute(sql, named) if named else views.con.execute(sql)
             return [column[0] for column in found.description or ()], found.fetchall()
@@ -93,6 +92,35 @@ class History:
             if self._left_out(sql):
                 return self.table(sql, parameters, inside=inside)
             raise _failed(error) from None
+
+    def latest(
+        self, sql: str, source: str, keys: int, *, instance: str, end: datetime
+    ) -> list[tuple[Any, ...]]:
+        """Return the newest row for each key that a source has of an instance before `end`.
+
+        What files say of days that are over is kept, so that a year is not read again for each
+        answer.
+
+        Args:
+            sql: A query with one row for each key, of the time from `$begin` to before `$end`.
+            source: Whose rows it reads.
+            keys: Of how many columns a key consists, the first ones.
+        """
+        parameters = {"instance": instance, "begin": datetime.min, "end": end}
+        day = min(end, self._oldest(source, instance)).replace(hour=0, minute=0, second=0)
+        key = (sql, instance, day)
+        if key not in self.work.known:
+            self.work.known[key] = self.table(sql, parameters | {"end": day})[1]
+        _, fresh = self.table(sql, parameters | {"begin": day}, inside=True)
+        found = {row[:keys]: row for row in self.work.known[key]}
+        return list((found | {row[:keys]: row for row in fresh}).values())
+
+    def _oldest(self, source: str, instance: str) -> datetime:
+        """The oldest row that is not in a file."""
+        (found,) = (one for one in self.sources if one.name == source)
+        table = self.recent(found, instance)
+        ((oldest,),) = self.work.con.execute(f'SELECT min(time) FROM "{table}"').fetchall()
+        return oldest or datetime.max
 
     def has(self, source: str) -> bool:
         """Whether the store has a source of this name."""
@@ -125,10 +153,12 @@ class History:
         sealed_until = max((file.last for file in self.files if file.view == view), default=0)
         # What is in files is mostly older than all that is in SQLite, which then is not copied.
         end = _moment(oldest) if oldest is not None and sealed_until < oldest else datetime.max
-        _, sealed = self.table(
-            "SELECT instance, min(time), max(time) FROM samples_by_hour GROUP BY 1",
-            {"begin": datetime.min, "end": end}, inside=True,
-        )  # fmt: skip
+        if ("spans", end) not in self.work.known:
+            _, self.work.known["spans", end] = self.table(
+                "SELECT instance, min(time), max(time) FROM samples_by_hour GROUP BY 1",
+                {"begin": datetime.min, "end": end}, inside=True,
+            )  # fmt: skip
+        sealed = self.work.known["spans", end]
         found = {name: (first, last) for name, first, last in sealed}
         for name, *times in recent:
             first, last = (_moment(at // HOUR * HOUR) for at in times)
@@ -169,15 +199,22 @@ class History:
         last: datetime = found["last"] or hour
         return last
 
-    def _period(self, parameters: dict[str, Any]) -> _Views:
+    def _views(self, parameters: dict[str, Any], *, inside: bool) -> _Views:
         """The views over about the time of these parameters: other charts use them as well."""
-        begin = _micro(parameters["begin"]) // _ABOUT * _ABOUT
-        end = -(-_micro(parameters["end"]) // _ABOUT) * _ABOUT
-        if (begin, end) not in self._periods:
-            while len(self._periods) >= _PERIODS:
-                self._periods.pop(next(iter(self._periods))).drop()
-            self._periods[begin, end] = _Views.of_period(self, (begin, end))
-        return self._periods[begin, end]
+        span = None
+        if inside:
+            begin = _micro(parameters["begin"]) // _ABOUT * _ABOUT
+            span = begin, -(-_micro(parameters["end"]) // _ABOUT) * _ABOUT
+        return self.work.views(parameters.get("instance"), span)
+
+    def recent(self, source: Source, instance: str | None) -> str:
+        """The table of DuckDB with the rows that are not in a file yet."""
+
+        def copied() -> str:
+            numbers = [file.number for file in self.work.files if file.view == source.name]
+            return self.work.recent.copy(self.db, source, instance, numbers)
+
+        return self.once(("recent", source.name, instance), copied)
 
     def sound(self, files: list[File]) -> list[File]:
         """Leave out those that cannot be read, for good."""
@@ -193,28 +230,31 @@ class History:
         Only asked when a query failed, since it reads the files from end to end.
         """
         words = set(_WORD.findall(sql))
+        words |= {one.of for one in summaries.SUMMARIES if one.view in words}
         broken = [
             file for file in self.files
             if file.view in words and not self.lake.is_as_written(file)
         ]  # fmt: skip
         self.files = tuple(file for file in self.files if file not in broken)
         self.damaged += tuple(f"{file.path} is not as it was written" for file in broken)
-        for views in (self._whole, *self._periods.values()):
-            views.forget({file.view for file in broken})
+        gone = {file.view for file in broken}
+        gone |= {one.view for one in summaries.SUMMARIES if one.of in gone}
+        self.work.forget(gone)
         return bool(broken)
 
     def lock(self) -> None:
         """From now on queries read the store and nothing else: no other file, no setting."""
         lake = parquet.quoted(self.lake.root)
-        self.con.execute(f"SET allowed_directories = [{lake}]")
-        self.con.execute("SET enable_external_access = false")
-        self.con.execute("SET lock_configuration = true")
+        self.work.con.execute(f"SET allowed_directories = [{lake}]")
+        self.work.con.execute("SET enable_external_access = false")
+        self.work.con.execute("SET lock_configuration = true")
 
     def views(self) -> Iterator[tuple[str, str]]:
         """Name and meaning of each view."""
         for source in self.sources:
             yield source.name, source.help
             yield layout.rollup_view(source), f"the same, by {source.rollup}"
+            yield from ((one.view, one.help) for one in summaries.of_source(source.name))
         yield "statement_texts", "texts of statements, without literals"
 
     def described(self, view: str) -> list[list[str]]:
@@ -228,9 +268,11 @@ class History:
         about = {
             column.name: (column.unit or "", column.help)
             for source in self.sources
-            if view in {source.name, layout.rollup_view(source)}
+            if view in summaries.views_of(source)
             for column in source.columns
         } | _SHARED
+        if (further := summaries.named(view)) is not None:
+            about |= {name: ("", meaning) for name, _, meaning in further.columns}
         # DESCRIBE "databases" would list DuckDB's own.
         rows = self.rows(f'SELECT column_name, column_type FROM (DESCRIBE FROM "{view}")')
         return [
@@ -246,107 +288,169 @@ class History:
         """
         import duckdb
 
+        whole = self.work.views(None, None)
         try:
-            self._whole.provide(sql)
+            whole.provide(self, sql)
         except duckdb.Error as error:
             if failure := self.lake.failure():
                 raise failure from None
             if not self._left_out(sql):
                 raise _failed(error) from None
-            self._whole.provide(sql)
+            whole.provide(self, sql)
+
+
+@dataclass(slots=True)
+class Workspace:
+    """DuckDB, and what it has of one store: for one history after another.
+
+    What it has is kept until the store has other files, so that a store which is opened again and
+    again is not read again and again.
+    """
+
+    con: Engine = field(default_factory=parquet.engine)
+    recent: RecentRows = field(init=False)
+    known: dict[Any, Any] = field(default_factory=dict)  # about the files
+    files: Sequence[File] = ()  # all that are on the list
+    _sources: Sequence[Source] = ()
+    _made: dict[tuple[str | None, tuple[int, int] | None], _Views] = field(default_factory=dict)
+    _numbers: Iterator[int] = field(default_factory=count)
+
+    def __post_init__(self) -> None:
+        self.recent = RecentRows(self.con)
+
+    def enter(self, files: Sequence[File], sources: Sequence[Source]) -> None:
+        """From now on the store has these."""
+        many = len(self.recent.instances) > _INSTANCES
+        if many or (self.files, self._sources) != (files, sources):
+            for key in list(self._made):
+                self._made.pop(key).drop()
+            self.known.clear()
+        if many:
+            self.recent.clear()
+        self.files, self._sources = files, sources
+
+    def views(self, instance: str | None, span: tuple[int, int] | None) -> _Views:
+        """The views over all rows of an instance or of all, or over those of a period."""
+        key = instance, span
+        if key not in self._made:
+            while len(self._made) >= _PERIODS:
+                self._made.pop(next(iter(self._made))).drop()
+            self._made[key] = _Views.of(self.con, instance, span, next(self._numbers))
+        return self._made[key]
+
+    def close(self) -> None:
+        """Forget everything."""
+        for made in self._made.values():
+            made.con.close()
+        self.con.close()
+
+    def forget(self, views: set[str]) -> None:
+        """Make these anew when they are asked for again."""
+        self.known.clear()
+        for made in self._made.values():
+            made.forget(views)
 
 
 @dataclass(slots=True, kw_only=True)
 class _Views:
-    """The views over a store, or over a period of it, each made when a query names it."""
+    """The views over a store, or over a part of it, each made when a query names it."""
 
-    history: History
     con: Engine
+    schema: str
+    instance: str | None = None  # None: all
     span: tuple[int, int] | None = None  # in microseconds since 1970; None: all there is
-    schema: str = "main"
     made: set[str] = field(default_factory=set)  # tables and views that DuckDB has by now
 
     @classmethod
-    def of_period(cls, history: History, span: tuple[int, int]) -> _Views:
-        """Views in a schema of their own, in which only this time is read."""
-        con = history.con.cursor()
-        schema = f"period_{next(history.numbers)}"
-        con.execute(f"CREATE OR REPLACE SCHEMA {schema}")
+    def of(
+        cls, engine: Engine, instance: str | None, span: tuple[int, int] | None, number: int
+    ) -> _Views:
+        """Views in a schema of their own; of all there is, those that a user's query names."""
+        con = engine.cursor()
+        schema = "main" if instance is None and span is None else f"views_{number}"
+        con.execute(f"CREATE SCHEMA IF NOT EXISTS {schema}")
         con.execute(f"SET search_path = '{schema},main'")
-        return cls(history=history, con=con, span=span, schema=schema)
+        return cls(con=con, schema=schema, instance=instance, span=span)
 
     def drop(self) -> None:
         """Forget them all."""
+        self.forget(set(self.made))
+        if self.schema != "main":
+            self.con.execute(f"DROP SCHEMA {self.schema} CASCADE")
         self.con.close()
-        self.history.con.execute(f"DROP SCHEMA {self.schema} CASCADE")
 
     def forget(self, views: set[str]) -> None:
         """Make these anew when they are asked for again."""
         for view in views & self.made:
-            self.con.execute(f'DROP VIEW IF EXISTS "{view}"')
+            self.con.execute(f'DROP VIEW IF EXISTS {self.schema}."{view}"')
         self.made -= views
 
-    def provide(self, sql: str) -> None:
-        """Make the views that a query names, and the tables below them."""
+    def provide(self, history: History, sql: str) -> None:
+        """Make the views that a query names, and bring the tables below them up to date."""
         words = set(_WORD.findall(sql))
-        for source in self.history.sources:
-            # Each view apart: DuckDB looks into every file of a view when it is made.
-            wanted = (words & {source.name, layout.rollup_view(source)}) - self.made
-            if wanted and layout.hot_table(source) not in self.made:
-                self._load_recent(source)
-            for view in wanted:
-                self._view(view, self._recent(source, view))
-        if "statement_texts" in words - self.made:
-            self._make_texts()
+        for source in history.sources:
+            named = words.intersection(summaries.views_of(source))
+            if named:
+                rows = self._recent_rows(history.recent(source, self.instance))
+                # Each view apart: DuckDB looks into every file of a view when it is made.
+                for view in named - self.made:
+                    self._view(history, view, self._recent(history, source, view, rows))
+        if "statement_texts" in words:
+            self._make_texts(history)
 
-    def _load_recent(self, source: Source) -> None:
-        """Copy the rows that are not in a file yet."""
-        table = layout.hot_table(source)
-        known = {row[1] for row in self.history.db.execute(f"PRAGMA table_info({table})")}
-        names = ", ".join(
-            f'"{name}"' if name in known else f'NULL AS "{name}"'
-            for name in layout.column_names(source)
-        )
-        recent = f"SELECT {names} " + (f"FROM {table}" if known else "WHERE false")
-        span: tuple[int, ...] = ()
-        if known and self.span is not None:
-            # The last step of a summary goes on after the period.
-            span = (self.span[0], self.span[1] + layout.step(source.rollup))
-            recent += " WHERE time >= ? AND time < ?"
-        columns = layout.stored_columns(source)
-        parquet.load(self.con, table, columns, self.history.db, recent, span)
-        self.made.add(table)
+    def _recent_rows(self, table: str) -> str:
+        """The rows that are not in a file yet, from a table with more of them."""
+        rows = f'FROM main."{table}"'
+        if self.span is None:
+            return rows
+        # The last step of a summary goes on after the period.
+        begin, end = self.span[0], self.span[1] + HOUR
+        return f"{rows} WHERE time >= make_timestamp({begin}) AND time < make_timestamp({end})"
 
-    def _recent(self, source: Source, view: str) -> str:
+    def _recent(self, history: History, source: Source, view: str, rows: str) -> str:
         """The query of a view over rows that are not in a file yet."""
-        rows = f'FROM {self.schema}."{layout.hot_table(source)}"'
         if view == source.name:
             return rows
-        return parquet.rollup(
+        summary = parquet.rollup(
             rows, source.rollup_by, layout.step(source.rollup), dict(layout.rollup_columns(source))
         )
+        further = summaries.named(view)
+        if further is None:
+            return summary
+        # Files of an earlier format are in none of these summaries.
+        files = self._files(history, further.of, HOUR)
+        old = [file for file in files if file.format < _SUMMARIZED]
+        recent = rows if further.of == source.name else summary
+        return further.query(self._with_files(history, old, recent))
 
-    def _view(self, name: str, recent: str) -> None:
-        begin, end = self.span or (0, sys.maxsize)
-        files = self.history.sound([
-            file for file in self.history.files
-            if file.view == name and file.last >= begin and file.first < end
-        ])  # fmt: skip
-        sealed = parquet.union(self.history.lake.root, files) if files else ""
-        whole = f"({sealed}) UNION ALL BY NAME ({recent})" if files else recent
-        self.con.execute(f'CREATE OR REPLACE VIEW "{name}" AS {whole}')
+    def _view(self, history: History, name: str, recent: str) -> None:
+        whole = self._with_files(history, self._files(history, name), recent)
+        self.con.execute(f'CREATE OR REPLACE VIEW {self.schema}."{name}" AS {whole}')
         self.made.add(name)
 
-    def _make_texts(self) -> None:
-        if self.span is not None:  # They are of no time, so all periods share them.
-            self.history.provide("statement_texts")
-            return
-        parquet.load(
-            self.con, "texts", (("query_id", Type.INTEGER), ("text", Type.TEXT)), self.history.db,
-            "SELECT 0 AS time, '' AS instance, query_id, text FROM statement_text",
-        )  # fmt: skip
-        self.con.execute("CREATE VIEW statement_texts AS SELECT query_id, text FROM texts")
-        self.made.add("statement_texts")
+    def _files(self, history: History, view: str, longer: int = 0) -> list[File]:
+        """The files of a view in this time, and so many microseconds after it."""
+        begin, end = self.span or (0, sys.maxsize)
+        return [
+            file for file in history.files
+            if file.view == view and file.last >= begin and file.first < end + longer
+        ]  # fmt: skip
+
+    def _with_files(self, history: History, files: list[File], recent: str) -> str:
+        """The query of rows in files and of recent ones."""
+        sound = history.sound(files)
+        if not sound:
+            return recent
+        sealed = parquet.union(history.lake.root, sound)
+        return f"({sealed}) UNION ALL BY NAME ({recent})"
+
+    def _make_texts(self, history: History) -> None:
+        """Of no time and no instance."""
+        table = history.once("texts", lambda: history.work.recent.texts(history.db))
+        if "statement_texts" not in self.made:
+            view = f'{self.schema}."statement_texts"'
+            self.con.execute(f"CREATE VIEW {view} AS SELECT query_id, text FROM main.{table}")
+            self.made.add("statement_texts")
 
 
 def _moment(at: int) -> datetime:
@@ -393,14 +497,16 @@ def _about(known: dict[str, tuple[str, str]], name: str) -> tuple[str, str]:
 
 @contextmanager
 def open_history(
-    directory: Path, lake: Lake | None = None, *, name: str | None = None
-) -> Iterator[History]:
+    directory: Path, lake: Lake | None = None, *, name: str | None = None,
+    work: Workspace | None = None,
+) -> Iterator[History]:  # fmt: skip
     """Open a store for reading, as it is now.
 
     Args:
         directory: The store.
         lake: Where its Parquet files are, if not in the directory.
         name: What it is called, if not as the directory.
+        work: What an earlier history of this store has left, to go on with; it stays open.
 
     Raises:
         UsageError: there is none, or it is damaged.
@@ -409,22 +515,22 @@ def open_history(
     """
     directory = directory.absolute()
     lake = lake or LocalLake(directory / layout.LAKE)
-    with closing(opening.for_reading(directory)) as db, opening.explained(directory):
-        con = parquet.engine()
-        try:
-            # From here on, this connection sees one state of the store.
-            db.execute("BEGIN")
-            files = opening.listed(db)
-            flaws = {file: lake.flaw(file) for file in files}
-            lake.enter(con)
-            yield History(
-                con=con,
-                db=db,
-                name=name or str(directory),
-                lake=lake,
-                files=tuple(file for file, flaw in flaws.items() if flaw is None),
-                damaged=tuple(f"{file.path} {flaw}" for file, flaw in flaws.items() if flaw),
-                sources=tuple(opening.sources(db)),
-            )
-        finally:
-            con.close()
+    with (
+        closing(opening.for_reading(directory)) as db, opening.explained(directory),
+        nullcontext(work) if work else closing(Workspace()) as used,
+    ):  # fmt: skip
+        # From here on, this connection sees one state of the store.
+        db.execute("BEGIN")
+        files, sources = opening.listed(db), tuple(opening.sources(db))
+        flaws = {file: lake.flaw(file) for file in files}
+        lake.enter(used.con)
+        used.enter(files, sources)
+        yield History(
+            work=used,
+            db=db,
+            name=name or str(directory),
+            lake=lake,
+            files=tuple(file for file, flaw in flaws.items() if flaw is None),
+            damaged=tuple(f"{file.path} {flaw}" for file, flaw in flaws.items() if flaw),
+            sources=sources,
+        )

@@ -18,6 +18,7 @@ from mrtuner.history.identity import identity
 from mrtuner.history.machine import Facts, facts, host_of, instance_of
 from mrtuner.history.peaks import peaks
 from mrtuner.history.reading import History
+from mrtuner.history.recorded_counters import counters
 from mrtuner.history.store.layout import last_value
 from mrtuner.host.model import Host
 from mrtuner.inputs import Storage
@@ -65,7 +66,7 @@ def recorded(history: History, about: Period) -> Recorded:
     return Recorded(
         notices=notices,
         server=server,
-        host=_machine(known),
+        host=machine_of(known),
         major=major or None,
         peaks=server is not None and server.activity.window > 0,
     )
@@ -76,10 +77,11 @@ def recorded(history: History, about: Period) -> Recorded:
 
 def machine(history: History, about: Period) -> Host:
     """Return the machine of an instance at the end of a period: by its kernel, or by its class."""
-    return _machine(facts(history, about.instance, until=about.end))
+    return machine_of(facts(history, about.instance, until=about.end))
 
 
-def _machine(known: Facts) -> Host:
+def machine_of(known: Facts) -> Host:
+    """Return the machine that these facts describe, by its kernel or by its class."""
     return host_of(known) or _host_of_class(known) or _no_host()
 
 
@@ -151,6 +153,8 @@ def _server(history: History, about: Period, known: Facts) -> Server | None:
     if who is None:
         missing.append(Missing("standby", "a copy of a store does not say whether it is one"))
     now = next(_last(history, about, "connections", ("clients", "active"), "instance"), {})
+    counted = counters(history, about, typed, clients=now.get("clients") or 0)
+    missing += counted.missing
     return Server(
         version_num=version,
         version=settings.get("server_version", {}).get("value") or str(version // 10_000),
@@ -185,6 +189,10 @@ def _server(history: History, about: Period, known: Facts) -> Server | None:
             if row["kind"] is not None
         ),
         active=now.get("active") or 0,
+        slrus=counted.slrus,
+        archiver=counted.archiver,
+        jit=counted.jit,
+        role_spills=counted.role_spills,
         missing=tuple(missing),
     )  # fmt: skip
 
@@ -268,9 +276,5 @@ def _not_recorded() -> Iterator[Missing]:
         ("overrides", "ALTER ROLE … SET and ALTER DATABASE … SET are not recorded"),
         ("file_problems", "lines of the configuration files are not recorded"),
         ("relations", "thresholds of single tables are not recorded"),
-        ("slrus", "the time that their counters cover is not recorded"),
-        ("jit", "the time that compiling took is not recorded"),
-        ("role_spills", "temporary files are not recorded by role"),
-        ("archiver", "whether the last attempt to archive failed is not recorded"),
     ):
         yield Missing(name, why, hint="mrtuner tune DSN --history DIR asks the server.")

@@ -211,7 +211,7 @@ class _Upkeep:
 
         steps: dict[str, Callable[[Writer], int]] = {
             "rows of past hours stay in SQLite for now":
-                lambda writer: sealing.seal(writer, now, hourly=self.limits.hourly),
+                lambda writer: sealing.move_to_parquet(writer, now, hourly=self.limits.hourly),
             "files are not merged for now": lambda writer: sealing.compact(writer, now),
             "old files stay for now":
                 lambda writer: sealing.expire(writer, now, largest=self.limits.largest),

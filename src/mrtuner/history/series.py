@@ -6,6 +6,7 @@ the summaries, which is what keeps a year as quick as an hour.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -15,8 +16,10 @@ from typing import Any, Final
 from mrtuner.history.analysis import GAP, IN_PERIOD, Period, source_named, view_for
 from mrtuner.history.reading import History
 from mrtuner.history.source import Source
+from mrtuner.history.store import summaries
 from mrtuner.history.store.layout import last_value, rollup_view
 
+_WORD: Final = re.compile(r"\w+")
 #: Lengths of a step that people read easily [s].
 _STEPS: Final = (
     5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10_800, 21_600, 43_200, 86_400,
@@ -109,6 +112,11 @@ class Measure:
     over: str = ""  # of a ratio
     scale: float = 1.0
 
+    @property
+    def columns(self) -> str:
+        """SQL with the columns that it needs."""
+        return f"{self.of} {self.over}"
+
     def sql(self, summarized: bool) -> str:
         """The aggregate over the rows of a step."""
         match self.kind:
@@ -123,6 +131,17 @@ class Measure:
                 return f"{function}({self.of}{f'_{function}' if summarized else ''})"
             case Kind.LAST:
                 return last_value(f"{self.of}_last" if summarized else self.of)
+
+    def value(self, found: float | None, times: int, seconds: float) -> float | None:
+        """The value of a step, of its aggregate; None where it is unknown.
+
+        In the step the source was sampled so many times, which covers so many seconds.
+        """
+        if found is not None and self.kind is Kind.RATE:
+            found = found / seconds if seconds else None
+        elif found is not None and self.kind is Kind.NUMBER:
+            found = found / times if times else None
+        return None if found is None else float(found) * self.scale
 
 
 def rate(of: str, *, scale: float = 1.0) -> Measure:
@@ -205,7 +224,8 @@ class _Split:
         """Lines of what is counted, and of what can be added up the sum of the rest."""
         adds = measure.kind in {Kind.RATE, Kind.NUMBER}
         weight, rest = ("sum", f"'{_REST}'") if adds else ("max", "NULL")
-        view = _view(self.history, self.over, self.source)
+        asked = _asked([measure], self.by, self.where)
+        view = _view(self.history, self.over, self.source, asked)
         _, rows = self.history.table(
             f"""WITH cells AS (
                     SELECT coalesce(({self.by})::VARCHAR, '?') AS name, {_step(self.over)} AS step,
@@ -281,9 +301,16 @@ def _order(measure: Measure, of: Series) -> tuple[float, str]:
     return -weight(value or 0 for value in of.values), of.name
 
 
-def _view(history: History, over: Grid, name: str) -> str:
-    """Rows as sampled, or their summary where that has all that the steps need."""
+def _view(history: History, over: Grid, name: str, asked: str = "") -> str:
+    """Rows as sampled, or their coarsest summary that has all that the steps need.
+
+    `asked` is SQL with the columns that are.
+    """
     source = source_named(history, name)
+    columns = set(_WORD.findall(asked)) & {column.name for column in source.columns}
+    for one in summaries.of_source(name):
+        if one.by and columns <= set(one.by) and over.step % one.step.seconds == 0:
+            return one.view
     if over.step % source.rollup.seconds == 0:
         return rollup_view(source)
     return view_for(history, name, over.about.begin)
@@ -294,7 +321,7 @@ def _aggregated(
     *, names: Sequence[str] | None = None, step: str = "",
 ) -> dict[str, dict[int, tuple[Any, ...]]]:  # fmt: skip
     """Aggregates by the value of `by`, or some of its values, and by the number of the step."""
-    view = _view(history, over, source)
+    view = _view(history, over, source, _asked(measures, by, where))
     sums = ", ".join(measure.sql(summarized=view != source) for measure in measures)
     name = f"coalesce(({by})::VARCHAR, '?')"
     some = "" if names is None else f"AND list_contains($names, {name})"
@@ -308,6 +335,11 @@ def _aggregated(
     for key, at, *values in rows:
         found.setdefault(key, {})[at] = tuple(values)
     return found
+
+
+def _asked(measures: Sequence[Measure], by: str, where: str) -> str:
+    """SQL with all columns that a query needs."""
+    return " ".join([by, where, *(measure.columns for measure in measures)])
 
 
 def _step(over: Grid) -> str:
@@ -330,7 +362,7 @@ def _sampled(history: History, over: Grid, source: str) -> dict[int, tuple[int, 
 
 def _all_sampled(history: History, over: Grid) -> dict[str, dict[int, tuple[int, float]]]:
     """The same of every source: a screen asks it of each of its charts."""
-    view = _view(history, over, "samples")
+    view = _view(history, over, "samples", "source")
     count = "count(*)" if view == "samples" else "sum(samples)"
     _, rows = history.table(
         f"""SELECT source, {_step(over)}, {count}, sum(seconds) FROM {view}
@@ -348,13 +380,13 @@ def _before(
     history: History, over: Grid, source: str, measures: Sequence[Measure], by: str, where: str
 ) -> dict[str, tuple[Any, ...]]:
     """The last values before the period, by the value of `by`."""
-    view = _view(history, over, source)
+    view = _view(history, over, source, _asked(measures, by, where))
     last = ", ".join(measure.sql(summarized=view != source) for measure in measures)
-    _, rows = history.table(
+    rows = history.latest(
         f"""SELECT coalesce(({by})::VARCHAR, '?'), {last}
-            FROM {view} WHERE instance = $instance AND time < $begin AND ({where}) GROUP BY 1""",
-        {name: over.parameters[name] for name in ("instance", "begin")},
-    )
+            FROM {view} WHERE {IN_PERIOD} AND ({where}) GROUP BY 1""",
+        source, 1, instance=over.about.instance, end=over.parameters["begin"],
+    )  # fmt: skip
     return {name: tuple(values) for name, *values in rows}
 
 
@@ -374,16 +406,12 @@ def _values(
         if measure.kind is Kind.LAST:
             # A null is what is left of something that is gone.
             last = rows.get(n, last)
-            value = last if since <= longest else None
-        elif n not in rows:
-            value = absent if times and measure.kind in {Kind.RATE, Kind.NUMBER} else None
-        elif measure.kind is Kind.RATE:
-            value = None if rows[n] is None or not seconds else rows[n] / seconds
-        elif measure.kind is Kind.NUMBER:
-            value = rows[n] / times if times else None
+            value = measure.value(last, times, seconds) if since <= longest else None
+        elif n in rows:
+            value = measure.value(rows[n], times, seconds)
         else:
-            value = rows[n]
-        values.append(None if value is None else float(value) * measure.scale)
+            value = absent if times and measure.kind in {Kind.RATE, Kind.NUMBER} else None
+        values.append(value)
         if times and seconds <= longest:
             _fill(values, seen, int(seconds // over.step))
     return values

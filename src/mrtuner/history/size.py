@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from mrtuner.history.source import Source
-from mrtuner.history.store import layout, opening, parquet
+from mrtuner.history.store import layout, opening, parquet, summaries
 from mrtuner.history.store.layout import MICRO
 from mrtuner.history.store.parquet import File
 
@@ -45,7 +45,8 @@ def size(directory: Path) -> HistorySize:
             _view(db, name, source, keep, [file for file in files if file.view == name])
             for source in opening.sources(db)
             for name, keep in (
-                (source.name, source.keep), (layout.rollup_view(source), source.keep_rollup)
+                (source.name, source.keep), (layout.rollup_view(source), source.keep_rollup),
+                *((one.view, one.keep) for one in summaries.of_source(source.name)),
             )
         ]  # fmt: skip
     finally:

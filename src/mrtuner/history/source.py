@@ -39,6 +39,8 @@ from mrtuner.units import parse_duration
 
 #: Every table of a store has these; no column of a source may be called so.
 RESERVED: Final = frozenset({"time", "instance", "seconds", "samples"})
+#: No source may be called so, since a view of another is: see `mrtuner.history.store.summaries`.
+_TAKEN: Final = frozenset({"sessions_at_work"})
 _NAME: Final = r"[a-z][a-z0-9_]{0,62}"
 _HEADER: Final = re.compile(r"\s*/\*\n(.*?)\*/\s*", re.DOTALL)
 OLDEST: Final = 130000
@@ -173,7 +175,7 @@ def in_directory(directory: Path) -> Mapping[str, Source]:
 
 
 def _new_names(found: Mapping[str, Source], what: str) -> Mapping[str, Source]:
-    if taken := sorted(found.keys() & built_in().keys()):
+    if taken := sorted(found.keys() & (built_in().keys() | _TAKEN)):
         raise BadValue(
             f"{what.format(taken[0])} has the name of a built-in source", "Give it another name."
         )

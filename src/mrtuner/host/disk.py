@@ -6,12 +6,12 @@ import os
 from pathlib import Path, PurePosixPath
 
 from mrtuner.facts import Fact, Missing
-from mrtuner.host.mounts import Place, place_of
+from mrtuner.host.mounts import MountedPath, place_of
 from mrtuner.host.tree import Tree
 from mrtuner.units import Bytes
 
 
-def disk(tree: Tree, place: Place) -> tuple[Fact[Bytes] | Missing, Fact[Bytes] | Missing]:
+def disk(tree: Tree, place: MountedPath) -> tuple[Fact[Bytes] | Missing, Fact[Bytes] | Missing]:
     """Size and free space [bytes]; free for an ordinary user, that is without root's reserve."""
     found = _statvfs(place) if tree.live else None
     if found is None or found[0].f_blocks == 0:
@@ -25,7 +25,7 @@ def disk(tree: Tree, place: Place) -> tuple[Fact[Bytes] | Missing, Fact[Bytes] |
 
 
 def wal_disk(
-    tree: Tree, data: Place
+    tree: Tree, data: MountedPath
 ) -> tuple[Fact[Bytes] | None, Fact[Bytes] | None, Missing | None]:
     """Size and free space of pg_wal's own volume; all None if pg_wal is on the data volume.
 
@@ -52,7 +52,7 @@ def _is_open(folder: Path) -> bool:
     return not folder.exists() or os.access(folder, os.X_OK)
 
 
-def _statvfs(place: Place) -> tuple[os.statvfs_result, PurePosixPath] | None:
+def _statvfs(place: MountedPath) -> tuple[os.statvfs_result, PurePosixPath] | None:
     """Statistics of the path, or of its mount point if the path is closed to us or missing."""
     point = place.mount.point if place.mount else PurePosixPath("/")
     for path in (place.path, point):

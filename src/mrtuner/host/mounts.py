@@ -24,7 +24,7 @@ class Mount:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class MountedPath:
     """A path as its process sees it, with links followed, and the filesystem it is on."""
 
     base: Path  # where that process's root can be opened
@@ -76,11 +76,11 @@ def mount_of(path: PurePosixPath, mounts: Iterable[Mount]) -> Mount | None:
     return best
 
 
-def place_of(tree: Tree, path: PurePosixPath) -> Place:
+def place_of(tree: Tree, path: PurePosixPath) -> MountedPath:
     """Where the process's `path` is, even in another mount namespace."""
     process, base = _viewpoint(tree)
     seen = real_path(base, path)
-    return Place(base, seen, mount_of(seen, mounts_seen_by(tree, process)))
+    return MountedPath(base, seen, mount_of(seen, mounts_seen_by(tree, process)))
 
 
 def _viewpoint(tree: Tree) -> tuple[str, Path]:

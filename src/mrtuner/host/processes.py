@@ -110,6 +110,19 @@ def waiting_to_be_accepted(tree: Tree, pid: int, sockets: frozenset[int]) -> int
     )
 
 
+def connections_accepted(tree: Tree, pid: int) -> int | None:
+    """Return the TCP connections that were opened to the network namespace of a process.
+
+    They are counted when they enter the queue of a listening socket; None if they are not counted.
+    Source: /proc/PID/net/snmp, PassiveOpens.
+    """
+    rows = (tree.peek(f"/proc/{pid}/net/snmp") or "").splitlines()
+    tcp = [row.split() for row in rows if row.startswith("Tcp:")]
+    if len(tcp) != 2 or "PassiveOpens" not in tcp[0]:
+        return None
+    return int(tcp[1][tcp[0].index("PassiveOpens")])
+
+
 def _queues(text: str) -> Iterator[tuple[int, int]]:
     for line in text.splitlines()[1:]:
         fields = line.split()

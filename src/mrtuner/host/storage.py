@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from mrtuner.facts import Fact, Missing
-from mrtuner.host.mounts import Mount, Place, place_of
+from mrtuner.host.mounts import Mount, MountedPath, place_of
 from mrtuner.host.tree import Tree, names_in
 from mrtuner.inputs import Storage
 
@@ -67,7 +67,7 @@ class Disk:
     rotational: str | None  # "0" or "1"
 
 
-def storage(tree: Tree, place: Place) -> Kind:
+def storage(tree: Tree, place: MountedPath) -> Kind:
     """Return the kind of storage of a place; Missing, with the reason, if nothing proves it."""
     kind = _kind_at(tree, place, MOST_LOOPS)
     if isinstance(kind, Missing):
@@ -75,7 +75,7 @@ def storage(tree: Tree, place: Place) -> Kind:
     return Fact(kind.value, f"{place.path} is on {kind.source}")
 
 
-def _kind_at(tree: Tree, place: Place, loops: int) -> Kind:
+def _kind_at(tree: Tree, place: MountedPath, loops: int) -> Kind:
     mount = place.mount
     if mount is None:
         return _unknown(f"no mount table shows which file system {place.path} is on")

@@ -36,7 +36,7 @@ class Step:
     key: str | None  # None: it cannot be known before building
     origin: int | None = None  # the stage that COPY --from, or a mount, takes from
     copied: tuple[Source, ...] = ()  # from the context
-    at: str = ""  # of COPY and ADD the destination, of RUN the working directory
+    at: str = ""  # of COPY and ADD the destination, of RUN and WORKDIR the directory
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +138,7 @@ class _Keys:
             }
         if one.name == "WORKDIR":
             self.directory = self._absolute(expanded(one.text, self._values(), one))
+            return Step(one, one.original, at=self.directory)
         return Step(one, one.original)
 
     def _absolute(self, path: str) -> str:
@@ -178,10 +179,9 @@ class _Keys:
         goes_to = one.words[-1]
         if (origin := one.flag("from")) is not None:
             origin = expanded(origin, values, one)
-            flags = " ".join(one.flags)
-            return Step(
-                one, f"{one.name} {flags} {words[:-1]} in {goes_to}", self._stage_number(origin)
-            )
+            key = f"{one.name} {' '.join(one.flags)} {words[:-1]} in {goes_to}"
+            at = self._absolute(words[-1])
+            return Step(one, key, self._stage_number(origin), at=at)
         unset = self.foreign and any("$" in word for word in one.words[:-1])
         if unset or any(is_remote(word) for word in words[:-1]):
             return Step(one, None)
@@ -235,13 +235,18 @@ class Store:
         self._known: dict[tuple[object, str], int] = {}
         self._alike: dict[tuple[object, str], int] = {}
         self._made = 0
+        #: Of each line of the last build: whether its image is of that build, though another stage
+        #: may have made it.
+        self.fresh: list[list[bool]] = []
 
     def build(self, wanted: Plan) -> list[list[State]]:
         """Build, and return the state of each line of each stage; of a skipped one, nothing."""
         images: dict[int, tuple[object, bool]] = {}
         states: list[list[State]] = []
+        before, self.fresh = self._made, []
         for index, stage in enumerate(wanted.stages):
             states.append([])
+            self.fresh.append([])
             if not stage.needed:
                 continue
             image, sure = images[stage.base] if isinstance(stage.base, int) else (stage.base, True)
@@ -250,6 +255,7 @@ class Store:
                 image, sure, state = self._take(step, image, sure, looking, images)
                 looking = state != "rebuilt"
                 states[-1].append(state)
+                self.fresh[-1].append(isinstance(image, int) and image > before)
             images[index] = image, sure
         return states
 

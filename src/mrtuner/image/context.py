@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final, Literal
 
@@ -27,6 +27,7 @@ class Entry:
     size: int = 0  # of its content; 0 for a second name of the same file
     target: str = ""  # of a symbolic link
     own: bool = True  # it belongs to the user who asks
+    content: bytes | None = None  # where it is not what the disk has
 
     @property
     def archived(self) -> int:
@@ -41,6 +42,16 @@ class Context:
     root: Path
     rules: IgnoreRules
     entries: tuple[Entry, ...]
+    edits: Mapping[str, bytes] = field(default_factory=dict)  # by path
+
+    def below(self, directory: str) -> tuple[Entry, ...]:
+        """What the rules leave of a directory, though they may leave out the directory itself."""
+        return tuple(walk(self.root, self.rules, directory, self.edits))
+
+    def at(self, path: str) -> Entry:
+        """What is at a path. OSError if there is nothing."""
+        entry, content = entry_at(self.root, path), self.edits.get(path)
+        return entry if content is None else _edited(entry, content)
 
     @property
     def files(self) -> int:
@@ -63,30 +74,51 @@ class Share:
     sent: int
 
 
-def read_context(root: Path, rules: IgnoreRules) -> Context:
+def read_context(
+    root: Path, rules: IgnoreRules, edits: Mapping[str, bytes] | None = None
+) -> Context:
     """Return what is left of a directory once the rules were applied.
+
+    `edits` are the contents of files that would be written, or written differently.
 
     Raises:
         UsageError: there is no such directory. MrTunerError: a part of it cannot be read.
     """
     if not root.is_dir():
         raise UsageError(f"{root} is not a directory", "Name the directory that is built.")
-    return Context(root, rules, tuple(walk(root, rules)))
+    return Context(root, rules, tuple(walk(root, rules, "", edits)), edits or {})
 
 
-def walk(root: Path, rules: IgnoreRules, start: str = "") -> Iterator[Entry]:
+def walk(
+    root: Path, rules: IgnoreRules, start: str = "", edits: Mapping[str, bytes] | None = None
+) -> Iterator[Entry]:
     """Yield what is below `start`, in the builder's order. Links are not followed, sockets skipped.
 
     A directory that is left out is entered only where a later pattern may bring something back.
     """
     seen: set[tuple[int, int]] = set()
+    within = f"{start}/" if start else ""
+    new = {path: content for path, content in (edits or {}).items() if path.startswith(within)}
     try:
-        yield from _below(os.fspath(root), rules, start, seen)
+        for entry in _below(os.fspath(root), rules, start, seen):
+            content = new.pop(entry.path, None)
+            yield entry if content is None else _edited(entry, content)
+        for path, content in new.items():
+            if not rules.excludes(path):
+                yield _edited(Entry(path, "file", _NEW), content)
     except OSError as error:
         raise MrTunerError(
             f"cannot read {error.filename}: {error.strerror}",
             "Run as a user who may read it, or add it to the ignore file.",
         ) from error
+
+
+#: The permissions of a file that does not exist yet.
+_NEW: Final = 0o644
+
+
+def _edited(entry: Entry, content: bytes) -> Entry:
+    return replace(entry, size=len(content), content=content)
 
 
 def _below(

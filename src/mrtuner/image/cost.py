@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from mrtuner.errors import UsageError
-from mrtuner.files import read_file
-from mrtuner.image.cache import Digest, Plan, State, Store, plan
-from mrtuner.image.context import Context, Entry, Share, by_directory, read_context
-from mrtuner.image.dockerfile import Dockerfile, parse
-from mrtuner.image.ignore import rules_for
+from mrtuner.image.cache import State
+from mrtuner.image.commits import Commit, read_commits
+from mrtuner.image.context import Context, Share, by_directory
+from mrtuner.image.deploys import changed_always
 from mrtuner.image.kinds import ChangeKind, kind_of
-from mrtuner.image.layers import Layer, layers, shipped
+from mrtuner.image.layers import Layer
 from mrtuner.image.misplaced import Misplaced, misplaced
+from mrtuner.image.model import Build, BuiltLine, Model, model_of
+from mrtuner.image.tree import tree_of
 
 #: What was compared with the real builder; others decide differently.
 BUILDER: Final = "podman 4.3, buildah 1.28"
-_USUAL: Final = ("Containerfile", "Dockerfile")
 _ORDER: Final[tuple[ChangeKind, ...]] = (
     "code",
     "dependencies",
@@ -67,6 +66,16 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True)
+class CommitCost:
+    """What a commit of the repository costs; nothing is told of one that changed the recipe."""
+
+    commit: Commit
+    first: int | None  # the first line that is built again, or may be
+    rebuilt: Total
+    pushed: Total
+
+
+@dataclass(frozen=True, slots=True)
 class Cost:
     """The answer."""
 
@@ -76,146 +85,118 @@ class Cost:
     missed: tuple[Misplaced, ...]
     lines: tuple[Line, ...]
     changes: tuple[Change, ...]
+    commits: tuple[CommitCost, ...] | None = None  # None: not asked for
 
 
 def cost(
-    directory: Path, file: Path | None = None, arguments: Mapping[str, str] | None = None
+    directory: Path,
+    file: Path | None = None,
+    arguments: Mapping[str, str] | None = None,
+    history: int | None = None,
 ) -> Cost:
     """Return what each kind of change to this directory costs its image.
 
+    With `history`, also what each of so many commits of its repository would cost, latest first.
+
     Raises:
-        UsageError: no directory, no Dockerfile. BadValue: one that the builder refuses.
+        UsageError: no directory, no Dockerfile, no repository. BadValue: a Dockerfile or an ignore
+        file that the builder refuses.
     """
-    given = dict(arguments or {})
-    if not directory.is_dir():
-        raise UsageError(f"{directory} is not a directory", "Name the directory that is built.")
-    path = _dockerfile(directory, file)
-    recipe = parse(read_file(path), given)
-    context = read_context(directory, rules_for(directory, path))
-    wanted = plan(recipe, context, _same, given)
-    sizes = layers(wanted, directory)
+    tree = tree_of(directory, file)
+    commits = None if history is None else read_commits(tree, history)
+    model = model_of(tree, arguments)
+    found = cost_of(model)
+    if commits is None:
+        return found
+    return replace(found, commits=tuple(_commit(model, one) for one in commits))
+
+
+def _commit(model: Model, commit: Commit) -> CommitCost:
+    """What its files cost with the Dockerfile and the layers of today."""
+    if commit.recipe:
+        return CommitCost(commit, None, Total(0), Total(0))
+    built = model.built(model.after(model.lines_of_all([*commit.paths, *changed_always(model)])))
+    first = next((one.line for one in built if one.state != "cached"), None)
+    return CommitCost(commit, first, rebuilt_total(built), pushed_total(built))
+
+
+def cost_of(model: Model) -> Cost:
+    """Return what each kind of change costs."""
+    context = model.context
     return Cost(
-        dockerfile=path, context=context,
+        dockerfile=model.tree.dockerfile, context=context,
         shares=tuple(by_directory(context)), missed=tuple(misplaced(context)),
-        lines=tuple(_lines(wanted, sizes)),
-        changes=tuple(_Changes(recipe, context, given, wanted, sizes).all()),
+        lines=tuple(_lines(model)), changes=tuple(_changes(model)),
     )  # fmt: skip
 
 
-def _dockerfile(directory: Path, file: Path | None) -> Path:
-    wanted = [directory / name for name in _USUAL] if file is None else [file, directory / file]
-    for path in wanted:
-        if path.exists():
-            return path
-    named = "Containerfile or Dockerfile" if file is None else str(file)
-    raise UsageError(f"there is no {named} in {directory}", "Name it with --file FILE.")
-
-
-def _same(_entry: Entry) -> str:
-    """For the first build, contents do not matter: only what changes afterwards."""
-    return ""
-
-
-def _lines(wanted: Plan, sizes: Sequence[Sequence[Layer]]) -> list[Line]:
+def _lines(model: Model) -> list[Line]:
     return [
-        Line(step.instruction.line, stage.stage.name, step.instruction.original, layer)
-        for stage, own in zip(wanted.stages, sizes, strict=True)
-        if stage.needed
-        for step, layer in zip(stage.steps, own, strict=True)
+        Line(one.line, one.stage.stage.name, one.step.instruction.original, one.layer)
+        for one in model.built(None)
     ]
 
 
-@dataclass(frozen=True, slots=True)
-class _Changes:
+def _changes(model: Model) -> list[Change]:
     """Every kind of change to one directory."""
+    found = [*_of_files(model), *_of_arguments(model)]
+    return sorted(found, key=lambda one: (_ORDER.index(one.kind), -one.files, one.example))
 
-    recipe: Dockerfile
-    context: Context
-    given: Mapping[str, str]
-    wanted: Plan
-    sizes: Sequence[Sequence[Layer]]
 
-    def all(self) -> list[Change]:
-        found = [*self._of_files(), *self._of_arguments()]
-        return sorted(found, key=lambda one: (_ORDER.index(one.kind), -one.files, one.example))
+def _of_files(model: Model) -> Iterator[Change]:
+    """Files that the same lines copy cost the same."""
+    groups: dict[tuple[ChangeKind, frozenset[int]], list[str]] = {}
+    for entry in model.context.entries:
+        if entry.kind == "file":
+            lines = model.copying.get(entry.path, frozenset())
+            groups.setdefault((kind_of(entry.path), lines), []).append(entry.path)
+    for (kind, lines), paths in groups.items():
+        build = model.after(lines) if lines else None
+        yield _change(model, kind, paths[0], len(paths), build)
 
-    def _of_files(self) -> list[Change]:
-        """Files that the same lines copy cost the same."""
-        copied: dict[str, set[int]] = {}
-        for stage in self.wanted.stages:
-            for step in stage.steps if stage.needed else ():
-                for source in step.copied:
-                    for _, entry in source.entries:
-                        copied.setdefault(entry.path, set()).add(step.instruction.line)
-        groups: dict[tuple[ChangeKind, frozenset[int]], list[str]] = {}
-        for entry in self.context.entries:
-            if entry.kind == "file":
-                lines = frozenset(copied.get(entry.path, ()))
-                groups.setdefault((kind_of(entry.path), lines), []).append(entry.path)
-        return [
-            self._change(kind, paths[0], len(paths), self._edited(paths[0]) if lines else None)
-            for (kind, lines), paths in groups.items()
-        ]
 
-    def _edited(self, path: str) -> list[list[State]]:
-        changed: Digest = lambda entry: "changed" if entry.path == path else ""  # noqa: E731
-        return self._after(self.wanted, plan(self.recipe, self.context, changed, self.given))
+def _of_arguments(model: Model) -> Iterator[Change]:
+    """Each ARG of a stage, as a build server passes a new revision or date."""
+    for name in model.arguments:
+        build = model.after(frozenset(), [name])
+        yield _change(model, "build argument", f"--build-arg {name}", 0, build)
 
-    def _of_arguments(self) -> list[Change]:
-        """Each ARG of a stage, as a build server passes a new revision or date."""
-        names = {
-            name
-            for stage in self.wanted.stages
-            for step in (stage.steps if stage.needed else ())
-            if step.instruction.name == "ARG"
-            for name in _argument_names(step.instruction.text)
-        }
-        return [
-            self._change("build argument", f"--build-arg {name}", 0, self._passed(name))
-            for name in sorted(names)
-        ]
 
-    def _passed(self, name: str) -> list[list[State]]:
-        one, other = (
-            plan(self.recipe, self.context, _same, {**self.given, name: value})
-            for value in (self.given.get(name, "1"), "another")
+def _change(
+    model: Model, kind: ChangeKind, example: str, files: int, build: Build | None
+) -> Change:
+    built = model.built(build)
+    return Change(
+        kind=kind, files=files, example=example, sent=model.context.sent,
+        states=tuple((one.line, one.state) for one in built),
+        rebuilt=rebuilt_total(built), pushed=pushed_total(built),
+    )  # fmt: skip
+
+
+def rebuilt_total(built: Iterable[BuiltLine]) -> Total:
+    """The layers that are built again, uncompressed."""
+    return _total(
+        (one.line, one.state, one.layer.size, one.layer.least)
+        for one in built
+        if one.state != "cached"
+    )
+
+
+def pushed_total(built: Iterable[BuiltLine]) -> Total:
+    """The blobs that are pushed at most."""
+    return _total(
+        (
+            one.line,
+            "rebuilt" if one.state == "cached" else one.state,
+            one.layer.compressed,
+            one.layer.least_compressed,
         )
-        return self._after(one, other)
-
-    @staticmethod
-    def _after(one: Plan, other: Plan) -> list[list[State]]:
-        store = Store()
-        store.build(one)
-        return store.build(other)
-
-    def _change(
-        self, kind: ChangeKind, example: str, files: int, states: list[list[State]] | None
-    ) -> Change:
-        inside = shipped(self.wanted)
-        told: list[tuple[int, State]] = []
-        rebuilt: list[tuple[int, State, Layer]] = []
-        pushed: list[tuple[int, State, Layer]] = []
-        for index, stage in enumerate(self.wanted.stages):
-            for number, layer in enumerate(self.sizes[index]):
-                state: State = states[index][number] if states else "cached"
-                line = stage.steps[number].instruction.line
-                told.append((line, state))
-                if state != "cached":
-                    rebuilt.append((line, state, layer))
-                if state != "cached" and index in inside:
-                    pushed.append((line, state, layer))
-        return Change(
-            kind=kind, files=files, example=example, sent=self.context.sent, states=tuple(told),
-            rebuilt=_total([(line, state, one.size, one.least) for line, state, one in rebuilt]),
-            pushed=_total([(line, state, one.compressed, 0) for line, state, one in pushed]),
-        )  # fmt: skip
+        for one in built
+        if one.pushed
+    )
 
 
-def _argument_names(text: str) -> list[str]:
-    return [word.partition("=")[0] for word in text.split() if word[0].isalpha()]
-
-
-def _total(layers_of: Sequence[tuple[int, State, int | None, int]]) -> Total:
+def _total(layers_of: Iterable[tuple[int, State, int | None, int]]) -> Total:
     """What is surely built again, with the sizes that are known; the other lines by number."""
     known = 0
     unknown: list[int] = []

@@ -37,6 +37,7 @@ class Instruction:
     original: str  # as the builder prints and remembers it: continuations joined
     flags: tuple[str, ...] = ()
     text: str = ""  # behind the name and the flags
+    end: int = 0  # the last line that continues it
 
     @property
     def words(self) -> tuple[str, ...]:
@@ -136,32 +137,32 @@ def instructions(text: str) -> Iterator[Instruction]:
                 raise BadValue(f"line {number}: escape={escape}", "Use a backslash or a backtick.")
         heading = heading and row.startswith("#")
         more = re.compile(re.escape(escape) + r"[ \t]*$")
-        line = "" if row.startswith("#") else row
+        line, last = "" if row.startswith("#") else row, number
         while more.search(line):
             line = more.sub("", line)
-            line, ended = _continued(line, rows, more)
+            line, ended, last = _continued(line, rows, more, last)
             if ended:
                 break
         if line:
-            yield _instruction(number, line)
+            yield _instruction(number, line, last)
 
 
 def _continued(
-    line: str, rows: Iterator[tuple[int, str]], more: re.Pattern[str]
-) -> tuple[str, bool]:
-    """The line with its next row, and whether it has come to its end."""
-    for _, row in rows:
+    line: str, rows: Iterator[tuple[int, str]], more: re.Pattern[str], last: int
+) -> tuple[str, bool, int]:
+    """The line with its next row, whether it has come to its end, and where."""
+    for number, row in rows:
         row = row.removesuffix("\r")
         if not row.strip() or row.lstrip().startswith("#"):
             continue  # comments and empty rows do not end it
-        return line + row, not more.search(row)
-    return line, True
+        return line + row, not more.search(row), number
+    return line, True, last
 
 
-def _instruction(number: int, line: str) -> Instruction:
+def _instruction(number: int, line: str, last: int) -> Instruction:
     name, _, rest = _BLANKS.sub("\0", line.strip(), count=1).partition("\0")
     flags, text = _flags(rest)
-    one = Instruction(number, name.upper(), line, flags, text.strip())
+    one = Instruction(number, name.upper(), line, flags, text.strip(), last)
     if one.name not in _KNOWN:
         raise _bad(one, f"unknown instruction {name}", "Correct it: the builder would fail.")
     if one.name in LAYERED and _HEREDOC.search(one.text):

@@ -6,12 +6,9 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from mrtuner.documents import Doc, Document, Struct, field
 from mrtuner.image.cost import BUILDER
-from mrtuner.image.previous import COLD
 
 if TYPE_CHECKING:
-    from mrtuner.image.cost import Change, Cost, Line, Total
-    from mrtuner.image.previous import BaseLayers
-    from mrtuner.image.stored import StoredImage
+    from mrtuner.image.cost import Change, CommitCost, Cost, Line, Total
 
 #: A file's name may be no UTF-8, which JSON cannot hold.
 _ESCAPED = "backslashreplace"
@@ -99,14 +96,18 @@ class CostedChange(Struct):
     lines: Annotated[list[LineState], Doc("each line of the stages that are built")]
 
 
-class PreviousImage(Struct):
-    """The image of the last build, from which sizes were taken."""
+class ReplayedCommit(Struct):
+    """A commit of the repository, with the Dockerfile and the layers of today."""
 
-    name: Annotated[str, Doc("as it was given")]
-    layers: Annotated[int, Doc("how many it has")]
-    size: Annotated[int, Doc("bytes that a first pull takes")] = field(name="bytes")
-    base_layers: Annotated[int, Doc("of them those of its base")]
-    base_bytes: Annotated[int, Doc("bytes of those, compressed")]
+    commit: Annotated[str, Doc("its id")]
+    subject: Annotated[str, Doc("the first line of its message")]
+    files: Annotated[int, Doc("files of the directory that it changed")]
+    recipe: Annotated[
+        bool, Doc("it changed the Dockerfile or the ignore file: what it cost is not told")
+    ]
+    first_line: Annotated[int | None, Doc("the first line that is built again; null: none")]
+    rebuilt: Annotated[SumOfLayers, Doc("layers that are built again, uncompressed")]
+    pushed: Annotated[SumOfLayers, Doc("blobs that are pushed at most")]
 
 
 class CostDocument(Document, tag="mrtuner.image.cost/1"):
@@ -117,26 +118,14 @@ class CostDocument(Document, tag="mrtuner.image.cost/1"):
     context: Annotated[SentContext, Doc("what the builder sees of the directory")]
     changes: Annotated[list[CostedChange], Doc("by kind")]
     lines: Annotated[list[CostLine], Doc("each line of the stages that are built")]
-    image: Annotated[PreviousImage | None, Doc("the image of the last build, if one was named")] = (
-        None
-    )
-    pushed_within: Annotated[
-        list[float],
-        Doc("pushed bytes lie between these multiples of what is told; 1 and 1 with `image`"),
-    ] = field(default_factory=lambda: [1.0, 1.0])
-    uplink: Annotated[float | None, Doc("bytes a second, if stated")] = None
+    commits: Annotated[
+        list[ReplayedCommit] | None,
+        Doc("the repository's last commits, the latest first; null: not asked for"),
+    ] = None
 
 
-def cost_document(
-    found: Cost,
-    image: StoredImage | None = None,
-    base: BaseLayers | None = None,
-    uplink: float | None = None,
-) -> CostDocument:
-    """Return what a change costs; names that are no UTF-8 are escaped.
-
-    With an image, the sizes are those that `previous.known_from` took from it.
-    """
+def cost_document(found: Cost) -> CostDocument:
+    """Return what a change costs; names that are no UTF-8 are escaped."""
     context = found.context
     return CostDocument(
         builder=BUILDER,
@@ -156,18 +145,15 @@ def cost_document(
         ),
         changes=[_change(one) for one in found.changes],
         lines=[_line(one) for one in found.lines],
-        image=_previous(image, base),
-        pushed_within=[1.0, 1.0] if image else list(COLD),
-        uplink=uplink,
+        commits=None if found.commits is None else [_commit(one) for one in found.commits],
     )
 
 
-def _previous(image: StoredImage | None, base: BaseLayers | None) -> PreviousImage | None:
-    if image is None or base is None:
-        return None
-    return PreviousImage(
-        name=_text(image.name), layers=len(image.layers), size=image.size,
-        base_layers=base.layers, base_bytes=base.size,
+def _commit(one: CommitCost) -> ReplayedCommit:
+    return ReplayedCommit(
+        commit=one.commit.id, subject=_text(one.commit.subject), files=len(one.commit.paths),
+        recipe=one.commit.recipe, first_line=one.first,
+        rebuilt=_sum(one.rebuilt), pushed=_sum(one.pushed),
     )  # fmt: skip
 
 

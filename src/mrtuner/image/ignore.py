@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -78,14 +78,20 @@ class IgnoreRules:
         )
 
 
-def rules_for(directory: Path, dockerfile: Path) -> IgnoreRules:
+def rules_for(
+    directory: Path, dockerfile: Path, edits: Mapping[Path, str] | None = None
+) -> IgnoreRules:
     """Return the rules in force for a build; none without an ignore file.
+
+    `edits` are the contents of files that would be written, or written differently.
 
     Raises:
         BadValue: a pattern at which the builder fails, or whose meaning is its alone.
     """
     beside = [dockerfile.with_name(dockerfile.name + end) for end in _ENDS]
     for file in (*beside, directory / ".containerignore", directory / ".dockerignore"):
+        if edits and file in edits:
+            return IgnoreRules(rules_of(edits[file].split("\n")).patterns, file)
         try:
             text = file.read_bytes().decode("utf-8", "surrogateescape")
         except FileNotFoundError:

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from mrtuner.errors import BadValue
-from mrtuner.image.context import Context, Entry, entry_at, walk
+from mrtuner.image.context import Context, Entry
 from mrtuner.image.dockerfile import Instruction
 
 
@@ -92,10 +92,10 @@ def _source(context: Context, path: str) -> Source | None:
         if excluded or real is None:
             return None
         name = posixpath.basename(path)
-        return Source(path, False, ((name, entry_at(context.root, real)),))
+        return Source(path, False, ((name, context.at(real)),))
     if excluded and not context.rules.enters_source(path):
         return None
-    below = tuple(walk(context.root, context.rules, real)) if real else context.entries
+    below = context.below(real) if real else context.entries
     if excluded and not below:
         return None
     start = len(real) + 1 if real else 0

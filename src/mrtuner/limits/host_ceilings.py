@@ -14,6 +14,7 @@ from fractions import Fraction
 from pathlib import PurePosixPath
 from typing import Final
 
+from mrtuner.counter_resets import growth
 from mrtuner.facts import Fact
 from mrtuner.host import memory
 from mrtuner.host.cgroup import ControlGroup
@@ -97,10 +98,7 @@ def read(of: WatchedHost) -> HostCounters:
 def rates(
     of: WatchedHost, before: HostCounters, after: HostCounters, seconds: float
 ) -> dict[str, float]:
-    """CloudWatch's metrics between two readings, without what was not counted or went backwards.
-
-    A counter that went backwards was reset, as by a restart: that is a gap, not a rate.
-    """
+    """CloudWatch's metrics between two readings, without what was not counted or was reset."""
     found = _disk_rates(before.disk, after.disk, seconds)
     found["NetworkReceiveThroughput"] = _rate(before.received, after.received, seconds)
     found["NetworkTransmitThroughput"] = _rate(before.sent, after.sent, seconds)
@@ -111,9 +109,8 @@ def rates(
 
 
 def _rate(before: float | None, after: float | None, seconds: float) -> float | None:
-    if before is None or after is None or after < before:
-        return None
-    return (after - before) / seconds
+    grown = growth(before, after)
+    return None if grown is None else grown / seconds
 
 
 def _disk_rates(

@@ -15,6 +15,7 @@ from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, Final
 
+from mrtuner.counter_resets import was_reset
 from mrtuner.errors import ConnectError
 from mrtuner.host.tree import Tree
 from mrtuner.limits.assess import Limits, on_host
@@ -232,11 +233,11 @@ class _Watch:
 
     def _asked(self, before: Row, after: Row, seconds: float) -> dict[str, float]:
         """Rates from the server's statistics; a reset in between is a gap."""
-        grown = {name: after[name] - before[name] for name in _METRICS}
-        if before["reset"] != after["reset"] or min(grown.values()) < 0:
+        fell = was_reset([before[name] for name in _METRICS], [after[name] for name in _METRICS])
+        if before["reset"] != after["reset"] or fell:
             self.notices.append("statistics were reset during the watch; that interval is left out")
             return {}
-        return {metric: grown[name] / seconds for name, metric in _METRICS.items()}
+        return {metric: (after[name] - before[name]) / seconds for name, metric in _METRICS.items()}
 
     def series(self) -> Series:
         """The watched points on a grid of seconds; without points if there are too few."""

@@ -12,6 +12,7 @@ from itertools import repeat
 from math import ceil
 from typing import TYPE_CHECKING, Final
 
+from mrtuner.counter_resets import growth
 from mrtuner.postgres.connect import translated
 from mrtuner.postgres.model import Activity, Setting
 from mrtuner.postgres.reader import SEE_STATS, Reader, Row
@@ -167,11 +168,5 @@ def _sample(reader: Reader) -> _Sample:
 
 
 def _difference(before: _Sample, after: _Sample) -> Activity:
-    grown = {name: _growth(before.totals[name], after.totals[name]) for name in _COUNTERS}
+    grown = {name: growth(before.totals[name], after.totals[name]) for name in _COUNTERS}
     return _as_activity(after.at - before.at, grown, after.live_rows)
-
-
-def _growth(before: int | None, after: int | None) -> int | None:
-    if before is None or after is None or after < before:
-        return None
-    return after - before

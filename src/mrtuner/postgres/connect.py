@@ -105,13 +105,16 @@ _CAUSES: Final[tuple[tuple[str, ConnectCause, str], ...]] = (
 _BROKEN: Final = r"(invalid|bad) .*(value|option|port|integer)|could not match \d+ (port|host)"
 
 
-def connect(dsn: str, *, timeout: int = 10, through_pooler: bool = False) -> Connection:
+def connect(
+    dsn: str, *, timeout: int = 10, through_pooler: bool = False, console: bool = False
+) -> Connection:
     """Open a session in autocommit; `with connect(dsn) as conn:` closes it.
 
     `timeout` [s] applies to each address tried; `connect_timeout` and PGCONNECT_TIMEOUT take
     precedence. Raises UsageError for an invalid string and for a server older than 13;
     ConnectError, with the cause, for anything else that prevents a session with the server
-    itself, including a pooler in between unless `through_pooler`.
+    itself, including a pooler in between unless `through_pooler`. With `console` it is PgBouncer's
+    own console that is wanted, and UsageError is raised for anything else.
     """
     import psycopg
 
@@ -122,7 +125,10 @@ def connect(dsn: str, *, timeout: int = 10, through_pooler: bool = False) -> Con
     except psycopg.Error as error:
         raise _no_session(str(error), parameters) from None
     try:
-        _examine(conn, parameters, through_pooler)
+        if console:
+            _require_console(conn)
+        else:
+            _examine(conn, parameters, through_pooler)
     except BaseException:
         conn.close()
         raise
@@ -257,8 +263,8 @@ def _pooler(conn: Connection, parameters: dict[str, Any]) -> str | None:
     pg_backend_pid(). A pooler has to make up the first. So does Neon's proxy, which keeps
     one session per client unless the host's name contains -pooler.
     """
-    if "bouncer" in (conn.info.parameter_status("server_version") or ""):
-        return "pgbouncer"  # its own console
+    if _is_console(conn):
+        return "pgbouncer"
     row = conn.execute(
         "SELECT pg_backend_pid(), current_setting('neon.timeline_id', true)"
     ).fetchone()
@@ -270,12 +276,25 @@ def _pooler(conn: Connection, parameters: dict[str, Any]) -> str | None:
     return "pgbouncer" if _has_console(parameters) else "of an unknown kind"
 
 
+def _is_console(conn: Connection) -> bool:
+    """Whether PgBouncer itself answers, not a server behind it."""
+    return "bouncer" in (conn.info.parameter_status("server_version") or "")
+
+
+def _require_console(conn: Connection) -> None:
+    if not _is_console(conn):
+        raise UsageError(
+            "what answers is not the console of PgBouncer",
+            "Connect to its database pgbouncer, as a user of admin_users or stats_users.",
+        )
+
+
 def _has_console(parameters: dict[str, Any]) -> bool:
     """Whether the database pgbouncer is a pooler's console: it opens, or is closed to this user."""
     import psycopg
 
     try:
         with psycopg.connect(**{**parameters, "dbname": "pgbouncer"}, autocommit=True) as conn:
-            return "bouncer" in (conn.info.parameter_status("server_version") or "")
+            return _is_console(conn)
     except psycopg.Error as error:
         return "not allowed" in str(error) or "no such user" in str(error)

@@ -54,6 +54,13 @@ def _limits(told: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
         yield f"quota of {one['group']}", f"{one['cpus']:.3g} CPUs{used_up} ({one['source']})"
     for why in told["hidden"]:
         yield "not seen", why
+    wait = told.get("accept_wait")
+    if wait is not None:
+        yield (
+            "wait to be accepted",
+            f"{wait * 1000:.3g} ms on average: {told['waiting']:.3g} connections waited, at "
+            f"{told['accepted']:.3g} a second (Little's law)",
+        )
 
 
 def _beliefs(told: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:

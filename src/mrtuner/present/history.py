@@ -321,7 +321,7 @@ def fetched_lines(told: Told) -> Iterator[str]:
 
 def status_lines(told: Told) -> Iterator[str]:
     """Yield how far behind each source is, late and unreadable ones first."""
-    state = "a recorder is at work" if told["recording"] else "nobody records"
+    state = "a recorder is running" if told["recording"] else "no recorder is running"
     yield f"{told['directory']}: {state}"
     yield ""
     rows = [

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from mrtuner.tables import aligned
-from mrtuner.units import pretty_bytes, pretty_duration
+from mrtuner.units import pretty_bytes
 from mrtuner.wording import enumerated, plural
 
 #: Directories and misplaced files shown; --json has all.
@@ -17,39 +17,24 @@ _WIDE: Final = 56
 
 def lines(told: Mapping[str, Any]) -> Iterator[str]:
     """Yield the answer, the most usual change first."""
-    yield from _answer(told)
+    yield from _answer(told["changes"])
     yield ""
-    yield from _changes(told)
+    yield from _changes(told["changes"])
     yield ""
     yield from _instructions(told["lines"], told["changes"])
     yield ""
     yield from _context(told["context"])
     yield from _missed(told["context"]["missed"])
     yield ""
-    yield from _image(told["image"])
+    yield from _commits(told.get("commits"))
     yield (
-        f"Rules of {told['builder']}; other builders decide differently. A layer that comes out "
-        "the same is not pushed again."
+        f"Rules of {told['builder']}; other builders decide differently. Pushed bytes are "
+        "compressed, so about; a layer that comes out the same is not pushed again."
     )
 
 
-def _image(image: Mapping[str, Any] | None) -> Iterator[str]:
-    if image is None:
-        yield (
-            "Pushed bytes are compressed, which only a build tells: a range of what was seen. "
-            "--image names the last build, whose layers tell them."
-        )
-        return
-    yield (
-        f"Sizes of {image['name']}: a first pull takes {pretty_bytes(image['bytes'])}, of which "
-        f"{pretty_bytes(image['base_bytes'])} in {plural(image['base_layers'], 'layer')} are its "
-        "base. Whoever has the last build pulls what is pushed."
-    )
-
-
-def _answer(told: Mapping[str, Any]) -> Iterator[str]:
+def _answer(changes: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     """One sentence on the first kind of change that there is, of code if there is code."""
-    changes = told["changes"]
     if not changes:
         yield "No file of the context and no build argument can change this image."
         return
@@ -63,51 +48,28 @@ def _answer(told: Mapping[str, Any]) -> Iterator[str]:
     yield (
         f"One changed {of} ({first['example']}) builds {len(again)} of "
         f"{plural(len(first['lines']), 'line')} again, from line {again[0]}: "
-        f"{_total(first['rebuilt'])} rebuilt, "
-        f"{_total(first['pushed'], told['pushed_within'])} pushed."
+        f"{_total(first['rebuilt'])} rebuilt, {_total(first['pushed'])} pushed."
     )
-    if told["uplink"] and first["pushed"]["bytes"]:
-        low, high = (first["pushed"]["bytes"] * by / told["uplink"] for by in told["pushed_within"])
-        least = "at least " if first["pushed"]["unknown_lines"] else ""
-        yield (
-            f"At {told['uplink'] * 8 / 1e6:g} Mbit/s these bytes alone take {least}"
-            f"{_between(pretty_duration(low), pretty_duration(high))}: a division, not a "
-            "measurement."
-        )
 
 
-def _changes(told: Mapping[str, Any]) -> Iterator[str]:
+def _changes(changes: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     rows = [("change", "files", "such as", "from line", "rebuilt", "pushed")]
-    for one in told["changes"]:
+    for one in changes:
         again = [str(line["line"]) for line in one["lines"] if line["state"] != "cached"]
         rows.append(
             (
                 one["kind"], f"{one['files']:,}" if one["files"] else "", one["example"],
-                again[0] if again else "none", _total(one["rebuilt"]),
-                _total(one["pushed"], told["pushed_within"]),
+                again[0] if again else "none", _total(one["rebuilt"]), _total(one["pushed"]),
             )
         )  # fmt: skip
     yield from aligned(rows, right={1, 3})
 
 
-def _total(total: Mapping[str, Any], within: Sequence[float] = (1, 1)) -> str:
+def _total(total: Mapping[str, Any]) -> str:
     """The bytes that are known, and that there are more where there are."""
-    low, high = (pretty_bytes(round(total["bytes"] * by)) for by in within)
     if not total["unknown_lines"]:
-        return _between(low, high)
-    return f"at least {low}" if total["bytes"] else "unknown"
-
-
-def _between(low: str, high: str) -> str:
-    """A range, or one value: ``1.2 to 1.4 MB``.
-
-    >>> _between("1.2 MB", "1.4 MB"), _between("0 B", "0 B"), _between("990 kB", "1 MB")
-    ('1.2 to 1.4 MB', '0 B', '990 kB to 1 MB')
-    """
-    (number, _, unit), (_, _, other) = low.partition(" "), high.partition(" ")
-    if low == high:
-        return low
-    return f"{number} to {high}" if unit == other else f"{low} to {high}"
+        return pretty_bytes(total["bytes"])
+    return f"at least {pretty_bytes(total['bytes'])}" if total["bytes"] else "unknown"
 
 
 def _instructions(
@@ -162,6 +124,35 @@ def _missed(missed: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     yield from _more(len(missed))
     if secrets:
         yield f"By their names, {enumerated(secrets[:3])} should not leave this machine."
+
+
+def _commits(commits: Sequence[Mapping[str, Any]] | None) -> Iterator[str]:
+    """By first line: how many commits, and their bytes; then the latest of them."""
+    if commits is None:
+        return
+    told = [one for one in commits if not one["recipe"]]
+    changed = len(commits) - len(told)
+    but = f"; {changed} changed the Dockerfile or its ignore file and are not counted"
+    yield f"The last {plural(len(commits), 'commit')}, replayed{but if changed else ''}:"
+    by_line: dict[int | None, list[Mapping[str, Any]]] = {}
+    for one in told:
+        by_line.setdefault(one["first_line"], []).append(one)
+    rows = [("  from line", "commits", "pushed by each", "latest")]
+    for line in sorted(by_line, key=lambda line: (line is None, line)):
+        found = by_line[line]
+        rows.append(
+            (
+                f"  {line if line is not None else 'none'}", f"{len(found):,}",
+                _range([one["pushed"] for one in found]), found[0]["subject"][:_WIDE],
+            )
+        )  # fmt: skip
+    yield from aligned(rows, right={1})
+    yield ""
+
+
+def _range(totals: Sequence[Mapping[str, Any]]) -> str:
+    least, most = (pick(totals, key=lambda one: one["bytes"]) for pick in (min, max))
+    return _total(least) if least == most else f"{_total(least)} to {_total(most)}"
 
 
 def _more(number: int) -> Iterator[str]:

@@ -8,8 +8,8 @@ from textwrap import wrap
 from typing import Final
 
 from mrtuner.rds.fleet.maintenance import Upkeep, Work
+from mrtuner.rds.fleet.maintenance_windows import Occurrence, Window
 from mrtuner.rds.fleet.stagger import Clash, Move
-from mrtuner.rds.fleet.windows import Occurrence, Window
 
 #: Line width without a terminal.
 WIDE: Final = 100

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Final
 
 from mrtuner.present import figures, text
 from mrtuner.present.html import environment
-from mrtuner.rds.group.derive import Design, Setting
+from mrtuner.rds.group.derive import Design
+from mrtuner.rds.group.group_settings import Setting
 from mrtuner.rds.group.sizes import Size
 from mrtuner.units import GiB, pretty_bytes
 from mrtuner.wording import first_few
@@ -38,8 +39,8 @@ def screen(design: Design, here: Size, sizes: Sequence[Size], look: text.Look) -
 def _machine(design: Design) -> Iterator[tuple[str, str]]:
     yield "memory", f"DBInstanceClassMemory {design.memory}"
     yield "vCPUs", str(design.instance_class.vcpus)
-    yield "storage", f"{pretty_bytes(design.question.storage)} allocated"
-    yield "workload", str(design.question.workload)
+    yield "storage", f"{pretty_bytes(design.request.storage)} allocated"
+    yield "workload", str(design.request.workload)
 
 
 def _settings(design: Design, here: Size, look: text.Look) -> Iterator[str]:

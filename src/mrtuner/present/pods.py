@@ -7,7 +7,7 @@ from textwrap import wrap
 from typing import Any, Final
 
 from mrtuner.tables import aligned, bulleted
-from mrtuner.units import pretty_bytes
+from mrtuner.units import pretty_bytes, pretty_duration
 from mrtuner.wording import plural
 
 Row = Mapping[str, Any]
@@ -30,7 +30,8 @@ def check(told: Row) -> Iterator[str]:
                        right={1})  # fmt: skip
     if told["clients"]:
         yield ""
-        yield from aligned(_terms(told["clients"], None, "who connects to PgBouncer"), right={1})
+        clients = _sum(told["clients"])
+        yield from aligned(_terms(told["clients"], clients, "who connects to PgBouncer"), right={1})
     yield ""
     yield from aligned(_stages(told), right={1})
     yield ""
@@ -70,17 +71,18 @@ def _first(told: Row) -> Iterator[str]:
             yield from _wrapped(f"unbounded: {one['name']} of {one['of']}: {one['source']}", "")
 
 
-def _terms(terms: Sequence[Row], sum_of_all: int | None, title: str) -> Iterator[tuple[str, ...]]:
+def _sum(terms: Sequence[Row]) -> int | None:
+    known = [one["reachable"] for one in terms]
+    return None if None in known else sum(known)
+
+
+def _terms(terms: Sequence[Row], together: int | None, title: str) -> Iterator[tuple[str, ...]]:
     yield (title, "can be reached", "how")
     for one in terms:
         kind = "" if one["kind"] in {"other", "pooler"} else f" ({one['kind']})"
         yield (f"{one['name']}{kind}", _count(one["reachable"]), one["how"])
     if len(terms) > 1:
-        total = sum_of_all
-        if title.endswith("PgBouncer"):
-            known = [one["reachable"] for one in terms]
-            total = None if None in known else sum(known)
-        yield ("together", _count(total), "")
+        yield ("together", _count(together), "")
 
 
 def _stages(told: Row) -> Iterator[tuple[str, ...]]:
@@ -110,6 +112,41 @@ def _expected(told: Row) -> Iterator[str]:
         yield f"expected: {number} connections in use on average ({expected['source']})"
     if told["open_now"] is not None:
         yield f"open now: {plural(told['open_now'], 'session')}"
+    seen = told.get("seen")
+    if seen is not None:
+        yield f"seen at most: {plural(seen['value'], 'session')} ({seen['source']})"
+    for rows in (session_rows(told.get("sessions", ())), pool_rows(told.get("pools", ()))):
+        if rows:
+            yield ""
+            yield from aligned(rows, right=range(1, len(rows[0])))
+
+
+def session_rows(sessions: Sequence[Row]) -> list[tuple[str, ...]]:
+    """Sessions by application, with heads; nothing without any."""
+    rows = [
+        (
+            f"{one['application'] or '(no application_name)'}, {one['role']} in {one['database']}",
+            *(f"{one[name]:,.3g}" for name in ("sessions", "active", "in_transaction")),
+            "–" if one["clients"] is None else f"{one['clients']:,}",
+        )
+        for one in sessions
+    ]
+    heads = ("sessions at the database", "open", "active", "in transaction", "addresses")
+    return [heads, *rows] if rows else []
+
+
+def pool_rows(pools: Sequence[Row]) -> list[tuple[str, ...]]:
+    """Pools of PgBouncer, with heads; nothing without any."""
+    rows = [
+        (
+            f"{one['user']} in {one['database']} ({one['mode']})",
+            *(f"{one[name]:,}" for name in ("clients", "waiting", "servers", "idle")),
+            pretty_duration(one["longest_wait"]) if one["longest_wait"] else "–",
+        )
+        for one in pools
+    ]
+    heads = ("pool of PgBouncer", "clients", "waiting", "servers", "idle", "longest wait")
+    return [heads, *rows] if rows else []
 
 
 # Three ways.

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from textwrap import wrap
 from typing import Any, Final
 
+from mrtuner.present.pods import pool_rows, session_rows
 from mrtuner.tables import aligned, bulleted
 from mrtuner.units import pretty_bytes, pretty_duration
 from mrtuner.wording import enumerated, plural
@@ -24,6 +25,9 @@ def lines(told: Mapping[str, Any]) -> Iterator[str]:
     yield ""
     for name, text in facts(told):
         yield from wrap(text, WIDE, initial_indent=f"{name:<17}", subsequent_indent=" " * 17)
+    if told.get("present") is not None:
+        yield ""
+        yield from aligned(before_and_after(told), right={1, 2})
     yield ""
     yield "where requests wait"
     yield from aligned([_STAGE_HEADS, *stage_rows(told)], right=range(1, len(_STAGE_HEADS)))
@@ -35,8 +39,14 @@ def lines(told: Mapping[str, Any]) -> Iterator[str]:
     yield f"equally many {unit}: p95 of waiting by {unit} in a pod"
     heads, rows = curve_rows(told)
     yield from aligned([heads, *rows], right=range(1, len(heads)))
+    for rows in (session_rows(told.get("sessions", ())), pool_rows(told.get("pools", ()))):
+        if rows:
+            yield ""
+            yield from aligned(rows, right=range(1, len(rows[0])))
     yield from bulleted("what to do", told["advice"])
+    yield from bulleted("warnings", told.get("warnings", ()))
     yield from bulleted("assumptions", told["notes"])
+    yield from bulleted("where figures were read", list(read_where(told)))
 
 
 def answer(told: Mapping[str, Any]) -> str:
@@ -104,6 +114,8 @@ def facts(told: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         )
     if told["now"] is not None:
         yield "now", as_it_is(told["now"], load["server"])
+    if told.get("measured") is not None:
+        yield "measured now", _measured(told["measured"])
     yield "with a pod gone", as_it_is(told["one_less"], load["server"])
     yield "by formula", _screen(told["screen"])
     if told["storm"] is not None:
@@ -132,6 +144,89 @@ def as_it_is(found: Mapping[str, Any], server: str) -> str:
         needs = "" if found["needs"] is None else f", needs {found['needs']} at least"
         return f"{layout}: unstable{needs}"
     return f"{layout}: p95 of waiting {milliseconds(found['p95'])}"
+
+
+def _measured(found: Mapping[str, Any]) -> str:
+    if found["p95"] is None:
+        return f"requests wait {milliseconds(found['mean'])} on average ({found['source']})"
+    return (
+        f"p95 of waiting in front of the application {milliseconds(found['p95'])}, "
+        f"median {milliseconds(found['p50'])} ({found['source']})"
+    )
+
+
+def before_and_after(told: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
+    """Yield a row for each part of a workload that its manifest or the plan says."""
+    present, layout, cpu, connections = (
+        told[name] for name in ("present", "layout", "cpu", "connections")
+    )
+    known = {one["name"]: one["value"] for one in present["numbers"]}
+    slots = known["pods"] * known["workers"]
+    now, p95 = told["now"], None if told["now"] is None else told["now"]["p95"]
+    yield f"{present['kind']} {present['name']}", "now", "planned"
+    for name in ("pods", "workers", "threads"):
+        unit = {"pods": "pods", "workers": "workers a pod", "threads": "threads a worker"}[name]
+        yield unit, f"{known[name]:,.0f}", f"{layout[name]:,}"
+    if "pool" in known:
+        pool = known["pool"]
+        yield "pool of a worker", _number(pool), f"{connections['pool']:,}"
+        reached = None if pool is None else slots * pool
+        yield "connections", _number(reached), f"{connections['reached']:,}"
+    yield "CPU request", _cores(known.get("cpu_request")), _cores(cpu["request"])
+    yield "CPU limit", _cores(known.get("cpu_limit")), _cores(cpu["limit"])
+    if told["memory"] is not None:
+        yield "memory limit", _size(known.get("memory_limit")), _size(told["memory"])
+    if now is not None:
+        before = "unstable" if p95 is None else milliseconds(p95)
+        yield "p95 of waiting", before, milliseconds(told["waiting"]["p95"])
+
+
+def _number(value: float | None) -> str:
+    return "unbounded" if value is None else f"{value:,.0f}"
+
+
+def _cores(value: float | None) -> str:
+    return "none" if value is None else millicores(value)
+
+
+def _size(value: float | None) -> str:
+    return "none" if value is None else pretty_bytes(int(value))
+
+
+def read_where(told: Mapping[str, Any]) -> Iterator[str]:
+    """Yield where each figure was read that was not given."""
+    for one in told.get("observed", ()):
+        unused = "" if one["used"] else "; not used"
+        yield f"{_FIGURES[one['name']][0]} {_figure(one)} ({one['source']}){unused}"
+    if told.get("present") is not None:
+        for one in told["present"]["numbers"]:
+            yield f"{one['name'].replace('_', ' ')} {_amount(one)} ({one['source']})"
+
+
+def _figure(one: Mapping[str, Any]) -> str:
+    kind = _FIGURES[one["name"]][1]
+    if kind == "rate":
+        return f"{one['value']:,.4g}/s"
+    return milliseconds(one["value"]) if kind == "time" else f"{one['value']:,.0f}"
+
+
+def _amount(one: Mapping[str, Any]) -> str:
+    if one["name"].startswith("cpu"):
+        return _cores(one["value"])
+    return (_size if one["name"].startswith("memory") else _number)(one["value"])
+
+
+#: Inputs that monitoring may see: in words, and their kind.
+_FIGURES: Final = {
+    "rate": ("rate", "rate"),
+    "samples": ("mean service time", "time"),
+    "service_time": ("mean service time", "time"),
+    "cpu_time": ("CPU time", "time"),
+    "database_time": ("time in the database", "time"),
+    "database_cpus": ("CPUs of the database", "count"),
+    "max_connections": ("max_connections", "count"),
+    "pooler": ("server connections of the pooler", "count"),
+}
 
 
 def _screen(screen: Mapping[str, Any]) -> str:

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from mrtuner.errors import BadValue
 from mrtuner.present import figures
 from mrtuner.present.html import environment
 from mrtuner.present.rehearsal import (
@@ -51,15 +50,11 @@ def lines(told: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _check(told: Mapping[str, Any]) -> None:
-    """Look at the schema only: docs/rehearsal.json is older than the last fields of its parts."""
-    from mrtuner.documents import tag
+    """Refuse another kind or version of document, and one that lacks a field."""
+    from mrtuner.documents import read
     from mrtuner.rds.fleet.document import RehearsalDocument
 
-    if told.get("schema") != tag(RehearsalDocument):
-        raise BadValue(
-            f"not a rehearsal: schema {told.get('schema')!r}",
-            f"Its schema must be {tag(RehearsalDocument)!r}.",
-        )
+    read(told, RehearsalDocument)
 
 
 def moments(run: Mapping[str, Any]) -> tuple[Moment, ...]:

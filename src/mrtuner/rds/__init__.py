@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from mrtuner.formula.class_memory import class_memory
     from mrtuner.formula.grammar import Formula, parse
-    from mrtuner.rds.group.derive import Design, Setting, design
+    from mrtuner.rds.group.derive import Design, design
+    from mrtuner.rds.group.group_settings import Setting
     from mrtuner.rds.lab import Lab
 
 __all__ = ["Design", "Formula", "Lab", "Setting", "class_memory", "design", "parse"]
@@ -27,7 +28,7 @@ _HOME: Final = {
     "Design": "mrtuner.rds.group.derive",
     "Formula": "mrtuner.formula.grammar",
     "Lab": "mrtuner.rds.lab",
-    "Setting": "mrtuner.rds.group.derive",
+    "Setting": "mrtuner.rds.group.group_settings",
     "class_memory": "mrtuner.formula.class_memory",
     "design": "mrtuner.rds.group.derive",
     "parse": "mrtuner.formula.grammar",

@@ -17,7 +17,7 @@ from mrtuner.rehearsal.observation import Ledger, balanced
 SCHEMA_PREFIX: Final = "mrtuner_probe_"
 
 
-class Book:
+class LedgerTable:
     """One ledger: its table, the numbers sent to it, and those that were acknowledged."""
 
     def __init__(self, dsn: str) -> None:

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any, Final, LiteralString, TypeAlias
 
 from mrtuner.errors import MrTunerError
 from mrtuner.postgres.connect import connect
-from mrtuner.rehearsal.ledger import SCHEMA_PREFIX, Book
+from mrtuner.rehearsal.ledger import SCHEMA_PREFIX, LedgerTable
 from mrtuner.rehearsal.observation import (
     USUAL,
     Attempt,
@@ -88,7 +88,7 @@ class Probes:
     def __init__(self, dsn: str, schedule: Schedule | None = None) -> None:
         self.dsn = dsn
         self.schedule = schedule or Schedule()
-        self.book = Book(dsn)
+        self.book = LedgerTable(dsn)
         self._loop: asyncio.AbstractEventLoop | None = None  # while the thread runs
         self._stop = asyncio.Event()
         self._thread: threading.Thread | None = None

@@ -51,18 +51,18 @@ def steps(
     if server and not server.platform.alter_system:
         return
     vm = host.vm.value if host and host.vm else None
-    yield from huge_pages(situation, chosen, budget, host, reserved)
+    yield from reserve_huge_pages(situation, chosen, budget, host, reserved)
     if not chosen.plain.get("backend_flush_after"):  # which limits the same writes
         yield from dirty_pages(situation, vm)
     if vm and situation.workload is not Workload.DESKTOP:
         yield from overcommit(vm, host)
         yield from swapping(vm, host)
-        yield from transparent_pages(host)
+        yield from transparent_huge_pages(host)
         yield from numa(vm, budget)
     yield from checksums(situation, server)
 
 
-def huge_pages(
+def reserve_huge_pages(
     situation: Situation,
     chosen: Chosen,
     budget: Budget | None,
@@ -96,7 +96,7 @@ def huge_pages(
         risk="nothing else can use reserved memory, even while the server is down",
     )
     if situation.major >= 14 and budget.shared >= LARGE_SHARED:
-        yield _gigantic(budget, host)
+        yield _huge_pages_of_1_gb(budget, host)
 
 
 def _gain(chosen: Chosen, budget: Budget | None, with_them: Solution | None) -> str:
@@ -113,7 +113,7 @@ def _gain(chosen: Chosen, budget: Budget | None, with_them: Solution | None) -> 
     return f"{saved}; then --huge-pages gives {enumerated(gains)}" if gains else saved
 
 
-def _gigantic(budget: Budget, host: Host | None) -> Step:
+def _huge_pages_of_1_gb(budget: Budget, host: Host | None) -> Step:
     pages = -(-budget.shared // GiB)
     vm = host.vm.value if host and host.vm else None
     reserved = vm.gigantic if vm else None
@@ -202,7 +202,7 @@ def swapping(vm: VirtualMemory, host: Host | None) -> Iterator[Step]:
     )
 
 
-def transparent_pages(host: Host | None) -> Iterator[Step]:
+def transparent_huge_pages(host: Host | None) -> Iterator[Step]:
     """Give transparent huge pages on request only, not `always`.
 
     Source: PostgreSQL documentation, huge_pages: their use is discouraged.

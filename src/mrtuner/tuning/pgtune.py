@@ -53,7 +53,7 @@ _BY_DATA: Final = {DataSize.SMALLER: 1.3, DataSize.SIMILAR: 1.0, DataSize.LARGER
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Machine:
+class PgTuneInputs:
     """What PgTune's form asks for."""
 
     memory: int  # bytes
@@ -95,13 +95,13 @@ _UNSEEN: Final = {
 _NO_RULE: Final = "MrTuner has no rule for it, so it stays as it is"
 
 
-def settings(machine: Machine) -> dict[str, Theirs]:
+def settings(machine: PgTuneInputs) -> dict[str, Theirs]:
     """Return what PgTune gives for a machine, by name."""
     found = (*_memory(machine), *_wal(machine), *_planner(machine), *_workers(machine))
     return {one.name: one for one in found}
 
 
-def _memory(of: Machine) -> Iterator[Theirs]:
+def _memory(of: PgTuneInputs) -> Iterator[Theirs]:
     desktop = of.workload is Workload.DESKTOP
     memory, connections = of.memory // KiB, _connections(of)
     given = "as given" if of.connections else f"{connections} for this workload"
@@ -129,16 +129,16 @@ def _memory(of: Machine) -> Iterator[Theirs]:
     )  # fmt: skip
 
 
-def _connections(of: Machine) -> int:
+def _connections(of: PgTuneInputs) -> int:
     return of.connections or _CONNECTIONS[of.workload]
 
 
-def _shared_buffers(of: Machine) -> int:
+def _shared_buffers(of: PgTuneInputs) -> int:
     """In kB."""
     return of.memory // KiB // (16 if of.workload is Workload.DESKTOP else 4)
 
 
-def _work_mem(of: Machine) -> int:
+def _work_mem(of: PgTuneInputs) -> int:
     """In kB."""
     workers = of.cpus if of.cpus >= _FEW_CPUS else _WORKERS
     whole = (of.memory / KiB - _shared_buffers(of)) / (3 * (_connections(of) + workers))
@@ -151,12 +151,12 @@ def _divisor(workload: Workload) -> int:
     return 2 if workload in {Workload.OLAP, Workload.MIXED} else 1
 
 
-def _part_of_work_mem(of: Machine) -> str:
+def _part_of_work_mem(of: PgTuneInputs) -> str:
     divisor, factor = _divisor(of.workload), _BY_DATA[of.data]
     return f", divided by {divisor}" * (divisor > 1) + f", times {factor}" * (factor != 1)
 
 
-def _wal(of: Machine) -> Iterator[Theirs]:
+def _wal(of: PgTuneInputs) -> Iterator[Theirs]:
     for name, size in zip(("min_wal_size", "max_wal_size"), _WAL[of.workload], strict=True):
         yield Theirs(name, f"{size}MB", "by workload, whatever the machine")
     yield Theirs("checkpoint_completion_target", "0.9", "always")
@@ -175,7 +175,7 @@ def _wal(of: Machine) -> Iterator[Theirs]:
         yield Theirs("max_wal_senders", "0", "as wal_level = minimal needs it")
 
 
-def _planner(of: Machine) -> Iterator[Theirs]:
+def _planner(of: PgTuneInputs) -> Iterator[Theirs]:
     olap = of.workload is Workload.OLAP
     yield Theirs("default_statistics_target", "500" if olap else "100", "500 for OLAP, else 100")
     yield Theirs("random_page_cost", _page_cost(of), "by storage and size of the data")
@@ -185,13 +185,13 @@ def _planner(of: Machine) -> Iterator[Theirs]:
         yield Theirs("jit", "off", "off unless for OLAP or a desktop")
 
 
-def _page_cost(of: Machine) -> str:
+def _page_cost(of: PgTuneInputs) -> str:
     if of.data is DataSize.SMALLER:
         return "1.1"
     return "4" if of.storage is Storage.HDD or of.workload is Workload.OLAP else "1.1"
 
 
-def _workers(of: Machine) -> Iterator[Theirs]:
+def _workers(of: PgTuneInputs) -> Iterator[Theirs]:
     if of.cpus >= 16:
         workers = "5" if of.cpus >= 32 else "4"
         yield Theirs("autovacuum_max_workers", workers, "4 from 16 CPUs on, 5 from 32 on")
@@ -211,12 +211,12 @@ def _workers(of: Machine) -> Iterator[Theirs]:
         yield Theirs("io_method", "io_uring", "io_uring on every Linux from 18 on")
 
 
-def machine_of(situation: Situation) -> Machine | None:
+def machine_of(situation: Situation) -> PgTuneInputs | None:
     """The machine as PgTune's form would have it; None without its memory or its CPUs."""
     if situation.memory is None or situation.cpus is None:
         return None
     memory = situation.memory.size
-    return Machine(
+    return PgTuneInputs(
         memory=memory,
         cpus=situation.cpus.count,
         connections=situation.connections.wanted,
@@ -241,7 +241,7 @@ def differences(tuning: Tuning) -> list[Difference]:
     return list(_differences(tuning, machine)) if machine else []
 
 
-def _differences(tuning: Tuning, machine: Machine) -> Iterator[Difference]:
+def _differences(tuning: Tuning, machine: PgTuneInputs) -> Iterator[Difference]:
     known = parameters(machine.major)
     for name, theirs in settings(machine).items():
         parameter, advice = known[name], tuning.get(name)

@@ -107,7 +107,7 @@ def undo(dsn: str, journal: Journal, *, at: Observer = unobserved) -> Outcome:
         return Outcome(result="undone", change=change.id, changed=change.names, left=left)
 
 
-def finish_or_revert(dsn: str, journal: Journal) -> Outcome | None:
+def finish_or_revert_storage_parameters(dsn: str, journal: Journal) -> Outcome | None:
     """Clean up an interrupted change of this database; None if there is none."""
     with _alone(dsn, journal) as (conn, key):
         return _recover(conn, journal, key)

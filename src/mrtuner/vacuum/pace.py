@@ -16,7 +16,7 @@ _TOAST_INDEX: Final = 0.02
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Throttle:
+class CostSettings:
     """What the cost model charges, and how fast the cost may be spent.
 
     Source: documentation, Cost-based Vacuum Delay; vacuumlazy.c for what is charged.
@@ -60,7 +60,7 @@ def heap_of_toast(toast: Toast) -> Heap:
     return Heap(pages=toast.pages, index_pages=index, indexes=1, rows=toast.live)
 
 
-def throttle(settings: Mapping[str, str], options: Mapping[str, str]) -> Throttle:
+def cost_settings(settings: Mapping[str, str], options: Mapping[str, str]) -> CostSettings:
     """The cost settings autovacuum uses for a table: its own take precedence over the server's.
 
     -1 stands for the setting of manual VACUUM.
@@ -73,7 +73,7 @@ def throttle(settings: Mapping[str, str], options: Mapping[str, str]) -> Throttl
                 return value
         return float(settings.get(name, default))
 
-    return Throttle(
+    return CostSettings(
         hit=float(settings.get("vacuum_cost_page_hit", 1)),
         miss=float(settings.get("vacuum_cost_page_miss", 2)),
         dirty=float(settings.get("vacuum_cost_page_dirty", 20)),
@@ -102,7 +102,7 @@ def touched(pages: float, rows: float) -> float:
     return pages * (1 - exp(-rows / pages)) if pages > 0 else 0.0
 
 
-def cost(heap: Heap, dead: float, prices: Throttle) -> float:
+def cost(heap: Heap, dead: float, prices: CostSettings) -> float:
     """Cost of a vacuum that removes `dead` rows, with every page read from outside shared_buffers.
 
     Heap pages with dead rows are read and dirtied, then visited again for their line pointers;
@@ -127,7 +127,7 @@ def work(
 
     Autovacuum checks once per autovacuum_naptime, so no round is shorter than that.
     """
-    prices = throttle(settings, options)
+    prices = cost_settings(settings, options)
     starts = trigger(heap.rows, settings, options)
     if rate <= 0:
         return Work(trigger=starts, produce=None, vacuum=None, measured=measured, cost=0.0)

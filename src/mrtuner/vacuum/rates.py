@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
 
+from mrtuner.counter_resets import was_reset
 from mrtuner.vacuum.model import Moment, Rates, Sample, Table
 
 _COUNTERS = ("inserted", "updated", "hot_updated", "deleted", "vacuums")
@@ -82,11 +83,11 @@ def _reset(before: Moment, after: Moment) -> bool:
 
 
 def _fell(before: Table, after: Table) -> bool:
-    fell = any(getattr(after, name) < getattr(before, name) for name in _COUNTERS)
-    if before.toast and after.toast:
-        fell = fell or after.toast.inserted < before.toast.inserted
-        fell = fell or after.toast.deleted < before.toast.deleted
-    return fell
+    """Whether the table's own counters were reset, or those of its TOAST table."""
+    if was_reset(*([getattr(one, name) for name in _COUNTERS] for one in (before, after))):
+        return True
+    toasts = (before.toast, after.toast)
+    return all(toasts) and was_reset(*([one.inserted, one.deleted] for one in toasts if one))
 
 
 def _growth(before: Table | None, after: Table, seconds: float) -> _Growth:

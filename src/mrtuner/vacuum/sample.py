@@ -162,14 +162,14 @@ class _Shape:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Taken:
+class RowsBefore:
     """A table's rows as they were before the watch."""
 
     shape: _Shape
     rows: Mapping[str, Row]
 
 
-def take(conn: Connection, table: str, rows: int = ROWS) -> Taken:
+def take(conn: Connection, table: str, rows: int = ROWS) -> RowsBefore:
     """Read `rows` rows of a table that have a large value. Only with the owner's consent.
 
     `table` is written as in SQL. UsageError if it does not exist or has no single-column primary
@@ -180,10 +180,10 @@ def take(conn: Connection, table: str, rows: int = ROWS) -> Taken:
         conn.execute("SET statement_timeout = '60s'")
         conn.execute("SET lock_timeout = '2s'")
         shape = _shape(conn, table)
-        return Taken(shape=shape, rows=_first(conn, shape, rows))
+        return RowsBefore(shape=shape, rows=_first(conn, shape, rows))
 
 
-def prove(conn: Connection, taken: Taken, written_again: Mapping[int, float]) -> TableProof:
+def prove(conn: Connection, taken: RowsBefore, written_again: Mapping[int, float]) -> TableProof:
     """Read the same rows again and compare; a table that can no longer be read proves nothing.
 
     `written_again` is, by the table's oid, the share of updates that write large values.
@@ -202,7 +202,7 @@ def prove(conn: Connection, taken: Taken, written_again: Mapping[int, float]) ->
     )
 
 
-def unproven(taken: Taken, why: str) -> TableProof:
+def unproven(taken: RowsBefore, why: str) -> TableProof:
     """The result for a table whose rows could not be read again."""
     return TableProof(
         oid=taken.shape.oid, table=taken.shape.relation, rows=len(taken.rows), columns=(), why=why

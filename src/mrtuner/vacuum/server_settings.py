@@ -9,7 +9,7 @@ from typing import Final
 
 from mrtuner.units import pretty_duration
 from mrtuner.vacuum.model import Setting, TableKind, TableReport, Work
-from mrtuner.vacuum.pace import throttle
+from mrtuner.vacuum.pace import cost_settings
 
 COST_LIMIT: Final = "autovacuum_vacuum_cost_limit"
 #: Share of the cost limit to use: the rest is for peaks, freezing and backlog.
@@ -45,7 +45,7 @@ def capacity(
     """Whether autovacuum keeps up, and the server settings to change. Above 1 it never does."""
     now = [one.now for one in reports] + [one.toast_now for one in reports if one.toast_now]
     then = [one.then for one in reports] + list(toast_then)
-    prices = throttle(settings, {})
+    prices = cost_settings(settings, {})
     if prices.speed is None:
         words = "autovacuum_vacuum_cost_delay is 0: vacuum is not throttled"
         free = Capacity(

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from mrtuner import __version__
 from mrtuner.errors import BadValue, UsageError
-from mrtuner.history.analysis import Period, changes
-from mrtuner.history.overview import overview
+from mrtuner.history.analysis import Period
 from mrtuner.history.reading import History
 from mrtuner.history.series import Series, grid, shifted
-from mrtuner.web.journal import attributed
+from mrtuner.web.journal import attributed_changes
+from mrtuner.web.overview import overview
 from mrtuner.web.period import earlier, period_of
 from mrtuner.web.screens import SCREENS
 from mrtuner.web.screens.screen import Chart, Screen, Table, View
@@ -95,7 +95,7 @@ def _answer(
                 at=one.change.at.timestamp(), what=one.change.what, detail=one.change.detail,
                 by=one.by, journal=None if one.entry is None else str(one.entry),
             )
-            for one in attributed(view.history, about, changes(view.history, about))
+            for one in attributed_changes(view.history, about)
         ],
         damaged=list(view.history.damaged),
     )  # fmt: skip

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import timedelta
-from typing import Final
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any, Final
 
 from mrtuner.errors import BadValue, MissingPart, UsageError
 from mrtuner.history.analysis import Period
@@ -36,10 +37,13 @@ from mrtuner.limits.series import Series
 from mrtuner.stats.plateaus import numpy
 from mrtuner.vacuum.wraparound import stops_at
 
+if TYPE_CHECKING:
+    from mrtuner.aws.rows import Instance
+
 #: A level is compared with the time around it, so at least so much is judged.
 _SHORTEST: Final = timedelta(days=1)
 #: And at most so much, the last of the period.
-_LONGEST: Final = timedelta(days=7)
+LONGEST: Final = timedelta(days=7)
 #: The version of a server that does not say.
 _NEWEST: Final = 18
 
@@ -53,14 +57,47 @@ class Judged:
     why: str = ""
 
 
-def judged(history: History, about: Period) -> Judged:
-    """Judge the end of a period: at least a day, at most a week."""
-    length = min(max(about.end - about.begin, _SHORTEST), _LONGEST)
-    over = replace(about, begin=about.end - length)
+def judged(history: History, about: Period, *, since: datetime | None = None) -> Judged:
+    """Judge the end of a period: at least a day, at most a week, nothing before `since`."""
+    length = min(max(about.end - about.begin, _SHORTEST), LONGEST)
+    begin = about.end - length
+    over = replace(about, begin=begin if since is None else max(begin, since))
+    return history.once(("judged", over), lambda: _limits_or_why(history, over))
+
+
+def _limits_or_why(history: History, over: Period) -> Judged:
     try:
         return Judged(about=over, limits=_judged(history, over))
     except (UsageError, MissingPart) as error:
         return Judged(about=over, limits=None, why=f"{error.message}. {error.hint or ''}".strip())
+
+
+def known_ceilings(history: History, about: Period) -> Sequence[Ceiling]:
+    """The ceilings of an instance at the end of a period, though nothing was judged."""
+    return ceilings_at(
+        facts(history, about.instance, until=about.end), host_ceilings(history, about)
+    )
+
+
+def ceilings_at(known: Facts, of_host: Iterable[Mapping[str, Any]]) -> Sequence[Ceiling]:
+    """The ceilings of a machine: those of its class and volume, or those that its host has."""
+    instance = instance_of(known)
+    if instance is None:
+        return ceilings_of(of_host)
+    try:
+        return _of_class(instance, None)
+    except BadValue:  # a class newer than our table
+        return ()
+
+
+def _of_class(instance: Instance, most: tuple[int, str] | None) -> Sequence[Ceiling]:
+    from mrtuner.catalog.classes import instance_class
+
+    aurora = instance.engine.startswith(AURORA)
+    return ceilings(
+        instance_class(instance.class_name), None if aurora else volume_below(instance),
+        connections=most, aurora=aurora,
+    )  # fmt: skip
 
 
 def _judged(history: History, about: Period) -> Limits:
@@ -101,12 +138,10 @@ def _of_rds(
             return limits(
                 series, class_name=name, storage=storage, connections=most, name=about.instance
             )  # fmt: skip
-        from mrtuner.catalog.classes import instance_class
-
-        found = ceilings(instance_class(name), volume, connections=most, aurora=aurora)
+        found = _of_class(instance, most)
     except BadValue as error:  # a class newer than our table
         told = (*series.notices, f"{error.message}, so its limits are unknown")
-        series, found = replace(series, notices=told), tuple(_connections(most))
+        series, found = replace(series, notices=told), _connections(most)
     return on_host(
         series, found, name=about.instance, storage=None if volume is None else str(volume)
     )

@@ -19,7 +19,7 @@ from mrtuner.catalog.load import parameters
 from mrtuner.change.journal import Step, changes_with_steps, journal_directory
 from mrtuner.change.record import Change, Entry, State
 from mrtuner.errors import MrTunerError, UsageError
-from mrtuner.history.analysis import HistoryChange, Period
+from mrtuner.history.analysis import HistoryChange, Period, changes
 from mrtuner.history.identity import identity, other_value_between
 from mrtuner.history.machine import facts
 from mrtuner.history.reading import History
@@ -57,6 +57,13 @@ class Made:
     @property
     def ended(self) -> datetime:
         return self.steps[-1].at if self.steps else self.began
+
+
+def attributed_changes(history: History, about: Period) -> list[Attributed]:
+    """Return the recorded changes of a period, and of each whether MrTuner made it."""
+    return history.once(
+        ("changes", about), lambda: attributed(history, about, changes(history, about))
+    )
 
 
 def attributed(history: History, about: Period, found: Sequence[HistoryChange]) -> list[Attributed]:

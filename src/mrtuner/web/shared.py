@@ -9,10 +9,11 @@ from pathlib import Path
 from queue import LifoQueue
 from typing import Final
 
-from mrtuner.history.reading import History, open_history
+from mrtuner.history.reading import History, Workspace, open_history
 from mrtuner.history.remote import RemoteStore
+from mrtuner.history.store.layout import DATABASE
 
-#: What is shown may be so old [s]. An open store also keeps SQLite from clearing its log.
+#: How old what is shown may be [s]. An open store also keeps SQLite from clearing its log.
 _AGE: Final = 5.0
 #: On S3, to which recorders publish once an hour.
 _AGE_ON_S3: Final = 60.0
@@ -23,8 +24,11 @@ _SLOTS: Final = 2
 class SharedHistory:
     """Lends an open history to one request at a time, and closes it when it is old."""
 
-    def __init__(self, store: Path | RemoteStore) -> None:
-        self._all = [_Slot(store) for _ in range(_SLOTS)]
+    def __init__(self, store: Path | RemoteStore, *, age: float | None = None) -> None:
+        """`age`: so many seconds old answers may be; else what suits the store."""
+        if age is None:
+            age = _AGE_ON_S3 if isinstance(store, RemoteStore) else _AGE
+        self._all = [_Slot(store, age) for _ in range(_SLOTS)]
         self._slots: LifoQueue[_Slot] = LifoQueue()
         for slot in self._all:
             self._slots.put(slot)
@@ -48,14 +52,16 @@ class SharedHistory:
     def close(self) -> None:
         """Close what is open, once no request is under way."""
         for slot in self._all:
-            slot.close()
+            slot.end()
 
 
 class _Slot:
-    def __init__(self, store: Path | RemoteStore) -> None:
+    def __init__(self, store: Path | RemoteStore, age: float) -> None:
         self.lock = threading.Lock()
+        self._work: Workspace | None = None
+        self._of: tuple[int, int] | None = None
         self._store = store
-        self._age = _AGE_ON_S3 if isinstance(store, RemoteStore) else _AGE
+        self._age = age
         self._history: History | None = None
         self._opened = ExitStack()
 
@@ -70,9 +76,32 @@ class _Slot:
     def _open(self) -> AbstractContextManager[History]:
         if isinstance(self._store, RemoteStore):
             return self._store.opened()
-        return open_history(self._store)
+        return open_history(self._store, work=self._workspace(self._store))
+
+    def _workspace(self, store: Path) -> Workspace | None:
+        """What was read before, unless another store has taken the place of that one."""
+        try:
+            found = (store / DATABASE).stat()
+        except OSError:  # said when the store is opened
+            return None
+        if self._work is None or self._of != (found.st_dev, found.st_ino):
+            self._forget()
+            self._work, self._of = Workspace(), (found.st_dev, found.st_ino)
+        return self._work
+
+    def _forget(self) -> None:
+        if self._work is not None:
+            self._work.close()
+        self._work = None
 
     def close(self) -> None:
+        """End the look at the store; what was read for it stays."""
         with self.lock:
             self._history = None
             self._opened.close()
+
+    def end(self) -> None:
+        """Close the store and forget what was read."""
+        self.close()
+        with self.lock:
+            self._forget()

@@ -3,7 +3,7 @@
 import { make } from "../dom";
 import { value } from "../format";
 import { download, table } from "../table";
-import { follow } from "../theme";
+import { follow, themes } from "../theme";
 import fields from "../form.json";
 import { engine, instance, type Answer, type Budget, type Difference, type Outcome, type Setting } from "./engine";
 import { back, recorded } from "./recorded";
@@ -54,6 +54,7 @@ root.replaceChildren(
         : "Settings that fit what was recorded, each with its reason. Nothing is applied from here.",
     ),
     ...(instance === null ? [] : [back(instance)]),
+    themes(),
   ),
   make("main", { id: "main" }, make("h1", {}, instance === null ? "Tune PostgreSQL" : `Tune ${instance} from its history`), layout(), result),
 );

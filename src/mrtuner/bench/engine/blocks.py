@@ -14,7 +14,7 @@ from typing import Final
 
 from mrtuner.bench.engine.events import STEPS_OF_A_RUN, Stage
 from mrtuner.bench.engine.preparation import Preparation, started
-from mrtuner.bench.engine.run import Place, RunTarget, measured, warm_up
+from mrtuner.bench.engine.run import RunPosition, RunTarget, measured, warm_up
 from mrtuner.bench.plan.cells import Block, blocks, variant_of
 from mrtuner.bench.plan.durability import Settings
 from mrtuner.bench.plan.model import Cell
@@ -128,7 +128,7 @@ class _Campaign:
         taken: list[Sample] = []
         reasons: list[str] = []
         for position, label in enumerate(block.labels, 1):
-            place = Place(block, attempt, position, label, variant_of(label))
+            place = RunPosition(block, attempt, position, label, variant_of(label))
             try:
                 one = self.measure(place)
             except MrTunerError as error:
@@ -151,7 +151,7 @@ class _Campaign:
     def reject(self, block: Block, attempt: int, reason: str) -> None:
         self.archive.rejection(block.cell, block.phase, block.number, attempt, reason)
 
-    def measure(self, place: Place) -> Sample:
+    def measure(self, place: RunPosition) -> Sample:
         """One run, from the start that all runs have."""
         cell, server = place.block.cell, self.prepared.servers[place.variant]
         self.tell(Stage.ACTIVATING, place)
@@ -169,7 +169,7 @@ class _Campaign:
                 if database != template:
                     _drop(server, database)
 
-    def run(self, place: Place, target: RunTarget) -> Sample:
+    def run(self, place: RunPosition, target: RunTarget) -> Sample:
         self.advance(Stage.WARMING_UP, place)
         warm = warm_up(self.prepared.files, place, target)
         self.advance(Stage.MEASURING, place)
@@ -203,10 +203,10 @@ class _Campaign:
 
     # Telling
 
-    def tell(self, stage: Stage, place: Place) -> None:
+    def tell(self, stage: Stage, place: RunPosition) -> None:
         self.teller.tell(stage, f"{self.where(place.block)}, {place.label}")
 
-    def advance(self, stage: Stage, place: Place) -> None:
+    def advance(self, stage: Stage, place: RunPosition) -> None:
         """A stage is over, another begins; a repeated block takes no further steps."""
         self.teller.step += not self.repeating
         self.tell(stage, place)

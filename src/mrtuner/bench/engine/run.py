@@ -29,7 +29,7 @@ _TELLING_S: Final = 15
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class RunPosition:
     """Where in the order a run stands."""
 
     block: Block
@@ -49,7 +49,7 @@ class RunFiles:
     #: So often a warm-up is lengthened by its own length before an unsettled one has to do.
     patience: int = 2
 
-    def seed(self, place: Place) -> int:
+    def seed(self, place: RunPosition) -> int:
         """pgbench's: the same draws for all variants of a block, others in every block."""
         return self.plan.seed + place.block.number
 
@@ -120,7 +120,7 @@ class WarmUp:
     tps: float | None = None
 
 
-def warm_up(files: RunFiles, place: Place, target: RunTarget) -> WarmUp:
+def warm_up(files: RunFiles, place: RunPosition, target: RunTarget) -> WarmUp:
     """Run the load until MSER-5 finds a steady part in what is dropped, or patience ends."""
     length, cell = files.plan.warmup_seconds, place.block.cell
     touch = None
@@ -157,7 +157,7 @@ def first_touch(dsn: str, *, writing: bool) -> float:
 
 
 def measured(
-    files: RunFiles, place: Place, target: RunTarget, warm: WarmUp, session: Connection
+    files: RunFiles, place: RunPosition, target: RunTarget, warm: WarmUp, session: Connection
 ) -> Sample:
     """A checkpoint, the load, a timed checkpoint; MrTunerError in its words if it dies."""
     cell, started, pace = place.block.cell, now(), canary()

@@ -1,7 +1,8 @@
 """Apply settings to a running server, undo them, and clean up after an interruption.
 
-The three functions share one transaction (transaction.py) and one journal. Each either reaches its
-target or restores the previous state, and reports which. `plan` shows what `apply` would do.
+The three functions share one transaction (settings_transaction.py) and one journal. Each either
+reaches its target or restores the previous state, and reports which. `plan` shows what `apply`
+would do.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from mrtuner.change.settings.draft import draft, off, undo_draft
 from mrtuner.change.settings.live import Identity
 from mrtuner.change.settings.plan import LeftAlone, SettingsPlan, SettingStep, Wanted, plan
 from mrtuner.change.settings.restart import NEVER, Restart
-from mrtuner.change.settings.transaction import SettingsTransaction
+from mrtuner.change.settings.settings_transaction import SettingsTransaction
 from mrtuner.change.transaction import Observer, unobserved
 from mrtuner.errors import ConnectError, Refused, UsageError
 from mrtuner.postgres.connect import connect
@@ -37,7 +38,7 @@ __all__ = [
     "SettingsPlan",
     "Wanted",
     "apply",
-    "finish_or_revert",
+    "finish_or_revert_settings",
     "plan",
     "undo",
 ]  # fmt: skip
@@ -72,7 +73,7 @@ def apply(
     settings restored unless its message says otherwise.
     """
     _refuse_unsafe(plan, restart, fits)
-    finish_or_revert(dsn, journal, restart=restart, at=at)
+    finish_or_revert_settings(dsn, journal, restart=restart, at=at)
     if not plan.steps:
         return Outcome(result="nothing")
     with _session(dsn, journal) as (conn, who):
@@ -97,7 +98,7 @@ def undo(
     UsageError if the journal has no change to undo. Otherwise like `apply`. An interrupted change
     counts as the latest: if cleaning up has already reverted it, the change before it is kept.
     """
-    recovered = finish_or_revert(dsn, journal, restart=restart, at=at)
+    recovered = finish_or_revert_settings(dsn, journal, restart=restart, at=at)
     if recovered is not None and recovered.change_is_undone:
         return recovered
     with _session(dsn, journal) as (conn, who):
@@ -114,7 +115,7 @@ def undo(
     return Outcome(result="undone", change=done.id, changed=change.names, waiting=waiting)
 
 
-def finish_or_revert(
+def finish_or_revert_settings(
     dsn: str,
     journal: Journal,
     *,

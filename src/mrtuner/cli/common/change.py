@@ -109,9 +109,9 @@ def consent(given: str, *, restarts: bool) -> Restart:
 
 def finish_interrupted(dsn: str, journal: Journal, restart: str) -> Outcome | None:
     """Finish or revert what an interrupted run left half-done, and say so."""
-    from mrtuner.change.settings.apply import finish_or_revert
+    from mrtuner.change.settings.apply import finish_or_revert_settings
 
-    outcome = finish_or_revert(dsn, journal, restart=consent(restart, restarts=False))
+    outcome = finish_or_revert_settings(dsn, journal, restart=consent(restart, restarts=False))
     print_recovered(outcome)
     if outcome is not None:
         _say_waiting(outcome.waiting)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -17,23 +16,6 @@ file_option = click.option(
 arguments_option = click.option(
     "--build-arg", "arguments", multiple=True, metavar="NAME=VALUE",
     help="Value of an ARG, as the build is given it; may be repeated.",
-)  # fmt: skip
-
-
-class _Uplink(click.ParamType):  # type: ignore[type-arg]  # generic only in newer versions of click
-    name = "uplink"
-
-    def convert(
-        self, value: Any, _param: click.Parameter | None, _ctx: click.Context | None
-    ) -> float:
-        from mrtuner.image.uplink import parse_uplink
-
-        return value if isinstance(value, float) else parse_uplink(str(value))
-
-
-uplink_option = click.option(
-    "--uplink", type=_Uplink(), metavar="RATE",
-    help="Also show the seconds that the bytes take on such a line: 20Mbit/s.",
 )  # fmt: skip
 
 

@@ -10,7 +10,7 @@ import click
 
 from mrtuner.cli.common.commands import Command
 from mrtuner.cli.common.terminal import print_note
-from mrtuner.errors import BadValue, UsageError
+from mrtuner.errors import UsageError
 from mrtuner.inputs import MACHINE, Choice, Input, Share, Switch, Time
 
 if TYPE_CHECKING:
@@ -33,14 +33,9 @@ class Declared(click.ParamType):  # type: ignore[type-arg]  # generic only in ne
         self, value: Any, _param: click.Parameter | None, _ctx: click.Context | None
     ) -> Any:
         """Return the value as the rules use it."""
-        try:
-            if isinstance(value, str):
-                value = self.declared.parse(self.flag, value)
-            return self.declared.check(self.flag, value)
-        except BadValue as error:
-            if self.flag.lstrip("-") in error.message:
-                raise
-            raise BadValue(f"{self.flag}: {error.message}", error.hint) from error
+        if isinstance(value, str):
+            value = self.declared.parse(self.flag, value)
+        return self.declared.check(self.flag, value)
 
     def shell_complete(
         self, _ctx: click.Context, _param: click.Parameter, incomplete: str

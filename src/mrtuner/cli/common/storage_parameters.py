@@ -73,9 +73,9 @@ def take_back(dsn: str, journal: Path | None, *, yes: bool, as_json: bool) -> No
 
 def _finish_interrupted(dsn: str, book: Journal) -> Outcome | None:
     """Finish or revert what an interrupted run left half-done, and say so."""
-    from mrtuner.vacuum.apply import finish_or_revert
+    from mrtuner.vacuum.apply import finish_or_revert_storage_parameters
 
-    outcome = finish_or_revert(dsn, book)
+    outcome = finish_or_revert_storage_parameters(dsn, book)
     change.print_recovered(outcome)
     return outcome
 

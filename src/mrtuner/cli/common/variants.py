@@ -121,9 +121,9 @@ class Sides:
         return self._last() > self._before or self.journal.unfinished(self._server) is not None
 
     def _put_back(self) -> None:
-        from mrtuner.change.settings.apply import finish_or_revert, undo
+        from mrtuner.change.settings.apply import finish_or_revert_settings, undo
 
-        finish_or_revert(self.dsn, self.journal, restart=self.restart)
+        finish_or_revert_settings(self.dsn, self.journal, restart=self.restart)
         while self._last() > self._before:
             undo(self.dsn, self.journal, restart=self.restart, fits=self.fits)
         self.changed = False

@@ -50,7 +50,7 @@ def command(
         --password-file password --out viewer --arch x86_64 --python 3.14
 
     It writes a SAM template, the functions' package, the static site and a README with the few
-    commands that deploy them. It calls AWS for nothing.
+    commands that deploy them. It does not call AWS.
     """
     prerequisites.require("argon2", "duckdb", "starlette")
     from mrtuner.documents import as_builtins

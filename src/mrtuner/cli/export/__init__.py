@@ -15,7 +15,7 @@ command = Commands(
         "rules": "Write alerts for Prometheus, or a dashboard for Grafana.",
     },
     package="mrtuner.cli.export",
-    help="""Offer what `mrtuner record` recorded last to a monitoring system.
+    help="""Export the last sample of `mrtuner record` to a monitoring system.
 
     \b
     Examples:

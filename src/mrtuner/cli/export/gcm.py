@@ -18,7 +18,7 @@ from mrtuner.cli.history.store_options import directory_option
     help="Project of Google Cloud.  [default: GOOGLE_CLOUD_PROJECT]",
 )  # fmt: skip
 @click.option(
-    "--endpoint", metavar="URL", help="http://HOST:PORT of a stand-in for the API, without TLS."
+    "--endpoint", metavar="URL", help="Address of an emulator of the API, as http://HOST:PORT."
 )
 @options.time_option("--every", "Time between two messages.", default="1min")
 @once_option
@@ -33,8 +33,8 @@ def command(
       mrtuner export gcm --project shop-prod --once
 
     Metrics are called custom.googleapis.com/postgresql/NAME, on a generic_node for each instance.
-    It uses the application's default credentials, which need the role monitoring.metricWriter. What
-    is missed while the service is down is kept on disk for a day and delivered later.
+    It uses the application default credentials, which need the role monitoring.metricWriter. While
+    the service is down, messages are kept on disk for a day and delivered later.
     """
     prerequisites.require("google.cloud.monitoring_v3")
     from mrtuner.history.directory import history_directory

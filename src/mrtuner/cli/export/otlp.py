@@ -34,8 +34,8 @@ def command(
       mrtuner export otlp --endpoint http://collector:4318
       mrtuner export otlp --once
 
-    Metrics have the names of the collector's PostgreSQL receiver where it has one. What a receiver
-    misses while it is down is kept on disk for a day and delivered later; recording goes on.
+    Metrics have the names of the collector's PostgreSQL receiver, where it has them. While the
+    receiver is down, messages are kept on disk for a day and delivered later; recording continues.
     """
     prerequisites.require("opentelemetry.proto")
     from mrtuner.history.directory import history_directory

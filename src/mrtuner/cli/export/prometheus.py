@@ -22,14 +22,14 @@ _DEFAULT: Final = "127.0.0.1:9188"
 )  # fmt: skip
 @click.option(
     "--max-rows", type=click.IntRange(1), metavar="N", default=200, show_default=True,
-    help="Rows of one source and instance that are exported: tables, databases, slots.",
+    help="Most rows to export of each source and instance: tables, databases, slots.",
 )  # fmt: skip
 @click.option("--once", is_flag=True, help="Write the metrics to stdout, and do not listen.")
 @options.output_option
 def command(
     directory: Path | None, listen: str, max_rows: int, once: bool, output: Path | None
 ) -> None:
-    """Offer the last sample to Prometheus: the server is not asked, however often it scrapes.
+    """Serve the last sample to Prometheus; scrapes do not query the server.
 
     \b
     Examples:
@@ -38,7 +38,7 @@ def command(
       mrtuner export prometheus --once -o /var/lib/node_exporter/mrtuner.prom
 
     Counters are those of the server itself, so that rate() works across restarts of the recorder.
-    Statements are not exported, since their identifiers have no bound.
+    Statements are not exported, because the number of their identifiers is unbounded.
     """
     prerequisites.require("prometheus_client")
     from mrtuner.history.directory import history_directory

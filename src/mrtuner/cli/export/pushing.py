@@ -14,7 +14,7 @@ from mrtuner.errors import MrTunerError
 if TYPE_CHECKING:
     from mrtuner.history.export.latest import Figure
 
-once_option = click.option("--once", is_flag=True, help="Send one message, and end.")
+once_option = click.option("--once", is_flag=True, help="Send one message and exit.")
 
 
 def push_until_stopped(

@@ -24,7 +24,7 @@ command = Commands(
       mrtuner failover predict                        libpq on this machine
       mrtuner failover predict --client pgjdbc --sysctl app-host.txt --rtt 1ms
       mrtuner failover predict 'postgresql://app@db/shop?tcp_user_timeout=8500'
-      mrtuner failover settings --for psycopg --within 20s
+      mrtuner failover settings --stack psycopg --within 20s
       mrtuner failover audit --port 5432
       mrtuner failover lab --scenario silent-loss     real servers, here
       mrtuner failover self-test                      predicted against measured, here

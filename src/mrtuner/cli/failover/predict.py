@@ -12,7 +12,7 @@ from mrtuner.cli.failover import machine
 if TYPE_CHECKING:
     from mrtuner.failover.predict.client import Client
     from mrtuner.failover.predict.kernel import Kernel
-    from mrtuner.failover.predict.timer_trace import Path
+    from mrtuner.failover.predict.path import Path
 
 
 @options.command("predict")
@@ -75,7 +75,7 @@ def _client(
 ) -> tuple[Client, Path, str | None]:
     """The client, its way to the server (told, measured or usual), and who is in between."""
     from mrtuner.failover.predict.client import configured, defaults
-    from mrtuner.failover.predict.timer_trace import Path
+    from mrtuner.failover.predict.path import Path
 
     if dsn is None:
         return defaults(name or "libpq"), Path() if rtt is None else Path(rtt=rtt), None

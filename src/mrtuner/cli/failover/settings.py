@@ -15,8 +15,7 @@ if TYPE_CHECKING:
 
 @options.command("settings")
 @click.option(
-    "--for",
-    "stack",
+    "--stack",
     required=True,
     metavar="STACK",
     help="Client stack to write settings for, such as psycopg, pgjdbc or pgbouncer.",
@@ -46,9 +45,9 @@ def command(
 
     \b
     Examples:
-      mrtuner failover settings --for psycopg --within 20s
-      mrtuner failover settings --for pgjdbc --within 20s --longest-query 15s
-      mrtuner failover settings --for pgbouncer --within 10s --sysctl app-host.txt
+      mrtuner failover settings --stack psycopg --within 20s
+      mrtuner failover settings --stack pgjdbc --within 20s --longest-query 15s
+      mrtuner failover settings --stack pgbouncer --within 10s --sysctl app-host.txt
 
     Stacks: libpq, psycopg, sqlalchemy, django, rails, asyncpg, pg8000, pgjdbc, hikaricp, wildfly,
     pgx, node-postgres, npgsql, pgbouncer, oracle, mysql. The snippet goes to stdout; its effect
@@ -56,7 +55,7 @@ def command(
     Impossible limits are refused with the reason.
     """
     from mrtuner.failover import text
-    from mrtuner.failover.predict.timer_trace import Path
+    from mrtuner.failover.predict.path import Path
     from mrtuner.failover.settings.advice import settings as chosen
 
     way = Path() if rtt is None else Path(rtt=rtt)

@@ -16,7 +16,7 @@ from mrtuner.cli.history.store_options import directory_option
 @click.option("--all", "everything", is_flag=True, help="Move the rows of the last day as well.")
 @click.option("--max-size", metavar="SIZE", help="Delete the oldest rows beyond this size.")
 def command(directory: Path | None, everything: bool, max_size: str | None) -> None:
-    """Move rows into Parquet files, merge small files and delete what is older than it is kept.
+    """Move rows into Parquet files, merge small files and delete rows past their retention.
 
     \b
     Examples:
@@ -24,7 +24,7 @@ def command(directory: Path | None, everything: bool, max_size: str | None) -> N
       mrtuner history compact --all                  everything into files, to copy them elsewhere
       mrtuner history compact --max-size 5GB
 
-    A recorder does the same once an hour by itself, so this is for a store that nobody writes.
+    A recorder does the same every hour, so this is for a store that no recorder writes to.
     """
     prerequisites.require("duckdb")
     from mrtuner.history.directory import history_directory
@@ -39,7 +39,7 @@ def command(directory: Path | None, everything: bool, max_size: str | None) -> N
     db.close()
     now = time.time_ns() // 1000
     with Writer(place, sources) as writer:
-        moved = sealing.seal(writer, now, everything=everything)
+        moved = sealing.move_to_parquet(writer, now, everything=everything)
         merged = sealing.compact(writer, now)
         expired = sealing.expire(writer, now, largest=largest)
         sealing.sweep(writer, now)

@@ -27,7 +27,7 @@ from mrtuner.cli.history.store_options import (
 )  # fmt: skip
 @click.option(
     "--after", type=Moment(), required=True, metavar="TIME",
-    help="Beginning of the second period.",
+    help="Beginning of the second period, in UTC.",
 )  # fmt: skip
 @options.time_option("--length", "Length of both periods.", most=LONGEST_PERIOD, default="1h")
 @cpus_option

@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 @options.command("example")
 @click.option(
     "--dir", "directory", type=click.Path(path_type=Path, file_okay=False), metavar="DIR",
-    required=True, help="Directory for the history, which holds none yet.",
+    required=True, help="Directory for the history; it must not hold one yet.",
 )  # fmt: skip
 @options.json_option
 def command(directory: Path, as_json: bool) -> None:
-    """Write a history to try things on: three days of an RDS instance that its class held down.
+    """Write a history to try things on: three days of an RDS instance limited by its class.
 
     \b
     Examples:
@@ -32,9 +32,9 @@ def command(directory: Path, as_json: bool) -> None:
       mrtuner serve --dir /tmp/example
       mrtuner history show --dir /tmp/example --since 24h
 
-    The instance is generated, the same each time, after a case of 2021: statements took 10 to 100
-    times as long for hours, while CPU, memory, connections and operations stayed under 70 %. More
-    provisioned IOPS changed nothing; a larger class did. What held it down is for you to find.
+    The data are generated, always the same, after a case of 2021: for hours, statements took 10 to
+    100 times as long, while CPU, memory, connections and operations stayed below 70 %. More
+    provisioned IOPS did not help; a larger class did. Finding the limit is left to you.
     """
     prerequisites.require("duckdb", "numpy")
     from mrtuner.documents import as_builtins

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 @click.argument("url", metavar="URL")
 @directory_option
 @options.time_option(
-    "--since", "Fetch files that reach back no further than this, such as 30d.  [default: all]",
+    "--since", "Fetch only files with rows of this period, such as 30d.  [default: all]",
     most=LONGEST_PERIOD,
 )  # fmt: skip
 @account_options
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 def command(
     url: str, directory: Path | None, since: float | None, account: Account, as_json: bool
 ) -> None:
-    """Fetch what mrtuner record --publish wrote to S3 into a directory, to read it here.
+    """Copy what mrtuner record --publish wrote to S3 into a local directory.
 
     \b
     Examples:
@@ -35,8 +35,8 @@ def command(
       mrtuner history fetch s3://company-history/postgres --dir fleet --since 30d
       mrtuner history show --dir fleet --instance shop
 
-    What is there already is not fetched again, so repeat it to bring the copy up to date. The
-    directory is a copy: nothing is recorded into it.
+    Files that are already there are not fetched again: repeat the command to bring the copy up to
+    date. Nothing can be recorded into a copy.
     """
     prerequisites.require("duckdb", "boto3")
     import time

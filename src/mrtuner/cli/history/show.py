@@ -43,8 +43,8 @@ def command(
       mrtuner history show --since 6h --cpus 8
       mrtuner history show --since 30min --until 2026-11-23T03:30 --instance db1:5432
 
-    Load is the number of sessions at work on average. Where it is above the number of CPUs,
-    sessions wait for each other; the letters of the chart tell for what.
+    Load is the average number of active sessions. Where it exceeds the number of CPUs, sessions
+    wait for each other; the letters in the chart show what they wait for.
     """
     prerequisites.require("duckdb")
     from mrtuner.documents import as_builtins

@@ -12,7 +12,7 @@ from mrtuner.cli.history.store_options import directory_option
 @directory_option
 @options.json_option
 def command(directory: Path | None, as_json: bool) -> None:
-    """Show what each view takes on disk, and what all will take when old rows are deleted.
+    """Show the disk space of each view, and of the whole history once old rows are deleted.
 
     \b
     Examples:

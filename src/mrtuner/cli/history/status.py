@@ -13,11 +13,11 @@ from mrtuner.cli.history.store_options import directory_option
 
 @options.command("status")
 @directory_option
-@options.check_option("nobody records, nothing was sampled, or a source is late")
+@options.check_option("no recorder is running, nothing was sampled, or a source is late")
 @options.json_option
 @click.pass_context
 def command(ctx: click.Context, /, directory: Path | None, check: bool, as_json: bool) -> None:
-    """Tell whether a recorder is at work, and how long ago each source was sampled.
+    """Show whether a recorder is running, and how long ago each source was sampled.
 
     \b
     Examples:

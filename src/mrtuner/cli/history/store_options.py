@@ -27,7 +27,7 @@ instance_option = click.option(
 )
 cpus_option = click.option(
     "--cpus", type=click.IntRange(1), metavar="N",
-    help="CPUs of the server, which are drawn into the chart.",
+    help="Number of CPUs of the server, to compare its load with.",
 )  # fmt: skip
 top_option = click.option(
     "--top", type=click.IntRange(1, 1000), default=10, show_default=True, metavar="N",

@@ -22,7 +22,7 @@ def command(ctx: click.Context, /, directory: Path | None, as_json: bool) -> Non
       mrtuner history verify
       mrtuner history verify --dir /var/lib/mrtuner
 
-    A damaged file is named and the exit code is 1; the other commands leave it out and go on.
+    Damaged files are named, and the exit code is 1; other commands skip them and continue.
     """
     from mrtuner.documents import as_builtins
     from mrtuner.history.directory import history_directory

@@ -10,6 +10,7 @@ command = Commands(
     "image",
     {
         "cost": "Show what one changed line costs: sent, rebuilt and pushed.",
+        "advise": "Advise what would make deploys cheaper, each change as a patch.",
         "prove": "Build and push two forms of an image, and count what each change costs.",
     },
     package="mrtuner.cli.image",
@@ -19,6 +20,7 @@ command = Commands(
     Examples:
       mrtuner image cost .
       mrtuner image cost app --file app/Dockerfile.release
+      mrtuner image advise app
       mrtuner image prove app --patch advice.patch
     """,
 )

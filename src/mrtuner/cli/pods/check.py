@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -10,11 +9,14 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import click
 
 from mrtuner.cli.common import exit_codes, options, targets, terminal
+from mrtuner.cli.pods import manifest
 from mrtuner.cli.rds import change
 from mrtuner.errors import BadValue, UsageError
+from mrtuner.inputs import Rate
 
 if TYPE_CHECKING:
     from mrtuner.aws.session import Account
+    from mrtuner.facts import Fact
     from mrtuner.sizing.connections import Check, Database, Fleet, Given, PgBouncer
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -23,7 +25,8 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 _STAGES: Final = {
     "none": "at rest", "surge": "surge", "first-step": "first step", "overlap": "overlap",
 }  # fmt: skip
-_STDIN: Final = "-"
+#: How far --history looks back [s]: as long as rows are kept as sampled.
+_REMEMBERED: Final = 35 * 86_400.0
 #: Beyond these nothing is a number of pods or connections.
 _MOST: Final = 1_000_000
 
@@ -53,26 +56,6 @@ class Named(click.ParamType):  # type: ignore[type-arg]  # generic only in newer
         return name, int(text)
 
 
-class Rate(click.ParamType):  # type: ignore[type-arg]  # generic only in newer versions of click
-    """Requests a second: ``400``, ``400/s``, ``24000/min``."""
-
-    name = "rate"
-
-    def convert(
-        self, value: Any, _param: click.Parameter | None, _ctx: click.Context | None
-    ) -> float:
-        """Return requests a second."""
-        number, _, unit = str(value).partition("/")
-        seconds = {"": 1, "s": 1, "min": 60, "m": 60, "h": 3600}.get(unit.strip())
-        try:
-            rate = float(number) / (seconds or 0)
-        except (ValueError, ZeroDivisionError):
-            rate = 0
-        if not 0 < rate < float("inf"):
-            raise BadValue(f"--rate {value!r} is not a rate", "Write 400/s, or 24000/min.")
-        return rate
-
-
 def _named(flag: str, text: str, **kind: Any) -> Callable[[Function], Function]:
     usual = "[NAME=]N" if kind.get("number", True) else "[NAME=]FRAMEWORK"
     metavar = kind.pop("metavar", usual)
@@ -87,44 +70,49 @@ _database_options = options.stacked(
     click.option("--database", metavar="DSN|rds:NAME",
                  help="Read the limits from a running server, or an instance of Amazon RDS."),
     click.option("--max-connections", type=_positive, metavar="N",
-                 help="max_connections, without a server to ask."),
+                 help="max_connections of the database, if no server can be queried."),
     click.option("--reserved", type=_number, metavar="N",
                  help="Connections that applications cannot use.  [default: the version's]"),
     click.option("--role", metavar="NAME",
-                 help="Role that applications connect as, where no connection string says so."),
-    click.option("--dbname", metavar="NAME", help="Database that they use, likewise."),
-    _named("--role-limit", "Connection limit of the applications' role, without a server to ask."),
-    _named("--database-limit", "Connection limit of their database, likewise."),
+                 help="Role that applications connect as, if no connection string names it."),
+    click.option("--dbname", metavar="NAME",
+                 help="Database that applications use, if no connection string names it."),
+    _named("--role-limit",
+           "Connection limit of the applications' role, if no server can be queried."),
+    _named("--database-limit", "Connection limit of the database, if no server can be queried."),
 )  # fmt: skip
 _pooler_options = options.stacked(
-    click.option("--pgbouncer", type=_file, metavar="FILE",
-                 help="pgbouncer.ini of the pooler that the applications go through."),
+    click.option("--pgbouncer", metavar="FILE|DSN",
+                 help="pgbouncer.ini of the pooler that the applications go through, or the "
+                 "console of a running one."),
     click.option("--pooler-pods", type=_positive, metavar="N",
-                 help="Pods or machines that run it.  [default: as its manifest says, or 1]"),
+                 help="Pods or machines that run the pooler.  [default: by its manifest, or 1]"),
     click.option("--pooler-surge", type=_number, default=0, metavar="N",
-                 help="Poolers that a rollout adds, with --pooler-pods.  [default: 0]"),
+                 help="Pooler pods that a rollout adds, with --pooler-pods.  [default: 0]"),
     click.option("--direct", multiple=True, metavar="NAME",
-                 help="Workload that does not go through it; may be repeated."),
+                 help="Workload that bypasses the pooler; may be repeated."),
 )  # fmt: skip
 _pods_options = options.stacked(
     click.option("--pods", type=_positive, metavar="N",
-                 help="Pods, tasks, machines or dynos, without a manifest."),
+                 help="Number of pods, tasks, machines or dynos, if there is no manifest."),
     click.option("--surge", default="25%", metavar="N|SHARE", show_default=True,
-                 help="What a rollout adds to --pods."),
+                 help="Pods that a rollout adds to --pods."),
     click.option("--unavailable", default="25%", metavar="N|SHARE", show_default=True,
-                 help="What a rollout takes away from --pods at once."),
-    _named("--workers", "Processes in each pod.", least=1),
-    _named("--threads", "Threads in each process.", least=1),
+                 help="Pods of --pods that a rollout may stop at once."),
+    _named("--workers", "Number of processes in each pod.", least=1),
+    _named("--threads", "Number of threads in each process.", least=1),
     _named("--pool", "Connections that a process may open to a database, overflow included."),
     _named("--overflow", "Connections beyond the pool's size."),
     _named("--databases", "Databases that each process has a pool for.", least=1),
-    _named("--framework", "Framework whose defaults hold: rails, django:5.2, hikaricp, …",
+    _named("--framework", "Framework whose defaults apply, such as rails, django:5.2 or hikaricp.",
            number=False),
-    _named("--runs", "Runs of a CronJob at the same time."),
-    _named("--also", "Connections from elsewhere: monitoring=3, migrations=1.", metavar="NAME=N"),
-    click.option("--nodes", type=_positive, metavar="N", help="Nodes, for DaemonSets."),
+    _named("--runs", "Runs of a CronJob that may overlap."),
+    _named("--also", "Connections from elsewhere, such as monitoring=3 or migrations=1.",
+           metavar="NAME=N"),
+    click.option("--nodes", type=_positive, metavar="N",
+                 help="Number of nodes: a DaemonSet has a pod on each."),
     click.option("--node-cpus", type=_positive, metavar="N",
-                 help="CPUs of a node, which some runtimes count for their pool."),
+                 help="CPUs of a node, by which some runtimes size their pool."),
 )  # fmt: skip
 
 
@@ -138,10 +126,11 @@ _pods_options = options.stacked(
     help="How many pods of a rollout to count: none, the new ones, the first step, or all old "
     "and new ones.",
 )  # fmt: skip
-@click.option("--rate", type=Rate(), metavar="RATE", help="Requests a second, such as 400/s.")
-@options.time_option("--hold", "How long a request has a connection, such as 12ms.")
-@options.declared_option("memory", help="Memory of the server, for the memory budget.")
-@options.declared_option("cpus", help="CPUs of the server, likewise.")
+@options.input_option("rate", Rate(help="Requests per second, such as 400/s"))
+@options.history_options("Show the most sessions that mrtuner record saw here in 35 days.")
+@options.time_option("--hold", "Time for which a request holds a connection, such as 12ms.")
+@options.declared_option("memory", help="Memory of the database server, for the memory budget.")
+@options.declared_option("cpus", help="CPUs of the database server, for the memory budget.")
 @options.declared_option("workload")
 @options.declared_option("postgres")
 @click.option("--example", is_flag=True, help="Print the manifest of a made-up shop, to try it.")
@@ -165,6 +154,7 @@ def command(
       mrtuner pods check deployment.yaml --max-connections 200
       mrtuner pods check deployment.yaml hpa.yaml --database postgresql://postgres@db/app
       mrtuner pods check deployment.yaml --database rds:orders --pgbouncer pgbouncer.ini
+      mrtuner pods check web.yaml --max-connections 200 --pgbouncer postgresql://stats@db:6432
       helm template . | mrtuner pods check - --max-connections 200
       mrtuner pods check --pods 6 --workers 4 --pool 5 --max-connections 200
       mrtuner pods check app.yaml --pool web=5 --also monitoring=3 --max-connections 200
@@ -196,7 +186,7 @@ def _checked(manifests: Sequence[str], rollout: str, account: Account, given: An
 
     if manifests and given["pods"] is not None:
         raise UsageError("--pods is for what has no manifest", "Leave out one of them.")
-    read = [_manifest(name) for name in _once(manifests)]
+    read = manifest.read_all(manifests)
     fleet = _fleet(given) if given["pods"] is not None else None
     pgbouncer = _pgbouncer(given)
     _require(given)
@@ -204,50 +194,66 @@ def _checked(manifests: Sequence[str], rollout: str, account: Account, given: An
         _database(given, account), read,
         fleet=fleet, pgbouncer=pgbouncer, others=_by_name(given["also"], "--also"),
         given=_given(given), direct=given["direct"], stage=Stage(_STAGES[rollout]),
-        rate=given["rate"], hold=given["hold"],
+        rate=given["rate"], hold=given["hold"], seen=_seen(given),
     )  # fmt: skip
 
 
 # Files.
 
 
-def _once(manifests: Sequence[str]) -> Sequence[str]:
-    if manifests.count(_STDIN) > 1:
-        raise UsageError("standard input can be read once", "Give - once.")
-    return manifests
-
-
-def _manifest(name: str) -> Any:
-    from mrtuner.files import read_file, read_stream
-    from mrtuner.sizing.connections import Manifest
-
-    if name == _STDIN:
-        return Manifest(read_stream(sys.stdin.buffer, "standard input"), "standard input")
-    if targets.kind_of(name) in {targets.TargetKind.SERVER, targets.TargetKind.RDS}:
-        raise UsageError(f"{name} is no manifest", "Name the server with --database.")
-    return Manifest(_read(read_file, Path(name), "Give a manifest, or - for standard input."), name)
-
-
-def _read(read_file: Callable[[Path], str], path: Path, hint: str) -> str:
-    try:
-        return read_file(path)
-    except UsageError as error:
-        raise UsageError(error.message, hint) from error
-
-
 def _pgbouncer(given: Any) -> PgBouncer | None:
     from mrtuner.files import read_file
     from mrtuner.sizing.connections import PgBouncer
 
-    path: Path | None = given["pgbouncer"]
-    if path is None:
+    source: str | None = given["pgbouncer"]
+    number = {"pods": given["pooler_pods"], "surge": given["pooler_surge"]}
+    if source is None:
         if given["pooler_pods"] is not None or given["direct"]:
             raise UsageError("what the pooler does is not known", "Give --pgbouncer FILE.")
         return None
-    text = _read(read_file, path, "Give the file that PgBouncer is started with.")
-    return PgBouncer(
-        text=text, name=str(path), pods=given["pooler_pods"], surge=given["pooler_surge"]
-    )
+    if targets.kind_of(source) is targets.TargetKind.SERVER:
+        return _running_pgbouncer(source, number)
+    try:
+        text = read_file(Path(source))
+    except UsageError as error:
+        hint = "Give the file that PgBouncer is started with, or a connection string."
+        raise UsageError(error.message, hint) from error
+    return PgBouncer(text=text, name=source, **number)
+
+
+def _running_pgbouncer(dsn: str, number: dict[str, Any]) -> PgBouncer:
+    from mrtuner.postgres.connect import address
+    from mrtuner.sizing.connections import PgBouncer
+    from mrtuner.sizing.observed.console import configuration, console, pools_now, shown
+
+    options.warn_of_password(dsn)
+    with console(dsn) as connection:
+        return PgBouncer(
+            text=configuration(connection), name=f"PgBouncer at {address(dsn)}",
+            now=pools_now(shown(connection, "POOLS")), **number,
+        )  # fmt: skip
+
+
+# The history.
+
+
+def _seen(given: Any) -> Fact[int] | None:
+    """The most sessions that a history has of the server; None without one."""
+    directory: Path | None = given["history"]
+    if directory is None:
+        return None
+    from mrtuner.cli.history.remembered import remembered
+    from mrtuner.facts import Fact
+    from mrtuner.history.busiest_sessions import most_clients
+
+    opened = remembered(directory, given["instance"], since=_REMEMBERED, watch=None)
+    with opened as (history, about):
+        most, at, _ = most_clients(history, about)
+    if most is None or at is None:
+        raise UsageError(
+            f"the sessions of {about.instance} were not recorded", "Leave out --history."
+        )
+    return Fact(most, f"{about.instance} in {directory}, {at:%Y-%m-%d %H:%M} UTC")
 
 
 # The database.

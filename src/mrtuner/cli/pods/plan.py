@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mrtuner.cli.common import options, prerequisites, targets, terminal
+from mrtuner.cli.pods import manifest, observing
 from mrtuner.errors import UsageError
 from mrtuner.formats.application import NAMES
 from mrtuner.sizing.planning.inputs import PLAN_INPUTS
@@ -15,10 +16,18 @@ from mrtuner.sizing.planning.inputs import PLAN_INPUTS
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from mrtuner.sizing.planning.present import Present
+
 _FORMATS = ("text", "json", *NAMES)
 
 
 @options.command("plan")
+@click.argument("manifests", nargs=-1, metavar="[MANIFEST]...")
+@click.option(
+    "--deployment",
+    metavar="NAME",
+    help="Workload of the manifest that is planned, where several serve.",
+)
 @options.stacked(*(options.input_option(name, PLAN_INPUTS[name]) for name in PLAN_INPUTS))
 @click.option(
     "--samples",
@@ -32,6 +41,7 @@ _FORMATS = ("text", "json", *NAMES)
     metavar="DSN",
     help="Count for two seconds how many logins this server takes, instead of --logins.",
 )
+@observing.observing_options
 @options.html_option("Write the plan as one HTML page with its picture.")
 @click.option(
     "--picture",
@@ -42,8 +52,9 @@ _FORMATS = ("text", "json", *NAMES)
 @options.format_option(_FORMATS)
 @options.json_option
 def command(
-    samples: Path | None, measure_logins: str | None, html: Path | None, picture: Path | None,
-    form: str | None, as_json: bool, **given: Any,
+    manifests: tuple[str, ...], deployment: str | None, samples: Path | None,
+    measure_logins: str | None, html: Path | None, picture: Path | None, form: str | None,
+    as_json: bool, **given: Any,
 ) -> None:  # fmt: skip
     """Plan pods, workers, threads, pools, CPU and memory for a load, with the binding stage.
 
@@ -55,20 +66,31 @@ def command(
       mrtuner pods plan --rate 400/s --service-time 27ms --server puma --cpu-time 9ms \\
           --database-time 12ms --database-cpus 8 --logins 200/s
       mrtuner pods plan --rate 400/s --service-time 27ms --format kubernetes > patch.yaml
+      mrtuner pods plan web.yaml hpa.yaml --rate 400/s --service-time 27ms
+      mrtuner pods plan web.yaml --prometheus http://prometheus:9090 --metric 'NAME{job="web"}'
+      mrtuner pods plan --prometheus http://web:9090/metrics --rate 400/s --over 60s
+      mrtuner pods plan --rate 400/s --service-time 27ms --pgbouncer postgresql://stats@db:6432
+      mrtuner pods plan web.yaml --rate 400/s --samples times.txt --request-start access.log
+
+    MANIFEST is a file of Kubernetes objects, or - for standard input: what runs now is shown beside
+    the plan, and --format kubernetes patches that workload. What is given wins over what the
+    manifest, Prometheus and the others say; the answer names where each figure was read.
 
     Requests are simulated one by one: in front of the workers, for the global lock, under the CPU
     limit, in the pool, the pooler and the database. They arrive whether earlier ones are answered
     or not. Times need a unit (27ms, 2min), rates the time they are for (400/s). A load that a
-    stage cannot carry is refused with what it needs. Nothing is changed; no server is contacted
-    but the one of --measure-logins.
+    stage cannot carry is refused with what it needs. Nothing is changed; nothing is contacted but
+    what options name.
     """
     form = options.one_format(form, as_json)
     prerequisites.require(*(["matplotlib"] if picture else []), page=html)
     from mrtuner.sizing.planning import plan
 
+    seen = observing.observed({name: given.pop(name) for name in observing.NAMES}, given["rate"])
+    now = _present(manifests, deployment, given["server"])
     if measure_logins is not None:
         given["logins"] = _logins(measure_logins, given["logins"])
-    made = plan(() if samples is None else _read(samples), **given)
+    made = plan(() if samples is None else _read(samples), observed=seen, present=now, **given)
     told = made.to_dict()
     if html is not None:
         from mrtuner.present.pods_plan_page import page
@@ -82,6 +104,22 @@ def command(
     from mrtuner.present.pods_plan import lines
 
     terminal.answer(told, lines(told), form == "json")
+
+
+def _present(
+    manifests: tuple[str, ...], deployment: str | None, server: str | None
+) -> Present | None:
+    """What the manifests have of the workload; None without any."""
+    if not manifests:
+        if deployment is not None:
+            raise UsageError("--deployment is for a manifest", "Give the manifest as well.")
+        return None
+    from mrtuner.sizing.connections.manifest import resources
+    from mrtuner.sizing.planning.present import present
+    from mrtuner.sizing.planning.servers import Server
+
+    read = [one for each in manifest.read_all(manifests) for one in resources(each.text, each.name)]
+    return present(read, deployment, None if server is None else Server(server))
 
 
 def _read(path: Path) -> Sequence[float]:

@@ -154,10 +154,10 @@ def finish_interrupted(
     client: Any, instance: str, book: Journal, reboot: Reboot, poll: float
 ) -> RdsOutcome | None:
     """Finish or revert what an interrupted run left half-done, and say so."""
-    from mrtuner.rds.live.apply import finish_or_revert
+    from mrtuner.rds.live.apply import finish_or_revert_group
 
     with telling(poll) as told:
-        outcome = finish_or_revert(
+        outcome = finish_or_revert_group(
             client, instance, book, reboot=reboot, pace=told.pace, at=told.at
         )
     change.print_recovered(outcome)

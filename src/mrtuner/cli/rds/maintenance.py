@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from mrtuner.aws.session import Account
     from mrtuner.rds.fleet.maintenance import Upkeep
     from mrtuner.rds.fleet.rehearsal import Patience, RehearsalPlan, Run
-    from mrtuner.rds.fleet.stagger import Place
+    from mrtuner.rds.fleet.stagger import CalendarEntry
 
 
 #: How long [s] RDS is given to begin: with a reboot at once, with maintenance in its own time.
@@ -77,7 +77,7 @@ def command(
     """
     from mrtuner.aws.session import client
     from mrtuner.rds.fleet.maintenance import survey
-    from mrtuner.rds.fleet.windows import zone_named
+    from mrtuner.rds.fleet.maintenance_windows import zone_named
 
     if bool(instances) is everything:
         raise UsageError("give either instances or --all", "Name some instances, or use --all.")
@@ -96,14 +96,14 @@ def command(
         ctx.exit(exit_codes.FOUND)
 
 
-def _something_to_do(found: Sequence[Upkeep], calendar: Sequence[Place], gap: int) -> bool:
+def _something_to_do(found: Sequence[Upkeep], calendar: Sequence[CalendarEntry], gap: int) -> bool:
     from mrtuner.rds.fleet.stagger import clashes
 
     waits = any(item.work or item.windows_collide for item in found)
     return waits or bool(clashes(calendar, gap=gap))
 
 
-def _calendar(found: Sequence[Upkeep], tag: str | None) -> tuple[Place, ...]:
+def _calendar(found: Sequence[Upkeep], tag: str | None) -> tuple[CalendarEntry, ...]:
     """Production and primaries keep their windows if they can."""
     from mrtuner.rds.fleet.stagger import places
     from mrtuner.rehearsal.production import production_tag
@@ -115,7 +115,7 @@ def _calendar(found: Sequence[Upkeep], tag: str | None) -> tuple[Place, ...]:
 
 def _lines(
     found: Sequence[Upkeep],
-    calendar: Sequence[Place],
+    calendar: Sequence[CalendarEntry],
     gap: int,
     zone: tzinfo | None,
     now: datetime,

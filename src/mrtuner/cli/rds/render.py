@@ -59,7 +59,7 @@ def command(
         raise UsageError("no format is given", f"Use --format {FORMATS[0]}, for example.")
     made = design(**wanted)
     name = name or f"mrtuner-{made.family.name}"
-    cluster = made.question.aurora if cluster is None else cluster
+    cluster = made.request.aurora if cluster is None else cluster
     terminal.deliver(_written(made, form, name, description or _asked(made), cluster), output)
 
 
@@ -88,9 +88,9 @@ def _lines(made: Design) -> list[GroupLine]:
 
 def _asked(made: Design) -> str:
     """What the group is for: AWS takes letters, digits and plain marks."""
-    many = made.question.connections
+    many = made.request.connections
     sessions = f", {many} connections" if many else ""
-    return f"MrTuner: {made.question.workload}{sessions}, drawn up for {made.instance_class.name}"
+    return f"MrTuner: {made.request.workload}{sessions}, drawn up for {made.instance_class.name}"
 
 
 def _notes(made: Design) -> list[str]:

@@ -47,8 +47,8 @@ def command(
     from mrtuner.rds.group.sizes import on_class, sizes
 
     made = design(**wanted)
-    here = on_class(made.values, made.question, made.instance_class)
-    everywhere = sizes(made.values, made.question)
+    here = on_class(made.values, made.request, made.instance_class)
+    everywhere = sizes(made.values, made.request)
     if html is not None:
         from mrtuner.present.parameter_group import page
 

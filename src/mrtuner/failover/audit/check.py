@@ -22,7 +22,7 @@ from mrtuner.failover.predict.hang_times import (
     pretty_span,
 )
 from mrtuner.failover.predict.kernel import Kernel
-from mrtuner.failover.predict.timer_trace import Path
+from mrtuner.failover.predict.path import Path
 from mrtuner.failover.sockets import Options
 
 #: Server settings that decide how long a backend outlives its client.

@@ -12,7 +12,7 @@ from typing import Final
 from mrtuner.errors import ConnectError, MissingPart
 from mrtuner.failover.lab.network import MOVING, SCRATCH, as_user
 from mrtuner.failover.predict.kernel import local
-from mrtuner.failover.predict.timer_trace import Path
+from mrtuner.failover.predict.path import Path
 from mrtuner.failover.settings.advice import settings
 
 PORT: Final = 6432

@@ -22,7 +22,7 @@ from mrtuner.failover.lab.network import prepare
 from mrtuner.failover.lab.run import Play, Wishes
 from mrtuner.failover.lab.scenarios import POOLER, scenario
 from mrtuner.failover.predict.kernel import local
-from mrtuner.failover.predict.timer_trace import Path as NetworkPath
+from mrtuner.failover.predict.path import Path as NetworkPath
 from mrtuner.failover.settings.advice import settings
 from mrtuner.postgres.binaries import find_binaries
 

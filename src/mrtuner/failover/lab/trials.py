@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from mrtuner.failover.predict.hang_times import Case
-from mrtuner.failover.predict.timer_trace import Path
+from mrtuner.failover.predict.path import Path
 from mrtuner.failover.sockets import options
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from typing import Any, Final
 from mrtuner.catalog.timers import Driver, driver
 from mrtuner.errors import BadValue, UsageError
 from mrtuner.failover.predict.kernel import Kernel
-from mrtuner.failover.predict.timer_trace import Keepalive
+from mrtuner.failover.predict.kernel_timers import Keepalive
 
 #: Values of target_session_attrs with which libpq skips a read-only server.
 _WRITABLE = frozenset({"read-write", "primary"})

@@ -14,10 +14,9 @@ from typing import Final
 from mrtuner.failover.predict import path
 from mrtuner.failover.predict.client import Client
 from mrtuner.failover.predict.kernel import Kernel
-from mrtuner.failover.predict.timer_trace import (
+from mrtuner.failover.predict.kernel_timers import (
     Connecting,
     Keepalive,
-    Path,
     Trace,
     Unacknowledged,
     Waiting,
@@ -25,6 +24,7 @@ from mrtuner.failover.predict.timer_trace import (
     model,
     noticed,
 )
+from mrtuner.failover.predict.path import Path
 from mrtuner.failover.predict.timer_wheel import Span
 from mrtuner.wording import enumerated
 

@@ -14,7 +14,7 @@ from mrtuner.failover.audit.session import between
 from mrtuner.failover.predict.client import configured, parameters_of
 from mrtuner.failover.predict.hang_times import Prediction, Situation, predict
 from mrtuner.failover.predict.kernel import local
-from mrtuner.failover.predict.timer_trace import Path
+from mrtuner.failover.predict.path import Path
 from mrtuner.failover.sockets import options
 from mrtuner.postgres.connect import connect, translated
 

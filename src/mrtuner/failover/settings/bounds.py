@@ -12,15 +12,15 @@ from typing import Final
 
 from mrtuner.errors import Refused
 from mrtuner.failover.predict.kernel import Kernel
-from mrtuner.failover.predict.timer_trace import (
+from mrtuner.failover.predict.kernel_timers import (
     Connecting,
     Keepalive,
-    Path,
     Unacknowledged,
     Waiting,
     keeps,
     model,
 )
+from mrtuner.failover.predict.path import Path
 from mrtuner.wording import plural
 
 #: The shortest connect_timeout that libpq before 18 and psycopg accept [s].

@@ -21,9 +21,9 @@ from mrtuner.formats.application import (
     sqlalchemy,
     unicorn,
 )
-from mrtuner.formats.application.model import Application, ApplicationFormat
+from mrtuner.formats.application.model import Application, ApplicationFormat, Deployment
 
-__all__ = ["FORMATS", "NAMES", "Application", "render"]
+__all__ = ["FORMATS", "NAMES", "Application", "Deployment", "render"]
 
 _KNOWN: Final[Mapping[str, ApplicationFormat]] = {
     module.FORMAT.name: module.FORMAT

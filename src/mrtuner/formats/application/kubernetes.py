@@ -6,6 +6,7 @@ merged by name, and null takes a key away.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 
 from mrtuner.formats.application.model import Application, ApplicationFormat
@@ -21,14 +22,16 @@ def write(application: Application) -> str:
 def _rows(application: Application) -> Iterator[str]:
     memory = None if application.memory is None else f'"{-(-application.memory // MiB)}Mi"'
     yield f"# {one_line(application.title)}"
-    yield "# Name your container, then: kubectl patch deployment NAME --patch-file FILE"
-    yield "# With a HorizontalPodAutoscaler these replicas are its minReplicas instead."
-    yield "spec:"
-    yield f"  replicas: {application.pods}"
+    yield from _head(application)
     yield "  template:"
     yield "    spec:"
     yield "      containers:"
-    yield "        - name: app  # the name of your container"
+    known = application.deployment
+    yield (
+        f"        - name: {json.dumps(known.container)}"
+        if known
+        else ("        - name: app  # the name of your container")
+    )
     yield from _environment(application)
     yield "          resources:"
     yield "            requests:"
@@ -46,17 +49,55 @@ def _rows(application: Application) -> Iterator[str]:
         yield f"              memory: {memory}"
 
 
+def _head(application: Application) -> Iterator[str]:
+    known = application.deployment
+    if known is None:
+        yield "# Name your container, then: kubectl patch deployment NAME --patch-file FILE"
+        yield "# With a HorizontalPodAutoscaler these replicas are its minReplicas instead."
+        yield "spec:"
+        yield f"  replicas: {application.pods}"
+        return
+    place = "" if known.namespace is None else f" -n {one_line(known.namespace)}"
+    what = f"{known.kind.lower()} {one_line(known.name)}"
+    yield f"# kubectl patch {what}{place} --patch-file FILE"
+    if known.in_command:
+        yield "# The command's own options win over these variables: change them there, too."
+    yield "apiVersion: apps/v1"
+    yield f"kind: {known.kind}"
+    yield "metadata:"
+    yield f"  name: {json.dumps(known.name)}"
+    if known.namespace is not None:
+        yield f"  namespace: {json.dumps(known.namespace)}"
+    yield "spec:"
+    if known.autoscaler is None:
+        yield f"  replicas: {application.pods}"
+    else:
+        yield f"  # No replicas: the autoscaler decides them ({one_line(known.autoscaler)})."
+        yield f"  # Set its minReplicas to {application.pods} for this load."
+
+
 def _environment(application: Application) -> Iterator[str]:
     """What Puma and gunicorn read where their configuration does not say otherwise."""
-    given = {"WEB_CONCURRENCY": application.workers}
+    known = application.deployment
+    workers = known.workers_variable if known else None
+    threads = known.threads_variable if known else None
+    if application.server in {"puma", "gunicorn", "gthread"}:
+        workers = workers or "WEB_CONCURRENCY"
     if application.server == "puma":
-        given["RAILS_MAX_THREADS"] = application.threads
-    elif application.server not in {"gunicorn", "gthread"}:
+        threads = threads or "RAILS_MAX_THREADS"
+    given = {
+        name: number
+        for name, number in ((workers, application.workers), (threads, application.threads))
+        if name is not None
+    }
+    if not given:
         return
     yield "          env:"
     for name, number in given.items():
         yield f"            - name: {name}"
         yield f'              value: "{number}"'
+        if known is not None and name in known.elsewhere:
+            yield "              valueFrom: null"
 
 
 def _millicores(cpus: float) -> str:

@@ -10,6 +10,21 @@ from mrtuner.wording import enumerated
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Deployment:
+    """The workload of a manifest that a patch is for."""
+
+    kind: str
+    name: str
+    namespace: str | None  # None: the manifest names none
+    container: str
+    autoscaler: str | None  # what decides the number of pods, and where it says so
+    in_command: bool  # workers or threads are options of its command
+    workers_variable: str | None = None  # that says how many; None: what its server reads
+    threads_variable: str | None = None
+    elsewhere: frozenset[str] = frozenset()  # variables whose values are in other objects
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Application:
     """Pods of workers of threads, and what each of them gets."""
 
@@ -25,6 +40,7 @@ class Application:
     memory: int | None  # bytes of a pod
     clients: int  # connections of all pods to a pooler, at most
     server_connections: int | None  # of the pooler to the database
+    deployment: Deployment | None = None  # None: its manifest is not known
 
     def check_server(self, servers: Collection[str], format: str) -> None:
         """Raise Refused for the configuration of another server than was planned for."""

@@ -86,7 +86,7 @@ def record_example(
                 batches = []
         writer.commit(batches)
         end = start + timedelta(minutes=len(minutes) + 1)
-        sealing.seal(writer, _micro(end), everything=True)
+        sealing.move_to_parquet(writer, _micro(end), everything=True)
         writer.db.execute("VACUUM")  # what was moved into files left its room behind
 
 

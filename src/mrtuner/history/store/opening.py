@@ -105,17 +105,19 @@ def sources(db: sqlite3.Connection) -> Iterator[Source]:
 
 def listed(db: sqlite3.Connection) -> list[File]:
     """The Parquet files on the list of a store, in the order of their numbers."""
+    names = ["number", "view", "path", "first", "last", "rows", "bytes", "sha256"]
+    if _format(db) > 1:
+        names.append("format")
     rows = db.execute(
-        "SELECT number, view, path, first, last, rows, bytes, sha256 FROM file "
+        f"SELECT {', '.join(names)} FROM file "
         "WHERE retired IS NULL AND broken IS NULL ORDER BY number"
     )
-    names = ("number", "view", "path", "first", "last", "rows", "bytes", "sha256")
     return [File(**dict(zip(names, row, strict=True))) for row in rows]
 
 
 def _check(db: sqlite3.Connection, path: Path, *, new: bool) -> None:
     application = db.execute("PRAGMA application_id").fetchone()[0]
-    version = db.execute("PRAGMA user_version").fetchone()[0]
+    version = _format(db)
     empty = not db.execute("SELECT 1 FROM sqlite_master").fetchone()
     if empty and not new:
         raise UsageError(f"there is no history in {path.parent} yet", "Wait for the first sample.")
@@ -129,12 +131,20 @@ def _check(db: sqlite3.Connection, path: Path, *, new: bool) -> None:
         )
 
 
+def _format(db: sqlite3.Connection) -> int:
+    return int(db.execute("PRAGMA user_version").fetchone()[0])
+
+
 def _make_tables(db: sqlite3.Connection, sources: Iterable[Source]) -> None:
-    if db.execute("PRAGMA user_version").fetchone()[0] == 0:
+    found = _format(db)
+    if found == 0:
         db.execute(f"PRAGMA application_id = {layout.APPLICATION}")
-        db.execute(f"PRAGMA user_version = {layout.FORMAT}")
         for statement in layout.TABLES:
             db.execute(statement)
+    else:
+        for number in range(found, layout.FORMAT):
+            db.execute(layout.UPGRADES[number])
+    db.execute(f"PRAGMA user_version = {layout.FORMAT}")
     for source in sources:
         if source.declaration:
             db.execute(

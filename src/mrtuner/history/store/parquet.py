@@ -50,6 +50,8 @@ class File:
     rows: int
     bytes: int
     sha256: str
+    #: Of the store when its rows were moved: those of format 2 are in all summaries of that format.
+    format: int = 1
 
 
 def engine(*, memory: str = "512MB") -> Engine:
@@ -161,7 +163,9 @@ def _dictionary(con: Engine, query: str, names: Sequence[str]) -> int:
     return min(max(_DICTIONARY, 2 * max(found)), _LARGEST_DICTIONARY)
 
 
-def described(con: Engine, lake: Path, path: str, *, number: int, view: str) -> File:
+def described(
+    con: Engine, lake: Path, path: str, *, number: int, view: str, version: int = FORMAT
+) -> File:
     """What the list keeps of a file that was written."""
     target = lake / path
     row = con.execute(
@@ -171,7 +175,7 @@ def described(con: Engine, lake: Path, path: str, *, number: int, view: str) -> 
     first, last, rows = row or (0, 0, 0)
     return File(
         number=number, view=view, path=path, first=first, last=last, rows=rows,
-        bytes=target.stat().st_size, sha256=checksum(target),
+        bytes=target.stat().st_size, sha256=checksum(target), format=version,
     )  # fmt: skip
 
 

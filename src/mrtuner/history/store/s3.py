@@ -32,8 +32,8 @@ from mrtuner.history.store import layout, opening, sealing
 from mrtuner.history.store.parquet import File, checksum
 from mrtuner.history.store.writer import Writer
 
-#: Of a manifest.
-FORMAT: Final = 1
+#: Of a manifest. Since 2 a file has the format of the store that it was moved in.
+FORMAT: Final = 2
 _URL: Final = re.compile(r"s3://(?P<bucket>[a-z0-9][a-z0-9.-]{1,61}[a-z0-9])(/(?P<prefix>.*))?")
 #: An object that is no longer listed is deleted after so long [s]: somebody may still fetch it.
 _GRACE: Final = 24 * 3600

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Final
 
 from mrtuner.history.source import Kind, Source
-from mrtuner.history.store import layout, opening, parquet
+from mrtuner.history.store import layout, opening, parquet, summaries
 from mrtuner.history.store.layout import HOUR, MICRO
 from mrtuner.history.store.parquet import File
 from mrtuner.history.store.writer import Writer
@@ -42,7 +42,9 @@ def sources_of(writer: Writer) -> tuple[Source, ...]:
     return tuple(opening.sources(writer.db))
 
 
-def seal(writer: Writer, now: int, *, hourly: bool = False, everything: bool = False) -> int:
+def move_to_parquet(
+    writer: Writer, now: int, *, hourly: bool = False, everything: bool = False
+) -> int:
     """Move rows of the past into files, and return how many.
 
     Yesterday's are moved; of today, those of past hours where there are many or `hourly` asks for
@@ -66,7 +68,7 @@ def seal(writer: Writer, now: int, *, hourly: bool = False, everything: bool = F
 
 
 def _move(writer: Writer, source: Source, begin: int, end: int) -> int:
-    """Move the rows of this time into a file, and their summary into another."""
+    """Move the rows of this time into a file, and their summaries into others."""
     table = layout.hot_table(source)
     names = ", ".join(f'"{name}"' for name in layout.column_names(source))
     lake = writer.directory / layout.LAKE
@@ -82,12 +84,18 @@ def _move(writer: Writer, source: Source, begin: int, end: int) -> int:
             "FROM moved", source.rollup_by, layout.step(source.rollup),
             dict(layout.rollup_columns(source)),
         )  # fmt: skip
-        plan = ((source.name, "FROM moved"), (layout.rollup_view(source), summary))
-        files = []
-        for place, (view, query) in enumerate(plan):
-            path = _path(writer, view, begin, number + place)
-            parquet.write(con, query, lake, path, order_of(source, view), names_of(source, view))
-            files.append(parquet.described(con, lake, path, number=number + place, view=view))
+        con.execute(f"CREATE TABLE summary AS {summary}")
+        views = {source.name: "FROM moved", layout.rollup_view(source): "FROM summary"}
+        views |= {one.view: one.query(views[one.of]) for one in summaries.of_source(source.name)}
+        files: list[File] = []
+        for view, query in views.items():
+            if con.execute(f"SELECT 1 FROM ({query}) LIMIT 1").fetchone() is not None:
+                place = number + len(files)
+                path = _path(writer, view, begin, place)
+                parquet.write(
+                    con, query, lake, path, order_of(source, view), names_of(source, view)
+                )
+                files.append(parquet.described(con, lake, path, number=place, view=view))
     with writer.transaction():
         _enlist(writer, files)
         writer.db.execute(f"DELETE FROM {table} WHERE {those}", bounds)
@@ -97,13 +105,19 @@ def _move(writer: Writer, source: Source, begin: int, end: int) -> int:
 def order_of(source: Source, view: str) -> tuple[str, ...]:
     """How rows are sorted: those of one instance and one key side by side, by time."""
     keys = tuple(column.name for column in source.of(Kind.KEY))
-    return ("instance", *(keys if view == source.name else source.rollup_by), "time")
+    return ("instance", *(keys if view == source.name else _apart(source, view)), "time")
 
 
 def names_of(source: Source, view: str) -> tuple[str, ...]:
     """The columns that say what a row is about."""
     names = tuple(column.name for column in source.of(Kind.KEY, Kind.TEXT))
-    return ("instance", *(names if view == source.name else source.rollup_by))
+    return ("instance", *(names if view == source.name else _apart(source, view)))
+
+
+def _apart(source: Source, view: str) -> tuple[str, ...]:
+    """The columns that stay apart in a summary."""
+    further = summaries.named(view)
+    return source.rollup_by if further is None else further.by
 
 
 def _path(writer: Writer, view: str, at: int, number: int) -> str:
@@ -121,9 +135,12 @@ def _next_number(writer: Writer) -> int:
 
 def _enlist(writer: Writer, files: Iterable[File]) -> None:
     writer.db.executemany(
-        "INSERT INTO file (number, view, path, first, last, rows, bytes, sha256) "
-        "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-        [(f.number, f.view, f.path, f.first, f.last, f.rows, f.bytes, f.sha256) for f in files],
+        "INSERT INTO file (number, view, path, first, last, rows, bytes, sha256, format) "
+        "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        [
+            (f.number, f.view, f.path, f.first, f.last, f.rows, f.bytes, f.sha256, f.format)
+            for f in files
+        ],
     )
 
 
@@ -152,16 +169,12 @@ def compact(writer: Writer, now: int) -> int:
     A partition whose time is over gets one file; one that still grows is left until it has many.
     """
     merged = 0
-    by_view = {
-        view: source
-        for source in sources_of(writer)
-        for view in (source.name, layout.rollup_view(source))
-    }
-    partitions: dict[tuple[str, str], list[File]] = defaultdict(list)
+    by_view = {view: source for source in sources_of(writer) for view in summaries.views_of(source)}
+    partitions: dict[tuple[str, str, int], list[File]] = defaultdict(list)
     for file in writer.files():
         if file.view in by_view:
-            partitions[file.view, str(Path(file.path).parent)].append(file)
-    for (view, partition), files in partitions.items():
+            partitions[file.view, str(Path(file.path).parent), file.format].append(file)
+    for (view, partition, _), files in partitions.items():
         over = partition != layout.partition_of(view, now)
         if len(files) > (1 if over else _FEW_FILES):
             merged += _merge(writer, by_view[view], files, partition)
@@ -172,27 +185,28 @@ def _compact_months(writer: Writer, source: Source, now: int) -> int:
     """Merge the days of each month that is over, if they are kept for long and small."""
     if source.keep <= _LONG:
         return 0
-    months: dict[str, list[File]] = defaultdict(list)
+    months: dict[tuple[str, int], list[File]] = defaultdict(list)
+    # The last rows of a month are moved on the day after it.
+    current = {layout.month_of(source.name, at) for at in (now, now - _DAY)}
     for file in writer.files():
         if file.view == source.name:
-            months[layout.month_of(file.view, file.first)].append(file)
-    # The last rows of a month are moved on the day after it.
-    for at in (now, now - _DAY):
-        months.pop(layout.month_of(source.name, at), None)
+            month = layout.month_of(file.view, file.first)
+            if month not in current:
+                months[month, file.format].append(file)
     return sum(
         _merge(writer, source, files, month)
-        for month, files in months.items()
+        for (month, _), files in months.items()
         if len(files) > 1 and sum(file.bytes for file in files) <= _SMALL
     )
 
 
 def _merge(writer: Writer, source: Source, files: Sequence[File], partition: str) -> int:
-    """Replace files by one in this partition; damaged ones are left where they are."""
+    """Replace files of one format by one in this partition; damaged ones stay where they are."""
     lake = writer.directory / layout.LAKE
     sound = [file for file in files if parquet.flaw(lake, file) is None]
     if len(sound) < 2:
         return 0
-    view = sound[0].view
+    view, version = sound[0].view, sound[0].format
     number = _next_number(writer)
     path = _in_partition(writer, partition, number)
     with parquet.engine() as con:
@@ -200,7 +214,7 @@ def _merge(writer: Writer, source: Source, files: Sequence[File], partition: str
             con, parquet.union(lake, sound), lake, path,
             order_of(source, view), names_of(source, view),
         )  # fmt: skip
-        merged = parquet.described(con, lake, path, number=number, view=view)
+        merged = parquet.described(con, lake, path, number=number, view=view, version=version)
     with writer.transaction():
         _enlist(writer, [merged])
         _retire(writer, sound)
@@ -216,6 +230,7 @@ def expire(writer: Writer, now: int, *, largest: int | None = None) -> int:
     known = sources_of(writer)
     keep = {source.name: source.keep for source in known}
     keep |= {layout.rollup_view(source): source.keep_rollup for source in known}
+    keep |= {one.view: one.keep for one in summaries.SUMMARIES}
     files = writer.files()
     old = [
         file for file in files

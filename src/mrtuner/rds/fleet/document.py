@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from mrtuner.rds.fleet.rehearsal import RehearsalPlan, Run
     from mrtuner.rds.fleet.rehearsal_report import Phases
     from mrtuner.rds.fleet.snapshot_copy import Report
-    from mrtuner.rds.fleet.stagger import Move, Place
+    from mrtuner.rds.fleet.stagger import CalendarEntry, Move
 
 # The audit.
 
@@ -190,7 +190,7 @@ class MaintenanceDocument(Document, tag="mrtuner.rds.maintenance/1"):
 
 
 def maintenance_document(
-    found: Sequence[Upkeep], places: Sequence[Place], *, gap: int, now: datetime
+    found: Sequence[Upkeep], places: Sequence[CalendarEntry], *, gap: int, now: datetime
 ) -> MaintenanceDocument:
     """Return the pending work of instances, and the calendar of their windows."""
     from mrtuner.rds.fleet.stagger import clashes, staggered

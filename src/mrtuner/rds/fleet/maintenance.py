@@ -16,8 +16,8 @@ from typing import Any, Final
 from mrtuner.aws import rds
 from mrtuner.aws.rows import Cluster, Instance, PendingAction
 from mrtuner.rds.fleet import outage
+from mrtuner.rds.fleet.maintenance_windows import Occurrence, Window
 from mrtuner.rds.fleet.outage import Deployment, Outage, OutageKind
-from mrtuner.rds.fleet.windows import Occurrence, Window
 
 #: Statuses of an attached parameter group whose values are not all in force yet.
 WAITING: Final = frozenset({"pending-reboot", "pending-database-upgrade"})

@@ -13,7 +13,7 @@ from itertools import combinations
 from typing import Final
 
 from mrtuner.aws.rows import Instance
-from mrtuner.rds.fleet.windows import WEEK, Window
+from mrtuner.rds.fleet.maintenance_windows import WEEK, Window
 
 #: Minutes between the end of one window and the start of the next. One forced patch took 10 to
 #: 15 minutes, longer where instances queued; a gap as long as the shortest window is enough.
@@ -22,7 +22,7 @@ _STEP: Final = 30  # minutes between two candidate times
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class CalendarEntry:
     """One instance in the calendar; its window must stay clear of others in its `groups`."""
 
     identifier: str
@@ -63,11 +63,11 @@ class Move:
 
 def places(
     instances: Iterable[Instance], *, tag: str | None = None, stays: Iterable[str] = ()
-) -> tuple[Place, ...]:
+) -> tuple[CalendarEntry, ...]:
     """Return the instances that have a window, with their groups; those in `stays` move last."""
     keep = frozenset(stays)
     return tuple(
-        Place(
+        CalendarEntry(
             identifier=one.identifier,
             groups=frozenset(_groups(one, tag)),
             window=Window.parse(one.maintenance_window),
@@ -89,7 +89,7 @@ def _groups(instance: Instance, tag: str | None) -> Iterator[str]:
         yield f"{tag} = {instance.tags[tag]}"
 
 
-def clashes(calendar: Sequence[Place], *, gap: int = GAP) -> tuple[Clash, ...]:
+def clashes(calendar: Sequence[CalendarEntry], *, gap: int = GAP) -> tuple[Clash, ...]:
     """Return every pair within a group that is less than `gap` minutes apart."""
     return tuple(
         Clash(
@@ -103,17 +103,17 @@ def clashes(calendar: Sequence[Place], *, gap: int = GAP) -> tuple[Clash, ...]:
     )
 
 
-def _too_near(one: Place, other: Place, gap: int) -> bool:
+def _too_near(one: CalendarEntry, other: CalendarEntry, gap: int) -> bool:
     return bool(one.groups & other.groups) and one.window.distance(other.window) < gap
 
 
-def staggered(calendar: Sequence[Place], *, gap: int = GAP) -> tuple[Move, ...]:
+def staggered(calendar: Sequence[CalendarEntry], *, gap: int = GAP) -> tuple[Move, ...]:
     """Return as few moves as this order gives: those that stay come first, then by name.
 
     An instance keeps its window if no earlier one is too close; else it moves to the nearest time
     of the week, later before earlier, that is clear of its group and of its own backup.
     """
-    settled: list[Place] = []
+    settled: list[CalendarEntry] = []
     moves: list[Move] = []
     for place in sorted(calendar, key=lambda one: (not one.stays, one.identifier)):
         found = _nearest(place, settled, gap)
@@ -123,7 +123,7 @@ def staggered(calendar: Sequence[Place], *, gap: int = GAP) -> tuple[Move, ...]:
     return tuple(moves)
 
 
-def _nearest(place: Place, settled: Sequence[Place], gap: int) -> Window | None:
+def _nearest(place: CalendarEntry, settled: Sequence[CalendarEntry], gap: int) -> Window | None:
     for shift in _shifts():
         candidate = _at(place, place.window.moved(shift))
         if shift and candidate.backup and candidate.window.overlaps(candidate.backup):
@@ -141,5 +141,5 @@ def _shifts() -> Iterator[int]:
         yield -distance
 
 
-def _at(place: Place, window: Window) -> Place:
+def _at(place: CalendarEntry, window: Window) -> CalendarEntry:
     return replace(place, window=window)

@@ -12,7 +12,8 @@ from mrtuner.aws.session import Account, client
 from mrtuner.catalog.classes import InstanceClass, instance_class, instance_classes
 from mrtuner.errors import BadValue, Refused
 from mrtuner.postgres.connect import connect, translated
-from mrtuner.rds.group.derive import Design, Setting, design
+from mrtuner.rds.group.derive import Design, design
+from mrtuner.rds.group.group_settings import Setting
 from mrtuner.rds.group.sizes import MOST_SHARED, Size, on_class
 from mrtuner.rds.group.source import Entry, WrittenGroup
 from mrtuner.rds.lint.check import Finding, Severity, lint
@@ -80,7 +81,7 @@ def _of_sessions(made: Design, target: Target) -> tuple[str, ...]:
     """Return what holds when no number of connections was given, and what a number would gain."""
     if made.sessions is None:
         return ()
-    command = f"rdstune apply {target.identifier} --workload {made.question.workload}"
+    command = f"rdstune apply {target.identifier} --workload {made.request.workload}"
     command += f" --connections {made.sessions.reckoned.active}"
     return made.sessions.promise, made.sessions.buys(command)
 
@@ -176,7 +177,7 @@ def _finding_text(one: Finding) -> str:
 
 
 def _size(made: Design, values: Mapping[str, str]) -> Size:
-    return on_class(values, made.question, made.instance_class)
+    return on_class(values, made.request, made.instance_class)
 
 
 def _overflow(size: Size) -> str:

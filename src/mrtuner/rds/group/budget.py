@@ -18,7 +18,7 @@ from mrtuner.catalog.families import family as known_family
 from mrtuner.errors import BadValue
 from mrtuner.formula.grammar import is_formula, parse
 from mrtuner.inputs import Workload
-from mrtuner.rds.group.request import Question
+from mrtuner.rds.group.request import GroupRequest
 from mrtuner.rds.group.sizes import MOST_SHARED, Size, on_class
 from mrtuner.rds.group.source import Entry, WrittenGroup
 from mrtuner.rds.lint.context import ClassMachine, larger_only, listed, sized_for_larger
@@ -42,8 +42,8 @@ def check_budget(
     counted = _counted(values, family.major)
     if not counted:
         return
-    questions = _questions(values, family)
-    down, finding = _shared(counted, questions[0], machines)
+    requests = _requests(values, family)
+    down, finding = _shared(counted, requests[0], machines)
     if finding is not None:
         yield finding
     machines = [each for each in machines if each.instance_class.name not in down]
@@ -51,8 +51,8 @@ def check_budget(
     broken: list[str] = []
     for machine in machines:
         each = machine.instance_class
-        if (alike := questions[0].alike(each)) not in tried:
-            tried[alike] = _broken(counted, questions, machine)
+        if (alike := requests[0].alike(each)) not in tried:
+            tried[alike] = _broken(counted, requests, machine)
         if tried[alike] is not None:
             broken.append(each.name)
     worst = max(
@@ -77,10 +77,10 @@ def keeps_budget(
     now = {one.name: one.value for one in group.entries if one.value is not None}
     before = _readable(_counted(now, known.major), machines)
     after = {**before, **_readable(_counted({entry.name: better}, known.major), machines)}
-    questions = _questions(after, known)
-    alike = {questions[0].alike(one.instance_class): one for one in machines}.values()
-    starts = [_holds(after, questions, one) for one in alike if _holds(before, questions, one)]
-    return all(starts) and any(_on(after, questions[0], one.instance_class).starts for one in alike)
+    requests = _requests(after, known)
+    alike = {requests[0].alike(one.instance_class): one for one in machines}.values()
+    starts = [_holds(after, requests, one) for one in alike if _holds(before, requests, one)]
+    return all(starts) and any(_on(after, requests[0], one.instance_class).starts for one in alike)
 
 
 def _readable(values: Mapping[str, str], machines: Sequence[ClassMachine]) -> dict[str, str]:
@@ -99,22 +99,24 @@ def _readable(values: Mapping[str, str], machines: Sequence[ClassMachine]) -> di
     return {name: text for name, text in values.items() if gives(text)}
 
 
-def _holds(values: Mapping[str, str], questions: Sequence[Question], machine: ClassMachine) -> bool:
-    size = _on(values, questions[0], machine.instance_class)
-    return size.starts and _broken(values, questions, machine) is None
+def _holds(
+    values: Mapping[str, str], requests: Sequence[GroupRequest], machine: ClassMachine
+) -> bool:
+    size = _on(values, requests[0], machine.instance_class)
+    return size.starts and _broken(values, requests, machine) is None
 
 
 def _shared(
-    values: Mapping[str, str], question: Question, machines: Sequence[ClassMachine]
+    values: Mapping[str, str], request: GroupRequest, machines: Sequence[ClassMachine]
 ) -> tuple[set[str], Finding | None]:
     """Return the classes where RDS would not start the server for its shared memory, and a finding.
 
     A literal that exceeds only small classes is already reported (`more-than-memory`).
     """
-    kinds = {one.instance_class.name: question.alike(one.instance_class) for one in machines}
+    kinds = {one.instance_class.name: request.alike(one.instance_class) for one in machines}
     tried: dict[tuple[object, ...], Size] = {}
     for each in {kinds[one.instance_class.name]: one for one in machines}.values():
-        tried[kinds[each.instance_class.name]] = _on(values, question, each.instance_class)
+        tried[kinds[each.instance_class.name]] = _on(values, request, each.instance_class)
     named = [one.instance_class for one in machines]
     down = [one.name for one in named if tried[kinds[one.name]].shared > MOST_SHARED]
     if not down or not (len(down) == len(machines) or is_formula(values.get("shared_buffers", ""))):
@@ -133,7 +135,7 @@ def _shared(
     )
 
 
-def _questions(values: Mapping[str, str], family: Family) -> list[Question]:
+def _requests(values: Mapping[str, str], family: Family) -> list[GroupRequest]:
     """Return the ways to count sessions: every connection where the group sets their number.
 
     Otherwise the workload's usual sessions, with a few large or many small sorts. Only a group
@@ -142,7 +144,9 @@ def _questions(values: Mapping[str, str], family: Family) -> list[Question]:
     every = "max_connections" in values
     workloads = [Workload.MIXED] if every else [Workload.MIXED, Workload.OLAP]
     return [
-        Question(family=family, workload=each, connections=None, storage=_SOME_STORAGE, every=every)
+        GroupRequest(
+            family=family, workload=each, connections=None, storage=_SOME_STORAGE, every=every
+        )
         for each in workloads
     ]
 
@@ -158,27 +162,27 @@ def _counted(values: Mapping[str, str], major: int) -> dict[str, str]:
 
 
 def _broken(
-    values: Mapping[str, str], questions: Sequence[Question], machine: ClassMachine
+    values: Mapping[str, str], requests: Sequence[GroupRequest], machine: ClassMachine
 ) -> Size | None:
     """Return the group's size on a class where it breaks the ceiling and is worse than defaults."""
     found = None
-    for question in questions:
-        found = _on(values, question, machine.instance_class)
+    for request in requests:
+        found = _on(values, request, machine.instance_class)
         if found.budget.fits:
             return None
-        if found.share <= _on({}, question, machine.instance_class).share + _MORE:
+        if found.share <= _on({}, request, machine.instance_class).share + _MORE:
             return None
     return found
 
 
-def _on(values: Mapping[str, str], question: Question, each: InstanceClass) -> Size:
+def _on(values: Mapping[str, str], request: GroupRequest, each: InstanceClass) -> Size:
     """Return the size of a group on a class; cached, as groups in one file are often alike."""
-    return _size(frozenset(values.items()), question, each)
+    return _size(frozenset(values.items()), request, each)
 
 
 @lru_cache(maxsize=_KEPT)
-def _size(values: frozenset[tuple[str, str]], question: Question, each: InstanceClass) -> Size:
-    return on_class(dict(values), question, each)
+def _size(values: frozenset[tuple[str, str]], request: GroupRequest, each: InstanceClass) -> Size:
+    return on_class(dict(values), request, each)
 
 
 def _finding(worst: Size, broken: Sequence[str], machines: Sequence[ClassMachine]) -> Finding:

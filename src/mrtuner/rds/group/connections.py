@@ -2,7 +2,7 @@
 
 max_connections is never lowered unless asked: applications may need every connection. RDS's
 default allows thousands, and no useful work_mem is left if all of them sort at the same time. So
-the budget counts a stated number of sessions (`Question.reckoned`); beyond them nothing is
+the budget counts a stated number of sessions (`GroupRequest.reckoned`); beyond them nothing is
 promised.
 """
 
@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from mrtuner.catalog.classes import InstanceClass
-from mrtuner.rds.group.request import Question, Reckoned
+from mrtuner.rds.group.request import GroupRequest, Reckoned
 from mrtuner.tuning.feasibility import Solution
 from mrtuner.units import Bytes, pretty_bytes
 
@@ -58,22 +58,22 @@ class Sessions:
         return f"{low:,}" if low == high else f"{low:,} to {high:,}"
 
 
-def sessions(question: Question, each: InstanceClass) -> Sessions | None:
+def sessions(request: GroupRequest, each: InstanceClass) -> Sessions | None:
     """Return the sessions counted on a class; None where the number of connections is given."""
-    memory = question.memory_of(each)
-    reckoned = question.reckoned(each, memory.low)
+    memory = request.memory_of(each)
+    reckoned = request.reckoned(each, memory.low)
     if reckoned is None:
         return None
-    now = question.answer(each, memory.low)
-    then = replace(question, connections=reckoned.active, kept=None).answer(each, memory.low)
+    now = request.answer(each, memory.low)
+    then = replace(request, connections=reckoned.active, kept=None).answer(each, memory.low)
     return Sessions(
-        allowed=(_allowed(question, each, memory.low), _allowed(question, each, memory.high)),
+        allowed=(_allowed(request, each, memory.low), _allowed(request, each, memory.high)),
         reckoned=reckoned,
         work_mem=now.work_mem,
         work_mem_then=then.work_mem,
         worst=_worst(now),
         worst_then=_worst(then),
-        kept=question.kept,
+        kept=request.kept,
     )
 
 
@@ -82,6 +82,6 @@ def _worst(answer: Solution) -> Bytes:
     return answer.budget.total if answer.budget else Bytes(0)
 
 
-def _allowed(question: Question, each: InstanceClass, memory: Bytes) -> int:
-    running, _ = question.in_force(each, memory)
+def _allowed(request: GroupRequest, each: InstanceClass, memory: Bytes) -> int:
+    running, _ = request.in_force(each, memory)
     return int(running["max_connections"])

@@ -12,8 +12,9 @@ from mrtuner.documents import UNSET, Doc, Document, Struct, UnsetType, convert, 
 from mrtuner.inputs import Workload
 
 if TYPE_CHECKING:
-    from mrtuner.rds.group.derive import Design, Setting
+    from mrtuner.rds.group.derive import Design
     from mrtuner.rds.group.evaluate import Evaluation
+    from mrtuner.rds.group.group_settings import Setting
     from mrtuner.rds.group.sizes import Size
 
 # The group for a class.
@@ -92,8 +93,8 @@ def group_document(design: Design, here: Size, sizes: Sequence[Size]) -> GroupDo
     return GroupDocument(
         family=design.family.name,
         class_name=design.instance_class.name,
-        workload=design.question.workload,
-        connections=design.question.connections,
+        workload=design.request.workload,
+        connections=design.request.connections,
         memory=convert(design.memory, ClassMemory),
         parameters=[_parameter(design, one, here) for one in design.settings],
         without=dict(design.without),

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from mrtuner.errors import BadValue
 from mrtuner.rds.group.read_terraform import expression
 from mrtuner.rds.group.source import Entry, User, WrittenGroup
-from mrtuner.rds.group.terraform_expressions import Either, Unknown, Value, texts, written
+from mrtuner.rds.group.terraform_values import Either, Unknown, Value, texts, written
 
 if TYPE_CHECKING:
     from yaml.events import Event

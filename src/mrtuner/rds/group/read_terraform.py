@@ -16,15 +16,8 @@ from typing import TYPE_CHECKING, Any, Final
 from mrtuner.errors import BadValue
 from mrtuner.extras import without
 from mrtuner.rds.group.source import Entry, User, WrittenGroup
-from mrtuner.rds.group.terraform_expressions import (
-    Either,
-    Scope,
-    Unknown,
-    Value,
-    evaluate,
-    texts,
-    written,
-)
+from mrtuner.rds.group.terraform_expressions import Scope, evaluate
+from mrtuner.rds.group.terraform_values import Either, Unknown, Value, texts, written
 from mrtuner.wording import enumerated
 
 if TYPE_CHECKING:

@@ -69,8 +69,8 @@ class Reckoned:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
-    """The question to answer for every class of a family.
+class GroupRequest:
+    """What a group is wanted for; the rules answer it for every class of the family.
 
     When the number of connections is not given, max_connections stays as it is (the class's
     default, or the value in the group in force, `kept`), and the budget counts `reckoned`
@@ -223,14 +223,14 @@ def _first_enough(
     memory: Bytes,
 ) -> tuple[Reckoned, Solution | None]:
     """Cache `first_enough`: a design asks for the sessions and for the answer on each class."""
-    question = Question(
+    request = GroupRequest(
         family=family(family_name),
         workload=workload,
         connections=None,
         storage=storage,
         kept=kept,
     )
-    return question.first_enough(each, memory)
+    return request.first_enough(each, memory)
 
 
 def _fewer_buffers(answer: Solution) -> bool:

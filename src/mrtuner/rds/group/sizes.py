@@ -19,7 +19,7 @@ from mrtuner.catalog.families import Family
 from mrtuner.errors import BadValue
 from mrtuner.formula.class_memory import Estimate
 from mrtuner.formula.expression import Constant
-from mrtuner.rds.group.request import Question, Reckoned
+from mrtuner.rds.group.request import GroupRequest, Reckoned
 from mrtuner.tuning.budget import Budget, Chosen, draw_up
 from mrtuner.tuning.situation import USUAL_CEILING
 from mrtuner.units import Bytes, memory_unit
@@ -60,37 +60,37 @@ class Size:
 
 def sizes(
     values: Mapping[str, str],
-    question: Question,
+    request: GroupRequest,
     classes: Iterable[InstanceClass] | None = None,
     *,
     ceiling: float = USUAL_CEILING,
 ) -> list[Size]:
     """Return the group's `values` (ParameterValues by name) on each class, least memory first."""
     if classes is None:
-        classes = instance_classes(question.family.engine).values()
+        classes = instance_classes(request.family.engine).values()
     found: dict[tuple[object, ...], Size] = {}
     ordered = sorted(classes, key=lambda each: (each.memory, each.vcpus, each.name))
     for each in ordered:
-        if question.alike(each) not in found:
-            found[question.alike(each)] = on_class(values, question, each, ceiling=ceiling)
-    return [replace(found[question.alike(each)], instance_class=each) for each in ordered]
+        if request.alike(each) not in found:
+            found[request.alike(each)] = on_class(values, request, each, ceiling=ceiling)
+    return [replace(found[request.alike(each)], instance_class=each) for each in ordered]
 
 
 def on_class(
     values: Mapping[str, str],
-    question: Question,
+    request: GroupRequest,
     each: InstanceClass,
     *,
     ceiling: float = USUAL_CEILING,
 ) -> Size:
     """Return the size of a group's `values` on one class."""
-    memory = question.memory_of(each)
+    memory = request.memory_of(each)
     budgets, outside = [], []
     for size in dict.fromkeys((memory.low, memory.value, memory.high)):
-        running, _ = question.in_force(each, size, values)
-        budgets.append(_budget(running, question, each, size, ceiling))
-        outside += _outside(running, values, question)
-    running, _ = question.in_force(each, memory.value, values)
+        running, _ = request.in_force(each, size, values)
+        budgets.append(_budget(running, request, each, size, ceiling))
+        outside += _outside(running, values, request)
+    running, _ = request.in_force(each, memory.value, values)
     tightest = max(budgets, key=lambda budget: Fraction(budget.total, budget.ceiling))
     return Size(
         instance_class=each,
@@ -99,27 +99,27 @@ def on_class(
         budget=tightest,
         outside=tuple(dict.fromkeys(outside)),
         shared=max(Fraction(budget.shared, budget.memory) for budget in budgets),
-        reckoned=question.reckoned(each, tightest.memory),
+        reckoned=request.reckoned(each, tightest.memory),
     )
 
 
 def _budget(
     running: Mapping[str, str],
-    question: Question,
+    request: GroupRequest,
     each: InstanceClass,
     memory: Bytes,
     ceiling: float,
 ) -> Budget:
-    reckoned = question.reckoned(each, memory)
+    reckoned = request.reckoned(each, memory)
     if reckoned is not None:
         running = {**running, "max_connections": str(reckoned.open)}
     budget = draw_up(
-        _chosen(running, question.family.major),
-        major=question.family.major,
-        workload=question.workload,
+        _chosen(running, request.family.major),
+        major=request.family.major,
+        workload=request.workload,
         share=ceiling,
         machine={"memory": memory, "cpus": each.vcpus},
-        huge_pages=question.huge_pages(each, running.get("huge_pages")),
+        huge_pages=request.huge_pages(each, running.get("huge_pages")),
         active=reckoned.active if reckoned else None,
     )
     if budget is None:
@@ -157,16 +157,16 @@ def _numbers(major: int) -> tuple[tuple[str, bool, int | None], ...]:
 
 
 def _outside(
-    running: Mapping[str, str], values: Mapping[str, str], question: Question
+    running: Mapping[str, str], values: Mapping[str, str], request: GroupRequest
 ) -> list[str]:
     """Return the parameters whose value PostgreSQL or RDS would refuse, with the bounds."""
-    known = parameters(question.family.major)
+    known = parameters(request.family.major)
     found = []
     for name in values:
         parameter = known.get(name)
         if parameter is None or parameter.vartype not in {"integer", "real"}:
             continue
-        number, (low, high) = float(running[name]), _bounds(parameter, question.family)
+        number, (low, high) = float(running[name]), _bounds(parameter, request.family)
         if not low <= number <= high:
             found.append(f"{name} = {running[name]} ({low:g} to {high:g})")
     return found

@@ -10,40 +10,33 @@ Source: HCL native syntax specification, "Expressions"; Terraform language, "Fun
 
 from __future__ import annotations
 
-import math
-import operator
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from itertools import product
 from textwrap import dedent
 from typing import TYPE_CHECKING, Any, Final
+
+from mrtuner.rds.group.terraform_values import (
+    FUNCTIONS,
+    OPERATORS,
+    NotKnown,
+    Unknown,
+    Value,
+    either,
+    joined_text,
+    named_value,
+    negative,
+    opposite,
+    with_each,
+    within,
+    written,
+)
 
 if TYPE_CHECKING:
     from lark import Tree
 
     Node = Tree[Any]
-
-#: A known value: str, Fraction, bool, None, list, dict; or one of the two below.
-Value = Any
-
-#: Most combinations of ternaries that are followed.
-_MOST: Final = 8
-
-
-@dataclass(frozen=True, slots=True)
-class Unknown:
-    """A value that is only known at run time, as its source text."""
-
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
-class Either:
-    """One of several values: a ternary whose condition is only known at run time."""
-
-    options: tuple[Value, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,43 +49,19 @@ class Scope:
     open: frozenset[str] = frozenset()  # locals that are being evaluated
 
 
-class _NotKnown(Exception):
-    """The value is only known at run time."""
-
-
 def evaluate(node: Node, scope: Scope) -> Value:
     """Return the value of an expression. RecursionError where it is nested too deeply."""
     try:
         return _evaluated(node, scope)
-    except (_NotKnown, ArithmeticError, LookupError, TypeError, ValueError):
+    except (NotKnown, ArithmeticError, LookupError, TypeError, ValueError):
         return Unknown(_text(node, scope))
-
-
-def written(value: Value) -> str | None:
-    """Return a value as Terraform passes it to a provider as text; None if it is not a scalar."""
-    match value:
-        case bool():
-            return "true" if value else "false"
-        case int() | Fraction():
-            number = Fraction(value)
-            return str(number.numerator) if number.denominator == 1 else f"{float(number):.15g}"
-        case str():
-            return value
-    return None
-
-
-def texts(value: Value) -> tuple[str, ...]:
-    """Return every text that a value may be; none where that is not known."""
-    options = value.options if isinstance(value, Either) else (value,)
-    found = [written(option) for option in options]
-    return () if None in found else tuple(dict.fromkeys(text for text in found if text is not None))
 
 
 def _evaluated(node: Node, scope: Scope) -> Value:
     try:
         return _KINDS[str(node.data)](node, scope)
     except KeyError:
-        raise _NotKnown from None
+        raise NotKnown from None
 
 
 def _parts(node: Node) -> list[Node]:
@@ -118,106 +87,30 @@ def _literal(node: Node, _scope: Scope) -> Value:
 
 
 def _name(node: Node, scope: Scope) -> Value:
-    return _known(scope.names, str(node.children[0]))
-
-
-def _known(names: Mapping[str, Value], name: str) -> Value:
-    if name not in names:
-        raise _NotKnown
-    return names[name]
+    return named_value(scope.names, str(node.children[0]))
 
 
 def _conditional(node: Node, scope: Scope) -> Value:
     condition, yes, no = _parts(node)
     try:
         known = _evaluated(condition, scope)
-    except _NotKnown:
+    except NotKnown:
         known = None
     if isinstance(known, bool):
         return _evaluated(yes if known else no, scope)
-    return _either([_evaluated(yes, scope), _evaluated(no, scope)])
-
-
-def _either(values: Sequence[Value]) -> Value:
-    options: list[Value] = []
-    for value in values:
-        for one in value.options if isinstance(value, Either) else (value,):
-            if one not in options:
-                options.append(one)
-    if len(options) > _MOST:
-        raise _NotKnown
-    return options[0] if len(options) == 1 else Either(tuple(options))
-
-
-def _with_each(compute: Callable[..., Value], *values: Value) -> Value:
-    """Apply a computation to every combination of possible values."""
-    choices = [each.options if isinstance(each, Either) else (each,) for each in values]
-    if math.prod(map(len, choices)) > _MOST:
-        raise _NotKnown
-    return _either([compute(*choice) for choice in product(*choices)])
+    return either([_evaluated(yes, scope), _evaluated(no, scope)])
 
 
 def _binary(node: Node, scope: Scope) -> Value:
     left, term = _parts(node)
     sign, right = _parts(term)
-    compute = _OPERATORS[str(sign.children[0]).strip()]
-    return _with_each(compute, _evaluated(left, scope), _evaluated(right, scope))
+    compute = OPERATORS[str(sign.children[0]).strip()]
+    return with_each(compute, _evaluated(left, scope), _evaluated(right, scope))
 
 
 def _unary(node: Node, scope: Scope) -> Value:
-    compute = _negative if str(node.children[0]) == "-" else _opposite
-    return _with_each(compute, _only(node, scope))
-
-
-def _number_of(value: Value) -> Fraction:
-    """Convert text to a number where a number is expected."""
-    if isinstance(value, bool) or not isinstance(value, str | int | Fraction):
-        raise _NotKnown
-    return Fraction(value)
-
-
-def _arithmetic(compute: Callable[[Fraction, Fraction], Value]) -> Callable[[Value, Value], Value]:
-    return lambda left, right: compute(_number_of(left), _number_of(right))
-
-
-def _remainder(left: Fraction, right: Fraction) -> Fraction:
-    """Return the remainder with the sign of the dividend, as in Go."""
-    return left - right * math.trunc(left / right)
-
-
-def _negative(value: Value) -> Value:
-    return -_number_of(value)
-
-
-def _opposite(value: Value) -> Value:
-    if not isinstance(value, bool):
-        raise _NotKnown
-    return not value
-
-
-def _both(left: Value, right: Value) -> Value:
-    return not _opposite(left) and not _opposite(right)
-
-
-def _any(left: Value, right: Value) -> Value:
-    return not _opposite(left) or not _opposite(right)
-
-
-_OPERATORS: Final[Mapping[str, Callable[[Value, Value], Value]]] = {
-    "+": _arithmetic(operator.add),
-    "-": _arithmetic(operator.sub),
-    "*": _arithmetic(operator.mul),
-    "/": _arithmetic(operator.truediv),
-    "%": _arithmetic(_remainder),
-    "<": _arithmetic(operator.lt),
-    "<=": _arithmetic(operator.le),
-    ">": _arithmetic(operator.gt),
-    ">=": _arithmetic(operator.ge),
-    "==": lambda left, right: left == right,
-    "!=": lambda left, right: left != right,
-    "&&": _both,
-    "||": _any,
-}
+    compute = negative if str(node.children[0]) == "-" else opposite
+    return with_each(compute, _only(node, scope))
 
 
 # Texts.
@@ -227,7 +120,7 @@ def _string(node: Node, scope: Scope) -> Value:
     parts = [_part(each, scope) for each in _parts(node)]
     if len(parts) == 1 and _is_interpolation(_parts(node)[0]):
         return parts[0]
-    return _with_each(_joined, *parts)
+    return with_each(joined_text, *parts)
 
 
 def _is_interpolation(part: Node) -> bool:
@@ -239,15 +132,8 @@ def _part(part: Node, scope: Scope) -> Value:
         [inner] = _parts(part)
         return _only(inner, scope)
     if _parts(part):
-        raise _NotKnown  # a directive: %{ if … }
+        raise NotKnown  # a directive: %{ if … }
     return unescaped(str(part.children[0]))
-
-
-def _joined(*parts: Value) -> str:
-    found = [written(part) for part in parts]
-    if None in found:
-        raise _NotKnown
-    return "".join(text for text in found if text is not None)
 
 
 _ESCAPED: Final = re.compile(r"\\(u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|.)|(\$|%)\2\{", re.DOTALL)
@@ -274,7 +160,7 @@ def _heredoc(node: Node, _scope: Scope) -> Value:
     lines = str(node.children[0]).splitlines()[1:-1]
     text = "\n".join([*lines, ""]) if lines else ""
     if re.search(r"(?<!\$)\$\{|(?<!%)%\{", text):
-        raise _NotKnown
+        raise NotKnown
     text = text.replace("$${", "${").replace("%%{", "%{")
     return dedent(text) if node.data == "heredoc_template_trim" else text
 
@@ -297,7 +183,7 @@ def _pair(element: Node, scope: Scope) -> tuple[str, Value]:
     plain = str(inner.data) == "expr_term" and str(_parts(inner)[0].data) == "identifier"
     name = str(bare[0].children[0]) if plain else written(_evaluated(inner, scope))
     if name is None:
-        raise _NotKnown
+        raise NotKnown
     return name, evaluate(value, scope)
 
 
@@ -306,7 +192,7 @@ def _attribute(node: Node, scope: Scope) -> Value:
     name = str(_parts(attribute)[0].children[0])
     if _is_local(owner) and "local" not in scope.names:
         return _local(name, scope)
-    return _within(_evaluated(owner, scope), name)
+    return within(_evaluated(owner, scope), name)
 
 
 def _is_local(node: Node) -> bool:
@@ -317,29 +203,15 @@ def _is_local(node: Node) -> bool:
 def _local(name: str, scope: Scope) -> Value:
     """Return a local's value; unknown if it refers to itself."""
     if name not in scope.locals or name in scope.open:
-        raise _NotKnown
+        raise NotKnown
     return _evaluated(scope.locals[name], replace(scope, names={}, open=scope.open | {name}))
 
 
 def _index(node: Node, scope: Scope) -> Value:
     owner, index = _parts(node)
     if index.data == "short_index":
-        return _within(_evaluated(owner, scope), Fraction(str(index.children[1])))
-    return _with_each(_within, _evaluated(owner, scope), _only(index, scope))
-
-
-def _within(owner: Value, key: Value) -> Value:
-    if isinstance(owner, Either):
-        return _either([_within(option, key) for option in owner.options])
-    if isinstance(owner, list):
-        found = owner[int(_number_of(key))]
-    elif isinstance(owner, dict):
-        found = _known(owner, str(written(key)))
-    else:
-        raise _NotKnown
-    if isinstance(found, Unknown):
-        raise _NotKnown
-    return found
+        return within(_evaluated(owner, scope), Fraction(str(index.children[1])))
+    return with_each(within, _evaluated(owner, scope), _only(index, scope))
 
 
 # Functions.
@@ -351,7 +223,7 @@ def _call(node: Node, scope: Scope) -> Value:
     function = str(name.children[0])
     if function == "try":
         return next(_tried(arguments, scope), None)
-    return _with_each(_FUNCTIONS[function], *(_evaluated(each, scope) for each in arguments))
+    return with_each(FUNCTIONS[function], *(_evaluated(each, scope) for each in arguments))
 
 
 def _tried(arguments: Sequence[Node], scope: Scope) -> Iterator[Value]:
@@ -361,7 +233,7 @@ def _tried(arguments: Sequence[Node], scope: Scope) -> Iterator[Value]:
         if not isinstance(found, Unknown):
             yield found
         elif not _refers_to(each, scope.names):
-            raise _NotKnown
+            raise NotKnown
 
 
 def _refers_to(node: Node, names: Mapping[str, Value]) -> bool:
@@ -369,51 +241,6 @@ def _refers_to(node: Node, names: Mapping[str, Value]) -> bool:
     firsts = [one for one in node.iter_subtrees() if one.data == "identifier"]
     return any(str(one.children[0]) in names for one in firsts)
 
-
-def _looked_up(owner: Value, key: Value, default: Value = None) -> Value:
-    if not isinstance(owner, dict):
-        raise _NotKnown
-    return _within(owner, key) if written(key) in owner else default
-
-
-def _concatenated(*lists: Value) -> Value:
-    return [each for one in lists for each in _of(list, one)]
-
-
-def _merged(*objects: Value) -> Value:
-    return {name: value for one in objects for name, value in _of(dict, one).items()}
-
-
-def _of(kind: type, value: Value) -> Any:
-    if not isinstance(value, kind):
-        raise _NotKnown
-    return value
-
-
-def _itself(value: Value) -> Value:
-    return value
-
-
-_FUNCTIONS: Final[Mapping[str, Callable[..., Value]]] = {
-    "abs": lambda value: abs(_number_of(value)),
-    "ceil": lambda value: Fraction(math.ceil(_number_of(value))),
-    "concat": _concatenated,
-    "contains": lambda values, value: value in _of(list, values),
-    "floor": lambda value: Fraction(math.floor(_number_of(value))),
-    "join": lambda sign, values: sign.join(map(_joined, _of(list, values))),
-    "length": lambda values: Fraction(len(values)),
-    "lookup": _looked_up,
-    "lower": lambda text: _joined(text).lower(),
-    "max": lambda *values: max(map(_number_of, values)),
-    "merge": _merged,
-    "min": lambda *values: min(map(_number_of, values)),
-    "tolist": _itself,
-    "tomap": _itself,
-    "tonumber": _number_of,
-    "toset": _itself,
-    "tostring": _joined,
-    "upper": lambda text: _joined(text).upper(),
-}
 
 _KINDS: Final[Mapping[str, Callable[[Any, Scope], Value]]] = {
     "attribute": _only,

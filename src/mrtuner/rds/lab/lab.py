@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -18,11 +19,12 @@ from mrtuner.rds.lab.front import Front, serve
 from mrtuner.rds.lab.operations import OPERATIONS
 from mrtuner.rds.lab.servers import Servers
 from mrtuner.rds.lab.trouble import Calls, Failure, Trouble
-from mrtuner.rds.lab.world import Delays, Event, Instance, Maintenance, World
+from mrtuner.rds.lab.world import Delays, Event, Instance, Maintenance, Value, World
 
 _REGION: Final = "us-east-1"
 _SERVERS_SECONDS: Final = 120
 _TICK: Final = 0.02  # seconds; due tasks run at most this late
+_POLL: Final = 0.02  # seconds between looks whether to stop listening
 _LOG: Final = logging.getLogger(__name__)
 
 
@@ -66,7 +68,7 @@ class Lab:
             return self
         require("boto3", "flask", "moto", "werkzeug")
         self._server = serve(self._front, self._port)
-        self._run(self._server.serve_forever, "lab-http")
+        self._run(partial(self._server.serve_forever, _POLL), "lab-http")
         self._run(self._tick, "lab-clock")
         return self
 
@@ -181,6 +183,24 @@ class Lab:
         """Set DBInstanceClassMemory [bytes] for a class, instead of our estimate."""
         with self._world.lock:
             self._world.memory[class_name] = memory
+
+    def set_parameter(
+        self, group: str, name: str, value: str, *, region: str | None = None
+    ) -> None:
+        """Store a value in an instance's group that RDS would refuse today, but may have stored."""
+        with self._world.lock:
+            found = self._world.region(region or self.region).groups[group]
+            found.values[name] = Value(value, "pending-reboot")
+
+    def fail_snapshot(self, identifier: str, region: str | None = None) -> None:
+        """Make a snapshot, or a copy under way, "failed"."""
+        with self._world.lock:
+            self._world.region(region or self.region).snapshots[identifier].status = "failed"
+
+    def lose_snapshot(self, identifier: str, region: str | None = None) -> None:
+        """Remove a snapshot, whatever its status, as somebody else may."""
+        with self._world.lock:
+            self._world.region(region or self.region).snapshots.pop(identifier, None)
 
     def add_maintenance(
         self,

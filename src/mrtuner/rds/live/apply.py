@@ -1,6 +1,6 @@
 """Apply a plan on RDS, undo it, and clean up after an interruption.
 
-The three operations share one transaction (transaction.py) and the main job's journal. Each
+The three operations share one transaction (group_transaction.py) and the main job's journal. Each
 reaches its target or restores the previous state, and reports which. `plan.make` shows what
 `apply` would do; `undo` is in undo.py.
 """
@@ -20,11 +20,11 @@ from mrtuner.change.journal import Journal
 from mrtuner.change.record import Change, Entry, GroupChange
 from mrtuner.change.transaction import Observer, StepName, unobserved
 from mrtuner.errors import Refused
+from mrtuner.rds.live.group_transaction import GroupTransaction, reboot_waiting
 from mrtuner.rds.live.incompatible_parameters import refuse_other_group
 from mrtuner.rds.live.plan import ParameterStep, RdsPlan, make, user_values
 from mrtuner.rds.live.replica_minimums import refuse_floors
 from mrtuner.rds.live.target import Target, read_target, users
-from mrtuner.rds.live.transaction import GroupTransaction, reboot_waiting
 from mrtuner.rds.live.wait import USUAL, Pace
 
 __all__ = [
@@ -34,7 +34,7 @@ __all__ = [
     "RdsPlan",
     "Reboot",
     "apply",
-    "finish_or_revert",
+    "finish_or_revert_group",
     "make",
 ]
 
@@ -69,7 +69,7 @@ def apply(
     message says otherwise.
     """
     _refuse_shared(plan, shared)
-    finish_or_revert(client, plan.target.identifier, journal, reboot=reboot, pace=pace, at=at)
+    finish_or_revert_group(client, plan.target.identifier, journal, reboot=reboot, pace=pace, at=at)
     if plan.nothing:
         return _only_reboot(client, plan, journal, reboot, pace, at)
     with held(journal, plan.target, plan.group):
@@ -102,7 +102,7 @@ def _only_reboot(
     return RdsOutcome(result=result, target=target.identifier, group=target.group, waiting=waiting)
 
 
-def finish_or_revert(
+def finish_or_revert_group(
     client: Any,
     identifier: str,
     journal: Journal,

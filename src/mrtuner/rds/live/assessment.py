@@ -17,7 +17,7 @@ from mrtuner.catalog.classes import InstanceClass
 from mrtuner.catalog.families import family
 from mrtuner.errors import MrTunerError
 from mrtuner.inputs import Workload
-from mrtuner.rds.group.request import Question
+from mrtuner.rds.group.request import GroupRequest
 from mrtuner.rds.group.sizes import on_class
 from mrtuner.tuning.feasibility import solve
 from mrtuner.units import Bytes
@@ -73,35 +73,35 @@ def _judged(
 ) -> Assessment:
     named = dict(values)
     try:
-        question = Question(
+        request = GroupRequest(
             family=family(family_name),
             workload=workload,
             connections=_connections(named),
             storage=storage,
             every="max_connections" in named,
         )
-        return _on(named, question, each)
+        return _on(named, request, each)
     except MrTunerError as error:
         return Assessment(unknown=error.message)
 
 
-def _on(values: Mapping[str, str], question: Question, each: InstanceClass) -> Assessment:
-    size = on_class(values, question, each)
+def _on(values: Mapping[str, str], request: GroupRequest, each: InstanceClass) -> Assessment:
+    size = on_class(values, request, each)
     return Assessment(
         worst=Bytes(size.budget.total),
         memory=size.budget.memory,
         holds=size.budget.fits,
         outside=size.outside,
-        drift=tuple(_drift(values, question, each)),
+        drift=tuple(_drift(values, request, each)),
     )
 
 
-def _drift(values: Mapping[str, str], question: Question, each: InstanceClass) -> Iterator[str]:
+def _drift(values: Mapping[str, str], request: GroupRequest, each: InstanceClass) -> Iterator[str]:
     """Yield what the rules would change substantially if this group were in force."""
-    memory = question.memory_of(each).value
-    running, origins = question.in_force(each, memory, values)
-    asked = question.situation(each, memory)
-    if question.reckoned(each, memory) is not None:
+    memory = request.memory_of(each).value
+    running, origins = request.in_force(each, memory, values)
+    asked = request.situation(each, memory)
+    if request.reckoned(each, memory) is not None:
         running["max_connections"] = asked.running["max_connections"]
     situation = replace(asked, running=running, origins=origins)
     for name, advice in solve(situation).advice.items():

@@ -16,7 +16,7 @@ from mrtuner.rds.live.target import Target, read_target
 from mrtuner.wording import first_few
 
 if TYPE_CHECKING:
-    from mrtuner.rds.live.transaction import GroupTransaction
+    from mrtuner.rds.live.group_transaction import GroupTransaction
 
 #: Most parameter names in a message; the journal has them all.
 _NAMED: Final = 8

@@ -17,7 +17,7 @@ from mrtuner.catalog.classes import InstanceClass
 from mrtuner.catalog.families import Family, family
 from mrtuner.errors import Refused
 from mrtuner.inputs import Workload
-from mrtuner.rds.group.request import Question
+from mrtuner.rds.group.request import GroupRequest
 from mrtuner.rds.group.sizes import on_class
 from mrtuner.rds.live.plan import Wanted, user_values
 from mrtuner.rds.live.target import Target
@@ -39,16 +39,16 @@ class Repair:
 
 def starts(values: Mapping[str, str], group: Family, each: InstanceClass) -> bool:
     """Whether PostgreSQL and RDS would start with a group's user-set values on a class."""
-    question = Question(
+    request = GroupRequest(
         family=group, workload=Workload.MIXED, connections=None, storage=_SOME_STORAGE, every=True
     )
     known = {name: text for name, text in values.items() if name in parameters(group.major)}
-    return on_class(known, question, each).starts and _sessions_left(known, question, each)
+    return on_class(known, request, each).starts and _sessions_left(known, request, each)
 
 
-def _sessions_left(values: Mapping[str, str], question: Question, each: InstanceClass) -> bool:
+def _sessions_left(values: Mapping[str, str], request: GroupRequest, each: InstanceClass) -> bool:
     """Whether some connections are not reserved. Source: postmaster.c, PostmasterMain."""
-    running, _ = question.in_force(each, question.memory_of(each).low, values)
+    running, _ = request.in_force(each, request.memory_of(each).low, values)
     reserved = sum(int(running[name]) for name in RESERVED if name in running)
     return int(running["max_connections"]) > reserved
 

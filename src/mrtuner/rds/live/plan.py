@@ -32,7 +32,7 @@ _FALSE: Final = frozenset({"0", "off", "false", "no"})
 
 
 class Wanted(Protocol):
-    """A wanted setting, such as `mrtuner.rds.group.derive.Setting`."""
+    """A wanted setting, such as `mrtuner.rds.group.group_settings.Setting`."""
 
     @property
     def name(self) -> str:

@@ -19,7 +19,7 @@ from mrtuner.rds.live.apply import (
     RdsOutcome,
     Reboot,
     begin,
-    finish_or_revert,
+    finish_or_revert_group,
     held,
     outcome,
     reboot_order,
@@ -46,7 +46,7 @@ def undo(
     since, unless `force`. UsageError when the journal has no change. An interrupted change counts:
     once it is cleaned up, the change before it stays.
     """
-    recovered = finish_or_revert(client, identifier, journal, reboot=reboot, pace=pace, at=at)
+    recovered = finish_or_revert_group(client, identifier, journal, reboot=reboot, pace=pace, at=at)
     if recovered is not None and recovered.change_is_undone:
         return recovered
     target = read_target(client, identifier)

@@ -15,19 +15,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Unpack
 
 from mrtuner.errors import BadValue, UsageError
 from mrtuner.facts import Fact
+from mrtuner.sizing.connections.container import Container
 from mrtuner.sizing.connections.database import Database, by_numbers
 from mrtuner.sizing.connections.given import Given
 from mrtuner.sizing.connections.judge import Check, judge
 from mrtuner.sizing.connections.manifest import resources
 from mrtuner.sizing.connections.model import Other, Pooler, Rollout, Stage, Workload
 from mrtuner.sizing.connections.pgbouncer import pooler as read_pooler
-from mrtuner.sizing.connections.pools import Container, pools
-from mrtuner.sizing.connections.workloads import Gathered, gather, rollout
+from mrtuner.sizing.connections.pools import pools
+from mrtuner.sizing.connections.rollouts import rollout
+from mrtuner.sizing.connections.workloads import Gathered, gather
+from mrtuner.sizing.observed.model import PoolNow
 from mrtuner.tuning.gather import flags
 from mrtuner.wording import enumerated
 
@@ -74,12 +77,16 @@ class Fleet:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PgBouncer:
-    """The text of a pgbouncer.ini, and how many pods run it where no manifest says so."""
+    """The text of a pgbouncer.ini, and how many pods run it where no manifest says so.
+
+    `now` is what the pools of a running one do, whose settings then are the text.
+    """
 
     text: str
     name: str = "pgbouncer.ini"
     pods: int | None = None
     surge: int = 0
+    now: tuple[PoolNow, ...] = ()
 
 
 def numbers(
@@ -102,13 +109,14 @@ def check(
     fleet: Fleet | None = None, pgbouncer: PgBouncer | None = None,
     others: Mapping[str, int] | None = None, given: Given | None = None,
     direct: Sequence[str] = (), stage: Stage = Stage.OVERLAP,
-    rate: float | None = None, hold: float | None = None,
+    rate: float | None = None, hold: float | None = None, seen: Fact[int] | None = None,
 ) -> Check:  # fmt: skip
     """Add up the connections that can be reached, and compare them with what is admitted.
 
     `others` are connections from elsewhere by name: monitoring, migrations. `direct` names
     workloads that avoid the pooler. `rate` [1/s] and `hold` [s] give what is expected: requests a
-    second, and how long each holds a connection. `given` wins over what manifests say.
+    second, and how long each holds a connection. `given` wins over what manifests say. `seen`
+    is the most sessions that a history has of the server.
 
     Raises BadValue for a manifest or a file that cannot be used, and where a pool cannot be known;
     UsageError where there is nothing to check.
@@ -137,7 +145,7 @@ def check(
         found.workloads, database,
         others=[*found.others, *_others(others or {})],
         pooler=_pooler(pgbouncer, found, frozenset(direct)),
-        direct=frozenset(direct), stage=stage, expected=expected,
+        direct=frozenset(direct), stage=stage, expected=expected, seen=seen,
         notes=found.notes, warnings=found.warnings,
     )  # fmt: skip
 
@@ -206,7 +214,8 @@ def _pooler(pgbouncer: PgBouncer | None, found: Gathered, direct: frozenset[str]
         )
     through = [one for one in found.workloads if one.name not in direct]
     rollout = _rollout_of(pgbouncer, found)
-    return read_pooler(pgbouncer.text, pgbouncer.name, rollout, through, waits=found.waits)
+    made = read_pooler(pgbouncer.text, pgbouncer.name, rollout, through, waits=found.waits)
+    return replace(made, now=pgbouncer.now)
 
 
 def _rollout_of(pgbouncer: PgBouncer, found: Gathered) -> Rollout:

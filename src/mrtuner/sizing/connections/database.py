@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from mrtuner.host.model import Host
     from mrtuner.postgres.connect import Connection
     from mrtuner.postgres.model import Server
+    from mrtuner.sizing.observed.model import SessionsOf
     from mrtuner.tuning.situation import Situation
 
 _SUPERUSERS: Final = "superuser_reserved_connections"
@@ -42,6 +43,7 @@ class Database:
     superusers: frozenset[str] = frozenset()
     privileged: frozenset[str] = frozenset()  # roles that may use reserved_connections
     open_now: int | None = None
+    sessions: tuple[SessionsOf, ...] = ()  # of them, by application
     notes: tuple[str, ...] = ()
 
     def usable(self, roles: frozenset[str | None] = frozenset()) -> int:
@@ -105,10 +107,12 @@ def of_server(connection: Connection, said: Flags) -> Database:
     from mrtuner.postgres.connect import translated
     from mrtuner.postgres.read import read
     from mrtuner.postgres.reader import Reader
+    from mrtuner.sizing.observed.activity import sessions_now
 
     server = read(connection)
     with translated():
         rows = Reader(connection, server.version_num).rows("connection_limits")
+        sessions, doubts = sessions_now(connection)
     return Database(
         where=f"PostgreSQL {server.version}",
         max_connections=Fact(
@@ -125,6 +129,8 @@ def of_server(connection: Connection, said: Flags) -> Database:
         superusers=frozenset(row["name"] for row in rows if row["superuser"]),
         privileged=frozenset(row["name"] for row in rows if row["reserved"]),
         open_now=server.connections,
+        sessions=sessions,
+        notes=doubts,
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from mrtuner.documents import Doc, Document, Struct, convert
+from mrtuner.documents import Doc, Document, Struct, convert, field
 
 if TYPE_CHECKING:
     from mrtuner.facts import Fact
@@ -112,6 +112,38 @@ class WaysToFit(Struct):
     ]
 
 
+class OpenSessions(Struct):
+    """Sessions of one application at the server now."""
+
+    application: Annotated[str, Doc("application_name; empty: it has none")]
+    role: Annotated[str, Doc("their role")]
+    database: Annotated[str, Doc("their database")]
+    sessions: Annotated[float, Doc("open")]
+    active: Annotated[float, Doc("of them running a statement")]
+    in_transaction: Annotated[float, Doc("of them idle in a transaction")]
+    clients: Annotated[int | None, Doc("addresses that they come from; null: not shown")]
+
+
+class PoolerPool(Struct):
+    """A pool of a running PgBouncer."""
+
+    database: Annotated[str, Doc("its database, as clients name it")]
+    user: Annotated[str, Doc("its user")]
+    mode: Annotated[str, Doc("session, transaction or statement")]
+    clients: Annotated[int, Doc("that have a server connection")]
+    waiting: Annotated[int, Doc("clients that wait for one")]
+    longest_wait: Annotated[float, Doc("of them [s]")]
+    servers: Annotated[int, Doc("server connections in use")]
+    idle: Annotated[int, Doc("server connections that are idle")]
+
+
+class MostSeen(Struct):
+    """The most sessions of clients that a history has of the server."""
+
+    value: Annotated[int, Doc("how many")]
+    source: Annotated[str, Doc("the history, and when")]
+
+
 class PodsCheckDocument(Document, tag="mrtuner.pods.check/1"):
     """Written by `mrtuner pods check --json`."""
 
@@ -138,6 +170,13 @@ class PodsCheckDocument(Document, tag="mrtuner.pods.check/1"):
     ways: Annotated[WaysToFit | None, Doc("three ways to make it fit; null if it does")]
     warnings: Annotated[list[str], Doc("what is probably not meant")]
     notes: Annotated[list[str], Doc("what was assumed, and what was not counted")]
+    sessions: Annotated[list[OpenSessions], Doc("open now, by application")] = field(
+        default_factory=list
+    )
+    pools: Annotated[list[PoolerPool], Doc("of a running PgBouncer, now")] = field(
+        default_factory=list
+    )
+    seen: Annotated[MostSeen | None, Doc("null without `--history`")] = None
 
 
 def pods_check_document(done: Check) -> PodsCheckDocument:
@@ -171,6 +210,9 @@ def pods_check_document(done: Check) -> PodsCheckDocument:
         ways=None if done.fits else convert(done.remedies(), WaysToFit),
         warnings=list(done.warnings),
         notes=list(done.notes),
+        sessions=[convert(one, OpenSessions) for one in done.database.sessions],
+        pools=[convert(one, PoolerPool) for one in (done.pooler.now if done.pooler else ())],
+        seen=None if done.seen is None else convert(done.seen, MostSeen),
     )  # fmt: skip
 
 

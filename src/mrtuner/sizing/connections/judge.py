@@ -52,6 +52,7 @@ class Check:
     expected: Fact[float] | None  # connections in use on average
     notes: tuple[str, ...]
     warnings: tuple[str, ...]
+    seen: Fact[int] | None = None  # the most sessions that a history has of the server
 
     @property
     def fits(self) -> bool:
@@ -88,7 +89,8 @@ def judge(
     workloads: Sequence[Workload], database: Database, *,
     others: Sequence[Other] = (), pooler: Pooler | None = None,
     direct: frozenset[str] = frozenset(), stage: Stage = Stage.OVERLAP,
-    expected: Fact[float] | None = None, notes: Sequence[str] = (), warnings: Sequence[str] = (),
+    expected: Fact[float] | None = None, seen: Fact[int] | None = None,
+    notes: Sequence[str] = (), warnings: Sequence[str] = (),
 ) -> Check:  # fmt: skip
     """Add up every term and compare it with every limit. `direct`: what avoids the pooler."""
     pooled = frozenset(
@@ -98,6 +100,7 @@ def judge(
     limits = tuple(_limits(workloads, others, database, pooler, pooled))
     sessions = _sessions(workloads, pooler, pooled)
     said = [*warnings, *_superuser(sessions, database), *(pooler.warnings if pooler else ())]
+    said += _more_than_reachable(terms, stage, database, seen)
     told = [*notes, *database.notes, *(pooler.notes if pooler else ())]
     told += _unmatched_limits(sessions, database)
     return Check(
@@ -112,7 +115,24 @@ def judge(
         expected=expected,
         notes=tuple(dict.fromkeys(told)),
         warnings=tuple(dict.fromkeys(said)),
+        seen=seen,
     )
+
+
+def _more_than_reachable(
+    terms: Sequence[Term], stage: Stage, database: Database, seen: Fact[int] | None
+) -> Iterator[str]:
+    """More sessions than all terms together can open: something else opens them."""
+    reachable = total(one.reachable[stage] for one in terms)
+    found = [] if database.open_now is None else [(database.open_now, "sessions are open now")]
+    if seen is not None:
+        found.append((seen.value, f"sessions were open: {seen.source}"))
+    for number, what in found:
+        if reachable is not None and number > reachable:
+            yield (
+                f"{number} {what}, more than the {reachable} that can be reached: something else "
+                "connects, or a pool is larger than it seems; name others with --also"
+            )
 
 
 def _direct(workload: Workload, pooler: Pooler, named: frozenset[str]) -> bool:

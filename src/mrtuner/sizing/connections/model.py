@@ -12,6 +12,7 @@ from enum import StrEnum
 from math import prod
 
 from mrtuner.facts import Fact
+from mrtuner.sizing.observed.model import PoolNow
 
 #: A number of connections; None: unbounded.
 Count = int | None
@@ -139,6 +140,7 @@ class Pooler:
     mode: str = "session"
     waits: bool = False  # for its clients, when it is told to end
     hosts: frozenset[str] = frozenset()  # of the servers behind it
+    now: tuple[PoolNow, ...] = ()  # what its pools do, where a running one was asked
     notes: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
 

@@ -14,8 +14,8 @@ from typing import Final
 
 from mrtuner.errors import BadValue
 from mrtuner.facts import Fact
+from mrtuner.sizing.connections.container import whole
 from mrtuner.sizing.connections.model import Pooler, Rollout, ServerPool, Workload
-from mrtuner.sizing.connections.pools import whole
 
 _DEFAULTS: Final = {
     "max_client_conn": 100,

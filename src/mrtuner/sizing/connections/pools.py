@@ -7,24 +7,29 @@ variable, a variable that is named like a pool, the framework's default.
 from __future__ import annotations
 
 import re
-import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from itertools import pairwise
-from typing import Final, TypeVar
+from typing import Final
 
-from mrtuner.catalog.frameworks import (
-    AppServer,
-    Framework,
-    PoolDefault,
-    app_servers,
-    framework,
-    frameworks,
-)
+from mrtuner.catalog.frameworks import AppServer, Framework, PoolDefault, frameworks
 from mrtuner.errors import BadValue
 from mrtuner.facts import Fact
+from mrtuner.sizing.connections.applications import (
+    detected,
+    framework_of,
+    processes,
+    server_of,
+    threads,
+)
 from mrtuner.sizing.connections.connection_string import ConnectionString, parsed
-from mrtuner.sizing.connections.given import Given, Named, fact
+from mrtuner.sizing.connections.container import (
+    Container,
+    Environment,
+    image_name,
+    variable,
+    whole,
+)
+from mrtuner.sizing.connections.given import Given
 from mrtuner.sizing.connections.model import Count, Pool
 from mrtuner.wording import enumerated
 
@@ -42,34 +47,10 @@ _POOL: Final = re.compile(
     r"(^|_)(POOL|POOL_?SIZE|POOL_MAX|MAX_POOL|MAX_POOL_SIZE|MAXIMUM_POOL_SIZE|POOL_MAX_SIZE)$",
     re.IGNORECASE,
 )
-_VARIABLE: Final = re.compile(r"\$\((\w+)\)|\$\{(\w+)(?::?-([^}]*))?\}|\$(\w+)")
-_DEPENDENT: Final = re.compile(r"\$\((\w+)\)")
 #: Images of servers and poolers, which have a database's variables and are no clients.
 NOT_CLIENTS: Final = ("postgres", "postgresql", "timescaledb", "postgis", "pgbouncer", "pgpool")
-_EVENT_LOOPS: Final = ("uvicorn", "gevent", "eventlet", "tornado", "asgi", "aiohttp")
-
-T = TypeVar("T")
 _PART: Final = re.compile(r"HOST|SERVER|USER|_NAME$|DATABASE$|_DB$", re.IGNORECASE)
 _URL: Final = re.compile(r"(?:jdbc:)?([a-z][a-z0-9+.-]*):(?://|memory)", re.IGNORECASE)
-Environment = Mapping[str, Fact[str | None]]  # None: in a Secret or ConfigMap that is not here
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Container:
-    """What is known of a container, or of a process outside of any."""
-
-    workload: str
-    name: str
-    where: str
-    words: Sequence[str] = ()  # its command and arguments
-    environment: Environment = field(default_factory=dict)
-    image: str = ""
-    starts_first: bool = False
-    absent: Sequence[str] = ()  # ConfigMaps and Secrets that are not here
-
-    def said(self, values: Named[T], option: str) -> Fact[T] | None:
-        """What an option says of this container; None where it says nothing."""
-        return fact(values, self.workload, option, self.name)
 
 
 @dataclass(slots=True)
@@ -93,18 +74,18 @@ def pools(container: Container, given: Given) -> Found:
     if said is None and named is None and _no_client(container, strings):
         _tell_uncounted(container, found)
         return found
-    server = _server(container)
-    known, version = _framework(container, server, strings, named)
+    server = server_of(container)
+    known, version = framework_of(container, server, strings, named)
     case = _Case(
         container=container, given=given, found=found, server=server, known=known, version=version,
-        strings=strings, main=_main(strings), threads=_threads(container, server, given),
+        strings=strings, main=_main(strings), threads=threads(container, server, given),
     )  # fmt: skip
     size, overflow = _size(case)
     chosen = case.string or ConnectionString()
     found.pools.append(
         Pool(
             container=container.name,
-            processes=_processes(container, server, given),
+            processes=processes(container, server, given),
             databases=_databases(case),
             size=size,
             overflow=overflow,
@@ -169,7 +150,7 @@ def _no_client(container: Container, strings: Mapping[str, ConnectionString]) ->
         return not any(named[name].value is None or _PART.search(name) for name in rest)
     if named:
         return False
-    return _detected(container, _server(container), strings, runtimes=False) is None
+    return detected(container, server_of(container), strings, runtimes=False) is None
 
 
 def _libpq(container: Container, name: str) -> str | None:
@@ -178,18 +159,9 @@ def _libpq(container: Container, name: str) -> str | None:
     return (found.value or None) if found is not None else None
 
 
-def image_name(image: str) -> str:
-    """Return the last part of an image's name.
-
-    >>> image_name("registry.example:5000/edoburu/pgbouncer:v1.23.1")
-    'pgbouncer'
-    """
-    return image.rpartition("/")[2].partition("@")[0].partition(":")[0]
-
-
 def _connection_strings(environment: Environment) -> Iterator[tuple[str, ConnectionString]]:
-    for name, variable in environment.items():
-        found = parsed(variable.value) if variable.value else None
+    for name, one in environment.items():
+        found = parsed(one.value) if one.value else None
         if found is not None:
             yield name, found
 
@@ -200,108 +172,6 @@ def _main(strings: Mapping[str, ConnectionString]) -> str | None:
         if name in strings:
             return name
     return next(iter(strings), None)
-
-
-# Which framework, which server.
-
-
-def _framework(
-    container: Container,
-    server: AppServer | None,
-    strings: Mapping[str, ConnectionString],
-    named: Fact[str] | None,
-) -> tuple[Framework | None, str | None]:
-    if named is not None:
-        name, _, version = named.value.partition(":")
-        return framework(name), version or None
-    return _detected(container, server, strings), None
-
-
-def _detected(
-    container: Container, server: AppServer | None, strings: Mapping[str, ConnectionString], *,
-    runtimes: bool = True,
-) -> Framework | None:  # fmt: skip
-    """The framework, from the surest sign to the least sure, which is its runtime."""
-    if server is not None and server.framework is not None:
-        return framework(server.framework)
-    known = frameworks().values()
-    for string in strings.values():
-        schemes = [
-            (len(scheme), one) for one in known for scheme in one.schemes
-            if string.scheme.startswith(scheme)
-        ]  # fmt: skip
-        if schemes:
-            return max(schemes, key=lambda item: item[0])[1]
-        for one in known:
-            if any(hint in string.text for hint in one.hints):
-                return one
-    for one in known:
-        if any(_signed(sign, container.environment) for sign in one.signs):
-            return one
-    programs = {word.rpartition("/")[2] for word in container.words}
-    if sure := next((one for one in known if programs.intersection(one.commands)), None):
-        return sure
-    unsure = (one for one in known if runtimes and programs.intersection(one.runtimes))
-    return next(unsure, None)
-
-
-def _signed(sign: str, environment: Environment) -> bool:
-    if sign.endswith("*"):
-        return any(name.startswith(sign[:-1]) for name in environment)
-    return sign in environment
-
-
-def _server(container: Container) -> AppServer | None:
-    programs = [word.rpartition("/")[2] for word in container.words]
-    pairs = {f"{one} {two}" for one, two in pairwise(programs)}
-    for server in app_servers().values():
-        if not {*programs, *pairs}.isdisjoint(server.commands):
-            return server
-    return None
-
-
-# Processes, threads, databases.
-
-
-def _processes(container: Container, server: AppServer | None, given: Given) -> Fact[int]:
-    said = container.said(given.workers, "--workers")
-    if said is not None:
-        return said
-    if server is None:
-        return Fact(1, "one process: no application server is known")
-    found = _option(container, server, server.process_options) or _variable(
-        container.environment, server.process_variables
-    )
-    if found is None:
-        return Fact(server.processes, f"default of {server.title} ({server.source})")
-    if found.value == "auto":
-        raise BadValue(
-            f"{found.source}: as many workers as CPUs, which is not in a manifest",
-            f"Give --workers {container.workload}=N.",
-        )
-    return Fact(max(1, whole(found, 0)), found.source)  # Puma: 0 workers is one process
-
-
-def _threads(container: Container, server: AppServer | None, given: Given) -> Fact[int] | None:
-    said = container.said(given.threads, "--threads")
-    if said is not None:
-        return said
-    if server is None or server.threads is None or _event_loop(container, server):
-        return None
-    found = _option(container, server, server.thread_options) or _variable(
-        container.environment, server.thread_variables
-    )
-    if found is None:
-        return Fact(server.threads, f"default of {server.title} ({server.source})")
-    most = found.value.rpartition(":")[2]  # Puma: least:most
-    return Fact(whole(Fact(most, found.source), 1), found.source)
-
-
-def _event_loop(container: Container, server: AppServer) -> bool:
-    if server.asynchronous:
-        return True
-    kind = _option(container, server, server.worker_options)
-    return kind is not None and any(loop in kind.value.lower() for loop in _EVENT_LOOPS)
 
 
 def _databases(case: _Case) -> Fact[int]:
@@ -345,13 +215,13 @@ def _told(case: _Case) -> Fact[str] | None:
     """What the container itself says: its connection string before its variables."""
     in_string = _in_string(case)
     environment = case.container.environment
-    variable = _variable(environment, case.known.variables if case.known else ())
-    variable = variable or _named_like_a_pool(environment)
-    if in_string is not None and variable is not None and in_string.value != variable.value:
+    told = variable(environment, case.known.variables if case.known else ())
+    told = told or _named_like_a_pool(environment)
+    if in_string is not None and told is not None and in_string.value != told.value:
         case.found.warnings.append(
-            f"{in_string.source}={in_string.value} wins over {variable.value} of {variable.source}"
+            f"{in_string.source}={in_string.value} wins over {told.value} of {told.source}"
         )
-    return in_string or variable
+    return in_string or told
 
 
 def _in_string(case: _Case) -> Fact[str] | None:
@@ -373,17 +243,17 @@ def _no_pooling(string: ConnectionString) -> bool:
 
 
 def _named_like_a_pool(environment: Environment) -> Fact[str] | None:
-    for name, variable in environment.items():
-        if variable.value and _POOL.fullmatch(name):
-            return Fact(variable.value, f"{variable.source}, by its name")
+    for name, told in environment.items():
+        if told.value and _POOL.fullmatch(name):
+            return Fact(told.value, f"{told.source}, by its name")
     return None
 
 
 def _overflow(case: _Case) -> Fact[int]:
     known, default = case.known, case.default
-    for name, variable in case.container.environment.items():
-        if known and variable.value and any(name.endswith(end) for end in known.overflow):
-            told = Fact(variable.value, f"{variable.source}, by its name")
+    for name, one in case.container.environment.items():
+        if known and one.value and any(name.endswith(end) for end in known.overflow):
+            told = Fact(one.value, f"{one.source}, by its name")
             return Fact(whole(told, -1), told.source)
     if known is None or default is None or not default.overflow:
         return Fact(0, "no overflow")
@@ -468,78 +338,8 @@ def _tell(container: Container, known: Framework | None, found: Found) -> None:
         f"{container.where}: {absent} is not here: a pool size in it would win over what was read"
         for absent in container.absent
     ]
-    for name, variable in container.environment.items():
-        if variable.value is None and _OF_A_DATABASE.search(name):
+    for name, one in container.environment.items():
+        if one.value is None and _OF_A_DATABASE.search(name):
             found.notes.append(
-                f"{variable.source} is not here: a pool size in it would win over what was read"
+                f"{one.source} is not here: a pool size in it would win over what was read"
             )
-
-
-# Words and variables.
-
-
-def words(command: Sequence[object], environment: Environment) -> tuple[str, ...]:
-    """Return a command as words, with its variables; ``sh -c "…"`` as the words of its script."""
-    found: list[str] = []
-    for part in command:
-        text = _VARIABLE.sub(lambda match: _expanded(match, environment), str(part))
-        try:
-            found += shlex.split(text, comments=True) if " " in text else [text]
-        except ValueError:  # an open quote
-            found += text.split()
-    return tuple(found)
-
-
-def dependent(text: str, environment: Environment) -> str:
-    """Return a variable's text with others in it, as Kubernetes puts them there: ``$(NAME)``."""
-    return _DEPENDENT.sub(lambda match: _expanded(match, environment), text)
-
-
-def _expanded(match: re.Match[str], environment: Environment) -> str:
-    name, default = (*filter(None, match.groups()), "")[:2]
-    known = environment.get(name)
-    return (known.value if known and known.value else None) or default or match[0]
-
-
-def _variable(environment: Environment, names: Sequence[str]) -> Fact[str] | None:
-    for name in names:
-        found = environment.get(name)
-        if found is not None and found.value:
-            return Fact(found.value, found.source)
-    return None
-
-
-def _option(container: Container, server: AppServer, names: Sequence[str]) -> Fact[str] | None:
-    """An option on the command line, else in the server's variable for options."""
-    if (found := _in_words(container.words, names)) is not None:
-        return Fact(found, f"{container.where}: {server.title}'s option {names[0]}")
-    more = container.environment.get(server.arguments or "")
-    if more is not None and more.value:
-        inside = _in_words(words([more.value], container.environment), names)
-        if inside is not None:
-            return Fact(inside, more.source)
-    return None
-
-
-def _in_words(words: Sequence[str], names: Sequence[str]) -> str | None:
-    for place, word in enumerate(words):
-        for name in names:
-            if word == name and place + 1 < len(words):
-                return words[place + 1]
-            if word.startswith(f"{name}="):
-                return word[len(name) + 1 :]
-            if len(name) == 2 and word.startswith(name) and word[2:3].isdigit():
-                return word[2:]
-    return None
-
-
-def whole(told: Fact[str], least: int) -> int:
-    """Return a whole number that a text says; BadValue for anything else."""
-    text = told.value.strip().strip("'\"")
-    if not re.fullmatch(r"-?\d{1,9}", text):
-        raise BadValue(
-            f"{told.source}: {text!r} is not a whole number", "Write digits alone: 1000, not 1e3."
-        )
-    if int(text) < least:
-        raise BadValue(f"{told.source}: {text} is less than {least}", f"Give {least} or more.")
-    return int(text)

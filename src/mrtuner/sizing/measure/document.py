@@ -62,6 +62,14 @@ class HeldBack(Document, tag="mrtuner.pods.measure/1"):
     quotas: Annotated[list[MeasuredQuota], Doc("of their control groups, their own first")]
     hidden: Annotated[list[str], Doc("why a quota might not be seen")]
     beliefs: Annotated[list[RuntimeBelief], Doc("how many CPUs runtimes count here")]
+    accepted: Annotated[
+        float | None,
+        Doc("connections a second: as given, else all that were opened to their network namespace"),
+    ] = None
+    accept_wait: Annotated[
+        float | None,
+        Doc("mean seconds until a connection was accepted, by Little's law; null: not known"),
+    ] = None
 
 
 def held_back_document(seen: Measurement) -> HeldBack:
@@ -93,4 +101,6 @@ def held_back_document(seen: Measurement) -> HeldBack:
                           source=one.runtime.source)
             for one in beliefs(seen)
         ],
+        accepted=seen.rate or seen.opened,
+        accept_wait=seen.accept_wait,
     )  # fmt: skip

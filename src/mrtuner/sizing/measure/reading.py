@@ -60,6 +60,19 @@ class Measurement:
     idle: float | None  # CPUs that were idle, of those that the process may run on
     steal: float | None  # CPUs that the hypervisor took
     waiting: tuple[int, ...] | None  # connections to be accepted, at each look; None: not shown
+    opened: float | None = None  # connections a second to their network namespace
+    rate: float | None = None  # connections a second that they accept, where the caller knows it
+
+    @property
+    def accept_wait(self) -> float | None:
+        """Mean time of a connection in the queue, by Little's law: its length over the rate.
+
+        The rate of a network namespace counts all that listen there, so the wait is this at least.
+        """
+        rate = self.rate or self.opened
+        if not self.waiting or not rate:
+            return None
+        return sum(self.waiting) / len(self.waiting) / rate
 
     @property
     def cpu(self) -> float:
@@ -99,13 +112,16 @@ class _Reading:
     threads: Mapping[int, Mapping[int, ThreadTimes]]
     throttled: Mapping[ControlGroup, Throttling | None]
     cpus: Mapping[int, CpuTimes]
+    opened: int | None
 
 
 def measure(
-    tree: Tree, pids: Sequence[int], seconds: float, *,
+    tree: Tree, pids: Sequence[int], seconds: float, *, rate: float | None = None,
     sleep: Callable[[float], object] = time.sleep, clock: Callable[[], float] = time.monotonic,
 ) -> Measurement:  # fmt: skip
     """Read the counters of these processes and their descendants twice, `seconds` apart.
+
+    `rate` are the connections a second that they accept, where it is known [1/s].
 
     Raises:
         UsageError: one of them is not there.
@@ -136,7 +152,15 @@ def measure(
         idle=_of_cpus(before, after, allowed, passed, lambda one: one.idle + one.iowait),
         steal=_of_cpus(before, after, allowed, passed, lambda one: one.steal),
         waiting=None if sockets is None else tuple(waiting),
+        opened=_opened(before, after, passed),
+        rate=rate,
     )
+
+
+def _opened(before: _Reading, after: _Reading, passed: float) -> float | None:
+    if before.opened is None or after.opened is None or after.opened < before.opened:
+        return None
+    return (after.opened - before.opened) / passed
 
 
 def _read(
@@ -148,6 +172,7 @@ def _read(
         threads={pid: processes.thread_times(first, pid) for pid in everyone},
         throttled={group: throttling(first, group) for group in groups},
         cpus=busy_by_cpu(first),
+        opened=processes.connections_accepted(first, first.pid or 1),
     )
 
 

@@ -7,6 +7,7 @@ from typing import Annotated
 
 from mrtuner.documents import Doc, Document, Struct, convert, field
 from mrtuner.sizing.planning.model import Plan
+from mrtuner.sizing.planning.present import Present
 from mrtuner.sizing.planning.servers import Server
 from mrtuner.sizing.waiting.routing import Routing
 
@@ -121,6 +122,70 @@ class PodsStorm(Struct):
     caught_up: Annotated[float, Doc("until none of them waits any more")]
 
 
+class PodsFigure(Struct):
+    """A figure that monitoring saw."""
+
+    name: Annotated[str, Doc("the input that it is for; `samples`: the mean of measured times")]
+    value: Annotated[float, Doc("times in seconds, rates a second, counts")]
+    source: Annotated[str, Doc("where it was read")]
+    used: Annotated[bool, Doc("whether the plan uses it; what is given wins")]
+
+
+class PodsMeasuredWaiting(Struct):
+    """Waiting in front of the application, as it was measured."""
+
+    source: Annotated[str, Doc("where it was read")]
+    count: Annotated[int | None, Doc("requests")]
+    mean: Annotated[float, Doc("mean")]
+    p50: Annotated[float | None, Doc("median; null: only the mean is known")]
+    p95: Annotated[float | None, Doc("95 % waited no longer")]
+    p99: Annotated[float | None, Doc("99 % waited no longer")]
+
+
+class PodsSessions(Struct):
+    """Sessions of one application at the database, on average while they were watched."""
+
+    application: Annotated[str, Doc("application_name; empty: it has none")]
+    role: Annotated[str, Doc("their role")]
+    database: Annotated[str, Doc("their database")]
+    sessions: Annotated[float, Doc("open; of a history, those at work or in a transaction")]
+    active: Annotated[float, Doc("running a statement")]
+    in_transaction: Annotated[float, Doc("idle in a transaction")]
+    clients: Annotated[int | None, Doc("addresses that they come from; null: not shown")]
+
+
+class PodsPool(Struct):
+    """A pool of PgBouncer at the end of the reading."""
+
+    database: Annotated[str, Doc("its database, as clients name it")]
+    user: Annotated[str, Doc("its user")]
+    mode: Annotated[str, Doc("session, transaction or statement")]
+    clients: Annotated[int, Doc("that have a server connection")]
+    waiting: Annotated[int, Doc("clients that wait for one")]
+    longest_wait: Annotated[float, Doc("of them")]
+    servers: Annotated[int, Doc("server connections in use")]
+    idle: Annotated[int, Doc("server connections that are idle")]
+
+
+class PodsNumber(Struct):
+    """A number of the manifest."""
+
+    name: Annotated[str, Doc("pods, workers, threads, pool, cpu_request, …")]
+    value: Annotated[float | None, Doc("CPUs, bytes or a count; null: an unbounded pool")]
+    source: Annotated[str, Doc("file and line, variable, option, or default")]
+
+
+class PodsPresent(Struct):
+    """A workload as its manifest has it."""
+
+    name: Annotated[str, Doc("its name")]
+    kind: Annotated[str, Doc("Deployment, StatefulSet")]
+    where: Annotated[str, Doc("file and line")]
+    container: Annotated[str, Doc("the container that serves")]
+    autoscaler: Annotated[str | None, Doc("what decides the pods; null: nothing does")]
+    numbers: Annotated[list[PodsNumber], Doc("what it says, as far as it says it")]
+
+
 class PodsPlanDocument(Document, tag="mrtuner.pods.plan/1"):
     """Written by `mrtuner pods plan --json`. Times are in seconds."""
 
@@ -141,11 +206,23 @@ class PodsPlanDocument(Document, tag="mrtuner.pods.plan/1"):
     storm: Annotated[PodsStorm | None, Doc("if logins a second are given")]
     advice: Annotated[list[str], Doc("what else to change")]
     notes: Annotated[list[str], Doc("what was assumed")] = field(default_factory=list)
+    observed: Annotated[list[PodsFigure], Doc("what monitoring saw")] = field(default_factory=list)
+    measured: Annotated[
+        PodsMeasuredWaiting | None, Doc("waiting in front of the application now, measured")
+    ] = None
+    sessions: Annotated[list[PodsSessions], Doc("at the database, by application")] = field(
+        default_factory=list
+    )
+    pools: Annotated[list[PodsPool], Doc("of PgBouncer")] = field(default_factory=list)
+    present: Annotated[PodsPresent | None, Doc("the workload as its manifest has it")] = None
+    warnings: Annotated[list[str], Doc("what contradicts the plan, or may not be meant")] = field(
+        default_factory=list
+    )
 
 
 def plan_document(plan: Plan) -> PodsPlanDocument:
     """Return the document of a plan."""
-    asked, mean = plan.question, plan.question.service.mean
+    asked, mean, seen = plan.question, plan.question.service.mean, plan.observed
     return PodsPlanDocument(
         load=PodsLoad(
             rate=asked.rate, service_time=mean, variation=asked.service.variation,
@@ -180,4 +257,34 @@ def plan_document(plan: Plan) -> PodsPlanDocument:
         storm=None if plan.storm is None else convert(plan.storm, PodsStorm),
         advice=list(plan.advice),
         notes=list(plan.notes),
+        observed=[convert(one, PodsFigure) for one in plan.figures],
+        measured=None if seen is None or seen.waited is None else (
+            convert(seen.waited, PodsMeasuredWaiting)),
+        sessions=[convert(one, PodsSessions) for one in seen.sessions] if seen else [],
+        pools=[convert(one, PodsPool) for one in seen.pools] if seen else [],
+        present=None if plan.present is None else _present(plan.present),
+        warnings=list(plan.warnings),
     )  # fmt: skip
+
+
+def _present(found: Present) -> PodsPresent:
+    numbers = {
+        name: fact for name in _NUMBERS if (fact := getattr(found, name)) is not None
+    }  # fmt: skip
+    return PodsPresent(
+        name=found.name,
+        kind=found.kind,
+        where=found.where,
+        container=found.container,
+        autoscaler=found.autoscaler,
+        numbers=[
+            PodsNumber(name=name, value=fact.value, source=fact.source)
+            for name, fact in numbers.items()
+        ],
+    )
+
+
+_NUMBERS = (
+    "pods", "workers", "threads", "pool", "cpu_request", "cpu_limit", "memory_request",
+    "memory_limit",
+)  # fmt: skip

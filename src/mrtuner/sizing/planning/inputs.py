@@ -108,7 +108,7 @@ class PlanInputs(TypedDict, total=False):
         Number(
             most=MOST_VARIATION,
             default="1: requests come independently",
-            help="The same of the time between two requests",
+            help="Standard deviation of the time between two requests over its mean",
         ),
     ]
     wait_p95: Annotated[
@@ -141,12 +141,12 @@ class PlanInputs(TypedDict, total=False):
         str | float | None,
         Time(unit=True, most=_LONGEST, help="Part of the service time in the database"),
     ]
-    pods: Annotated[int | None, Count(most=_MOST_PODS, help="Plan for exactly so many pods")]
+    pods: Annotated[int | None, Count(most=_MOST_PODS, help="Plan for exactly this many pods")]
     workers: Annotated[
-        int | None, Count(most=_MOST_WORKERS, help="Plan for exactly so many workers in a pod")
+        int | None, Count(most=_MOST_WORKERS, help="Plan for exactly this many workers in a pod")
     ]
     threads: Annotated[
-        int | None, Count(most=_MOST_THREADS, help="Plan for exactly so many threads in a worker")
+        int | None, Count(most=_MOST_THREADS, help="Plan for exactly this many threads in a worker")
     ]
     most_workers: Annotated[
         int | None, Count(most=_MOST_WORKERS, default="8", help="Most workers in a pod")
@@ -158,7 +158,8 @@ class PlanInputs(TypedDict, total=False):
         Count(most=MOST_SESSIONS, help="Server connections of the transaction poolers together"),
     ]
     max_connections: Annotated[
-        int | None, Count(most=MOST_SESSIONS, help="Connections that the database has for these")
+        int | None,
+        Count(most=MOST_SESSIONS, help="Connections that the database admits from these pods"),
     ]
     master_memory: Annotated[
         str | int | None, Memory(most=MOST_MEMORY, help="Memory of the master process at its peak")
@@ -235,7 +236,7 @@ def asked(samples: Sequence[float] = (), **given: Unpack[PlanInputs]) -> Questio
         routing=said.get("routing", Routing.RANDOM),
         server=server,
         most_workers=said.get("most_workers", 8),
-        now=None if now is None else server.facts.layout(*now),
+        now=None if now is None else server.facts.layout_by_default(*now),
         seed=said.get("seed", 1),
         **{name: said.get(name) for name in _AS_GIVEN},
     )

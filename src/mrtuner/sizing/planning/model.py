@@ -15,6 +15,10 @@ from mrtuner.sizing.waiting.stages import Stage
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from mrtuner.sizing.observed.model import Observed
+    from mrtuner.sizing.observed.used import Figure
+    from mrtuner.sizing.planning.present import Present
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Waiting:
@@ -104,6 +108,10 @@ class Plan:
     storm: Storm | None
     advice: tuple[str, ...]
     notes: tuple[str, ...]
+    observed: Observed | None = None
+    figures: tuple[Figure, ...] = ()  # of what was observed, and whether it is used
+    present: Present | None = None
+    warnings: tuple[str, ...] = ()
 
     @property
     def met(self) -> bool:

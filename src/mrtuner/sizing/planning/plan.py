@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from math import isfinite
-from typing import Final, Unpack
+from typing import Final, Unpack, cast
 
 from mrtuner.errors import Refused
+from mrtuner.sizing.observed.model import Observed
+from mrtuner.sizing.observed.used import taken
 from mrtuner.sizing.planning.capacity import capacities, overloaded
 from mrtuner.sizing.planning.cpu_limits import cpu
 from mrtuner.sizing.planning.curve import curve, routing_or_density
 from mrtuner.sizing.planning.inputs import PlanInputs, Question, asked
-from mrtuner.sizing.planning.model import Connections, Now, Plan, Point, StageLoad
+from mrtuner.sizing.planning.model import Connections, Now, Plan, Point, StageLoad, p95_of
+from mrtuner.sizing.planning.present import Present
 from mrtuner.sizing.planning.runs import Runs, grows
 from mrtuner.sizing.planning.search import alternatives, best
 from mrtuner.sizing.planning.storm import Storm, storm
@@ -29,17 +32,29 @@ _MORE_PODS: Final = 8
 _POOLER_SHARE: Final = 0.05
 
 
-def plan(samples: Sequence[float] = (), **given: Unpack[PlanInputs]) -> Plan:
+def plan(
+    samples: Sequence[float] = (), *, observed: Observed | None = None,
+    present: Present | None = None, **given: Unpack[PlanInputs],
+) -> Plan:  # fmt: skip
     """Return pods, workers, threads, connections, CPU and memory for a load, with their reasons.
 
     Times are seconds or texts such as ``"27ms"``, rates a second or texts such as ``"400/s"``,
     sizes bytes or texts such as ``"180MB"``; `samples` are measured service times [s] instead of
-    `service_time` and `variation`. The same call gives the same plan.
+    `service_time` and `variation`. `observed` is what monitoring saw, in the place of what is not
+    given; `present` is the workload as its manifest has it. The same call gives the same plan.
 
     Raises BadValue for what cannot be asked, and Refused where a stage would be unstable or no
     number of pods keeps the target.
     """
-    return planned(asked(samples, **given))
+    inputs = ({} if present is None else present.inputs) | {
+        name: value for name, value in given.items() if value is not None
+    }
+    known = taken(observed or Observed(), tuple(samples), inputs)
+    made = planned(asked(known.samples, **cast("PlanInputs", known.given)))
+    return replace(
+        made, observed=observed, figures=known.figures, present=present,
+        warnings=(*known.warnings, *_warnings(made, observed, present)),
+    )  # fmt: skip
 
 
 def planned(question: Question) -> Plan:
@@ -198,6 +213,7 @@ def _storm(question: Question, site: Site) -> Storm | None:
 
 def _advice(made: Plan, points: Sequence[Point], base: Layout) -> Iterator[str]:
     question = made.question
+    yield from _accepting(made)
     yield from routing_or_density(question, points, _sparse(points, base, question), _most(made))
     if made.one_less.p95 is None:
         yield (
@@ -220,6 +236,25 @@ def _advice(made: Plan, points: Sequence[Point], base: Layout) -> Iterator[str]:
         )
 
 
+def _accepting(made: Plan) -> Iterator[str]:
+    """What it is worth that only workers with a free thread accept; the format sets it."""
+    now = made.now
+    if now is None or now.layout.queues == 1:
+        return
+    waits = "cannot carry the load" if now.p95 is None else f"wait {_ms(now.p95)} at p95"
+    configured = p95_of(made.curve, made.question.routing, now.layout.workers)
+    gained = "" if now.p95 is None or configured is None else f", with it {_ms(configured)}"
+    yield (
+        "Let workers accept only while a thread is free: worker_connections = threads and "
+        "keepalive = 0, as --format gunicorn writes. By default requests queue beside idle "
+        f"workers: those that run now {waits}, in equal shares{gained}."
+    )
+
+
+def _ms(seconds: float) -> str:
+    return f"{seconds * 1000:.3g} ms"
+
+
 #: Seconds after which a reconnect storm is longer than the failover itself.
 _LONG_STORM: Final = 60.0
 
@@ -239,7 +274,43 @@ def _most(made: Plan) -> int:
     return max(made.question.most_workers, made.layout.workers)
 
 
+def _warnings(made: Plan, observed: Observed | None, present: Present | None) -> Iterator[str]:
+    """What is measured or stands in a manifest, and contradicts the plan."""
+    now, measured = made.now, observed.waited if observed else None
+    if now is not None and measured is not None and measured.p95 is not None:
+        simulated = now.p95
+        if simulated is not None and measured.p95 > _FAR * simulated + _FAR_MS:
+            yield (
+                f"requests wait {measured.p95 * 1000:.3g} ms at p95 now, measured, and the "
+                f"simulation of what runs says {simulated * 1000:.3g} ms: look for bursts, a "
+                "quota above, or an uneven load balancer before this plan is trusted"
+            )
+    if present is None:
+        return
+    yield from present.warnings
+    if present.in_command:
+        yield (
+            "the command says how many workers or threads there are, which wins over variables: "
+            "change it there too"
+        )
+    if made.cpu.limit is None and present.added_limit is not None:
+        yield (
+            f"a container without a CPU limit gets one of {present.added_limit}: give the "
+            "namespace a LimitRange without it"
+        )
+
+
+#: Measured waiting is another than simulated, if it is so many times that and so many seconds more.
+_FAR, _FAR_MS = 2.0, 0.005
+
+
 def _notes(question: Question) -> Iterator[str]:
+    if question.now is not None and question.now.queues > 1:
+        yield (
+            "What runs now is taken to share requests evenly among the workers of a pod. By "
+            "default which of them accepts is a race that one may win more often: the busier the "
+            "pod, the longer requests then wait."
+        )
     if not question.cpu_given:
         yield (
             "No CPU time was given, so all time outside the database counts as CPU: the CPU "

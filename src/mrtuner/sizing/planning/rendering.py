@@ -4,15 +4,25 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mrtuner.formats.application import Application, render
+from mrtuner.formats.application import Application, Deployment, render
 
 if TYPE_CHECKING:
     from mrtuner.sizing.planning.model import Plan
+    from mrtuner.sizing.planning.present import Present
 
 
 def rendered(plan: Plan, format: str) -> str:
     """Return the plan in a format of `mrtuner.formats.application.FORMATS`."""
     return render(format, application(plan))
+
+
+def _deployment(found: Present) -> Deployment:
+    return Deployment(
+        kind=found.kind, name=found.name, namespace=found.namespace, container=found.container,
+        autoscaler=found.autoscaler, in_command=found.in_command,
+        workers_variable=found.variables.workers, threads_variable=found.variables.threads,
+        elsewhere=found.variables.elsewhere,
+    )  # fmt: skip
 
 
 def application(plan: Plan) -> Application:
@@ -32,4 +42,5 @@ def application(plan: Plan) -> Application:
         memory=plan.memory,
         clients=plan.connections.rollout,
         server_connections=question.pooler or plan.connections.server_connections,
+        deployment=None if plan.present is None else _deployment(plan.present),
     )

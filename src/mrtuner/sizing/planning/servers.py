@@ -1,13 +1,14 @@
 """Application servers: who accepts a request, and whether its threads compute at the same time.
 
 Sources: gunicorn 27, workers/sync.py and workers/gthread.py (a gthread worker accepts while its
-threads are busy, gunicorn#3433); Puma 5.6 to 7, thread_pool.rb (accepts with a free thread only);
-unicorn 6.0, http_server.rb.
+threads are busy, gunicorn#3433, unless worker_connections keeps it from that, as the plan's
+configuration does); Puma 5.6 to 7, thread_pool.rb (accepts with a free thread only); unicorn 6.0,
+http_server.rb.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
 
@@ -34,25 +35,27 @@ class ServerFacts:
     """What an application server does with requests."""
 
     title: str
-    accept_when_idle: bool
     threads: bool  # a worker may have several
+    #: A worker accepts with a free thread only: when nobody says otherwise. Planned ones all do.
+    accept_when_idle: bool = True
     lock: bool = True  # one of them computes at a time
     one_process: bool = False
 
     def layout(self, pods: int, workers: int, threads: int) -> Layout:
-        """Return so many pods of it."""
-        return Layout(
-            pods=pods, workers=workers, threads=threads, accept_when_idle=self.accept_when_idle
-        )
+        """Return so many pods of it, configured as the plan says."""
+        return Layout(pods=pods, workers=workers, threads=threads)
+
+    def layout_by_default(self, pods: int, workers: int, threads: int) -> Layout:
+        """Return so many pods of it as they are without that."""
+        return replace(self.layout(pods, workers, threads), accept_when_idle=self.accept_when_idle)
 
 
 _FACTS: Final = {
-    Server.GUNICORN: ServerFacts(title="gunicorn, sync", accept_when_idle=True, threads=False),
+    Server.GUNICORN: ServerFacts(title="gunicorn, sync", threads=False),
     Server.GTHREAD: ServerFacts(title="gunicorn, gthread", accept_when_idle=False, threads=True),
-    Server.UNICORN: ServerFacts(title="unicorn", accept_when_idle=True, threads=False),
-    Server.PUMA: ServerFacts(title="Puma", accept_when_idle=True, threads=True),
+    Server.UNICORN: ServerFacts(title="unicorn", threads=False),
+    Server.PUMA: ServerFacts(title="Puma", threads=True),
     Server.JVM: ServerFacts(
-        title="one process of threads", accept_when_idle=True, threads=True, lock=False,
-        one_process=True,
+        title="one process of threads", threads=True, lock=False, one_process=True
     ),
 }  # fmt: skip

@@ -23,7 +23,7 @@ class Layout:
     workers: int  # in a pod
     threads: int = 1  # of a worker
     #: Only a worker with a free thread accepts (unicorn, gunicorn sync, Puma): one queue in a pod.
-    #: Else any worker accepts and lets the request wait (gthread): a queue for each worker.
+    #: Else any worker accepts and lets the request wait (gthread by default): a queue for each.
     accept_when_idle: bool = True
 
     @property

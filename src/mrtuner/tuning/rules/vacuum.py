@@ -17,11 +17,11 @@ DOC = "documentation: Vacuuming, Automatic Vacuuming"
 MEMORY_DOC = "documentation: Resource Consumption, Memory"
 #: The server's default cost limit and number of workers, which belong together, and the highest
 #: limit it accepts: guc_parameters.dat.
-USUAL_COST = 200
+USUAL_COST_LIMIT = 200
 USUAL_WORKERS = 3
-MOST_COST = 10_000
+MOST_COST_LIMIT = 10_000
 #: The limit if only dead rows call for a faster vacuum and the storage's capacity is unknown.
-MOST_MEASURED = 2000
+MOST_FOR_DEAD_ROWS = 2000
 #: Cost of a page that is read and dirtied (vacuum_cost_page_miss of 14 and later, _dirty), and
 #: how many times a second the limit may be spent with a delay of 2 ms.
 COST_OF_A_PAGE = 22
@@ -111,10 +111,10 @@ def autovacuum_vacuum_cost_limit_by_workers_and_storage(
     measured past their own thresholds. Never below what is in force.
     """
     workers = chosen.count("autovacuum_max_workers")
-    share = min(MOST_COST, ceil(Fraction(USUAL_COST * workers, USUAL_WORKERS)))
-    bears, why = _borne(situation, storage, throughput)
-    now = cost_in_force(situation.running)
-    if dead_rows and (faster := max(share, bears or 0, min(MOST_MEASURED, now * 2))) > now:
+    share = min(MOST_COST_LIMIT, ceil(Fraction(USUAL_COST_LIMIT * workers, USUAL_WORKERS)))
+    bears, why = _cost_limit_of_storage(situation, storage, throughput)
+    now = cost_limit_in_force(situation.running)
+    if dead_rows and (faster := max(share, bears or 0, min(MOST_FOR_DEAD_ROWS, now * 2))) > now:
         return Change(faster, f"{_behind(dead_rows)}: vacuum must go faster", Basis.MEASURED)
     if bears is None and (storage is None or situation.cpus is None) and workers <= USUAL_WORKERS:
         return Unknown(_lacking(situation))
@@ -126,21 +126,22 @@ def autovacuum_vacuum_cost_limit_by_workers_and_storage(
     return Change(share, f"{workers} workers share it: each stays as fast as one of 3")
 
 
-def _borne(
+def _cost_limit_of_storage(
     situation: Situation, storage: Storage | None, throughput: Throughput | None
 ) -> tuple[int | None, str]:
     """The cost limit that the storage can bear in addition to its load, and why; None: unknown."""
     if throughput is not None:
-        return _half_of(throughput), "vacuum may take half of what the volume can do"
+        return _cost_limit_for_half_of(throughput), "vacuum may take half of what the volume can do"
     cpus = situation.cpus.count if situation.cpus else 0
     if storage in {Storage.SSD, Storage.NVME} and cpus >= 8:
         return 1000, "local flash and CPUs to spare: vacuum may go five times as fast"
     if storage is Storage.EBS and situation.memory:
-        return on_rds(situation.memory.size), "what RDS sets on volumes of this kind, by memory"
+        limit = cost_limit_on_rds(situation.memory.size)
+        return limit, "what RDS sets on volumes of this kind, by memory"
     return None, ""
 
 
-def _half_of(throughput: Throughput) -> int:
+def _cost_limit_for_half_of(throughput: Throughput) -> int:
     """The limit at which a vacuum that reads and dirties every page uses half of the volume.
 
     A page takes two operations and twice 8 kB. Adjacent pages take fewer operations.
@@ -151,21 +152,21 @@ def _half_of(throughput: Throughput) -> int:
     if throughput.bandwidth is not None:
         known.append(throughput.bandwidth / PAGE / 2)
     pages = min(known) / 2
-    return max(USUAL_COST, min(MOST_COST, int(pages * COST_OF_A_PAGE / ROUNDS)))
+    return max(USUAL_COST_LIMIT, min(MOST_COST_LIMIT, int(pages * COST_OF_A_PAGE / ROUNDS)))
 
 
-def on_rds(memory: int) -> int:
+def cost_limit_on_rds(memory: int) -> int:
     """``GREATEST({log(DBInstanceClassMemory/21474836480)*600},200)``; log is base 2, rounded.
 
     Source: the default groups of RDS; the rounding is inferred, see docs/reference/rds-families.
     """
-    return max(USUAL_COST, min(MOST_COST, round(log2(memory / (20 * GiB))) * 600))
+    return max(USUAL_COST_LIMIT, min(MOST_COST_LIMIT, round(log2(memory / (20 * GiB))) * 600))
 
 
-def cost_in_force(running: Mapping[str, str]) -> int:
+def cost_limit_in_force(running: Mapping[str, str]) -> int:
     """The limit that autovacuum has now; -1 stands for the one of manual VACUUM."""
     own = int(running.get("autovacuum_vacuum_cost_limit", -1))
-    return own if own > 0 else int(running.get("vacuum_cost_limit", USUAL_COST))
+    return own if own > 0 else int(running.get("vacuum_cost_limit", USUAL_COST_LIMIT))
 
 
 def _lacking(situation: Situation) -> tuple[str, ...]:

@@ -7,8 +7,8 @@ from datetime import UTC
 from typing import Final
 
 from mrtuner.change.record import Entry
-from mrtuner.history.analysis import changes, gaps
-from mrtuner.web.journal import attributed, entry, journal_owner
+from mrtuner.history.analysis import gaps
+from mrtuner.web.journal import attributed_changes, entry, journal_owner
 from mrtuner.web.screens.screen import Chart, Screen, Table, View
 
 _COLUMNS: Final = (
@@ -33,7 +33,7 @@ def _build(view: View) -> tuple[Sequence[Chart], Sequence[Table]]:
             "at": one.change.at, "what": one.change.what, "detail": one.change.detail,
             "by": one.by, "journal": None if one.entry is None else str(one.entry),
         }
-        for one in attributed(view.history, view.about, changes(view.history, view.about))
+        for one in attributed_changes(view.history, view.about)
     ]  # fmt: skip
     found += [
         {"at": gap.begin, "what": "gap", "detail": f"nothing recorded until {gap.end:%H:%M:%S} UTC"}

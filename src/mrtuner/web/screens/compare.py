@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from mrtuner.history.analysis import AT_WORK, StatementChange, statement_changes
+from mrtuner.history.analysis import StatementChange, statement_changes
 from mrtuner.history.series import Grid, Kind, Measure, Series, rate, shifted, split
+from mrtuner.history.store.summaries import AT_WORK
 from mrtuner.web.screens.screen import Chart, Screen, Table, View
 
 _TOP: Final = 50

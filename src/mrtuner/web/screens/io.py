@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
-from mrtuner.history.series import rate, ratio
+from mrtuner.history.series import Kind, Measure, Series, rate, ratio
 from mrtuner.web.screens.screen import Chart, Screen, Table, View
 
 _BY: Final = "backend_type || ', ' || context"
 _MISSING: Final = "PostgreSQL counts this since version 16"
-_ELSEWHERE: Final = "the recorder did not run on the server's host"
+_ELSEWHERE: Final = "neither did the recorder run on the server's host, nor was CloudWatch asked"
 
 
 def _build(view: View) -> tuple[Sequence[Chart], Sequence[Table]]:
@@ -38,16 +38,22 @@ def _build(view: View) -> tuple[Sequence[Chart], Sequence[Table]]:
         ),
         Chart(
             name="requests", title="Requests to the disk", unit="/s", missing=_ELSEWHERE,
-            series=view.lines("host", {
-                "reads": rate("disk_reads"), "writes": rate("disk_writes"),
-            }),
+            series=_of_disk(
+                view,
+                host={"reads": rate("disk_reads"), "writes": rate("disk_writes")},
+                cloudwatch={"reads": _average("read_iops"), "writes": _average("write_iops")},
+            ),
         ),
         Chart(
             name="latency", title="Time of a request to the disk", unit="s", missing=_ELSEWHERE,
-            series=view.lines("host", {
-                "read": ratio("disk_read_time", "disk_reads"),
-                "write": ratio("disk_write_time", "disk_writes"),
-            }),
+            series=_of_disk(
+                view,
+                host={
+                    "read": ratio("disk_read_time", "disk_reads"),
+                    "write": ratio("disk_write_time", "disk_writes"),
+                },
+                cloudwatch={"read": _average("read_latency"), "write": _average("write_latency")},
+            ),
         ),
         Chart(
             name="temporary", title="Temporary files", unit="bytes/s", stacked=True,
@@ -55,6 +61,19 @@ def _build(view: View) -> tuple[Sequence[Chart], Sequence[Table]]:
             series=view.split("databases", rate("temp_bytes"), "database"),
         ),
     ], []  # fmt: skip
+
+
+def _average(of: str) -> Measure:
+    return Measure(Kind.AVERAGE, of)
+
+
+def _of_disk(
+    view: View, host: Mapping[str, Measure], cloudwatch: Mapping[str, Measure]
+) -> Sequence[Series]:
+    """The disk by the kernel of its host or, where that was not asked, by CloudWatch."""
+    found = view.lines("host", host)
+    known = any(value is not None for one in found for value in one.values)
+    return found if known else view.lines("cloudwatch", cloudwatch)
 
 
 SCREEN: Final = Screen(

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from mrtuner.history.analysis import AT_WORK, CPU, WAIT_EVENT, host_work
+from mrtuner.history.analysis import CPU, WAIT_EVENT
 from mrtuner.history.recorded_server import machine
 from mrtuner.history.series import Kind, Measure, Series
+from mrtuner.history.store.summaries import AT_WORK
 from mrtuner.web.screens.screen import Chart, Screen, Table, View
 
 _CLASS: Final = f"coalesce(wait_type, '{CPU}')"
@@ -35,9 +36,10 @@ def _build(view: View) -> tuple[Sequence[Chart], Sequence[Table]]:
 
 def _cpus(view: View) -> int | None:
     """Those that the host had; where its kernel was not asked, those of its class."""
-    work = host_work(view.history, view.about)
-    if work is not None and work.cpus:
-        return work.cpus
+    counted = view.lines("host", {"cpus": Measure(Kind.HIGHEST, "cpus")})
+    most = max((value or 0 for one in counted for value in one.values), default=0)
+    if most:
+        return int(most)
     known = machine(view.history, view.about).cpus
     return None if known is None else known.value
 

@@ -8,14 +8,14 @@ from datetime import timedelta
 from typing import Any, Final
 
 from mrtuner.history.analysis import (
-    AT_WORK,
     IN_PERIOD,
     WAIT_EVENT,
     Period,
     beats_by_minute,
-    slowest_minute,
+    busiest_minute,
 )
 from mrtuner.history.series import Kind, Measure
+from mrtuner.history.store.summaries import AT_WORK
 from mrtuner.web.screens.screen import Chart, Screen, Table, View
 
 _MOST: Final = 500
@@ -72,11 +72,12 @@ def _shown(view: View) -> tuple[Period, str]:
     """The time of which sessions are listed, and what the table is called."""
     if view.about.seconds <= _LONGEST or not view.has("sessions"):
         return view.about, "Sessions as sampled"
-    busiest = slowest_minute(view.history, view.about)
+    busiest = busiest_minute(view.history, view.about)
     if busiest is None:
         return view.about, "Sessions as sampled"
-    minute = replace(view.about, begin=busiest.at, end=busiest.at + timedelta(minutes=1))
-    return minute, f"Sessions of the busiest minute, {busiest.at:%Y-%m-%d %H:%M} UTC"
+    at, _ = busiest
+    minute = replace(view.about, begin=at, end=at + timedelta(minutes=1))
+    return minute, f"Sessions of the busiest minute, {at:%Y-%m-%d %H:%M} UTC"
 
 
 def _sampled(view: View, about: Period) -> Sequence[dict[str, Any]]:

@@ -76,15 +76,18 @@ def _tables(view: View) -> Sequence[dict[str, Any]]:
     if not view.has("tables"):
         return ()
     # What did not change has no row in the period, but is there all the same.
+    names = (*_IDENTITY, "table", *_LAST)
     last = ", ".join(f"last.{name} AS {name}" for name in _LAST)
     whole = ", ".join(f"'{name}': {name}" for name in _LAST)
-    rows = view.history.rows(
-        f"""SELECT {", ".join(_IDENTITY)}, {_TABLE} AS "table", {last} FROM (
+    latest = view.history.latest(
+        f"""SELECT {", ".join(_IDENTITY)}, {_TABLE}, {last} FROM (
                 SELECT {", ".join(_IDENTITY)}, arg_max({{ {whole} }}, time) AS last
-                FROM tables WHERE instance = $instance AND time < $end GROUP BY ALL) AS t
-            WHERE live IS NOT NULL ORDER BY dead DESC NULLS LAST, "table" LIMIT {_MOST}""",
-        {name: view.grid.parameters[name] for name in ("instance", "end")},
-    )
+                FROM tables WHERE {IN_PERIOD} GROUP BY ALL) AS t""",
+        "tables", len(_IDENTITY), instance=view.about.instance, end=view.grid.parameters["end"],
+    )  # fmt: skip
+    there = [row for row in (dict(zip(names, row, strict=True)) for row in latest)
+             if row["live"] is not None]  # fmt: skip
+    rows = sorted(there, key=lambda row: (-(row["dead"] or 0), row["table"]))[:_MOST]
     counted = ", ".join(f"sum({name})::BIGINT AS {name}" for name in _COUNTED)
     changes = view.history.rows(
         f"SELECT {', '.join(_IDENTITY)}, {counted} FROM tables WHERE {IN_PERIOD} GROUP BY ALL",

@@ -87,7 +87,7 @@ class SettingsTransaction(Transaction):
         try:
             waiting = self._back_over_sql(self._session())
         except NotAnswering as error:
-            self._start_with_old_settings(str(error))
+            self._after_failed_restart(str(error))
         except NotRestarted as error:
             raise ApplyError(f"the old settings need a restart: {error}", _AGAIN) from error
         self._note(State.REVERTED, "reverted")
@@ -287,7 +287,7 @@ class SettingsTransaction(Transaction):
     def _is_off(self, one: Entry, row: InForce) -> bool:
         return not row.hidden and row.setting != one.in_force and not self._gives(row, one.before)
 
-    def _start_with_old_settings(self, reason: str) -> None:
+    def _after_failed_restart(self, reason: str) -> None:
         """Bring back a server that is down: restore its file, then use its owner's method."""
         if not self._reachable():
             raise ApplyError(f"the server is down: {reason}", self._by_hand())

@@ -19,11 +19,6 @@ from mrtuner.failover.predict.kernel import CLAMPED, Kernel
 from mrtuner.failover.predict.path import Path
 from mrtuner.failover.predict.timer_wheel import PHASES, Span, fires, over_phases
 
-__all__ = [
-    "Connecting", "Keepalive", "Path", "Trace", "Unacknowledged", "Waiting", "clamped", "hang",
-    "keeps", "model", "noticed",
-]  # fmt: skip
-
 #: TCP_RTO_MIN [s]: the model always uses it, whatever the real timeout.
 _MODEL: Final = 0.2
 #: TCP_TIMEOUT_INIT [s]: the first SYN's timeout.

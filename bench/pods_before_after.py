@@ -1,0 +1,223 @@
+"""Two deployments of examples/pods under load, as they are and as `mrtuner pods plan` has them.
+
+    python bench/pods_before_after.py                  # some eight minutes, on an idle machine
+    python bench/pods_before_after.py --seconds 3      # whether it works
+    python bench/pods_before_after.py --write docs     # and keep it; then python -m docs.generate
+
+Each state starts the real application server once for each pod, under the pod's CPU limit, with its
+configuration (the example's own, then what the plan writes), with PostgreSQL behind it. The
+application is a stand-in: its requests use CPU time, ask the database and sleep for as long as the
+load says. Requests are sent at random times whether earlier ones were answered or not, and waiting
+is counted from the intended start. Needs root and control groups of version 1, and what
+application_servers.py says.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import re
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+from random import Random
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parents[1]))  # for docs.generate_pods, which has the tables
+
+import database_pooled
+from application_servers import APPS, Client, missing, pods, run_precisely
+
+from docs import generate_pods
+from mrtuner.postgres.cluster import Cluster
+from mrtuner.postgres.connect import connect
+from mrtuner.sizing.planning import Plan, plan
+from mrtuner.sizing.planning.servers import Server
+from mrtuner.sizing.waiting.queues import Layout, quantile, settled
+from mrtuner.sizing.waiting.routing import Routing
+from mrtuner.sizing.waiting.stages import Site, Work, simulate
+from mrtuner.sizing.waiting.times import Times, arrivals
+
+EXAMPLES = APPS.parents[1] / "examples/pods"
+TARGET = "50ms"
+#: A client that sends 5 % of the requests later than this shares the CPUs with something else: such
+#: figures are not kept [ms].
+MOST_LATE = 3.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Application:
+    """An example and its load; times in ms."""
+
+    name: str
+    server: Server
+    file: str  # of its configuration
+    rate: float  # a second
+    service: float
+    cpu: float
+    database: float
+
+    @property
+    def folder(self) -> Path:
+        return EXAMPLES / self.name
+
+    @property
+    def work(self) -> Work:
+        return Work(cpu=self.cpu / self.service, database=self.database / self.service)
+
+    def planned(self, now: Layout) -> Plan:
+        """What the how-to asks for."""
+        return plan(
+            rate=f"{self.rate}/s", service_time=f"{self.service}ms", cpu_time=f"{self.cpu}ms",
+            database_time=f"{self.database}ms", wait_p95=TARGET, server=self.server,
+            now=f"{now.pods}x{now.workers}x{now.threads}",
+        )  # fmt: skip
+
+
+APPLICATIONS = (
+    Application(name="django", server=Server.GUNICORN, file="gunicorn.conf.py", rate=50,
+                service=80, cpu=6, database=40),
+    Application(name="rails", server=Server.PUMA, file="puma.rb", rate=45,
+                service=80, cpu=10, database=40),
+)  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True)
+class State:
+    """What is run and loaded."""
+
+    name: str
+    layout: Layout
+    limit: float | None  # CPUs of a pod
+    configuration: str
+    environment: Mapping[str, str]
+    routing: Routing = Routing.RANDOM
+    pooler: int | None = None
+    pgbouncer: str = ""  # its settings
+
+
+def states(application: Application) -> Iterator[State]:
+    environment, pods_now, limit = manifest(application.folder / "deployment.yaml")
+    threads = int(environment.get("RAILS_MAX_THREADS", "1"))
+    now = application.server.facts.layout(pods_now, int(environment["WEB_CONCURRENCY"]), threads)
+    before = State(
+        name="before", layout=now, limit=limit, environment=environment,
+        configuration=(application.folder / application.file).read_text(),
+    )  # fmt: skip
+    made = application.planned(now)
+    after = State(
+        name="as planned", layout=made.layout, limit=made.cpu.limit, environment={},
+        configuration=made.render("puma" if application.server == Server.PUMA else "gunicorn"),
+    )  # fmt: skip
+    yield before
+    yield replace(before, name="other routing", routing=Routing.LEAST_CONNECTIONS)
+    yield after
+    yield replace(
+        after, name="as planned, PgBouncer", pooler=made.connections.server_connections,
+        pgbouncer=made.render("pgbouncer"),
+    )  # fmt: skip
+
+
+def manifest(file: Path) -> tuple[dict[str, str], int, float]:
+    """Environment of the container, replicas, CPU limit."""
+    import yaml
+
+    spec = yaml.safe_load(file.read_text())["spec"]
+    (container,) = spec["template"]["spec"]["containers"]
+    environment = {one["name"]: one["value"] for one in container["env"]}
+    del environment["DATABASE_URL"]  # here it is another
+    limit = re.fullmatch(r"(\d+)m", container["resources"]["limits"]["cpu"])
+    assert limit is not None
+    return environment, spec["replicas"], int(limit[1]) / 1000
+
+
+def measured(application: Application, state: State, seconds: float) -> dict[str, Any]:
+    layout = state.layout
+    with ExitStack() as stack:
+        cluster = stack.enter_context(database_pooled.database(layout.slots))
+        url = cluster.dsn()
+        if state.pooler is not None:
+            url = stack.enter_context(database_pooled.pgbouncer(cluster, state.pgbouncer))
+        environment = {**state.environment, "DATABASE_URL": url}
+        ports = stack.enter_context(
+            pods(application.server, state.configuration, layout.pods, quota=state.limit,
+                 environment=environment)
+        )  # fmt: skip
+        return run_precisely(_loaded(application, state, ports, cluster, seconds))
+
+
+async def _loaded(
+    application: Application, state: State, ports: Sequence[int], cluster: Cluster, seconds: float
+) -> dict[str, Any]:
+    layout, work, chance = state.layout, application.work, Random(f"load of {application.name}")
+    first = Client(ports, state.routing, work, Random())
+    await first.warm_up(layout.pods * layout.workers)
+    overhead = await first.alone(application.service / 1000, 40)
+    count = round(application.rate * seconds)
+    arriving = arrivals(application.rate, count, chance)
+    lengths = Times(mean=application.service / 1000).draw(chance, count)
+    services = [length + overhead for length in lengths]
+    served = await Client(ports, state.routing, work, Random("routing")).run(arriving, lengths)
+    site = Site(layout=layout, routing=state.routing, quota=state.limit, pooler=state.pooler)
+    simulated = simulate(arriving, services, site, work, Random("routing"))
+    waited = [one.took - service for one, service in zip(served, services, strict=True)]
+    return {
+        "state": state.name,
+        "pods": layout.pods, "workers": layout.workers, "threads": layout.threads,
+        "routing": state.routing, "limit": state.limit, "pooler": state.pooler,
+        "requests": count, "overhead_ms": overhead * 1000,
+        "waited_ms": _percentiles(waited), "simulated_ms": _percentiles(simulated.total),
+        "took_ms": _percentiles([one.took for one in served]),
+        "late_ms": _percentiles([one.sent for one in served]),
+        "connections": _connections(cluster),
+    }  # fmt: skip
+
+
+def _percentiles(seconds: Sequence[float]) -> list[float]:
+    """From 0 to 99 %, in ms."""
+    kept = settled(seconds)
+    return [round(1000 * max(0.0, quantile(kept, share / 100)), 2) for share in range(100)]
+
+
+def _connections(cluster: Cluster) -> int:
+    with connect(cluster.dsn()) as session:
+        row = session.execute(
+            "SELECT count(*) FROM pg_stat_activity"
+            " WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()"
+        ).fetchone()
+        assert row is not None
+        return int(row[0])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seconds", type=float, default=45.0)
+    parser.add_argument("--write", type=Path, metavar="DIR")
+    given = parser.parse_args()
+    for application in APPLICATIONS:
+        reason = missing(application.server) or database_pooled.missing()
+        if reason:
+            print(f"skipped: {application.name}: {reason}", file=sys.stderr)
+            continue
+        found = [measured(application, state, given.seconds) for state in states(application)]
+        late = max(one["late_ms"][95] for one in found)
+        told = {
+            "name": application.name, "server": application.server.facts.title,
+            "rate": application.rate, "service_ms": application.service, "cpu_ms": application.cpu,
+            "database_ms": application.database, "seconds": given.seconds, "late_ms": late,
+            "cpus": os.cpu_count(), "linux": platform.release().partition("-")[0], "states": found,
+        }  # fmt: skip
+        print("\n".join(generate_pods.section(told)), flush=True)
+        if late > MOST_LATE:
+            print(f"busy: the client was late by {late:.1f} ms; nothing is kept", file=sys.stderr)
+        elif given.write is not None:
+            file = given.write / f"pods-{application.name}.json"
+            file.write_text(json.dumps(told) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,340 @@
+"""Application servers under open-loop load beside the simulation of the same requests.
+
+    python bench/servers_waiting.py                         # some 20 minutes, on an idle machine
+    python bench/servers_waiting.py --only 'puma;unicorn'
+    python bench/servers_waiting.py --count 200 --runs 1    # whether it works
+
+Each case starts a server for each pod, with the configuration that `mrtuner pods plan` writes, and
+sends requests at the times and of the lengths that the simulation gets too, whether earlier ones
+were answered or not. Waiting is counted from the intended start to the last byte, less what the
+same request takes that meets nobody. The simulation's service time is the length of a request and
+what a busy worker needs beside it. Both are measured before each run. A case with a quota needs
+root and control groups of version 1; its requests use CPU time, the others sleep. Servers that are
+not installed are skipped (`application_servers.py` says what to install).
+
+The aim: predicted p95 within 15 % or 2 ms of the measured one up to 80 % load, 25 % at 90 %.
+*Taken* is what the simulation says when told which worker took each request, for those that accept
+while busy. *Late* is p95 of how late the client sent, in the worst run; a run in which that is over
+1 ms is *busy*.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import sys
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from heapq import heapreplace
+from random import Random
+
+import database_pooled
+from application_servers import (
+    Client,
+    Served,
+    configuration,
+    cpu_used,
+    group_of,
+    missing,
+    pods,
+    run_precisely,
+)
+
+from mrtuner.sizing.planning.servers import Server
+from mrtuner.sizing.waiting.queues import Layout, quantile, settled
+from mrtuner.sizing.waiting.routing import Routing
+from mrtuner.sizing.waiting.stages import Site, Work, simulate
+from mrtuner.sizing.waiting.times import Times, arrivals
+
+#: Of a request [s]: long beside what a server itself takes; shorter where it is CPU time, and the
+#: quota of half a CPU lets few requests pass.
+SLEEPING, BURNING = 0.030, 0.010
+#: With more CPU time two CPUs would be a stage of their own.
+LITTLE_CPU = Work(cpu=0.1)
+ASLEEP, BEHIND = Work(cpu=0.0), Work(cpu=0.0, database=1.0)
+
+
+#: A client that sends 5 % of the requests later than this shares the CPUs with something else: the
+#: run says nothing [ms].
+MOST_LATE = 1.0
+#: gunicorn's own; the plan has other ones.
+DEFAULT = "worker_connections = 1000\nkeepalive = 2\n"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Overhead:
+    """What a request takes beyond its length [s]."""
+
+    alone: float  # when it meets nobody
+    busy: float  # of a worker that is never idle
+    cpu: float = 0.0  # of the pods' CPU time, where they have a quota
+    database: float = 0.0  # of a server connection's time, where there is a pooler
+
+
+@dataclass(frozen=True, kw_only=True)
+class Case:
+    """What runs, and how busy it is to be."""
+
+    server: Server
+    layout: Layout
+    load: float  # of the stage that is busiest
+    routing: Routing = Routing.RANDOM
+    quota: float | None = None
+    pooler: int | None = None
+    work: Work = ASLEEP
+    extra: str = ""  # lines in the configuration
+
+    @property
+    def name(self) -> str:
+        layout = self.layout
+        shape = f"{layout.pods} x {layout.workers} x {layout.threads}"
+        parts = [f"{self.server} {shape}"]
+        parts += [self.routing.words] if layout.pods > 1 else []
+        parts += [f"{self.quota:g} CPUs"] if self.quota else []
+        parts += [f"{self.pooler} server connections"] if self.pooler else []
+        parts += [f"{self.work.cpu:.0%} CPU"] if 0 < self.work.cpu < 1 else []
+        parts += ["worker_connections by default"] if DEFAULT in self.extra else []
+        parts += ["reuse_port"] if "reuse_port" in self.extra else []
+        return f"{', '.join(parts)}, {self.load:.0%}"
+
+    @property
+    def mean(self) -> float:
+        return BURNING if self.quota else SLEEPING
+
+    def rate(self, overhead: Overhead) -> float:
+        """Requests a second that keep the busiest stage as busy as is asked."""
+        if self.quota:
+            return self.load * self.layout.pods * self.quota / (self.mean + overhead.cpu)
+        if self.pooler:
+            return self.load * self.pooler / (self.mean + overhead.database)
+        return self.load * self.layout.slots / (self.mean + overhead.busy)
+
+    def site(self) -> Site:
+        return Site(layout=self.layout, routing=self.routing, quota=self.quota, pooler=self.pooler)
+
+    def work_beside(self, overhead: Overhead) -> Work:
+        """Shares of the whole service time, of which the overhead is a part."""
+        whole = self.mean + overhead.busy
+        return Work(
+            cpu=(self.work.cpu * self.mean + overhead.cpu) / whole if self.work.cpu else 0.0,
+            database=(self.mean + overhead.database) / whole if self.work.database else 0.0,
+        )
+
+
+def shared(pods: int, workers: int, threads: int = 1) -> Layout:
+    """A worker accepts with a free thread only."""
+    return Layout(pods=pods, workers=workers, threads=threads)
+
+
+def apart(pods: int, workers: int, threads: int) -> Layout:
+    """Each worker accepts and lets requests wait."""
+    return replace(shared(pods, workers, threads), accept_when_idle=False)
+
+
+def cases() -> Iterator[Case]:
+    sync, gthread, unicorn, puma = Server.GUNICORN, Server.GTHREAD, Server.UNICORN, Server.PUMA
+    for load in (0.5, 0.7, 0.8, 0.9):
+        yield Case(server=sync, layout=shared(1, 8), load=load)
+    for routing in Routing:
+        yield Case(server=sync, layout=shared(4, 2), load=0.7, routing=routing)
+    for load in (0.5, 0.7):
+        yield Case(server=gthread, layout=apart(1, 4, 2), load=load, extra=DEFAULT)
+    yield Case(
+        server=gthread, layout=apart(1, 4, 2), load=0.7, extra=DEFAULT + "reuse_port = True\n"
+    )
+    for load in (0.7, 0.8, 0.9):
+        yield Case(server=gthread, layout=shared(1, 4, 2), load=load)
+    for server in (gthread, puma):
+        yield Case(server=server, layout=shared(1, 2, 4), load=0.7, work=LITTLE_CPU)
+    for load in (0.5, 0.7):
+        yield Case(server=sync, layout=shared(1, 2), load=load, quota=0.5, work=Work())
+    yield Case(
+        server=sync, layout=shared(2, 2), load=0.7, quota=0.5, work=Work(),
+        routing=Routing.LEAST_CONNECTIONS,
+    )  # fmt: skip
+    yield Case(server=sync, layout=shared(1, 12), load=0.8, pooler=6, work=BEHIND)
+    for load in (0.8, 0.9):
+        yield Case(server=unicorn, layout=shared(1, 8), load=load)
+    for load in (0.7, 0.8, 0.9):
+        yield Case(server=puma, layout=shared(1, 4, 2), load=load)
+    for routing in (Routing.RANDOM, Routing.LEAST_CONNECTIONS):
+        yield Case(server=puma, layout=shared(4, 1, 2), load=0.7, routing=routing)
+    yield Case(server=puma, layout=shared(1, 4, 3), load=0.8, pooler=6, work=BEHIND)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run:
+    """One case, loaded once; arrivals and lengths in seconds."""
+
+    case: Case
+    arriving: Sequence[float]
+    lengths: Sequence[float]
+    overhead: Overhead
+    served: Sequence[Served]
+
+    @property
+    def services(self) -> list[float]:
+        return [length + self.overhead.busy for length in self.lengths]
+
+    def measured(self) -> list[float]:
+        alone = self.overhead.alone
+        return [
+            one.took - length - alone for one, length in zip(self.served, self.lengths, strict=True)
+        ]
+
+    def predicted(self) -> list[float]:
+        work = self.case.work_beside(self.overhead)
+        same = Random("routing")  # as the client's: both choose the same pods at random
+        return list(simulate(self.arriving, self.services, self.case.site(), work, same).total)
+
+    def taken(self) -> list[float]:
+        """What requests wait if the workers that really took them serve them in order."""
+        free: dict[str, list[float]] = {}
+        found = []
+        for arrival, service, one in zip(self.arriving, self.services, self.served, strict=True):
+            slots = free.setdefault(one.worker, [0.0] * self.case.layout.threads)
+            start = max(slots[0], arrival)
+            heapreplace(slots, start + service)
+            found.append(start - arrival)
+        return found
+
+
+async def loaded(case: Case, ports: Sequence[int], count: int, runs: int) -> list[Run]:
+    layout = case.layout
+    first = Client(ports, case.routing, case.work, Random())
+    await first.warm_up(layout.pods * layout.workers)
+    done = []
+    for seed in range(runs):
+        chance = Random(f"waiting {seed}")
+        overhead = await measured_overhead(case, ports)
+        arriving = arrivals(case.rate(overhead), count, chance)
+        lengths = Times(mean=case.mean).draw(chance, count)
+        client = Client(ports, case.routing, case.work, Random("routing"))
+        groups = [group_of(port) for port in ports] if case.quota else []
+        before = sum(map(cpu_used, groups))
+        served = await client.run(arriving, lengths)
+        if groups:  # busy servers use more for each request than those that just began
+            used = sum(map(cpu_used, groups)) - before - sum(lengths)
+            overhead = replace(overhead, cpu=used / count)
+        done.append(
+            Run(case=case, arriving=arriving, lengths=lengths, overhead=overhead, served=served)
+        )
+    return done
+
+
+async def measured_overhead(case: Case, ports: Sequence[int]) -> Overhead:
+    """By requests of half the usual length, but of none where a quota would stop them."""
+    client = Client(ports, Routing.LEAST_CONNECTIONS, case.work, Random())
+    if case.quota:
+        group = group_of(ports[0])
+        before = cpu_used(group)
+        alone = await client.alone(0.0, 40)
+        return Overhead(alone=alone, busy=alone, cpu=(cpu_used(group) - before) / 40)
+    length = case.mean / 2
+    alone = await client.alone(length, 40)
+    if not case.layout.accept_when_idle:  # some of its workers idle while requests wait
+        return Overhead(alone=alone, busy=alone)
+    busy = min(alone, await client.busy(length, case.pooler or case.layout.slots))
+    if case.pooler is None:
+        return Overhead(alone=alone, busy=busy)
+    return Overhead(alone=alone, busy=alone, database=busy)
+
+
+def loads(case: Case, count: int, runs: int) -> list[Run]:
+    """Start the servers, and load them so many times."""
+    layout, environment = case.layout, dict[str, str]()
+    with ExitStack() as stack:
+        if case.pooler:
+            cluster = stack.enter_context(database_pooled.database(case.pooler))
+            written = database_pooled.settings(case.pooler, layout.slots + 10)
+            pooler = database_pooled.pgbouncer(cluster, written)
+            environment["DATABASE_URL"] = stack.enter_context(pooler)
+        text = configuration(case.server, layout) + case.extra
+        ports = stack.enter_context(
+            pods(case.server, text, layout.pods, quota=case.quota, environment=environment)
+        )
+        return run_precisely(loaded(case, ports, count, runs))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """Of a run; times in ms."""
+
+    predicted: float
+    measured: float
+    taken: float | None  # predicted from the workers that took them, where any may
+    late: float
+    shares: str  # of the workers, in percent
+
+    def verdict(self, load: float) -> str:
+        if self.late > MOST_LATE:
+            return "busy"
+        aim = max(2.0, (0.25 if load > 0.8 else 0.15) * self.measured)
+        return "yes" if abs(self.predicted - self.measured) <= aim else "**no**"
+
+
+def outcome(done: Run) -> Outcome:
+    shares = Counter(one.worker for one in done.served)
+    return Outcome(
+        predicted=p95(done.predicted()),
+        measured=p95(done.measured()),
+        taken=None if done.case.layout.accept_when_idle else p95(done.taken()),
+        late=p95([one.sent for one in done.served]),
+        shares="/".join(
+            f"{100 * number / len(done.served):.0f}" for _, number in shares.most_common()
+        ),
+    )
+
+
+def row(name: str, load: float, outcomes: Sequence[Outcome]) -> str:
+    verdicts = [one.verdict(load) for one in outcomes]
+    taken = [one.taken for one in outcomes if one.taken is not None]
+    return (
+        f"| {name} | {_listed([one.predicted for one in outcomes])} "
+        f"| {_listed([one.measured for one in outcomes])} | {', '.join(verdicts)} "
+        f"| {_listed(taken)} | {max(one.late for one in outcomes):.1f} | {outcomes[0].shares} |"
+    )
+
+
+def _listed(times: Sequence[float]) -> str:
+    return ", ".join(f"{time:.1f}" for time in times) or "–"
+
+
+def p95(seconds: Sequence[float]) -> float:
+    """In ms."""
+    return quantile(settled(seconds), 0.95) * 1000
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--count", type=int, default=2_000)
+    parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument(
+        "--only", default="", help="servers, or words in the name of a case, with ; between"
+    )
+    given = parser.parse_args()
+    print(
+        f"p95 of waiting [ms], {given.count:,} requests a run of {SLEEPING * 1000:g} ms asleep or "
+        f"{BURNING * 1000:g} ms of CPU time (quotas: half as many); {os.cpu_count()} CPUs, Linux "
+        f"{platform.release().partition('-')[0]}, Python {platform.python_version()}\n"
+    )
+    print("| case | predicted | measured | within the aim | taken | late | shares of workers [%] |")
+    print("|:--|:--|:--|:--|:--|--:|:--|")
+    words = [word for word in given.only.split(";") if word]
+    for case in cases():
+        if words and not any(word in case.name for word in words):
+            continue
+        reason = missing(case.server) or (database_pooled.missing() if case.pooler else None)
+        if reason:
+            print(f"skipped: {case.name}: {reason}", file=sys.stderr)
+            continue
+        count = given.count // 2 if case.quota else given.count
+        outcomes = [outcome(done) for done in loads(case, count, given.runs)]
+        print(row(case.name, case.load, outcomes), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,101 @@
+"""Summaries of the recorder's own choice, beside the one that each source declares.
+
+They answer what would otherwise take a second and more over a year: what sessions waited for,
+which minute was the busiest, and when nothing was recorded. They are part of the format since
+version 2; rows in files of version 1 are summarized when they are read.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from mrtuner.history.source import Rollup, Source
+from mrtuner.history.store import layout
+
+_DAY: Final = 86_400.0
+#: A client at work, or a process of the server that does something. The checkpointer and vacuum
+#: sleep in between on purpose, so as not to be load.
+AT_WORK: Final = (
+    "(state = 'active' OR state IS NULL) AND "
+    "coalesce(wait_event, '') NOT IN ('CheckpointWriteDelay', 'VacuumDelay')"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Summary:
+    """Rows of another view by steps, with their number as `samples`."""
+
+    view: str
+    source: str
+    of: str  # the view that is summarized: the source's rows, or their finer summary
+    help: str
+    step: Rollup
+    keep: float  # seconds
+    by: tuple[str, ...] = ()  # columns that stay apart
+    where: str = "true"
+    columns: tuple[tuple[str, str, str], ...] = ()  # name, SQL over the rows, meaning
+
+    def query(self, rows: str) -> str:
+        """The query that summarizes these rows, which are a query themselves."""
+        step = layout.step(self.step)
+        keys = "".join(f', "{name}"' for name in self.by)
+        number = "count(*)" if self.of == self.source else "sum(samples)::BIGINT"
+        more = "".join(f', {sql} AS "{name}"' for name, sql, _ in self.columns)
+        return f"""SELECT make_timestamp(epoch_us(time) // {step} * {step}) AS time, instance{keys},
+                          {number} AS samples{more}
+                   FROM ({rows}) AS r WHERE {self.where} GROUP BY ALL"""
+
+
+SUMMARIES: Final = (
+    Summary(
+        view="sessions_by_hour",
+        source="sessions",
+        of="sessions_by_minute",
+        help="What sessions waited for, by hour",
+        step=Rollup.HOUR,
+        by=("state", "wait_type", "wait_event"),
+        keep=1826 * _DAY,
+    ),
+    Summary(
+        view="sessions_at_work_by_minute",
+        source="sessions",
+        of="sessions_by_minute",
+        help="Sessions at work, by minute",
+        step=Rollup.MINUTE,
+        where=AT_WORK,
+        keep=400 * _DAY,
+    ),
+    Summary(
+        view="samples_by_minute",
+        source="samples",
+        of="samples",
+        help="How often was sampled, by minute",
+        step=Rollup.MINUTE,
+        columns=(
+            (
+                "session_samples",
+                "count(*) FILTER (WHERE source = 'sessions')",
+                "how often sessions were sampled",
+            ),
+            ("earliest", "min(time)::TIMESTAMP_MS", "when the first sample was taken"),
+            ("latest", "max(time)::TIMESTAMP_MS", "when the last sample was taken"),
+        ),
+        keep=400 * _DAY,
+    ),
+)
+
+
+def of_source(name: str) -> tuple[Summary, ...]:
+    """The summaries of a source."""
+    return tuple(one for one in SUMMARIES if one.source == name)
+
+
+def views_of(source: Source) -> tuple[str, ...]:
+    """The view of a source's rows, and those of all their summaries."""
+    return (source.name, layout.rollup_view(source), *(one.view for one in of_source(source.name)))
+
+
+def named(view: str) -> Summary | None:
+    """The summary with this view; None: it is another one."""
+    return next((one for one in SUMMARIES if one.view == view), None)

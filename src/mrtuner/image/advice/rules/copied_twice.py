@@ -1,0 +1,54 @@
+"""Lines that copy what an earlier line has copied to the same place."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Iterator, Sequence
+
+from mrtuner.image.advice.situation import Proposal, Situation, is_within, removed, target
+from mrtuner.image.cache import Step
+from mrtuner.image.context import Entry
+
+
+def copied_twice(now: Situation) -> Iterator[Proposal]:
+    """One proposal for each COPY that brings nothing new."""
+    for stage in now.stages():
+        there: dict[str, tuple[Entry, tuple[str, ...]]] = {}
+        for place, step in enumerate(stage.steps):
+            if step.instruction.name == "RUN":
+                there = {path: one for path, one in there.items() if not _may_change(step, path)}
+            if not step.copied or step.instruction.name != "COPY":
+                continue
+            brought = dict(_places(step))
+            flags = step.instruction.flags
+            if brought and all(
+                there.get(path) == (entry, flags) for path, entry in brought.items()
+            ):
+                yield Proposal(
+                    " ".join(step.instruction.words),
+                    f"remove line {step.instruction.line}: what it copies is there already",
+                    _risk(stage.steps[:place]),
+                    now.recipe([removed(now, step.instruction)]),
+                )
+            there |= {path: (entry, flags) for path, entry in brought.items()}
+
+
+def _may_change(run: Step, path: str) -> bool:
+    """Whether a RUN works above a file, or says a part of its path."""
+    if run.at not in {"", "/"} and is_within(path, run.at):
+        return True
+    return any(part in run.instruction.text for part in path.split("/") if part)
+
+
+def _risk(before: Sequence[Step]) -> str:
+    if any(step.instruction.name == "RUN" for step in before):
+        return "Where a script that a RUN in between starts changes these files, they stay changed."
+    return "None that is known: the files are the same."
+
+
+def _places(step: Step) -> Iterator[tuple[str, Entry]]:
+    into = step.at.endswith("/") or len(step.copied) > 1
+    for source in step.copied:
+        for relative, entry in source.entries:
+            whole = source.is_directory or into
+            yield posixpath.join(step.at, relative) if whole else target(step), entry

@@ -1,0 +1,203 @@
+"""Entries for the ignore file: what need not be sent, nor copied, nor be in an image at all."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+from mrtuner.errors import MrTunerError
+from mrtuner.image.advice.situation import Proposal, Situation, edited, inserted
+from mrtuner.image.ignore import rules_of
+from mrtuner.image.misplaced import Misplaced, What, misplaced
+from mrtuner.image.shell import commands
+from mrtuner.units import pretty_bytes
+from mrtuner.wording import first_few
+
+#: For each kind: what it is called, and what may go wrong.
+_KINDS: Final[dict[What, tuple[str, str]]] = {
+    "secret": (
+        "what must not travel",
+        "A program in the image that reads one of them finds nothing: give it at run time.",
+    ),
+    "version control": (
+        "the repository",
+        "A build that asks git for a version or a date finds no repository.",
+    ),
+    "log": ("logs", "A program that expects an earlier log finds none."),
+    "database": (
+        "databases and dumps",
+        "A test or a first start that loads one of them finds nothing.",
+    ),
+    "dependencies": (
+        "installed dependencies",
+        "The image has only what its own lines install, not what was installed here.",
+    ),
+    "cache": ("caches", "A build that used one of these caches takes longer."),
+}
+#: Programs that install what a directory of dependencies holds.
+_INSTALLERS: Final = frozenset(
+    {"pip", "pip3", "uv", "poetry", "pipenv", "python", "python3", "npm", "yarn", "pnpm", "bower",
+     "bundle", "bundler"}
+)  # fmt: skip
+#: A directory that no line copies is proposed from this size [bytes].
+_WORTH: Final = 1 << 20
+#: So many files of one name are named one by one.
+_FEW: Final = 3
+_SHOWN: Final = 3
+
+
+def secrets_stay_here(now: Situation) -> Iterator[Proposal]:
+    """Files that are secrets by their names."""
+    yield from _of_kinds(now, ["secret"])
+
+
+def misplaced_files(now: Situation) -> Iterator[Proposal]:
+    """The repository, logs, databases, caches, and dependencies that the image installs itself."""
+    kinds: list[What] = ["version control", "log", "database", "cache"]
+    installs = {
+        command.program
+        for stage in now.stages()
+        for step in stage.steps
+        if step.instruction.name == "RUN"
+        for command in commands(step.instruction.text)
+    }
+    yield from _of_kinds(now, [*kinds, "dependencies"] if installs & _INSTALLERS else kinds)
+
+
+def _of_kinds(now: Situation, kinds: Sequence[What]) -> Iterator[Proposal]:
+    asked = _asked_for(now)
+    found = [
+        one for one in misplaced(now.model.context) if not any(_covers(path, one) for path in asked)
+    ]
+    for kind in kinds:
+        of_kind = [one for one in found if one.what == kind]
+        patterns = _patterns(of_kind)
+        if patterns:
+            name, risk = _KINDS[kind]
+            paths = first_few([one.path for one in of_kind], _SHOWN)
+            yield Proposal(
+                kind, f"leave {name} out of the context: {paths}", risk, _with(now, patterns)
+            )
+
+
+def _asked_for(now: Situation) -> set[str]:
+    """What a COPY names: it is there on purpose."""
+    return {
+        source.path
+        for stage in now.model.wanted.stages
+        for step in stage.steps
+        for source in step.copied
+        if source.path
+    }
+
+
+def _covers(asked: str, one: Misplaced) -> bool:
+    return asked == one.path or asked.startswith(one.path + "/")
+
+
+def _patterns(found: Sequence[Misplaced]) -> list[str]:
+    """Lines for the ignore file; those of many files of one name are one."""
+    by_name: dict[str, list[Misplaced]] = {}
+    for one in found:
+        by_name.setdefault(_family(one), []).append(one)
+    lines: list[str] = []
+    for family, members in by_name.items():
+        wanted = [family] if len(members) > _FEW else [_alone(one) for one in members]
+        lines += [line for line in wanted if _matches(line, members)]
+    return lines
+
+
+def _family(one: Misplaced) -> str:
+    name = posixpath.basename(one.path)
+    if one.what == "log" and "." in name:
+        return "**/*.log*"
+    return f"**/{name}/*" if one.what == "log" else f"**/{name}"
+
+
+def _alone(one: Misplaced) -> str:
+    """A directory of logs stays, empty: programs do not make it."""
+    is_directory = one.what == "log" and posixpath.basename(one.path) in {"log", "logs"}
+    return f"{one.path}/*" if is_directory else one.path
+
+
+def _matches(line: str, members: Sequence[Misplaced]) -> bool:
+    """Whether the builder reads the line as it is meant; names may hold anything."""
+    try:
+        rules = rules_of([line])
+    except MrTunerError:
+        return False
+    if "\n" in line or not line.isprintable():
+        return False
+    excluded = [rules.excludes(one.path) or rules.excludes(f"{one.path}/x") for one in members]
+    return any(excluded)
+
+
+def uncopied_directories(now: Situation) -> Iterator[Proposal]:
+    """Large directories that no line copies and none mounts: sent for nothing."""
+    if any(_mounts_context(step.instruction.flags) for one in now.stages() for step in one.steps):
+        return
+    sizes: dict[str, int] = {}
+    used: set[str] = set()
+    for entry in now.model.context.entries:
+        top, slash, _ = entry.path.partition("/")
+        if slash or entry.kind == "directory":
+            sizes[top] = sizes.get(top, 0) + entry.archived
+    for stage in now.model.wanted.stages:
+        for step in stage.steps:
+            for source in step.copied:
+                used.add(source.path.partition("/")[0])
+                used |= {entry.path.partition("/")[0] for _, entry in source.entries}
+    within = now.tree.relative(now.tree.dockerfile)
+    used.add((within or "").partition("/")[0])
+    free = [top for top, size in sizes.items() if top not in used and size >= _WORTH]
+    free = [top for top in free if _matches(top, [Misplaced("cache", top, 0, 0, top)])]
+    if "" in used and not free:
+        return
+    if free:
+        names = first_few([f"{top} ({pretty_bytes(sizes[top])})" for top in free], _SHOWN)
+        yield Proposal(
+            "directories", f"leave out what no line copies: {names}",
+            "A COPY that is written later and names one of them fails until its entry is removed.",
+            _with(now, free),
+        )  # fmt: skip
+
+
+def _mounts_context(flags: Sequence[str]) -> bool:
+    return any("type=bind" in flag and "from=" not in flag for flag in flags)
+
+
+def recipe_files(now: Situation) -> Iterator[Proposal]:
+    """The Dockerfile and the ignore file, where they are copied: a new comment is no new code."""
+    ignore = ignore_file(now)
+    names = [now.tree.relative(path) for path in (now.tree.dockerfile, ignore)]
+    asked = _asked_for(now)
+    copied = [name for name in names if name and name not in asked and now.model.lines_of(name)]
+    if copied:
+        yield Proposal(
+            "recipe", f"leave {' and '.join(copied)} out of the context",
+            "A program in the image that reads its own Dockerfile finds none.",
+            _with(now, copied),
+        )  # fmt: skip
+
+
+def ignore_file(now: Situation) -> Path:
+    """The ignore file in force, or the one to be made."""
+    rules = now.model.context.rules
+    return rules.file or now.tree.root / ".dockerignore"
+
+
+def with_entries(now: Situation, lines: Sequence[str]) -> dict[Path, str]:
+    """The ignore file with these lines at its end, where they win; a new one leaves itself out."""
+    path = ignore_file(now)
+    text = now.tree.text(path) or ""
+    name = now.tree.relative(path)
+    if not text and name and name not in lines and now.model.lines_of(name):
+        lines = [*lines, name]
+    last = text.count("\n") + (1 if not text or text.endswith("\n") else 2)
+    changed = edited(text, [inserted(last, *lines)]) if text else "\n".join(lines)
+    return {path: changed if changed.endswith("\n") else changed + "\n"}
+
+
+_with = with_entries

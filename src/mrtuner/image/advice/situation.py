@@ -1,0 +1,182 @@
+"""What a rule is given, and what it answers."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+from mrtuner.errors import MrTunerError
+from mrtuner.image.cache import PlannedStage, Step
+from mrtuner.image.deploys import Deploys
+from mrtuner.image.dockerfile import Instruction
+from mrtuner.image.model import Model
+from mrtuner.image.tree import Tree
+
+Builder = Literal["podman", "buildkit"]
+
+
+class Edit(NamedTuple):
+    """Rows of a text, by number from 1, that others take the place of; `after` is not replaced."""
+
+    first: int
+    after: int
+    rows: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """A change that a rule proposes. It is costed and tried, and may turn out to save nothing."""
+
+    subject: str  # what it is about; the same while other changes are made
+    title: str  # what to do, as an imperative
+    risk: str  # one sentence
+    edits: Mapping[Path, str]  # the files' new contents
+    proven: bool = True  # the builder whose rules were used can do it
+    unseen: bool = False  # it also saves what the model knows nothing of
+
+
+@dataclass(frozen=True, slots=True)
+class Situation:
+    """A tree, what a build makes of it, and what deploys change."""
+
+    model: Model
+    deploys: Deploys
+    builder: Builder = "podman"
+
+    @property
+    def tree(self) -> Tree:
+        """The directory, with what was proposed so far."""
+        return self.model.tree
+
+    def read(self, path: Path) -> str | None:
+        """A text file; None for what is none, or cannot be read."""
+        try:
+            return self.tree.text(path)
+        except MrTunerError:
+            return None
+
+    def stages(self) -> Iterator[PlannedStage]:
+        """The stages that are built."""
+        return (stage for stage in self.model.wanted.stages if stage.needed)
+
+    def recipe(self, edits: Iterable[Edit]) -> dict[Path, str]:
+        """The Dockerfile with other rows, as the edits of a proposal."""
+        return {self.tree.dockerfile: edited(self.tree.recipe, edits)}
+
+    def block(self, one: Instruction) -> str:
+        """A line of the Dockerfile as it is written, with those that continue it."""
+        rows = self.tree.recipe.split("\n")[one.line - 1 : one.end]
+        return "\n".join(row.removesuffix("\r") for row in rows)
+
+    def start(self, one: Instruction) -> int:
+        """The first row of a line together with the comments directly above it."""
+        rows = self.tree.recipe.split("\n")
+        first = one.line
+        while first > 1 and _is_comment(rows, first - 1):
+            first -= 1
+        return first
+
+
+#: A rule looks at the situation and proposes nothing, one change or several.
+Rule = Callable[[Situation], Iterable[Proposal]]
+
+
+def _is_comment(rows: list[str], number: int) -> bool:
+    """Whether a row is a comment, and no directive at the head such as `# escape=`."""
+    row = rows[number - 1].lstrip()
+    return row.startswith("#") and not (number == 1 and "=" in row)
+
+
+def edited(text: str, edits: Iterable[Edit]) -> str:
+    r"""The text with other rows; they get its line ends.
+
+    >>> edited("a\nb\nc\n", [Edit(2, 3, ()), Edit(4, 4, ("d",))])
+    'a\nc\nd\n'
+    """
+    rows = text.split("\n")
+    end = "\r" if "\r\n" in text else ""
+    for edit in sorted(edits, key=lambda one: (one.first, one.after), reverse=True):
+        rows[edit.first - 1 : edit.after - 1] = [row + end for row in edit.rows]
+    return "\n".join(rows)
+
+
+def replaced(one: Instruction, *blocks: str) -> Edit:
+    """Other lines in the place of this one."""
+    rows = tuple(row for block in blocks for row in block.split("\n"))
+    return Edit(one.line, one.end + 1, rows)
+
+
+def inserted(before: int, *blocks: str) -> Edit:
+    """Lines above a row."""
+    return Edit(before, before, tuple(row for block in blocks for row in block.split("\n")))
+
+
+def removed(now: Situation, one: Instruction) -> Edit:
+    """No line, and no comment above it."""
+    return Edit(now.start(one), one.end + 1, ())
+
+
+def with_flag(block: str, one: Instruction, name: str, value: str) -> str:
+    """The line with a flag, in the place of one of the same name."""
+    flag = f"--{name}={value}"
+    for old in one.flags:
+        if old.startswith(f"--{name}="):
+            return block.replace(old, flag, 1)
+    return re.sub(r"^(\s*\S+)\s+", rf"\1 {flag} ", block, count=1)
+
+
+def with_command(block: str, command: str, other: str) -> str | None:
+    """The line with another command in the place of one; None where it is not there once.
+
+    >>> with_command("RUN a && b && c", "b", ""), with_command("RUN a && b", "a", "")
+    ('RUN a && c', 'RUN b')
+    """
+    if block.count(command) != 1:
+        return None
+    before, after = block.split(command)
+    if other:
+        return before + other + after
+    ahead, joint, gap = before.rpartition("&&")
+    if joint and not gap.strip(" \t\\\n"):
+        return ahead.rstrip(" \t\\\n") + after
+    behind, joint, rest = after.partition("&&")
+    if joint and not behind.strip(" \t\\\n"):
+        return before.rstrip(" \t\\\n") + " " + rest.lstrip(" \t\\\n")
+    return None
+
+
+def appended(block: str, command: str) -> str | None:
+    r"""The line with one more command, on a row of its own where it has several.
+
+    None where the end of the line is no end of a command: a comment, or an operator.
+
+    >>> appended("RUN a", "b"), appended("RUN a \\\n    && c", "b")
+    ('RUN a && b', 'RUN a \\\n    && c \\\n    && b')
+    >>> appended("RUN a # why", "b"), appended("RUN a;", "b")
+    (None, None)
+    """
+    block = block.rstrip()
+    first, _, more = block.partition("\n")
+    if block.endswith((";", "&", "|", "\\", "`")) or re.search(r"\s#", block.rpartition("\n")[2]):
+        return None
+    joint = f" {first.rstrip()[-1]}\n    && " if more else " && "
+    return block + joint + command
+
+
+def is_within(path: str, directory: str) -> bool:
+    """Whether a path of the image is a directory or below it."""
+    return path == directory or path.startswith(directory.rstrip("/") + "/")
+
+
+def absolute(step: Step, word: str) -> str:
+    """The path in the image that a word of a RUN names."""
+    return posixpath.normpath(posixpath.join(step.at or "/", word))
+
+
+def target(step: Step) -> str:
+    """The directory or file that a COPY writes, without a slash at its end."""
+    return posixpath.normpath(step.at)

@@ -1,0 +1,89 @@
+"""A directory that is built, with changes that are not written to it."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Final
+
+from mrtuner.errors import UsageError
+from mrtuner.files import read_file
+from mrtuner.image.context import Context, read_context
+from mrtuner.image.ignore import IgnoreRules, rules_for
+
+_USUAL: Final = ("Containerfile", "Dockerfile")
+#: What a builder would fetch; a path has lost one of its slashes.
+_ADDRESS: Final = re.compile(r"(https?|git|ssh):/|git@[\w.-]+:|-$")
+
+
+@dataclass(frozen=True, slots=True)
+class Tree:
+    """A build context and its Dockerfile; `edits` are the contents of files as they would be."""
+
+    root: Path
+    dockerfile: Path
+    edits: Mapping[Path, str] = field(default_factory=dict)
+
+    def text(self, path: Path) -> str | None:
+        """The contents of a text file, line ends as they are; None where there is none.
+
+        Raises:
+            UsageError: it cannot be read. BadValue: it is no UTF-8.
+        """
+        if path in self.edits:
+            return self.edits[path]
+        if not os.path.lexists(path):
+            return None
+        read_file(path)  # a device or a large file is refused
+        return path.read_bytes().decode()
+
+    @property
+    def recipe(self) -> str:
+        """The text of the Dockerfile."""
+        return self.text(self.dockerfile) or ""
+
+    def edited(self, edits: Mapping[Path, str]) -> Tree:
+        """The tree with further changes."""
+        return replace(self, edits={**self.edits, **edits})
+
+    def rules(self) -> IgnoreRules:
+        """The ignore rules in force."""
+        return rules_for(self.root, self.dockerfile, self.edits)
+
+    def context(self) -> Context:
+        """What the builder sees."""
+        contents = {
+            relative: text.encode()
+            for path, text in self.edits.items()
+            if (relative := self.relative(path)) is not None
+        }
+        return read_context(self.root, self.rules(), contents)
+
+    def relative(self, path: Path) -> str | None:
+        """The path within the context; None for a file elsewhere."""
+        found = os.path.relpath(path, self.root).replace(os.sep, "/")
+        return None if found == ".." or found.startswith("../") else found
+
+
+def tree_of(directory: Path, file: Path | None = None) -> Tree:
+    """Return a directory with its Dockerfile: `file`, here or in the directory, else the usual.
+
+    Raises:
+        UsageError: no such directory or file.
+    """
+    if _ADDRESS.match(str(directory)):
+        raise UsageError(
+            f"{directory} is an address, not a directory",
+            "Clone or unpack it, and name the directory.",
+        )
+    if not directory.is_dir():
+        raise UsageError(f"{directory} is not a directory", "Name the directory that is built.")
+    wanted = [directory / name for name in _USUAL] if file is None else [file, directory / file]
+    for path in wanted:
+        if path.exists():
+            return Tree(directory, path)
+    named = "Containerfile or Dockerfile" if file is None else str(file)
+    raise UsageError(f"there is no {named} in {directory}", "Name it with --file FILE.")

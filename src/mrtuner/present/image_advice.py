@@ -1,0 +1,101 @@
+"""Advice for an image as lines for a terminal, from ``mrtuner.image.advise/1`` alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from textwrap import wrap
+from typing import Any, Final
+
+from mrtuner.tables import aligned
+from mrtuner.units import pretty_bytes
+from mrtuner.wording import enumerated, plural
+
+
+def lines(told: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the sum, the table, then each piece with its risk."""
+    yield from answer(told)
+    if not told["advice"]:
+        yield ""
+        yield from notes(told)
+        return
+    yield ""
+    yield from aligned([HEADS, *rows(told["advice"])], right={2, 3, 4, 5})
+    yield ""
+    for one in told["advice"]:
+        yield from _piece(one)
+    yield ""
+    yield from notes(told)
+
+
+#: Fewer bytes, saved or added, are not told exactly; --json has them.
+_LITTLE: Final = 1024
+#: Above the columns of `rows`.
+HEADS = ("no.", "rule", "sent", "rebuilt", "pushed", "image")
+
+
+def rows(advice: Sequence[Mapping[str, Any]]) -> list[tuple[str, ...]]:
+    """The bytes that each piece saves."""
+    return [
+        (
+            str(one["number"]), one["rule"], saved(one["saved"]["sent"]),
+            saved(one["saved"]["rebuilt"]), saved(one["saved"]["pushed"]),
+            saved(one["saved"]["image"]),
+        )
+        for one in advice
+    ]  # fmt: skip
+
+
+def saved(found: Mapping[str, Any]) -> str:
+    """Bytes saved; nothing where next to nothing is added."""
+    if found["bytes"] is None or (found["precision"] != "exact" and found["bytes"] < _LITTLE):
+        return "unknown"
+    if found["precision"] == "exact":
+        if abs(found["bytes"]) >= _LITTLE:
+            return pretty_bytes(found["bytes"])
+        return "under 1 kB" if found["bytes"] > 0 else ""
+    return f"{found['precision']} {pretty_bytes(found['bytes'])}"
+
+
+def expected(found: Mapping[str, Any]) -> str:
+    """Bytes of a deploy."""
+    if not found["more"]:
+        return pretty_bytes(found["bytes"])
+    return f"at least {pretty_bytes(found['bytes'])}" if found["bytes"] else "unknown"
+
+
+def answer(told: Mapping[str, Any]) -> Iterator[str]:
+    """What a deploy costs now, and with the advice."""
+    before, after = told["before"], told["together"]["after"]
+    yield (
+        f"A deploy sends {pretty_bytes(before['sent'])} and pushes {expected(before['pushed'])} "
+        "on average."
+    )
+    if not told["advice"] and not told["together"]["titles"]:
+        yield "No rule finds anything that would make it cheaper."
+        return
+    yield (
+        f"With {plural(len(told['together']['titles']), 'change')} together it sends "
+        f"{pretty_bytes(after['sent'])} and pushes {expected(after['pushed'])}."
+    )
+
+
+def _piece(one: Mapping[str, Any]) -> Iterator[str]:
+    mark = "" if one["proven"] else " (not proven here)"
+    yield from wrap(
+        f"{one['title']}{mark}. Risk: {one['risk']}", 96, initial_indent=f"{one['number']:>3}  ",
+        subsequent_indent="     ", break_long_words=False, break_on_hyphens=False,
+    )  # fmt: skip
+
+
+def notes(told: Mapping[str, Any]) -> Iterator[str]:
+    """What the numbers rest on."""
+    yield f"Deploys are {told['deploys']}."
+    if told["arguments"]:
+        yield f"Every deploy is taken to pass a new {enumerated(told['arguments'])}."
+    if told["together"]["needless"]:
+        numbers = enumerated(told["together"]["needless"])
+        yield f"Together, {numbers} would save nothing more, and is left out of the patch."
+    yield (
+        f"Bytes by the rules of {told['builder']}, before building: unknown is what only a build "
+        "tells. Prove a patch before you rely on it."
+    )

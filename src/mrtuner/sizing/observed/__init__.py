@@ -1,0 +1,19 @@
+"""What monitoring saw of a load: the inputs of a plan, each with where it was read.
+
+    from mrtuner.sizing.observed import of_texts
+
+    seen = of_texts([text], "metrics.txt")
+    found = plan(rate="400/s", observed=seen)
+
+`prometheus` reads what applications expose, `prometheus_server` asks for the busiest minutes,
+`request_start` reads a log of the header X-Request-Start, `activity` watches pg_stat_activity and
+`console` a running PgBouncer. `used` says which of it a plan takes.
+"""
+
+from __future__ import annotations
+
+from mrtuner.sizing.observed.model import Observed, Waited, together
+from mrtuner.sizing.observed.prometheus import of_texts
+from mrtuner.sizing.observed.request_start import waited
+
+__all__ = ["Observed", "Waited", "of_texts", "together", "waited"]

@@ -1,0 +1,153 @@
+"""pg_stat_activity, looked at many times: which application has how many sessions, and how busy.
+
+By Little's law, the sessions that run a statement on average, over requests a second, are the time
+in the database of a request.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from mrtuner.errors import BadValue
+from mrtuner.facts import Fact
+from mrtuner.sizing.observed.model import Observed, SessionsOf
+from mrtuner.wording import enumerated
+
+if TYPE_CHECKING:
+    from mrtuner.postgres.connect import Connection
+
+#: How long it is looked at, and how often [s].
+WATCHED, _LOOK = 10.0, 0.1
+#: So many sessions of one application from one address are a pooler's, or of one machine.
+_ONE_ADDRESS: Final = 10
+_QUERY: Final = "sessions_by_application"
+
+Key = tuple[str, str, str]
+
+
+def sessions_now(connection: Connection) -> tuple[tuple[SessionsOf, ...], tuple[str, ...]]:
+    """Return the sessions of each application at this moment, and what is doubtful of them."""
+    looks = _Looks()
+    looks.add(_read(connection))
+    return looks.rows(), tuple(looks.doubts())
+
+
+def watched(
+    dsn: str, *, seconds: float = WATCHED, rate: float | None = None,
+    application: str | None = None, sleep: Callable[[float], object] = time.sleep,
+    clock: Callable[[], float] = time.monotonic,
+) -> Observed:  # fmt: skip
+    """Return what the sessions of a server did for so many seconds, by application.
+
+    With a `rate` of requests [1/s], the time in the database of a request follows; `application` is
+    the one that serves them, and is needed where there are several.
+
+    Raises ConnectError as `connect` does, BadValue where the application is not there or not known.
+    """
+    from mrtuner.postgres.connect import connect, translated
+
+    looks = _Looks()
+    with connect(dsn) as connection, translated():
+        end = clock() + seconds
+        while True:
+            looks.add(_read(connection))
+            if (left := end - clock()) <= 0:
+                break
+            sleep(min(_LOOK, left))
+        most = int(connection.execute("SHOW max_connections").fetchone()[0])  # type: ignore[index]
+    rows = looks.rows()
+    chosen = _chosen(rows, application, required=rate is not None)
+    database_time = None
+    if rate is not None:
+        busy = sum(one.active for one in chosen)
+        named = enumerated(sorted({one.application or "without a name" for one in chosen}))
+        database_time = Fact(
+            busy / rate,
+            f"pg_stat_activity, {looks.count} looks: {busy:.3g} sessions of {named} run a "
+            f"statement / {rate:g} requests/s",
+        ) if busy else None  # fmt: skip
+    return Observed(
+        database_time=database_time,
+        max_connections=Fact(most, "max_connections of the server"),
+        sessions=rows,
+        warnings=tuple(looks.doubts()),
+    )
+
+
+def _read(connection: Connection) -> list[dict[str, Any]]:
+    from mrtuner.postgres.reader import Reader
+
+    return Reader(connection, connection.info.server_version).rows(_QUERY)
+
+
+def _chosen(
+    rows: Sequence[SessionsOf], application: str | None, *, required: bool
+) -> list[SessionsOf]:
+    names = sorted({one.application for one in rows})
+    shown = enumerated(name or "one without a name" for name in names)
+    if application is not None:
+        chosen = [one for one in rows if one.application == application]
+        if not chosen:
+            raise BadValue(
+                f"no session has the application_name {application!r}",
+                f"There are: {shown}." if names else "Measure it under its load.",
+            )
+        return chosen
+    if required and len(names) > 1:
+        raise BadValue(
+            f"sessions of several applications are open: {shown}",
+            "Name the one that serves these requests: --application NAME.",
+        )
+    return list(rows)
+
+
+@dataclass(slots=True)
+class _Looks:
+    """What was seen at each look, added up."""
+
+    count: int = 0
+    _sums: dict[Key, dict[str, int]] = field(default_factory=dict)
+    _addresses: dict[Key, int] = field(default_factory=dict)
+    _hidden: int = 0
+
+    def add(self, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Add one look."""
+        self.count += 1
+        self._hidden = max(self._hidden, sum(row["hidden"] for row in rows))
+        for row in rows:
+            key = (row["application"], row["role"] or "", row["database"] or "")
+            sums = self._sums.setdefault(key, {"sessions": 0, "active": 0, "in_transaction": 0})
+            for name in sums:
+                sums[name] += row[name]
+            most = max(self._addresses.get(key, 0), row["addresses"])
+            self._addresses[key] = most
+
+    def rows(self) -> tuple[SessionsOf, ...]:
+        """Averages, the application with the most sessions first."""
+        found = [
+            SessionsOf(
+                application=key[0], role=key[1], database=key[2],
+                clients=self._addresses[key] or None,
+                **{name: number / self.count for name, number in sums.items()},
+            )
+            for key, sums in self._sums.items()
+        ]  # fmt: skip
+        return tuple(sorted(found, key=lambda one: (-one.sessions, one.application, one.role)))
+
+    def doubts(self) -> Iterator[str]:
+        """What keeps the figures from being trusted."""
+        if self._hidden:
+            yield (
+                f"{self._hidden} sessions of other roles are hidden: whether they run a statement "
+                "is not known (GRANT pg_monitor to the role that looks)"
+            )
+        for one in self.rows():
+            if one.clients == 1 and one.sessions >= _ONE_ADDRESS:
+                named = one.application or "an application without a name"
+                yield (
+                    f"all {one.sessions:.0f} sessions of {named} come from one address: a pooler "
+                    "hides the pods behind it, or it is one machine; ask PgBouncer with --pgbouncer"
+                )

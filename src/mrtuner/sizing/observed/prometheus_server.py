@@ -1,0 +1,293 @@
+"""The busiest minutes of a load, asked of a Prometheus server; or what an application exposes.
+
+Source: Prometheus documentation, HTTP API, version 1.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Final
+from urllib.parse import urlencode, urlsplit, urlunsplit
+
+from mrtuner.errors import BadValue, ConnectError, MrTunerError, UsageError
+from mrtuner.facts import Fact
+from mrtuner.files import LARGEST
+from mrtuner.sizing.observed.histogram import Histogram
+from mrtuner.sizing.observed.metrics import (
+    CPU,
+    KNOWN,
+    Known,
+    Matcher,
+    Selector,
+    seconds_in_unit,
+    selector,
+)
+from mrtuner.sizing.observed.model import Observed
+from mrtuner.sizing.observed.prometheus import Counted, observed, of_texts, wanted_metric
+
+#: The time in which the busiest minutes are looked for, and between two readings [s].
+DAY, APART = 86_400.0, 60.0
+#: Long enough for a rate at the usual intervals of scraping, short enough for a peak [s].
+_WINDOW: Final = 300.0
+#: Prometheus refuses more points of a range.
+_POINTS: Final = 10_000
+_PATIENCE: Final = 30.0
+#: Labels of what is scraped, which its CPU time has as well.
+_OF_TARGETS: Final = frozenset(
+    {"app", "cluster", "container", "env", "environment", "instance", "job", "namespace", "node",
+     "pod", "service", "zone"}
+)  # fmt: skip
+
+
+def of_url(
+    url: str, *, metric: str | None = None, unit: str | None = None, over: float | None = None,
+    sleep: Callable[[float], object] = time.sleep, now: Callable[[], float] = time.time,
+) -> Observed:  # fmt: skip
+    """Return what a Prometheus server, or an application's own metrics, tell of its load.
+
+    Of a server, the busiest minutes of the last `over` seconds; what an application exposes is read
+    twice, `over` seconds apart.
+
+    Raises ConnectError where nothing answers, BadValue as `of_texts` does.
+    """
+    address = _Address(url)
+    if address.is_server():
+        return _of_server(address, selector(metric), unit, over or DAY, now())
+    first = address.text()
+    began = time.monotonic()
+    sleep(over or APART)
+    second = address.text()
+    return of_texts(
+        [first, second], address.shown, metric=metric, unit=unit, apart=time.monotonic() - began
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Address:
+    """An address of HTTP, which may have a user and a password."""
+
+    url: str
+
+    def __post_init__(self) -> None:
+        if not self.url.startswith(("http://", "https://")) or not urlsplit(self.url).hostname:
+            raise UsageError(
+                f"{self.shown} is not an HTTP address", "Write http://prometheus:9090, or a file."
+            )
+
+    @property
+    def shown(self) -> str:
+        """Without user and password."""
+        parts = urlsplit(self.url)
+        return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2])).rstrip("/")
+
+    def is_server(self) -> bool:
+        """Whether a Prometheus server, or what speaks like one, answers there."""
+        try:
+            answer = json.loads(self._get("/api/v1/query", {"query": "vector(1)"}))
+        except (_Rejected, ValueError):
+            return False
+        return isinstance(answer, dict) and answer.get("status") == "success"
+
+    def text(self) -> str:
+        """What is exposed there."""
+        try:
+            return self._get("", {})
+        except _Rejected as error:
+            raise ConnectError(
+                f"{self.shown} answered {error.code}",
+                "Give the address of a Prometheus server, or of an application's metrics.",
+            ) from None
+
+    def ask(self, path: str, parameters: Mapping[str, object]) -> Any:
+        """The data of an answer."""
+        try:
+            answer = json.loads(self._get(path, parameters))
+        except _Rejected as error:
+            raise MrTunerError(
+                f"Prometheus rejected a query: {error.code} {error.detail}", "Check --metric."
+            ) from None
+        return answer["data"]
+
+    def _get(self, path: str, parameters: Mapping[str, object]) -> str:
+        from base64 import b64encode
+        from urllib.error import HTTPError
+        from urllib.request import Request, urlopen
+
+        parts = urlsplit(self.shown)
+        address = urlunsplit(parts._replace(path=parts.path + path, query=urlencode(parameters)))
+        if not parameters:
+            address = urlunsplit(parts)
+        login = urlsplit(self.url).netloc.rpartition("@")[0]
+        headers = {"Authorization": f"Basic {b64encode(login.encode()).decode()}"} if login else {}
+        request = Request(address, headers=headers)  # noqa: S310 - http(s) only
+        try:
+            with urlopen(request, timeout=_PATIENCE) as answer:  # noqa: S310
+                found = answer.read(LARGEST + 1)
+        except HTTPError as error:
+            raise _Rejected(error.code, _reason(error.read())) from None
+        except OSError as error:
+            raise ConnectError(
+                f"{self.shown} does not respond: {getattr(error, 'reason', error)}",
+                "Check the address; a Prometheus server usually has port 9090.",
+            ) from None
+        if len(found) > LARGEST:
+            raise UsageError(f"{self.shown} answers with too much", "Narrow it with --metric.")
+        return bytes(found).decode("utf-8", "replace")
+
+
+class _Rejected(Exception):
+    """An answer of HTTP that is none of success."""
+
+    def __init__(self, code: int, detail: str) -> None:
+        super().__init__(code)
+        self.code, self.detail = code, detail
+
+
+def _reason(body: bytes) -> str:
+    try:
+        return str(json.loads(body).get("error", ""))
+    except (ValueError, AttributeError):
+        return ""
+
+
+# Queries.
+
+
+def _of_server(
+    address: _Address, wanted: Selector, unit: str | None, over: float, now: float
+) -> Observed:
+    server = _Server(address, wanted, window=min(_WINDOW, over / 3))
+    known = wanted_metric(wanted, server.names(over, now), address.shown)
+    in_unit = seconds_in_unit(known.name, unit)
+    at, rate = server.busiest(known, over, now)
+    when = datetime.fromtimestamp(at, UTC)
+    where = f"{address.shown}, the {_length(server.window)} to {when:%Y-%m-%d %H:%M:%S} UTC"
+    times = server.histogram(known.name, at, in_unit)
+    if times is None:
+        raise BadValue(
+            f"{address.shown} has no requests of {server.selected(known.name)}",
+            "Check --metric, or look further back: --over 7d.",
+        )
+    return observed(
+        Counted(
+            where=where,
+            known=known,
+            times=times,
+            database=server.histogram(known.database, at, seconds_in_unit(known.database, None))
+            if known.database
+            else None,
+            queue=server.histogram(known.queue, at, seconds_in_unit(known.queue, None))
+            if known.queue
+            else None,
+            cpu=server.cpu(known, at),
+            rate=Fact(rate, f"{known.name}_count of {where}, the busiest of {_length(over)}"),
+            warnings=(),
+        )
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=False)
+class _Server:
+    """Queries over windows of so many seconds."""
+
+    address: _Address
+    wanted: Selector
+    window: float
+
+    def names(self, over: float, now: float) -> set[str]:
+        """The known metrics that it has, or the one that is wanted."""
+        chosen = [self.wanted.name] if self.wanted.name else [one.name for one in KNOWN]
+        pattern = "|".join(f"{name}_count" for name in chosen)
+        by_name = Selector(
+            matchers=(Matcher(label="__name__", operator="=~", value=pattern),
+                      *self.wanted.matchers)
+        )  # fmt: skip
+        found = self.address.ask(
+            "/api/v1/label/__name__/values",
+            {"match[]": by_name.of(""), "start": now - over, "end": now},
+        )
+        return {str(name).removesuffix("_count") for name in found}
+
+    def busiest(self, known: Known, over: float, now: float) -> tuple[float, float]:
+        """When the busiest window ended, and its rate."""
+        step = max(self.window, over / _POINTS)
+        rows = self.address.ask(
+            "/api/v1/query_range",
+            {"query": f"sum({self._over('rate', f'{known.name}_count')})", "start": now - over,
+             "end": now, "step": step},
+        )["result"]  # fmt: skip
+        values = [(float(value), float(at)) for row in rows for at, value in row["values"]]
+        if not values or max(values)[0] == 0:
+            raise BadValue(
+                f"{self.address.shown} has no requests of {self.selected(known.name)} in "
+                f"{_length(over)}",
+                "Check --metric, or look further back: --over 7d.",
+            )
+        rate, at = max(values)
+        return at, rate
+
+    def histogram(self, name: str | None, at: float, in_unit: float) -> Histogram | None:
+        """What was counted in the window; None where nothing was."""
+        total = self._number(f"sum({self._over('increase', f'{name}_sum')})", at)
+        count = self._number(f"sum({self._over('increase', f'{name}_count')})", at)
+        if not count or total is None:
+            return None
+        rows = self._now(f"sum by (le) ({self._over('increase', f'{name}_bucket')})", at)
+        buckets = {float(row["metric"]["le"]): float(row["value"][1]) for row in rows}
+        return _rising(buckets, count, total, in_unit)
+
+    def cpu(self, known: Known, at: float) -> Fact[float] | None:
+        """CPU seconds of the processes that counted these requests, where those can be told."""
+        if any(one.label not in _OF_TARGETS for one in self.wanted.matchers):
+            return None  # a part of the requests, of which nobody counts the CPU time
+        rows = self._now(f"count by (job) ({self.wanted.of(f'{known.name}_count')})", at)
+        if len(rows) != 1 or "job" not in rows[0]["metric"]:
+            return None
+        job = Matcher(label="job", operator="=", value=str(rows[0]["metric"]["job"]))
+        chosen = Selector(matchers=(*self.wanted.matchers, job))
+        query = f"sum(increase({chosen.of(CPU)}[{_milliseconds(self.window)}]))"
+        seconds = self._number(query, at)
+        return Fact(seconds, f'{CPU}{{job="{job.value}"}}') if seconds else None
+
+    def selected(self, name: str) -> str:
+        """A metric with its labels, for people."""
+        return self.wanted.of(name) if self.wanted.matchers else name
+
+    def _over(self, function: str, name: str) -> str:
+        return f"{function}({self.wanted.of(name)}[{_milliseconds(self.window)}])"
+
+    def _now(self, query: str, at: float) -> list[Any]:
+        return list(self.address.ask("/api/v1/query", {"query": query, "time": at})["result"])
+
+    def _number(self, query: str, at: float) -> float | None:
+        rows = self._now(query, at)
+        found = float(rows[0]["value"][1]) if rows else math.nan
+        return found if math.isfinite(found) else None
+
+
+def _rising(
+    buckets: Mapping[float, float], count: float, total: float, in_unit: float
+) -> Histogram:
+    """Cumulative again: each series is extrapolated by itself, so that sums may differ a little."""
+    whole = buckets.get(math.inf, count) or count
+    most, found = 0.0, {}
+    for bound in sorted(buckets):
+        most = max(most, buckets[bound])
+        found[bound * in_unit] = most / whole * count
+    return Histogram(buckets=found, total=total * in_unit, count=count)
+
+
+def _milliseconds(seconds: float) -> str:
+    return f"{round(seconds * 1000)}ms"
+
+
+def _length(seconds: float) -> str:
+    for size, unit in ((86_400, "d"), (3_600, "h"), (60, "min")):
+        if seconds >= size and seconds % size == 0:
+            return f"{seconds / size:g} {unit}"
+    return f"{seconds:.3g} s"

@@ -1,0 +1,189 @@
+"""X-Request-Start: how long requests waited before the application, from a log or a list.
+
+    t=1512379167.574        nginx, ${msec}: seconds
+    1700000000123           Heroku, Thruster; HAProxy's %Ts%ms: milliseconds
+    t=1570633834463123      Apache, %t: microseconds
+    1700000000123456789     nanoseconds
+    Root=1-5759e988-bd86…   X-Amzn-Trace-Id of an AWS load balancer: whole seconds
+
+A unit shows in the size of the number: all are times since 1970. Each line has the header and, in
+any unit or as ISO 8601, when the application received the request.
+
+Sources: documentation of nginx, Apache (mod_headers), HAProxy (log format), Heroku (HTTP routing)
+and Elastic Load Balancing (request tracing).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from statistics import fmean
+from typing import Final
+
+from mrtuner.errors import BadValue
+from mrtuner.sizing.observed.model import Observed, Waited
+from mrtuner.sizing.waiting.queues import quantile
+
+#: From so many on, a number since 1970 is in this unit [s]: each is a time from 2001 to 2100.
+_UNITS: Final = ((1_000_000_000, 1.0), (10**12, 1e-3), (10**15, 1e-6), (10**18, 1e-9))
+_LATEST: Final = 4_102_444_800  # 2100-01-01
+#: Fewer tell no p95.
+LEAST: Final = 200
+#: No request waits this long [s]: a unit or a clock is wrong.
+_LONGEST: Final = 600.0
+#: Where even the request that waited least waited this long [s], the clocks may differ by that.
+_SUSPICIOUS: Final = 0.1
+#: With so many lines that are of another kind, the file is not what was meant.
+_READABLE: Final = 0.5
+
+_HEADER: Final = re.compile(r"\bt=(\d{10,19}(?:\.\d+)?)(?![\d.])")
+_TRACE: Final = re.compile(r"\bRoot=1-([0-9a-fA-F]{8})-[0-9a-fA-F]{24}\b")
+_NUMBER: Final = re.compile(r"(?<![\w.:+/-])(\d{10,19}(?:\.\d+)?)(?![\w.:/-])")
+_ISO: Final = re.compile(
+    r"(\d{4}-\d\d-\d\d)[T ](\d\d:\d\d:\d\d)(?:[.,](\d{1,9}))?\s?(Z|UTC|[+-]\d\d:?\d\d)?"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Moment:
+    """A time since 1970 [s], and how finely it was written [s]."""
+
+    at: float
+    step: float
+
+
+def waited(text: str, where: str) -> Observed:
+    """Return how long requests waited, by a text with two times in each line.
+
+    The first is the header's, which may have ``t=`` before it; the second is when the application
+    received the request. Lines without times are left out.
+
+    Raises BadValue with the number of a line that cannot be used, for fewer than 200 requests, and
+    where times are more than ten minutes apart.
+    """
+    pairs = list(_pairs(text, where))
+    if len(pairs) < LEAST:
+        raise BadValue(
+            f"{where} has {len(pairs)} requests, too few to tell a p95 of",
+            f"Give {LEAST} or more: in each line the header and when the application received it.",
+        )
+    waits = sorted(received.at - sent.at for sent, received in pairs)
+    far = [one for one in waits if abs(one) > _LONGEST]
+    if far:
+        raise BadValue(
+            f"{where}: {len(far)} of {len(waits)} requests are {max(map(abs, far)):,.0f} s away "
+            "from their header",
+            "A unit or a time zone is wrong: give both times as they were written.",
+        )
+    skew = max(0.0, -waits[0])
+    shown = [one + skew for one in waits]
+    step = max(max(sent.step, received.step) for sent, received in pairs)
+    return Observed(
+        waited=Waited(
+            source=f"X-Request-Start in {where}, {len(waits):,} requests",
+            count=len(shown), mean=fmean(shown), p50=quantile(shown, 0.5),
+            p95=quantile(shown, 0.95), p99=quantile(shown, 0.99),
+        ),
+        warnings=tuple(_doubts(waits, skew, step, where)),
+    )  # fmt: skip
+
+
+def _doubts(waits: Sequence[float], skew: float, step: float, where: str) -> Iterator[str]:
+    if skew:
+        future = sum(one < 0 for one in waits)
+        yield (
+            f"{where}: {future:,} of {len(waits):,} headers are in the future, by up to "
+            f"{skew * 1000:.3g} ms: the clock of the proxy is ahead by that at least, which was "
+            "added to every wait; with several proxies, each may differ"
+        )
+    elif waits[0] > _SUSPICIOUS:
+        yield (
+            f"{where}: even the request that waited least waited {waits[0] * 1000:.3g} ms: either "
+            "all of them queue, or the clocks differ by that; compare them (chronyc tracking)"
+        )
+    if step >= _SUSPICIOUS:
+        yield (
+            f"{where}: times are in steps of {step:g} s: shorter waits cannot be told, and a wait "
+            "may be that much too long or too short"
+        )
+
+
+def _pairs(text: str, where: str) -> Iterator[tuple[_Moment, _Moment]]:
+    others = found = 0
+    for number, line in enumerate(text.splitlines(), 1):
+        if not line.strip() or line.lstrip().startswith("#"):
+            continue
+        try:
+            pair = _pair(line)
+        except BadValue as error:
+            raise BadValue(f"{where}, line {number}: {error.message}", error.hint) from None
+        if pair is None:
+            others += 1
+        else:
+            found += 1
+            yield pair
+    if others > _READABLE * (others + found):
+        raise BadValue(
+            f"{where}: {others:,} of {others + found:,} lines have no request start and receipt",
+            "Write both into each line of the log: the header X-Request-Start, and when the "
+            "application received the request.",
+        )
+
+
+def _pair(line: str) -> tuple[_Moment, _Moment] | None:
+    """When a request was sent and received; None for a line that does not say both."""
+    header = _HEADER.search(line)
+    trace = _TRACE.search(line)
+    rest = line
+    if header is not None:
+        sent = moment(header[1])
+        rest = line[: header.start()] + " " + line[header.end() :]
+    elif trace is not None:
+        sent = _Moment(int(trace[1], 16), 1.0)
+        rest = line[: trace.start()] + " " + line[trace.end() :]
+    else:
+        first = _NUMBER.search(line)
+        if first is None:
+            return None
+        sent = moment(first[1])
+        rest = line[: first.start()] + " " + line[first.end() :]
+    received = _NUMBER.search(rest)
+    if received is not None:
+        return sent, moment(received[1])
+    written = _ISO.search(rest)
+    return None if written is None else (sent, _iso(written))
+
+
+def moment(text: str) -> _Moment:
+    """Return the time that a header's number stands for, whatever its unit.
+
+    >>> [moment(text).at for text in ("1700000000.5", "1700000000500", "1700000000500000")]
+    [1700000000.5, 1700000000.5, 1700000000.5]
+
+    Raises BadValue for a number that is no time from 2001 to 2100 in any unit.
+    """
+    whole, _, fraction = text.partition(".")
+    number = int(whole)
+    unit = max((unit for unit in _UNITS if number >= unit[0]), default=None)
+    if unit is None or number * unit[1] > _LATEST:
+        raise BadValue(
+            f"{text} is no time in seconds, milliseconds, microseconds or nanoseconds since 1970",
+            "Write the header as the proxy sent it.",
+        )
+    parts = float(f"0.{fraction}") if fraction else 0.0
+    return _Moment((number + parts) * unit[1], unit[1] * 10.0 ** -len(fraction))
+
+
+def _iso(match: re.Match[str]) -> _Moment:
+    """A time as ISO 8601 writes it; without a zone, UTC."""
+    day, clock, fraction, zone = match.groups()
+    zone = "+00:00" if zone in {None, "Z", "UTC"} else zone
+    try:
+        at = datetime.fromisoformat(f"{day}T{clock}{zone}").astimezone(UTC).timestamp()
+    except ValueError:
+        hint = "Write it as in 2026-11-24T09:15:00.123Z."
+        raise BadValue(f"{match[0]!r} is no time", hint) from None
+    digits = fraction or ""
+    return _Moment(at + (float(f"0.{digits}") if digits else 0.0), 10.0 ** -len(digits))

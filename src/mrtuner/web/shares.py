@@ -1,0 +1,229 @@
+"""How near an instance is to each limit: over time for a screen, in its last hour for the fleet.
+
+A limit that is recorded with what is used of it is `mrtuner.history.headroom`'s. What disk and CPU
+carried is divided by the ceiling that held at that moment: of the class, the volume or the control
+group of the time; the burst's while more than the baseline was carried; the limits from before
+December 2019 where `limits` found that the instance still has them; and a level at which it found
+the load held down by a ceiling that nobody publishes.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from itertools import pairwise
+from typing import Final
+
+from mrtuner.history import headroom
+from mrtuner.history.analysis import Period, machine_changes
+from mrtuner.history.host_metrics import ceiling_changes
+from mrtuner.history.reading import History
+from mrtuner.history.series import Grid, Series
+from mrtuner.limits.assess import Limits
+from mrtuner.limits.ceilings import Ceiling, CeilingKind, Resource
+from mrtuner.limits.levels import HIGH
+from mrtuner.limits.reached import Pegged
+from mrtuner.limits.sentences import quantity
+from mrtuner.web.ceilings import LONGEST, judged, known_ceilings
+from mrtuner.web.host_charts import HOST_CHARTS
+
+#: What is divided by a ceiling: its name among the shares, the chart whose lines add up to it, and
+#: the resource.
+CARRIED: Final = (
+    ("requests to the disk", "iops", Resource.IOPS),
+    ("throughput of the disk", "throughput", Resource.THROUGHPUT),
+    ("CPU", "cpu", Resource.CPU),
+)
+#: Changes of these alone change an instance's ceilings.
+_SETS_CEILINGS: Final = frozenset(
+    {"class_name", "storage_type", "allocated_storage", "iops", "storage_throughput"}
+)
+#: Of more, only the last are judged: each is a question like that of the whole screen.
+_MOST_JUDGED: Final = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """The share of a limit over time, and what the limit is."""
+
+    series: Series
+    limit: str
+
+
+def over_time(history: History, over: Grid, carried: Mapping[str, Sequence[Series]]) -> list[Share]:
+    """Return the share of each limit; `carried` has the lines of the host's charts, by name."""
+    meaning = {one.name: one.meaning for one in headroom.LIMITS}
+    found = [Share(one, meaning[one.name]) for one in headroom.shares(history, over)]
+    known = {one.series.name for one in found}
+    return found + [
+        one for one in _of_ceilings(history, over, carried) if one.series.name not in known
+    ]
+
+
+def _of_ceilings(
+    history: History, over: Grid, carried: Mapping[str, Sequence[Series]]
+) -> Iterator[Share]:
+    """What disk and CPU carried, as a share of what they could at that moment."""
+    of_charts = [one for one in CARRIED if carried.get(one[1])]
+    configurations = list(_configurations(history, over.about)) if of_charts else []
+    for name, chart, resource in of_charts:
+        per_unit = 1 / _scale(chart)
+        held = [one.ceilings(resource) for one in configurations]
+        values: list[float | None] = []
+        labels = Counter[str]()
+        steps = zip(*(one.values for one in carried[chart]), strict=True)
+        for at, step in zip(over.times, steps, strict=True):
+            level = _sum(step, per_unit)
+            middle = at + over.step / 2
+            now = next((one for one in held if middle < one.end), held[-1])
+            ceiling = None if level is None else now.at(level, at, at + over.step)
+            values.append(None if level is None or ceiling is None else level / ceiling.value)
+            labels.update([] if ceiling is None else [ceiling.label])
+        if labels:
+            yield Share(Series(name, values), "; ".join(text for text, _ in labels.most_common()))
+
+
+def _sum(values: Sequence[float | None], scale: float) -> float | None:
+    known = [value for value in values if value is not None]
+    return sum(known) * scale if len(known) == len(values) else None
+
+
+def _scale(chart: str) -> float:
+    return next(one.scale for one in HOST_CHARTS if one.name == chart)
+
+
+def label(resource: Resource, name: str, value: float) -> str:
+    """What a ceiling is called in charts and tables."""
+    return f"{name} {quantity(resource, value)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A ceiling that held at a moment, in its own unit."""
+
+    value: float
+    label: str
+
+
+@dataclass(frozen=True, slots=True)
+class CeilingRange:
+    """The ceiling that holds for good, and that of the burst, the same where there is none."""
+
+    baseline: Held
+    burst: Held
+
+    def at(self, level: float) -> Held:
+        """The ceiling that held while so much was carried."""
+        return self.baseline if level <= HIGH * self.baseline.value else self.burst
+
+
+def ceiling_range(
+    known: Iterable[Ceiling], resource: Resource, *, former: bool
+) -> CeilingRange | None:
+    """Return the ceilings that hold of a resource; None if none is known.
+
+    `former`: the instance still has its limits from before December 2019.
+    """
+    parts: dict[str, list[Ceiling]] = {}
+    for one in known:
+        if one.resource is resource:
+            parts.setdefault(one.part, []).append(one)
+    if not parts:
+        return None
+    kept = [
+        [one for one in own if (one.kind is CeilingKind.FORMER) == former] or own
+        for own in parts.values()
+    ]
+    # Of several parts, the one that allows least holds.
+    lowest = min((min(own, key=_value) for own in kept), key=_value)
+    highest = min((max(own, key=_value) for own in kept), key=_value)
+    return CeilingRange(_held(lowest), _held(highest))
+
+
+def _value(of: Ceiling) -> float:
+    return of.value
+
+
+def _held(of: Ceiling) -> Held:
+    return Held(of.value, label(of.resource, of.name, of.value))
+
+
+def is_former(found: Iterable[Pegged], resource: Resource) -> bool:
+    """Whether a limit from before December 2019 was reached: the instance then has all of them."""
+    return any(
+        one.resource is resource
+        and one.ceiling is not None
+        and one.ceiling.kind is CeilingKind.FORMER
+        for one in found
+    )
+
+
+# Over time.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Ceilings:
+    """The ceilings of one resource in one configuration."""
+
+    end: float  # of the configuration, seconds since 1970
+    known: CeilingRange | None
+    learnt: Sequence[tuple[float, float, Held]]  # when an unpublished one held, from and to
+
+    def at(self, level: float, begin: float, end: float) -> Held | None:
+        """The ceiling that held for most of this time, in which so much was carried."""
+        for held in {one[2]: None for one in self.learnt}:
+            spans = [(first, last) for first, last, of in self.learnt if of is held]
+            inside = sum(max(0.0, min(end, last) - max(begin, first)) for first, last in spans)
+            if inside >= (end - begin) / 2:
+                return held
+        return None if self.known is None else self.known.at(level)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Configuration:
+    """A time in which an instance had one class and volume, and what `limits` found in it."""
+
+    end: float  # seconds since 1970
+    known: Sequence[Ceiling]
+    limits: Limits | None
+
+    def ceilings(self, resource: Resource) -> _Ceilings:
+        """Those of a resource."""
+        pegged = () if self.limits is None else self.limits.pegged
+        known = ceiling_range(self.known, resource, former=is_former(pegged, resource))
+        return _Ceilings(end=self.end, known=known, learnt=list(self._learnt(resource)))
+
+    def _learnt(self, resource: Resource) -> Iterator[tuple[float, float, Held]]:
+        if self.limits is None:
+            return
+        for one in self.limits.pegged:
+            if one.resource is resource and one.ceiling is None:
+                level = one.plateau.level
+                held = Held(level, label(resource, f"unknown {resource} ceiling", level))
+                for span in one.plateau.spans:
+                    first, last = (self.limits.series.at(point).timestamp() for point in span)
+                    yield first, last, held
+
+
+def _configurations(history: History, about: Period) -> Iterator[_Configuration]:
+    """The configurations of a period, in the order of time; one if nothing was changed."""
+    cuts = _cuts(history, replace(about, begin=about.begin - LONGEST))
+    begins = [about.begin, *(at for at in cuts if about.begin < at < about.end)]
+    earliest = max((at for at in cuts if at <= about.begin), default=None)
+    for place, (begin, end) in enumerate(pairwise([*begins, about.end])):
+        within = replace(about, begin=begin, end=end)
+        late = place >= len(begins) - _MOST_JUDGED
+        found = judged(history, within, since=begin if place else earliest) if late else None
+        limits = None if found is None else found.limits
+        yield _Configuration(
+            end=end.timestamp(), limits=limits,
+            known=known_ceilings(history, within) if limits is None else limits.ceilings,
+        )  # fmt: skip
+
+
+def _cuts(history: History, about: Period) -> list[datetime]:
+    """When the ceilings of an instance changed."""
+    changed = {one.at for one in machine_changes(history, about) if one.name in _SETS_CEILINGS}
+    return sorted(changed | ceiling_changes(history, about))

@@ -1,0 +1,47 @@
+"""The busiest minutes of the sessions of an hour that is known: see `history_story`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from history_story import INSTANCE, opened_story
+
+from mrtuner.errors import UsageError
+from mrtuner.history.analysis import Period
+from mrtuner.history.busiest_sessions import busiest_sessions, most_clients
+from mrtuner.history.reading import History
+
+TWO = datetime(2026, 11, 23, 2, tzinfo=UTC)
+HOUR = Period(instance=INSTANCE, begin=TWO, end=TWO + timedelta(hours=1))
+
+
+@pytest.fixture(scope="module", params=["in SQLite", "in files"])
+def history(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[History]:
+    with opened_story(tmp_path_factory.mktemp("history"), request.param) as history:
+        yield history
+
+
+def test_the_busiest_five_minutes_have_ten_sessions_at_work(history: History) -> None:
+    """By hand: two at all times, eight more from 02:30 to 02:40; one idles in a transaction."""
+    found = busiest_sessions(history, HOUR)
+    assert found.begin in {TWO + timedelta(minutes=30), TWO + timedelta(minutes=35)}
+    (web,) = found.applications
+    assert (web.role, web.database, web.active, web.in_transaction) == ("web", "app", 10.0, 1.0)
+    assert (found.most_clients, found.max_connections) == (20, 100)
+
+
+def test_the_most_sessions_of_clients(history: History) -> None:
+    most, at, maximum = most_clients(history, HOUR)
+    assert (most, maximum) == (20, 100)
+    assert at is not None
+    assert HOUR.begin <= at < HOUR.end
+
+
+def test_an_application_that_is_not_there_is_named(history: History) -> None:
+    with pytest.raises(UsageError, match="no session of shop was at work") as refused:
+        busiest_sessions(history, HOUR, "shop")
+    assert refused.value.hint == "Applications in it: one without a name."

@@ -1,0 +1,308 @@
+"""Questions about a long time are answered from summaries as they would be from the rows.
+
+Four hours of one instance, of which sessions were sampled at 0, 20 and 40 s of each minute. One
+session runs on a CPU all the time; from 01:30 to 01:40 four more wait for data, and one is idle in
+its transaction. Nothing was recorded in the minutes 00:30 to 00:32 and 03:20 to 03:24.
+
+The first two hours are in files, the third in others, the fourth is in SQLite. In a store that an
+older recorder began, the first two are in files of format 1, which are in no summary.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from history_data import MIDNIGHT, SECOND, batch, sample
+from history_story import INSTANCE, of_source
+
+from mrtuner.errors import BadValue
+from mrtuner.history.analysis import WAIT_EVENT, Period, busiest_minute, gaps
+from mrtuner.history.reading import History, open_history
+from mrtuner.history.sample import Sample
+from mrtuner.history.series import Grid, Kind, Measure, split
+from mrtuner.history.size import size
+from mrtuner.history.source import Rollup, built_in, in_directory
+from mrtuner.history.store import layout, opening, sealing, summaries
+from mrtuner.history.store.summaries import AT_WORK
+from mrtuner.history.store.writer import Writer
+from mrtuner.web.answers import screen_answer
+
+START = datetime(2026, 11, 23, tzinfo=UTC)
+HOUR = 3600 * SECOND
+SILENT = (*range(30, 33), *range(200, 205))
+BUSY = range(90, 100)
+CHEAP, DEAR = 11, 22
+#: Sessions that wait, by hand: 120 were seen in the 351 samples of two hours, in the 696 of a day.
+WAITED = {"30d": 120 / 351, "365d": 120 / 696}
+STORES = ["of today", "begun by an older recorder", "of an older recorder"]
+
+
+def samples() -> Iterator[Sample]:
+    source = built_in()["sessions"]
+    client = {"backend_type": "client backend", "database": "app", "role": "web"}
+    for minute in range(240):
+        rows = [of_source("sessions", pid=1, state="active", query_id=CHEAP, **client)]
+        if minute in BUSY:
+            rows += [
+                of_source("sessions", pid=pid, state="active", query_id=DEAR, wait_type="IO",
+                          wait_event="DataFileRead", **client)
+                for pid in range(2, 6)
+            ]  # fmt: skip
+            rows.append(of_source("sessions", pid=6, state="idle in transaction", **client))
+        if minute not in SILENT:
+            for second in (0, 20, 40):
+                yield sample(source, 60 * minute + second, *rows)
+
+
+def as_an_older_recorder_left_it(directory: Path) -> None:
+    """Take the further summaries away, and from the list of files what format 1 does not have."""
+    with sqlite3.connect(directory / layout.DATABASE) as db:
+        for view in (one.view for one in summaries.SUMMARIES):
+            for (path,) in db.execute("SELECT path FROM file WHERE view = ?", (view,)).fetchall():
+                (directory / layout.LAKE / path).unlink()
+            db.execute("DELETE FROM file WHERE view = ?", (view,))
+        db.execute("ALTER TABLE file DROP COLUMN format")
+        db.execute("PRAGMA user_version = 1")
+    db.close()
+
+
+def record(directory: Path, store: str) -> Path:
+    with Writer(directory, built_in().values()) as writer:
+        writer.commit([batch(*samples(), instance=INSTANCE)])
+        sealing.move_to_parquet(writer, MIDNIGHT + 2 * HOUR, hourly=True)
+        if store == "of an older recorder":
+            sealing.move_to_parquet(writer, MIDNIGHT + 3 * HOUR, hourly=True)
+    if store != "of today":
+        as_an_older_recorder_left_it(directory)
+    if store != "of an older recorder":
+        with Writer(directory, built_in().values()) as writer:
+            sealing.move_to_parquet(writer, MIDNIGHT + 3 * HOUR, hourly=True)
+    return directory
+
+
+@pytest.fixture(scope="module", params=STORES)
+def directory(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return record(tmp_path_factory.mktemp("history"), request.param)
+
+
+@pytest.fixture(scope="module")
+def history(directory: Path) -> Iterator[History]:
+    with open_history(directory) as found:
+        yield found
+
+
+def period(begin: float, end: float) -> Period:
+    """Minutes after midnight."""
+    return Period(
+        instance=INSTANCE, begin=START + timedelta(minutes=begin),
+        end=START + timedelta(minutes=end),
+    )  # fmt: skip
+
+
+def grid(step: int) -> Grid:
+    """The four hours in steps of so many seconds."""
+    return Grid(
+        about=period(0, 240), begin=int(START.timestamp()), step=step, count=4 * 3600 // step
+    )
+
+
+def test_each_session_that_was_seen_is_in_each_summary_once(history: History) -> None:
+    """By hand: 57, 60, 60 and 55 minutes of three samples, ten of them with five sessions more."""
+    _, by_hour = history.table(
+        """SELECT hour(time), state, wait_type, wait_event, sum(samples) FROM sessions_by_hour
+           GROUP BY ALL ORDER BY ALL NULLS FIRST"""
+    )
+    assert by_hour == [
+        (0, "active", None, None, 171),
+        (1, "active", None, None, 180),
+        (1, "active", "IO", "DataFileRead", 120),
+        (1, "idle in transaction", None, None, 30),
+        (2, "active", None, None, 180),
+        (3, "active", None, None, 165),
+    ]
+    _, by_minute = history.table(
+        """SELECT epoch(time)::BIGINT, sum(samples)::BIGINT FROM sessions_at_work_by_minute
+           GROUP BY 1 ORDER BY 1"""
+    )
+    assert by_minute == [
+        (START.timestamp() + 60 * minute, 15 if minute in BUSY else 3)
+        for minute in range(240)
+        if minute not in SILENT
+    ]
+
+
+def test_each_minute_says_how_often_and_when_was_sampled(history: History) -> None:
+    _, found = history.table(
+        """SELECT time, sum(samples), sum(session_samples), min(earliest), max(latest)
+           FROM samples_by_minute GROUP BY 1 ORDER BY 1"""
+    )
+    midnight = START.replace(tzinfo=None)
+    assert found == [
+        (at, 3, 3, at, at + timedelta(seconds=40))
+        for minute in range(240)
+        if minute not in SILENT
+        for at in [midnight + timedelta(minutes=minute)]
+    ]
+
+
+def test_hours_are_drawn_as_their_minutes_are_on_average(history: History) -> None:
+    """By hand: of 180 samples of the second hour, 30 saw four sessions that wait for data."""
+    number = Measure(Kind.NUMBER)
+    for step, parts in ((3600, 1), (60, 60)):
+        found = split(history, grid(step), "sessions", number, WAIT_EVENT, where=AT_WORK)
+        waits = {one.name: one.values for one in found}
+        averages = {
+            name: [average(values[hour * parts : (hour + 1) * parts]) for hour in range(4)]
+            for name, values in waits.items()
+        }
+        assert averages["CPU"] == [1, 1, 1, 1]
+        assert averages["IO: DataFileRead"] == pytest.approx([0, 120 / 180, 0, 0])
+
+
+def average(values: list[float | None]) -> float:
+    known = [value for value in values if value is not None]
+    return sum(known) / len(known)
+
+
+def test_hours_by_what_their_summary_does_not_have_come_from_a_finer_one(history: History) -> None:
+    """By statement: 120 of 180 samples again, and the one that is idle is not at work."""
+    found = split(
+        history, grid(3600), "sessions", Measure(Kind.NUMBER), "query_id", where=AT_WORK
+    )  # fmt: skip
+    assert {one.name: one.values for one in found} == {
+        str(CHEAP): [1, 1, 1, 1], str(DEAR): pytest.approx([0, 120 / 180, 0, 0]),
+    }  # fmt: skip
+
+
+def test_the_busiest_minute_is_the_last_of_those_with_five_at_work(history: History) -> None:
+    assert busiest_minute(history, period(0, 240)) == (START + timedelta(minutes=99), 5.0)
+    assert busiest_minute(history, period(0, 60)) == (START + timedelta(minutes=59), 1.0)
+    assert busiest_minute(history, period(300, 400)) is None
+
+
+@pytest.mark.parametrize(
+    ("begin", "end", "found"),
+    [
+        (0, 240, [(29 + 40 / 60, 33), (199 + 40 / 60, 205)]),
+        (29.5, 33.01, [(29 + 40 / 60, 33)]),
+        (29.9, 40, []),  # the last sample before the gap is not in the period
+        (20, 33, []),  # nor is the first one after it
+        (100, 200, []),
+    ],
+)
+def test_gaps_are_found_between_the_samples_of_the_period(
+    history: History, begin: float, end: float, found: list[tuple[float, float]]
+) -> None:
+    told = [(one.begin, one.end) for one in gaps(history, period(begin, end))]
+    assert told == [
+        tuple(START + timedelta(seconds=round(60 * minute)) for minute in gap) for gap in found
+    ]
+
+
+@pytest.mark.parametrize("since", ["4h", "30d", "365d"])
+@pytest.mark.parametrize("screen", ["load", "moment", "compare", "changes"])
+def test_a_screen_of_a_long_time_is_the_same_whoever_recorded_it(
+    tmp_path: Path, screen: str, since: str
+) -> None:
+    asked = {"since": since, "to": "2026-11-23T04:00"}
+    if screen == "compare":
+        asked["compare"] = "2h"
+    answers = []
+    for store in STORES:
+        with open_history(record(tmp_path / store, store)) as history:
+            answers.append(screen_answer(history, screen, asked))
+    assert answers[0] == answers[1] == answers[2]
+    told = answers[0]
+    assert any(table.rows for table in told.tables) or screen == "compare"
+    if screen == "changes":
+        assert [row[1] for row in told.tables[0].rows] == ["gap", "gap"]
+    if screen == "moment":
+        assert told.tables[0].title == "Sessions of the busiest minute, 2026-11-23 01:39 UTC"
+        assert len(told.tables[0].rows) == 18
+    if screen == "load" and since in WAITED:
+        lines = {one.name: one.values for one in told.charts[0].series}
+        assert {value for value in lines["CPU"] if value is not None} == {1.0}
+        assert max(value or 0 for value in lines["IO"]) == pytest.approx(WAITED[since])
+
+
+def test_files_of_two_formats_are_not_merged_with_each_other(tmp_path: Path) -> None:
+    record(tmp_path, "begun by an older recorder")
+    before = everything(tmp_path)
+    with Writer(tmp_path, built_in().values()) as writer:
+        now = MIDNIGHT + 40 * 24 * HOUR
+        sealing.move_to_parquet(writer, now, everything=True)
+        sealing.compact(writer, now)
+        kept = {(file.view, file.format): file.path for file in writer.files()}
+        assert len(kept) == len(writer.files())
+        assert {version for view, version in kept if view == "sessions_by_minute"} == {1, 2}
+    assert everything(tmp_path) == before
+
+
+def everything(directory: Path) -> dict[str, list[tuple[Any, ...]]]:
+    """All that is in the summaries, added up."""
+    with open_history(directory) as history:
+        return {
+            one.view: history.table(
+                f"SELECT time, instance, {''.join(f'{name}, ' for name in one.by)} sum(samples) "
+                f"FROM {one.view} GROUP BY ALL ORDER BY ALL"
+            )[1]
+            for one in summaries.SUMMARIES
+        }
+
+
+def test_rows_that_come_late_are_added(tmp_path: Path) -> None:
+    """Another sample of an hour that is in files already."""
+    record(tmp_path, "of today")
+    late = sample(
+        built_in()["sessions"], 95 * 60 + 50, of_source("sessions", pid=9, state="active")
+    )
+    with Writer(tmp_path, built_in().values()) as writer:
+        writer.commit([batch(late, instance=INSTANCE)])
+        sealing.move_to_parquet(writer, MIDNIGHT + 48 * HOUR)
+    with open_history(tmp_path) as history:
+        assert busiest_minute(history, period(95, 96)) == (START + timedelta(minutes=95), 16 / 4)
+        assert busiest_minute(history, period(90, 100)) == (START + timedelta(minutes=99), 5.0)
+
+
+def test_each_summary_goes_when_it_is_old_enough(tmp_path: Path) -> None:
+    record(tmp_path, "of today")
+    day = 24 * HOUR
+    with Writer(tmp_path, built_in().values()) as writer:
+        sealing.move_to_parquet(writer, MIDNIGHT + 2 * day, everything=True)
+        for days, views in (
+            (6, {one.view for one in summaries.SUMMARIES}),
+            (402, {"sessions_by_hour"}),
+            (1828, set()),
+        ):
+            sealing.expire(writer, MIDNIGHT + days * day)
+            left = {file.view for file in writer.files()}
+            assert left & {one.view for one in summaries.SUMMARIES} == views
+    assert {one.view for one in summaries.SUMMARIES} <= {one.view for one in size(tmp_path).views}
+
+
+def test_a_store_of_an_older_recorder_gets_today_s_format_when_it_is_written(
+    tmp_path: Path,
+) -> None:
+    """Its files keep theirs: they are in no summary."""
+    record(tmp_path, "of an older recorder")
+    db = opening.for_reading(tmp_path)
+    assert {file.format for file in opening.listed(db)} == {1}
+    db.close()
+    with Writer(tmp_path, built_in().values()) as writer:
+        assert {file.format for file in writer.files()} == {1}
+    with sqlite3.connect(tmp_path / layout.DATABASE) as found:
+        assert found.execute("PRAGMA user_version").fetchone() == (2,)
+    found.close()
+
+
+def test_no_metric_of_a_user_may_take_the_name_of_a_summary(tmp_path: Path) -> None:
+    """Its summary by minute would be one of sessions."""
+    declared = f'/*\nhelp = "x"\ninterval = "1s"\nrollup = "{Rollup.MINUTE}"\n*/\nSELECT 1\n'
+    (tmp_path / "sessions_at_work.sql").write_text(declared, encoding="utf-8")
+    with pytest.raises(BadValue, match="sessions_at_work"):
+        in_directory(tmp_path)

@@ -1,0 +1,132 @@
+"""Every page on the example's three days, at desk and phone width, light and dark; and the ceiling,
+found from the first page on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from served import (
+    DESK,
+    PHONE,
+    Viewer,
+    in_a_browser,
+    opened,
+    painted,
+    serving,
+    too_wide,
+    violations,
+)
+
+from mrtuner.history.example.statements import LOADS
+from mrtuner.limits.example_upgrade import DAYS, START
+from mrtuner.web.screens import SCREENS
+
+pytestmark = [in_a_browser, pytest.mark.timeout(600)]
+
+
+@pytest.fixture(scope="module")
+def shop(example: Path) -> Iterator[Viewer]:
+    """A viewer of the example."""
+    from mrtuner.web.app import STATIC
+
+    if not (STATIC / "index.html").is_file():
+        pytest.skip("the page is not built: make page")
+    with serving(example) as found:
+        yield found
+
+
+def over(begin: datetime, end: datetime) -> str:
+    return f"from={int(begin.timestamp())}&to={int(end.timestamp())}"
+
+
+NOON = START + timedelta(hours=12)
+MONDAY = over(START + timedelta(hours=6), START + timedelta(hours=20))
+#: Each page of the viewer: what its address says, and what has to be there before it is looked at.
+PAGES = {
+    "fleet": ("#", "[data-table=fleet] tbody tr"),
+    **{
+        name: (f"#screen={name}&{MONDAY}", "main .bar h1")
+        for name in SCREENS
+        if name not in {"moment", "compare"}
+    },
+    "moment": (
+        f"#screen=moment&{over(NOON, NOON + timedelta(minutes=1))}",
+        "[data-table=sessions] tbody tr",
+    ),
+    "compare": (f"#screen=compare&{MONDAY}&compare=1d", "[data-chart=load] canvas"),
+    "statement": (f"#screen=statements&{MONDAY}&statement={LOADS[0].query_id}", "main canvas"),
+    "tune this instance": ("tuner.html?instance=shop-prod", ".answer[data-of]"),
+    "tuner": ("tuner.html#memory=64GB&cpus=8&storage=ssd", ".answer[data-of*='64GB']"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("window", "scheme"),
+    [
+        pytest.param(DESK, "light", id="desk light"),
+        pytest.param(PHONE, "dark", id="phone dark"),
+        pytest.param(DESK, "dark", id="desk dark", marks=pytest.mark.slow),
+        pytest.param(PHONE, "light", id="phone light", marks=pytest.mark.slow),
+    ],
+)
+def test_every_page_fits_and_has_no_flaw(
+    browser: Any, shop: Viewer, window: dict[str, int], scheme: str
+) -> None:
+    with opened(browser, shop.address, window, scheme) as tab:
+        page = tab.page
+        for name, (address, ready) in PAGES.items():
+            page.goto("about:blank")
+            page.goto(shop.address + address)
+            page.wait_for_selector(ready)
+            assert page.evaluate("document.documentElement.dataset.theme") == scheme
+            assert page.locator("[role=alert]").count() == 0, name
+            assert too_wide(page) <= 0, name
+            assert not cut_off(page), name
+            charts = page.locator("figure.chart:has(canvas)")
+            for one in charts.all():
+                chart = str(one.get_attribute("data-chart"))
+                assert painted(page, chart) > 3, (name, chart)
+            assert violations(page) == [], name
+
+
+def cut_off(page: Any) -> list[str]:
+    """Headings, labels and fields whose text is wider than they are."""
+    found: list[str] = page.evaluate(
+        """() => [...document.querySelectorAll("h1, h2, label span, header select, nav a, th")]
+            .filter((one) => one.offsetParent !== null && one.scrollWidth > one.clientWidth + 1
+                && getComputedStyle(one).display !== "inline"
+                && getComputedStyle(one).position !== "absolute")
+            .map((one) => one.outerHTML.slice(0, 200))"""
+    )
+    return found
+
+
+def test_from_the_first_page_on_one_finds_what_held_the_instance_down(
+    browser: Any, shop: Viewer
+) -> None:
+    """Fleet, the limit it names, the shaded time, the ceiling, the way out: five moves."""
+    with opened(browser, shop.address, DESK) as tab:
+        page = tab.open("")
+        page.click("[data-table=fleet] tbody td:nth-child(2) a")
+        page.wait_for_selector("h1:has-text('Headroom')")
+        # A week up to the last sample, of which the last three days were recorded.
+        end = START + timedelta(days=DAYS)
+        begin = end - timedelta(days=7)
+        places = [(START + timedelta(hours=hour) - begin) / timedelta(days=7) for hour in (7, 19)]
+        tab.drag("throughput", *places)
+        page.wait_for_url(lambda url: "from=" in url)
+        page.wait_for_selector("main .bar h1")
+        reached = page.locator("[data-chart=throughput] .ceilings a")
+        assert reached.first.inner_text() == (
+            "instance throughput, before December 2019 212.5 MB/s: reached"
+        )
+        reached.first.click()
+        page.wait_for_selector("[data-table=way_out]:focus")
+        advice = page.inner_text("[data-table=way_out]")
+        assert "Raising provisioned IOPS will not help" in advice
+        assert "db.r5.4xlarge" in advice
