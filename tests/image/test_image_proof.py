@@ -4,80 +4,152 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
-import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
-from image_podman import BUSYBOX, Podman
+from click.testing import CliRunner
+from image_builder import a_directory, recipe, skip_unless_it_builds
+from image_podman import BUSYBOX
 
-from mrtuner.errors import MissingPart, MrTunerError, Refused
-from mrtuner.image import builder as builders
-from mrtuner.image import registry as registries
-from mrtuner.image.builder import Builder, Program, Recipe, short_directory
-from mrtuner.image.proof.run import Proof, Task, prove
+from mrtuner.cli import cli
+from mrtuner.errors import MrTunerError, Refused
+from mrtuner.image.builder import PROGRAMS, Builder, Program, short_directory
+from mrtuner.image.cost import cost
+from mrtuner.image.proof.run import Task, prove
 from mrtuner.image.registry import Registry
 from mrtuner.image.stored import read_image
-from mrtuner.stats.comparison import Verdict
 
-IGNORED = "Dockerfile\n.dockerignore\n"
-SLOPPY = "FROM scratch\nCOPY busybox /bin/sh\nCOPY . /srv/\nRUN touch /done\n"
-TIDY = (
-    "FROM scratch\nCOPY busybox /bin/sh\nRUN touch /done\nCOPY data /srv/data\nCOPY . /srv/\n"
-)
+DATA = os.urandom(300_000)  # which no compressor makes smaller
+SHELL = "FROM scratch\nCOPY busybox /bin/sh\n"
+RUN = "RUN head -c 8 /dev/urandom > /noise\n"
+SLOPPY = f"{SHELL}COPY . /srv/\n{RUN}"
+TIDY = f"{SHELL}{RUN}COPY busybox data /srv/\nCOPY main.py /srv/\n"
 
 
 @pytest.fixture
-def work(podman: Podman) -> Iterator[Path]:
+def work() -> Iterator[Path]:
     """A short directory; the test is skipped where there is no builder or no registry."""
-    try:
-        registries.require()
-    except MissingPart as missing:
-        pytest.skip(missing.message)
     with short_directory() as directory:
+        skip_unless_it_builds("podman", directory)
         yield directory
 
 
-def a_form(root: Path, recipe: str, data: bytes) -> Path:
-    (root / "data").mkdir(parents=True)
-    (root / "data/big").write_bytes(data)
-    shutil.copy(BUSYBOX, root / "busybox")
-    (root / "main.py").write_text("print()\n")
-    (root / "Dockerfile").write_text(recipe)
-    (root / ".dockerignore").write_text(IGNORED)
-    return root
-
-
-@pytest.fixture
-def task(work: Path, tmp_path: Path) -> Task:
-    data = os.urandom(300_000)  # which no compressor makes smaller
-    old = a_form(tmp_path / "old", SLOPPY, data)
-    new = a_form(tmp_path / "new", TIDY, data)
+def task(work: Path, old: Path, new: Path) -> Task:
     return Task(old=old, new=new, work=work, changes=1, seed=1)
 
 
-def of_main(found: Proof) -> tuple[int, int]:
-    (one,) = [one for one in found.replayed if one.name.startswith("main.py")]
-    return one.before.pushed, one.after.pushed
+def gzipped(path: Path) -> int:
+    return len(subprocess.run(["gzip", "-c", path], check=True, capture_output=True).stdout)
 
 
-def test_a_change_of_code_pushes_what_stands_behind_it(task: Task) -> None:
-    """Edits of busybox, data/big and main.py: code is one line of the tidy form, all data of the
-    sloppy one, whose `COPY . /srv/` has busybox too."""
-    seen: list[tuple[float, float]] = []
-    found = prove(task, lambda done, of, _text: seen.append((done, of)))
-    before, after = of_main(found)
-    busybox = len(_gzipped(BUSYBOX))
-    assert before == pytest.approx(300_000 + busybox, rel=0.05)
-    assert after == pytest.approx(300_000 + busybox, rel=0.05)  # COPY . copies data once more
-    assert found.noise == {}
-    assert found.left_out == ()
-    assert seen[-1][0] < seen[-1][1]
-    assert not any(task.work.glob("*i/root"))  # what the builders kept is gone
+def test_a_commit_pushes_what_stands_behind_it(work: Path, tmp_path: Path) -> None:
+    """By hand: the sloppy form pushes data and busybox anew for each line of code, and the RUN
+    behind them; the tidy form one line."""
+    old = a_directory(tmp_path / "old", SLOPPY, data=DATA, main_py=b"1\n")
+    new = a_directory(tmp_path / "new", TIDY, data=DATA, main_py=b"1\n")
+    git = ("git", "-c", "user.name=a", "-c", "user.email=a@example.com")
+    for number, words in enumerate((("init", "-q"), (), ())):
+        (old / "main.py").write_text(f"{number}\n")
+        subprocess.run([*git, *(words or ("add", "."))], cwd=old, check=True)
+        if not words:
+            subprocess.run([*git, "commit", "-qm", f"step {number}"], cwd=old, check=True)
+    (new / "main.py").write_text("2\n")
+
+    ran = CliRunner().invoke(
+        cli, ["image", "prove", str(old), str(new), "--commits", "1", "--json"]
+    )
+    assert ran.exit_code == 0, ran.output
+    told: dict[str, Any] = json.loads(ran.stdout)
+    assert told["verdict"] == "better"
+    assert told["network"] == "none"
+    (one,) = told["changes"]
+    assert one["name"].endswith(" step 2")
+    assert one["kind"] == "code"
+    before, after = one["before"], one["after"]
+    assert before["pushed"] == pytest.approx(300_000 + gzipped(BUSYBOX), rel=0.05)
+    assert 0 < after["pushed"] < 5_000
+    assert (before["lines"], after["lines"]) == (2, 1)
+    assert (before["layers"], after["layers"]) == (2, 1)
+    assert before["fetched"] == pytest.approx(before["pushed"], rel=0.01)
+    assert told["noise"] == [{"path": "/noise", "what": ["content"]}]
+    assert told["left_out"] == []
 
 
-def _gzipped(path: Path) -> bytes:
-    return subprocess.run(["gzip", "-c", path], check=True, capture_output=True).stdout
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ("RUN chmod 600 /srv/main.py\n", r"different files: /srv/main\.py \(mode\)"),
+        ("ENV A=1\n", r"run differently: Env \(none and \['A=1'"),
+    ],
+)
+def test_another_image_is_refused(work: Path, tmp_path: Path, more: str, said: str) -> None:
+    first = f"{SHELL}COPY main.py /srv/\nRUN true\n"
+    old = a_directory(tmp_path / "old", first, main_py=b"1\n")
+    new = a_directory(tmp_path / "new", first + more, main_py=b"1\n")
+    with pytest.raises(Refused, match=said):
+        prove(task(work, old, new))
+    assert not list(work.glob("*i/root"))  # what the builders kept is gone
+
+
+def test_what_may_differ_is_named(work: Path, tmp_path: Path) -> None:
+    first = f"{SHELL}COPY main.py /srv/\nRUN true\n"
+    old = a_directory(tmp_path / "old", first, main_py=b"1\n")
+    new = a_directory(tmp_path / "new", f"{first}RUN chmod 600 /srv/main.py\n", main_py=b"1\n")
+    found = prove(replace(task(work, old, new), excepted=("/srv",)))
+    assert found.verdict == "worse"  # one layer more
+    assert {one.name for one in found.replayed} == {"main.py, edit 1", "busybox, edit 1"}
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_a_build_has_neither_the_network_nor_the_devices_of_the_machine(
+    tmp_path: Path, program: Program
+) -> None:
+    trial = Path("/dev/mrtuner-trial")
+    root = a_directory(
+        tmp_path / "app",
+        f"{SHELL}RUN touch {trial} && test $(grep -c : /proc/net/dev) = 1\n",
+    )
+    with short_directory() as work:
+        skip_unless_it_builds(program, work)
+        with Builder(program, work / "b") as builder:
+            try:
+                builder.build(recipe(root), "one")
+                assert not trial.exists()
+            finally:
+                trial.unlink(missing_ok=True)
+
+
+def test_what_a_build_fetches_needs_a_network(work: Path, tmp_path: Path) -> None:
+    """ADD is done by the builder itself, which has no network either."""
+    with Registry(work / "r") as registry, Builder("podman", work / "b") as builder:
+        root = a_directory(tmp_path, f"FROM scratch\nADD http://{registry.address}/v2/ /x\n")
+        with pytest.raises(MrTunerError, match="podman could not build") as failed:
+            builder.build(recipe(root), "one")
+        assert "--network" in str(failed.value.hint)
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_the_last_build_tells_what_the_next_pushes(tmp_path: Path, program: Program) -> None:
+    """Within 2 % of what the registry then received, a RUN's bytes among them."""
+    made = "RUN head -c 200000 /dev/urandom > /made\n"
+    root = a_directory(tmp_path, f"{SHELL}COPY . /srv/\n{made}", data=DATA, main_py=b"1\n")
+    with short_directory() as work:
+        skip_unless_it_builds(program, work)
+        with Registry(work / "r") as registry, Builder(program, work / "b") as builder:
+            builder.build(recipe(root), "one")
+            builder.push("one", f"{registry.address}/app:one")
+            found = cost(root, image=read_image(f"{registry.address}/app:one"))
+            (told,) = [one for one in found.changes if one.kind == "code"]
+            assert told.pushed.unknown == ()
+            (root / "main.py").write_text("2\n")
+            built = builder.build(recipe(root), "two")
+            registry.take()
+            builder.push("two", f"{registry.address}/app:two")
+            received = registry.take()
+    assert told.pushed.bytes == pytest.approx(received.blobs, rel=0.02)
+    assert told.rebuilt.bytes == pytest.approx(sum(built.layers), rel=0.005)
+    assert [line.cached for line in built.lines] == [True, False, False]

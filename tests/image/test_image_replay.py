@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 import subprocess
 from pathlib import Path
@@ -14,6 +13,7 @@ from mrtuner.image.context import read_context
 from mrtuner.image.ignore import rules_for
 from mrtuner.image.proof import contexts
 from mrtuner.image.proof.replay import Commits, Edits, commits, edits, kind_of_all
+from mrtuner.image.tree import Tree
 
 
 def git(directory: Path, *words: str) -> None:
@@ -57,7 +57,7 @@ def repository(tmp_path: Path) -> Path:
 
 
 def found_in(directory: Path, most: int = 10) -> Commits:
-    found = commits(directory, most)
+    found = commits(Tree(directory, directory / "Dockerfile"), most)
     assert found is not None
     return found
 
@@ -144,8 +144,8 @@ def test_a_directory_that_no_commit_touches_is_in_no_repository_for_us(
 ) -> None:
     (repository / "fresh").mkdir()
     write(repository / "fresh", {"x": "1"})
-    assert commits(repository / "fresh", 5) is None
-    assert commits(tmp_path, 5) is None
+    for root in (repository / "fresh", tmp_path):
+        assert commits(Tree(root, root / "Dockerfile"), 5) is None
 
 
 def test_equal_directories_are_refused(tmp_path: Path) -> None:
@@ -158,7 +158,7 @@ def test_equal_directories_are_refused(tmp_path: Path) -> None:
 def test_a_mode_or_a_link_is_a_difference(tmp_path: Path) -> None:
     for name in ("a", "b"):
         write(tmp_path / name, {"x": "1", "y": "1"})
-        os.symlink(name, tmp_path / name / "link")
+        (tmp_path / name / "link").symlink_to(name)
     (tmp_path / "a/x").chmod(0o600)
     assert contexts.forms(tmp_path / "a", tmp_path / "b", []).own == {"x", "link"}
 

@@ -63,7 +63,9 @@ def test_a_platform_is_chosen_from_an_index(tmp_path: Path) -> None:
         write_image(tmp_path, [one], {"n": one.hex()}, {"os": "linux", "architecture": name})
         for one, name in ((ONE, "amd64"), (TWO, "arm64"))
     ]
-    write_index(tmp_path, [*rows, {**rows[0], "platform": {"os": "unknown", "architecture": "unknown"}}])
+    write_index(
+        tmp_path, [*rows, {**rows[0], "platform": {"os": "unknown", "architecture": "unknown"}}]
+    )
     (layer_of,) = read_image(str(tmp_path), "linux/arm64").layers
     assert layer_of.size == len(TWO)
     with pytest.raises(UsageError, match="has no image for linux/s390x") as refused:

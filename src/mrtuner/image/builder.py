@@ -1,9 +1,10 @@
 """Builds by podman or buildah, in a storage of our own. Linux, as root.
 
-Nothing of the machine's own storage is changed; its images can be built from. A build without a
-network runs in a network namespace of its own, since `--isolation chroot` knows no other way. The
-storage is read where the builder keeps it. Source: containers/storage 1.43, layers.go (Layer) and
-images.go (Image).
+Nothing of the machine's own storage is changed; its images can be built from. Every RUN is a
+container of an OCI runtime: in `--isolation chroot`, root gets the machine's own /dev, and a
+`chown -R` of everything reaches it. Without a network, the builder itself has none either, since
+it is the builder that fetches what ADD names. The storage is read where the builder keeps it.
+Source: containers/storage 1.43, layers.go (Layer) and images.go (Image).
 """
 
 from __future__ import annotations
@@ -35,6 +36,8 @@ _TOLD: Final = 20  # the last lines of what it printed
 _MACHINES: Final = Path("/var/lib/containers/storage")
 #: A longer path is refused. Source: podman, "the specified runroot is longer than 50 characters".
 _LONGEST: Final = 50
+#: One of these runs the containers.
+_RUNTIMES: Final = ("runc", "crun")
 Say = Callable[[str], None]
 
 
@@ -108,8 +111,9 @@ class Builder(AbstractContextManager["Builder"]):
         given = [f"--build-arg={name}={value}" for name, value in recipe.arguments.items()]
         lines: list[BuiltLine] = []
         words = [
-            "build", "--layers", *(() if cache else ("--no-cache",)), "--isolation", "chroot",
-            *(("--pull-never",) if self.network == "none" else ()), "--iidfile", str(named),
+            "build", "--layers", *(() if cache else ("--no-cache",)), "--isolation=oci",
+            f"--network={self.network}", *(("--pull=never",) if self.network == "none" else ()),
+            "--iidfile", str(named),
             "--file", str(recipe.file), "--tag", OURS + tag, *given, str(recipe.directory),
         ]  # fmt: skip
         for text in self._told(words, f"could not build {recipe.directory}"):
@@ -197,9 +201,7 @@ class Builder(AbstractContextManager["Builder"]):
         last = next((line for line in said if line.lower().startswith("error")), "no reason given")
         hint = "Build it by hand to see why."
         if self.network == "none":
-            hint = (
-                "Builds have no network here: pull base images beforehand, or use --network host."
-            )
+            hint = "Builds have no network here: pull base images beforehand, or give --network."
         return MrTunerError(f"{self.program} {what}: {re.sub('(?i)^error: ', '', last)}", hint)
 
     def _layers(self) -> dict[str, int]:
@@ -225,10 +227,12 @@ def require(program: Program) -> None:
     """MissingPart where it cannot build here."""
     if os.geteuid() != 0:
         raise MissingPart("building both forms needs root", "Run it as root, or with sudo.")
-    for name, package in ((program, program), ("unshare", "util-linux")):
-        if shutil.which(name) is None:
+    needed = {program: (program,), "util-linux": ("unshare",), "runc": _RUNTIMES}
+    for package, names in needed.items():
+        if not any(map(shutil.which, names)):
             raise MissingPart(
-                f"program {name} not found", f"Install it, on Debian: apt-get install {package}."
+                f"program {' or '.join(names)} not found",
+                f"Install it, on Debian: apt-get install {package}.",
             )
 
 

@@ -1,26 +1,23 @@
 """What the last build of an image tells of the next: the layer of each line, and the base's.
 
 A line that is built again after a small change makes a layer of about the same size, compressed
-too: the last one is a better witness than any compressor of ours. Layers are given to lines by the
-image's own history. Source: OCI image specification 1.1, config.md (history).
+too. Layers are given to lines by the image's own history. Source: OCI image specification 1.1,
+config.md (history).
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from mrtuner.errors import BadValue, MissingPart
-from mrtuner.files import read_file
-from mrtuner.image.cost import Change, Cost, Line, Total
-from mrtuner.image.dockerfile import LAYERED, Stage, parse
+from mrtuner.image.dockerfile import LAYERED
+from mrtuner.image.layers import Layer, shipped
+from mrtuner.image.model import Model
 from mrtuner.image.stored import Blob, StoredImage
 
-#: What a cold guess may be off, as factors: this compressor beside podman's, on four kinds of
-#: files. Compared in tests/image/test_image_warm.py.
-COLD: Final = (0.95, 1.12)
 _NOP: Final = re.compile(r"#\(nop\)\s+(\w+)")
 _INSTRUCTION: Final = re.compile(r"[A-Z]+")
 #: BuildKit makes a layer of the directory; podman does not.
@@ -30,58 +27,49 @@ Tell = Callable[[float, float], None]
 
 
 @dataclass(frozen=True, slots=True)
-class BaseLayers:
-    """The image's layers that no line of the Dockerfile made."""
+class Previous:
+    """The image of the last build, and what of it no line of the Dockerfile made."""
 
-    layers: int
-    size: int  # compressed [bytes]
+    image: StoredImage
+    base_layers: int
+    base_bytes: int  # compressed
 
 
 def known_from(
-    found: Cost,
-    image: StoredImage,
-    arguments: Mapping[str, str] | None = None,
-    tell: Tell = lambda _done, _of: None,
-) -> tuple[Cost, BaseLayers]:
-    """Return the cost with the sizes of an image that this Dockerfile made earlier.
+    model: Model, image: StoredImage, tell: Tell = lambda _done, _of: None
+) -> tuple[Model, Previous]:
+    """Return the model with the sizes of an image that this Dockerfile made earlier.
 
     A layer whose bytes the context does not tell is read once, to count them.
 
     Raises:
         BadValue: another Dockerfile made the image.
     """
-    recipe = parse(read_file(found.dockerfile), dict(arguments or {}))
-    shipped = _shipped(recipe.stages, recipe.stage_of)
-    layered = [one for stage in shipped for one in stage.steps if one.name in LAYERED]
+    sizes = [list(found) for found in model.sizes]
     made = list(_made(image))
-    taken: dict[int, Blob] = {}
-    for one in reversed(layered):
-        while made and made[-1][0] == _MAYBE:
-            made.pop()
-        if not made or made[-1][0] != one.name:
-            raise BadValue(
-                f"{image.name} was not built by {found.dockerfile}: nothing in its history is "
-                f"line {one.line}, {one.name}",
-                "Name an image that the last build made.",
-            )
-        taken[one.line] = made.pop()[1]
-    of = sum(blob.size for blob in taken.values())
-    done, lines = 0, []
-    for line in found.lines:
+    taken: list[tuple[int, int, Blob]] = []
+    for index in sorted(shipped(model.wanted), reverse=True):
+        steps = model.wanted.stages[index].steps
+        for number in reversed(range(len(steps))):
+            one = steps[number].instruction
+            if one.name not in LAYERED:
+                continue
+            while made and made[-1][0] == _MAYBE:
+                made.pop()
+            if not made or made[-1][0] != one.name:
+                raise BadValue(
+                    f"{image.name} was not built by {model.tree.dockerfile}: nothing in its "
+                    f"history is line {one.line}, {one.name}",
+                    "Name an image that the last build made.",
+                )
+            taken.append((index, number, made.pop()[1]))
+    done, of = 0, sum(blob.size for *_, blob in taken)
+    for index, number, blob in taken:
         tell(done, of)
-        lines.append(_line(line, taken.get(line.line), image))
-        done += taken[line.line].size if line.line in taken else 0
-    changes = tuple(_change(change, lines, taken) for change in found.changes)
-    base = BaseLayers(len(made), sum(blob.size for _, blob in made))
-    return replace(found, lines=tuple(lines), changes=changes), base
-
-
-def _shipped(stages: Sequence[Stage], stage_of: Callable[[str, int], Stage | None]) -> list[Stage]:
-    """The stages whose layers are in the image, the first one first."""
-    found = [stages[-1]]
-    while (below := stage_of(found[0].base, found[0].index)) is not None:
-        found.insert(0, below)
-    return found
+        sizes[index][number] = _layer(sizes[index][number], blob, image)
+        done += blob.size
+    base = Previous(image, len(made), sum(blob.size for _, blob in made))
+    return replace(model, sizes=sizes), base
 
 
 def _made(image: StoredImage) -> Iterator[tuple[str, Blob]]:
@@ -111,35 +99,12 @@ def _instruction(by: str) -> str:
     return first if _INSTRUCTION.fullmatch(first) else "RUN"
 
 
-def _line(line: Line, blob: Blob | None, image: StoredImage) -> Line:
-    if blob is None:
-        return line
-    size, why = line.layer.size, line.layer.why
+def _layer(layer: Layer, blob: Blob, image: StoredImage) -> Layer:
+    size, why = layer.size, layer.why
     if size is None:
         try:
             size, why = image.uncompressed(blob), ""
         except MissingPart as unread:
             why = unread.message
-    least = line.layer.least if size is None else size
-    return replace(
-        line, layer=replace(line.layer, size=size, least=least, compressed=blob.size, why=why)
-    )
-
-
-def _change(change: Change, lines: Sequence[Line], taken: Mapping[int, Blob]) -> Change:
-    by_line = {line.line: line.layer for line in lines}
-    again = [(line, state) for line, state in change.states if state != "cached"]
-    sizes = [(line, state, by_line[line].size, by_line[line].least) for line, state in again]
-    blobs = [(line, state, by_line[line].compressed, 0) for line, state in again if line in taken]
-    return replace(change, rebuilt=_total(sizes), pushed=_total(blobs))
-
-
-def _total(found: Sequence[tuple[int, str, int | None, int]]) -> Total:
-    """As `cost` adds them up: of surely rebuilt lines what is known, the others by number."""
-    known = sum(
-        least if size is None else size for _, state, size, least in found if state == "rebuilt"
-    )
-    unsure = [
-        line for line, state, size, _ in found if size is None or (state == "unknown" and size)
-    ]
-    return Total(known, tuple(unsure))
+    least = layer.least if size is None else size
+    return Layer(size, least, blob.size, why, blob.size)

@@ -1,4 +1,4 @@
-"""A registry of our own, which counts what it receives, and limits its speed if told to.
+"""A registry of our own, which counts what it receives.
 
 Debian's docker-registry (distribution) listens on a socket in a directory of ours. In front of it,
 on a free port of the loopback interface, a relay hands every request on and counts its body: there
@@ -43,12 +43,12 @@ class Received:
 class Registry(AbstractContextManager["Registry"]):
     """Runs while the block does. `directory` holds what is pushed and has a short path."""
 
-    def __init__(self, directory: Path, bytes_per_second: float | None = None) -> None:
+    def __init__(self, directory: Path) -> None:
         self.directory = directory
         self._socket = directory / "socket"
         self._relay: _Relay | None = None
         self._process: subprocess.Popen[bytes] | None = None
-        self._gate = _Gate(bytes_per_second)
+        self._counter = _Counter()
 
     def __enter__(self) -> Registry:
         require()
@@ -62,7 +62,7 @@ class Registry(AbstractContextManager["Registry"]):
                     start_new_session=True,  # a Ctrl-C is for us, who stop it after its clients
                 )  # fmt: skip
             self._wait()
-            self._relay = _Relay(self._socket, self._gate)
+            self._relay = _Relay(self._socket, self._counter)
             threading.Thread(target=self._relay.serve_forever, args=(0.05,), daemon=True).start()
         except BaseException:
             self.__exit__()
@@ -92,7 +92,7 @@ class Registry(AbstractContextManager["Registry"]):
 
     def take(self) -> Received:
         """Return what came in since this was last called."""
-        return self._gate.take()
+        return self._counter.take()
 
     def files(self) -> set[Path]:
         """What it keeps now, to return to by `forget`."""
@@ -149,14 +149,12 @@ def _ends_with_us() -> list[str]:
     return ["setpriv", "--pdeathsig", "TERM", "--"] if shutil.which("setpriv") else []
 
 
-class _Gate:
-    """Counts what passes, and lets no more pass in a second than it may."""
+class _Counter:
+    """Counts what passes."""
 
-    def __init__(self, bytes_per_second: float | None) -> None:
-        self._rate = bytes_per_second
+    def __init__(self) -> None:
         self._lock = threading.Lock()
         self._seen = Received()
-        self._free = 0.0  # when the line is free again
 
     def take(self) -> Received:
         with self._lock:
@@ -166,17 +164,9 @@ class _Gate:
     def passed(self, size: int, *, manifest: bool) -> None:
         with self._lock:
             seen = self._seen
-            self._seen = (
-                Received(seen.blobs, seen.manifests + size)
-                if manifest
-                else Received(seen.blobs + size, seen.manifests)
+            self._seen = Received(
+                seen.blobs + (0 if manifest else size), seen.manifests + (size if manifest else 0)
             )
-            if self._rate is None:
-                return
-            now = time.monotonic()
-            self._free = max(now, self._free) + size / self._rate
-            wait = self._free - now
-        time.sleep(wait)
 
 
 class _Connection(HTTPConnection):
@@ -195,8 +185,8 @@ class _Connection(HTTPConnection):
 class _Relay(ThreadingHTTPServer):
     daemon_threads = True
 
-    def __init__(self, behind: Path, gate: _Gate) -> None:
-        self.behind, self.gate = behind, gate
+    def __init__(self, behind: Path, counter: _Counter) -> None:
+        self.behind, self.counter = behind, counter
         super().__init__(("127.0.0.1", 0), _Handler)
 
     def handle_error(self, request: object, client_address: object) -> None:
@@ -251,8 +241,8 @@ class _Handler(BaseHTTPRequestHandler):
             if not piece:
                 raise ConnectionError("the client went away")
             left -= len(piece)
-            gate = cast(_Relay, self.server).gate
-            gate.passed(len(piece), manifest="/manifests/" in self.path)
+            counter = cast(_Relay, self.server).counter
+            counter.passed(len(piece), manifest="/manifests/" in self.path)
             yield piece
 
     def _answer(self, response: HTTPResponse) -> None:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import IO, Any, Final, cast
 from urllib.error import HTTPError, URLError
 from urllib.parse import urlencode, urlsplit
-from urllib.request import Request, urlopen
+from urllib.request import OpenerDirector, ProxyHandler, Request, build_opener
 
 from mrtuner.errors import MrTunerError, UsageError
 
@@ -57,6 +57,12 @@ class Remote:
             self.name = f"library/{self.name}"
         self.reference = match["digest"] or match["tag"] or "latest"
 
+    @property
+    def _opener(self) -> OpenerDirector:
+        """A proxy is for what is elsewhere."""
+        here = [ProxyHandler({})] if _scheme(self.host) == "http" else []
+        return build_opener(*here)
+
     def manifest(self, reference: str) -> tuple[Mapping[str, Any], str]:
         """Return a manifest or an index by tag or digest, and its media type."""
         from mrtuner.image.stored import document
@@ -91,7 +97,7 @@ class Remote:
         if self._token is not None:
             # Not handed on to where a blob may be redirected.
             request.add_unredirected_header("Authorization", f"Bearer {self._token}")
-        answer = urlopen(request, timeout=_TIMEOUT_S)  # noqa: S310
+        answer = self._opener.open(request, timeout=_TIMEOUT_S)
         return cast("IO[bytes]", answer), answer.headers.get_content_type()
 
     def _fetched_token(self, wanted: str) -> str:
@@ -107,7 +113,7 @@ class Remote:
             asked["service"] = parts["service"]
         try:
             url = f"{realm}{'&' if '?' in realm else '?'}{urlencode(asked)}"
-            with urlopen(url, timeout=_TIMEOUT_S) as answer:  # noqa: S310 - scheme compared
+            with self._opener.open(url, timeout=_TIMEOUT_S) as answer:  # its scheme was compared
                 told = json.loads(answer.read(1 << 20))
         except (URLError, OSError, ValueError) as error:
             raise self._failed(error) from error

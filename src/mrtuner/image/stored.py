@@ -12,6 +12,7 @@ import hashlib
 import io
 import json
 import platform
+import posixpath
 import re
 import tarfile
 import zlib
@@ -167,19 +168,35 @@ def _in_directory(path: Path) -> Callable[[str], IO[bytes]]:
 
 def _in_archive(path: Path) -> Callable[[str], IO[bytes]]:
     try:
-        archive = tarfile.open(path)  # noqa: SIM115 - it is read as long as the image is
+        with tarfile.open(path, "r:") as archive:
+            members = {posixpath.normpath(one.name): one for one in archive if one.isfile()}
     except (OSError, tarfile.TarError) as error:
         raise UsageError(
             f"{path} is no archive: {error}", "Name one of an OCI image, or a directory."
         ) from error
+    return lambda name: io.BufferedReader(_Part(path, members[name]), _CHUNK)
 
-    def member(name: str) -> IO[bytes]:
-        found = archive.extractfile(name)
-        if found is None:
-            raise KeyError(name)
-        return found
 
-    return member
+class _Part(io.RawIOBase):
+    """A member of an archive that is not compressed."""
+
+    def __init__(self, path: Path, member: tarfile.TarInfo) -> None:
+        self._file = path.open("rb")
+        self._file.seek(member.offset_data)
+        self._left = member.size
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        piece = self._file.read(min(len(buffer), self._left))
+        self._left -= len(piece)
+        buffer[: len(piece)] = piece
+        return len(piece)
+
+    def close(self) -> None:
+        self._file.close()
+        super().close()
 
 
 def document(name: str, stream: IO[bytes], digest: str | None = None) -> Mapping[str, Any]:

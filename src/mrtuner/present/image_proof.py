@@ -13,8 +13,7 @@ _MOST: Final = 10
 _VERDICTS: Final = {
     "better": "The second form is better",
     "worse": "The second form is worse",
-    "equivalent": "It makes no difference",
-    "undecided": "The changes do not decide it",
+    "equal": "It makes no difference",
 }
 
 
@@ -42,10 +41,10 @@ def lines(told: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _answer(told: Mapping[str, Any], whole: Mapping[str, Any]) -> str:
-    before, after = (_received(whole[form]) for form in ("before", "after"))
+    before, after = (pretty_bytes(_received(whole[form])) for form in ("before", "after"))
     return (
-        f"{_VERDICTS[told['verdict']]}: a change pushes {pretty_bytes(after)} where it pushed "
-        f"{pretty_bytes(before)} (medians of {plural(whole['changes'], 'change')})."
+        f"{_VERDICTS[told['verdict']]}: {plural(whole['changes'], 'change')} pushed {after} where "
+        f"they pushed {before}, {_saved(whole)}."
     )
 
 
@@ -53,25 +52,26 @@ def _received(form: Mapping[str, int]) -> int:
     return form["pushed"] + form["manifest"]
 
 
+def _saved(kind: Mapping[str, Any]) -> str:
+    """As a share with its sign: ``-69 %``."""
+    return f"{_received(kind['after']) / _received(kind['before']) * 100 - 100:+.3g} %"
+
+
 def _kinds(kinds: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    rows = [("change", "replayed", "pushed before", "after", "ratio", "95 % interval", "verdict")]
-    for one in kinds:
-        inside = "" if one["high"] is None else f"{one['low']:.3g} to {one['high']:.3g}"
-        undecided = one["verdict"] == "undecided"
-        rows.append(
-            (
-                one["kind"] or "all", str(one["changes"]),
-                pretty_bytes(_received(one["before"])), pretty_bytes(_received(one["after"])),
-                f"{one['ratio']:.3g}", inside,
-                f"{one['verdict']}: {one['because']}" if undecided else one["verdict"],
-            )
-        )  # fmt: skip
-    yield from aligned(rows, right={1, 2, 3, 4, 5})
+    rows = [("change", "replayed", "pushed before", "after", "", "fewer", "more")]
+    rows += [
+        (
+            one["kind"] or "all", str(one["changes"]), pretty_bytes(_received(one["before"])),
+            pretty_bytes(_received(one["after"])), _saved(one), str(one["fewer"]), str(one["more"]),
+        )
+        for one in kinds
+    ]  # fmt: skip
+    yield from aligned(rows, right={1, 2, 3, 4, 5, 6})
 
 
 def _besides(kinds: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     """What a push is not: sent, built, fetched."""
-    rows = [("", "sent", "lines built", "bytes built", "new layers", "fetched")]
+    rows = [("sum", "sent", "lines built", "bytes built", "new layers", "fetched")]
     for one in kinds:
         for when in ("before", "after"):
             form = one[when]
@@ -98,8 +98,8 @@ def _but(told: Mapping[str, Any]) -> str:
 def _seconds(uplink: float, whole: Mapping[str, Any]) -> str:
     before, after = (_received(whole[form]) / uplink for form in ("before", "after"))
     return (
-        f"At {uplink * 8 / 1e6:g} Mbit/s the bytes alone take {pretty_duration(before)} before, "
-        f"{pretty_duration(after)} after: a division, not a measurement."
+        f"At {uplink * 8 / 1e6:g} Mbit/s the bytes of all alone take {pretty_duration(before)} "
+        f"before, {pretty_duration(after)} after: a division, not a measurement."
     )
 
 

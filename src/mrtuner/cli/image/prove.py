@@ -9,17 +9,24 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mrtuner.cli.common import exit_codes, options, prerequisites, progress, terminal
-from mrtuner.cli.common.image_options import (
-    arguments_option,
-    file_option,
-    named,
-    uplink_option,
-)
+from mrtuner.cli.common import exit_codes, options, progress, terminal
+from mrtuner.cli.common.image_options import arguments_option, file_option, named
 from mrtuner.errors import UsageError
 
 if TYPE_CHECKING:
     from mrtuner.image.proof.run import Task
+
+
+class _Uplink(click.ParamType):  # type: ignore[type-arg]  # generic only in newer versions of click
+    name = "uplink"
+
+    def convert(
+        self, value: Any, _param: click.Parameter | None, _ctx: click.Context | None
+    ) -> float:
+        from mrtuner.image.uplink import parse_uplink
+
+        return value if isinstance(value, float) else parse_uplink(str(value))
+
 
 _DIRECTORY = click.Path(path_type=Path, file_okay=False, exists=True)
 
@@ -42,14 +49,17 @@ _DIRECTORY = click.Path(path_type=Path, file_okay=False, exists=True)
     show_default=True, help="Program that builds.",
 )  # fmt: skip
 @click.option(
-    "--network", type=click.Choice(("none", "host")), default="none", show_default=True,
-    help="Network that builds have.",
+    "--network", is_flag=True,
+    help="Let builds use the network, and fetch base images.  [default: they have none]",
 )  # fmt: skip
 @click.option(
     "--except", "excepted", multiple=True, metavar="PATH",
     help="Path in the image that may differ, with all below it; may be repeated.",
 )  # fmt: skip
-@uplink_option
+@click.option(
+    "--uplink", type=_Uplink(), metavar="RATE",
+    help="Also show the seconds that the bytes take on such a line: 20Mbit/s.",
+)  # fmt: skip
 @click.option("--seed", type=int, help="Seed of the random order, to repeat an earlier proof.")
 @options.json_option
 def command(
@@ -68,18 +78,17 @@ def command(
       mrtuner image prove app better
       mrtuner image prove app --patch advice.patch --commits 20
       mrtuner image prove app better --except /srv/app/log --uplink 20Mbit/s
-      mrtuner image prove app better --network host
+      mrtuner image prove app better --network
 
     Both are built with a storage and pushed to a registry of their own, on this machine; both are
     removed at the end. The last commits that touch DIR are replayed in random order, or generated
     edits where it is in no repository. It is refused unless both give the same files and
-    configuration. Needs root, podman or buildah, and docker-registry.
+    configuration. Needs root, podman or buildah, runc or crun, and docker-registry.
 
     Builds have no network unless you say so, and use base images that podman has here.
     """
     if (second is None) is (patch is None):
         raise UsageError("prove needs two forms", "Name a second directory, or --patch FILE.")
-    prerequisites.require("scipy")
     from mrtuner.documents import as_builtins
     from mrtuner.image.proof.document import proof_document
     from mrtuner.image.proof.run import prove
@@ -118,7 +127,8 @@ def _task(
         yield Task(
             old=directory.resolve(), new=(second or work / "patched").resolve(), work=work,
             file=rest["file"], arguments=named(rest["arguments"]), program=rest["program"],
-            network=rest["network"], changes=rest["commits"], excepted=rest["excepted"],
+            network="host" if rest["network"] else "none",
+            changes=rest["commits"], excepted=rest["excepted"],
             seed=random.randrange(1 << 31) if seed is None else seed,  # noqa: S311
         )  # fmt: skip
 

@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Final
 
 from mrtuner.errors import MrTunerError, UsageError
+from mrtuner.image.tree import tree_of
 
 _GIT: Final = ".git"
-_USUAL: Final = ("Containerfile", "Dockerfile")
 #: Read by the builder beside the Dockerfile; today's are used for every commit.
 _RECIPES: Final = (".dockerignore", ".containerignore")
 
@@ -44,13 +44,13 @@ class Forms:
 
 
 def recipe_in(directory: Path, file: Path | None) -> Path:
-    """Return the Dockerfile that a directory is built by. UsageError if there is none."""
-    wanted = [directory / name for name in _USUAL] if file is None else [file, directory / file]
-    for path in wanted:
-        if path.exists():
-            return path
-    named = "Containerfile or Dockerfile" if file is None else str(file)
-    raise UsageError(f"there is no {named} in {directory}", "Name it with --file FILE.")
+    """Return the Dockerfile that a directory is built by, its own one if it has it.
+
+    Raises:
+        UsageError: there is none.
+    """
+    own = None if file is None else directory / file
+    return tree_of(directory, own if own is not None and own.exists() else file).dockerfile
 
 
 def forms(old: Path, new: Path, recipes: Iterable[Path]) -> Forms:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from mrtuner.documents import Doc, Document, Struct, convert, field
-from mrtuner.image.proof.run import DELTA
 
 if TYPE_CHECKING:
     from mrtuner.image.proof.run import KindResult, Proof
@@ -48,15 +47,10 @@ class KindOfChange(Struct):
 
     kind: Annotated[_Kind | None, Doc("the kind; null for all together")]
     changes: Annotated[int, Doc("how many")]
-    before: Annotated[DeployedForm, Doc("with the first directory; each number is a median")]
-    after: Annotated[DeployedForm, Doc("with the second one; each number is a median")]
-    ratio: Annotated[float, Doc("bytes received after, by those before: the mean of the pairs")]
-    low: Annotated[float, Doc("lower end of its 95 % interval; 0 for a single pair")]
-    high: Annotated[float | None, Doc("upper end; null for a single pair")]
-    verdict: Annotated[
-        Literal["better", "worse", "equivalent", "undecided"], Doc("what the pairs show")
-    ]
-    because: Annotated[str, Doc("why")]
+    before: Annotated[DeployedForm, Doc("with the first directory, the sum of all")]
+    after: Annotated[DeployedForm, Doc("with the second one, or the patch, the sum of all")]
+    fewer: Annotated[int, Doc("changes for which the registry received fewer bytes after")]
+    more: Annotated[int, Doc("changes for which it received more")]
 
 
 class ChangeLeftOut(Struct):
@@ -74,13 +68,13 @@ class ProofDocument(Document, tag="mrtuner.image.proof/1"):
     """
 
     verdict: Annotated[
-        Literal["better", "worse", "equivalent", "undecided"], Doc("on all changes together")
+        Literal["better", "worse", "equal"],
+        Doc("on the bytes received of all changes; equal: they differ by less than 1 %"),
     ]
     builder: Annotated[str, Doc("the builder, and its version")]
     network: Annotated[Literal["none", "host"], Doc("the network that builds had")]
     what: Annotated[str, Doc("what was replayed")]
     seed: Annotated[int, Doc("of the random order")]
-    delta: Annotated[float, Doc("the smallest difference that matters, as a share")]
     uplink: Annotated[float | None, Doc("bytes a second, if stated")]
     noise: Annotated[list[NoisyPath], Doc("what differs when the same is built twice")]
     excepted: Annotated[list[str], Doc("paths that may differ, as given")]
@@ -98,12 +92,11 @@ class ProofDocument(Document, tag="mrtuner.image.proof/1"):
 def proof_document(found: Proof, uplink: float | None = None) -> ProofDocument:
     """Return a proof; names that are no UTF-8 are escaped."""
     return ProofDocument(
-        verdict=found.verdict.value,
+        verdict=found.verdict,
         builder=found.builder,
         network=found.network,
         what=_text(found.what),
         seed=found.seed,
-        delta=DELTA,
         uplink=uplink,
         noise=[NoisyPath(_text(path), sorted(what)) for path, what in found.noise.items()],
         excepted=list(found.excepted),
@@ -123,11 +116,9 @@ def _form(found: object) -> DeployedForm:
 
 
 def _kind(one: KindResult) -> KindOfChange:
-    seen = one.comparison
     return KindOfChange(
         kind=one.kind, changes=one.changes, before=_form(one.before), after=_form(one.after),
-        ratio=seen.ratio, low=seen.low, high=None if seen.pairs == 1 else seen.high,
-        verdict=seen.verdict.value, because=seen.because,
+        fewer=one.fewer, more=one.more,
     )  # fmt: skip
 
 

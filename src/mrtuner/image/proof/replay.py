@@ -6,15 +6,18 @@ import os
 import random
 import shutil
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Protocol
 
 from mrtuner.errors import MissingPart, MrTunerError, UsageError
+from mrtuner.image.commits import Commit, read_commits
 from mrtuner.image.context import Context
 from mrtuner.image.kinds import Kind, kind_of
 from mrtuner.image.proof.contexts import environment
+from mrtuner.image.tree import Tree
+from mrtuner.wording import plural
 
 #: A commit is of the first of these that it touches: the dearest as a rule.
 _ORDER: Final[tuple[Kind, ...]] = ("dependencies", "code", "configuration", "asset", "other")
@@ -47,21 +50,28 @@ def kind_of_all(paths: Sequence[str]) -> Kind:
     return next((kind for kind in _ORDER if kind in kinds), "other")
 
 
-def commits(directory: Path, most: int) -> Commits | None:
+def commits(tree: Tree, most: int) -> Commits | None:
     """Return the last commits that touch a directory; None where no repository has any."""
-    if shutil.which("git") is None:
-        return None
     try:
-        told = _git(["rev-parse", "--absolute-git-dir", "--show-prefix"], directory)
-    except MrTunerError:
+        found = read_commits(tree, most)
+    except (MissingPart, UsageError):
         return None
+    told = _git(["rev-parse", "--absolute-git-dir", "--show-prefix"], tree.root)
     git_directory, prefix = [*told.split("\n"), ""][:2]
-    found = Commits(Path(git_directory), prefix.rstrip("/"), directory)
-    found.changes = list(found.read(most))
-    if not found.changes:
+    replay = Commits(Path(git_directory), prefix.rstrip("/"), tree.root)
+    replay.changes = [
+        Change(_name(one), kind_of_all(one.paths), f"{one.id}^", one.id)
+        for one in found
+        if replay.has(f"{one.id}^") and replay.has(one.id)
+    ]
+    if not replay.changes:
         return None
-    found.what = f"the last {len(found.changes)} commits that touch {directory}"
-    return found
+    replay.what = f"the last {plural(len(replay.changes), 'commit')} that touched {tree.root}"
+    return replay
+
+
+def _name(commit: Commit) -> str:
+    return f"{commit.id[:10]} {commit.subject[:_SUBJECT]}"
 
 
 @dataclass(slots=True)
@@ -75,32 +85,13 @@ class Commits:
     what: str = ""
     _indexes: dict[Path, Path] = field(default_factory=dict)
 
-    def read(self, most: int) -> Iterator[Change]:
-        """Yield the last ones, the latest first. One whose parent is not here is left out."""
-        log = _git(
-            ["log", "--first-parent", f"--max-count={most}", "--format=%H%x09%P%x09%s", "--", "."],
-            self.directory,
-        )
-        for row in log.splitlines():
-            commit, parents, subject = row.split("\t", 2)
-            if not parents:
-                continue
-            parent = parents.split()[0]
-            touched = _git(
-                ["diff", "--name-only", "--relative", "-z", parent, commit, "--", "."],
-                self.directory,
-            )
-            paths = [path for path in touched.split("\0") if path]
-            if self._tree(parent) and self._tree(commit):
-                name = f"{commit[:10]} {subject[:_SUBJECT]}"
-                yield Change(name, kind_of_all(paths), parent, commit)
-
-    def _tree(self, commit: str) -> str | None:
-        """The directory's tree at a commit; None where it was not there, or is not here."""
+    def has(self, commit: str) -> bool:
+        """Whether the directory was there at a commit, and the commit is here."""
         try:
-            return _git(["rev-parse", "--verify", f"{commit}:{self.prefix}"], self.directory)
+            _git(["rev-parse", "--verify", f"{commit}:{self.prefix}"], self.directory)
         except MrTunerError:
-            return None
+            return False
+        return True
 
     def write(self, directory: Path, state: str) -> None:
         """Let git change the tracked files alone; others stay as they are today."""
@@ -175,7 +166,7 @@ def edits(context: Context, own: frozenset[str], each: int, dice: random.Random)
         raise UsageError(
             f"{context.root} has no file that could change", "Name the directory that is built."
         )
-    return Edits(context.root, made, f"{len(made)} generated edits, {each} of each kind")
+    return Edits(context.root, made, f"{plural(len(made), 'generated edit')}, {each} of each kind")
 
 
 def _some(paths: Sequence[str], each: int, dice: random.Random) -> list[str]:

@@ -14,13 +14,10 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
-from statistics import median
 from typing import Final, Literal
 
 from mrtuner.errors import MrTunerError, Refused
 from mrtuner.image.builder import Builder, Built, Network, Program, Recipe
-from mrtuner.image.context import read_context
-from mrtuner.image.ignore import rules_for
 from mrtuner.image.kinds import Kind
 from mrtuner.image.proof import contexts
 from mrtuner.image.proof.replay import Change, Replay, commits, edits
@@ -33,13 +30,14 @@ from mrtuner.image.proof.tree import (
 )
 from mrtuner.image.registry import Registry
 from mrtuner.image.stored import StoredImage, read_image
-from mrtuner.stats.comparison import Comparison, Verdict, compare
+from mrtuner.image.tree import Tree
 from mrtuner.wording import first_few
 
 FormName = Literal["before", "after"]
 FORMS: Final[tuple[FormName, FormName]] = ("before", "after")
-#: A smaller difference of the bytes does not matter.
-DELTA: Final = 0.03
+#: What was pushed of all changes, after by before: a smaller difference is none.
+MATTERS: Final = 0.01
+Verdict = Literal["better", "worse", "equal"]
 _SHOWN: Final = 5
 #: How far it is, of how much, and what is done.
 Tell = Callable[[float, float, str], None]
@@ -59,8 +57,8 @@ class Deployed:
 
     @property
     def received(self) -> int:
-        """All that the registry received: never zero, as a comparison by ratio needs."""
-        return max(1, self.pushed + self.manifest)
+        """All that the registry received; a manifest is sent every time."""
+        return self.pushed + self.manifest
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,9 +77,10 @@ class KindResult:
 
     kind: Kind | None
     changes: int
-    before: Deployed  # each number the median of its own
+    before: Deployed  # the sums of all
     after: Deployed
-    comparison: Comparison
+    fewer: int  # changes for which the second form pushed less
+    more: int  # or more
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,23 +116,26 @@ class Proof:
     @property
     def verdict(self) -> Verdict:
         """On all changes together."""
-        return self.kinds[-1].comparison.verdict
+        whole = self.kinds[-1]
+        saved = 1 - whole.after.received / whole.before.received
+        if abs(saved) < MATTERS:
+            return "equal"
+        return "better" if saved > 0 else "worse"
 
 
 def _result(kind: Kind | None, found: Sequence[Replayed]) -> KindResult:
-    pairs = [(float(one.before.received), float(one.after.received)) for one in found]
+    pairs = [(one.before.received, one.after.received) for one in found]
     return KindResult(
-        kind=kind, changes=len(found), before=_medians([one.before for one in found]),
-        after=_medians([one.after for one in found]),
-        comparison=compare(pairs, delta=DELTA, higher_is_better=False),
+        kind=kind, changes=len(found), before=_sums([one.before for one in found]),
+        after=_sums([one.after for one in found]), fewer=sum(b < a for a, b in pairs),
+        more=sum(b > a for a, b in pairs),
     )  # fmt: skip
 
 
-def _medians(found: Sequence[Deployed]) -> Deployed:
-    def middle(name: str) -> int:
-        return round(median(getattr(one, name) for one in found))
-
-    return Deployed(**{name: middle(name) for name in Deployed.__slots__})
+def _sums(found: Sequence[Deployed]) -> Deployed:
+    return Deployed(
+        **{name: sum(getattr(one, name) for one in found) for name in Deployed.__slots__}
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -162,7 +164,10 @@ def prove(task: Task, tell: Tell = lambda _done, _of, _text: None) -> Proof:
     recipes = [contexts.recipe_in(form, task.file) for form in (task.old, task.new)]
     forms = contexts.forms(task.old, task.new, recipes)
     dice = random.Random(task.seed)  # noqa: S311 - an order, not a secret
-    replay = commits(task.old, task.changes) or _edits(task, recipes[0], forms, dice)
+    old = Tree(task.old, recipes[0])
+    replay: Replay = commits(old, task.changes) or edits(
+        old.context(), forms.own, task.changes, dice
+    )
     with ExitStack() as stack:
         sides = [
             _Side(
@@ -189,10 +194,6 @@ def _copied(task: Task, name: FormName, form: Path, recipe: Path) -> Recipe:
     return Recipe(target, file, task.arguments)
 
 
-def _edits(task: Task, recipe: Path, forms: contexts.Forms, dice: random.Random) -> Replay:
-    return edits(read_context(task.old, rules_for(task.old, recipe)), forms.own, task.changes, dice)
-
-
 @dataclass(slots=True, kw_only=True)
 class _Side:
     """One form: its copy, its builder, its registry."""
@@ -216,8 +217,7 @@ class _Side:
         return read_image(reference)
 
     def sent(self) -> int:
-        root = self.recipe.directory
-        return read_context(root, rules_for(root, self.recipe.file)).sent
+        return Tree(self.recipe.directory, self.recipe.file).context().sent
 
 
 @dataclass(slots=True)
