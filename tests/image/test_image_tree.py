@@ -112,8 +112,8 @@ def test_an_excepted_path_covers_what_is_below_it() -> None:
 
 def test_what_a_container_is_run_with_is_compared(tmp_path: Path) -> None:
     configurations = (
-        {"config": {"Env": ["A=1"], "Cmd": ["x"]}, "created": "1", "history": [{}]},
-        {"config": {"Env": ["A=2"], "Cmd": ["x"], "User": ""}, "created": "2"},
+        {"config": {"Env": ["P=x", "A=1"], "Cmd": ["x"]}, "created": "1", "history": [{}]},
+        {"config": {"Env": ["P=x", "A=2"], "Cmd": ["x"], "User": ""}, "created": "2"},
     )
     images = []
     for number, configuration in enumerate(configurations):

@@ -54,7 +54,8 @@ def _received(form: Mapping[str, int]) -> int:
 
 def _saved(kind: Mapping[str, Any]) -> str:
     """As a share with its sign: ``-69 %``."""
-    return f"{_received(kind['after']) / _received(kind['before']) * 100 - 100:+.3g} %"
+    more = _received(kind["after"]) / _received(kind["before"]) * 100 - 100
+    return f"{more:+,.0f} %" if abs(more) >= 10 else f"{more:+.2g} %"
 
 
 def _kinds(kinds: Sequence[Mapping[str, Any]]) -> Iterator[str]:

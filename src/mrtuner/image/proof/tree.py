@@ -162,19 +162,28 @@ def differences(one: Tree, other: Tree) -> Differences:
 
 
 def configuration_differences(one: StoredImage, other: StoredImage) -> dict[str, tuple[str, str]]:
-    """Return what containers of the two are run with differently, such as Env."""
-    a, b = _flat(one), _flat(other)
+    """Return what containers of the two are run with differently, such as Env.
+
+    Of lists, the items that the other one has not.
+    """
+    a, b = _run_with(one), _run_with(other)
     return {
-        name: (a.get(name, "none"), b.get(name, "none"))
+        name: (_only(a.get(name), b.get(name)), _only(b.get(name), a.get(name)))
         for name in sorted(a.keys() | b.keys())
         if a.get(name) != b.get(name)
     }
 
 
-def _flat(image: StoredImage) -> dict[str, str]:
+def _run_with(image: StoredImage) -> dict[str, object]:
     told = {name: image.configuration.get(name) for name in _RUN_WITH}
     inner = told.pop("config") or {}
-    return {name: repr(value) for name, value in {**told, **inner}.items() if value}
+    return {name: value for name, value in {**told, **inner}.items() if value}
+
+
+def _only(value: object, other: object) -> str:
+    if isinstance(value, list) and isinstance(other, list):
+        value = [item for item in value if item not in other]
+    return str(value) if value else "none"
 
 
 def without(found: Differences, noise: Differences, excepted: Iterable[str]) -> Differences:
