@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tarfile
 from pathlib import Path
+from typing import Any
 
 from image_stored import directory, entry, layer, write_image
 
@@ -68,7 +69,7 @@ def test_times_do_not_count(tmp_path: Path) -> None:
 
 
 def test_everything_else_does(tmp_path: Path) -> None:
-    link = {"type": tarfile.SYMTYPE}
+    link: dict[str, Any] = {"type": tarfile.SYMTYPE}
     one = [
         entry("content", "1"), entry("mode"), entry("owner"), entry("type"), entry("gone"),
         entry("link", linkname="a", **link), entry("same", "x"), entry("attribute"),
@@ -111,7 +112,7 @@ def test_an_excepted_path_covers_what_is_below_it() -> None:
 
 
 def test_what_a_container_is_run_with_is_compared(tmp_path: Path) -> None:
-    configurations = (
+    configurations: tuple[dict[str, Any], ...] = (
         {"config": {"Env": ["P=x", "A=1"], "Cmd": ["x"]}, "created": "1", "history": [{}]},
         {"config": {"Env": ["P=x", "A=2"], "Cmd": ["x"], "User": ""}, "created": "2"},
     )

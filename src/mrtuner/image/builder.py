@@ -65,6 +65,7 @@ class Recipe:
     directory: Path
     file: Path
     arguments: Mapping[str, str] = field(default_factory=dict)
+    name: str = "the image"  # in messages
 
 
 @dataclass(slots=True)
@@ -116,7 +117,7 @@ class Builder(AbstractContextManager["Builder"]):
             "--iidfile", str(named),
             "--file", str(recipe.file), "--tag", OURS + tag, *given, str(recipe.directory),
         ]  # fmt: skip
-        for text in self._told(words, f"could not build {recipe.directory}"):
+        for text in self._told(words, f"could not build {recipe.name}"):
             if match := _STEP.fullmatch(text):
                 lines.append(BuiltLine(match[1], cached=False))
                 say(match[1])
@@ -174,7 +175,7 @@ class Builder(AbstractContextManager["Builder"]):
             errors="replace", stdin=subprocess.DEVNULL,
         )  # fmt: skip
         if check and done.returncode:
-            raise self._failed(words[0], done.stderr.splitlines())
+            raise self._failed(f"{words[0]} failed", done.stderr.splitlines(), "host")
 
     def _told(
         self, words: Sequence[str], what: str, network: Network | None = None
@@ -194,14 +195,16 @@ class Builder(AbstractContextManager["Builder"]):
                 process.terminate()
                 raise
         if process.returncode:
-            raise self._failed(what, last)
+            raise self._failed(what, last, network or self.network)
 
-    def _failed(self, what: str, told: Collection[str]) -> MrTunerError:
+    def _failed(self, what: str, told: Collection[str], network: Network) -> MrTunerError:
         said = [line.strip() for line in told if line.strip()]
         last = next((line for line in said if line.lower().startswith("error")), "no reason given")
-        hint = "Build it by hand to see why."
-        if self.network == "none":
-            hint = "Builds have no network here: pull base images beforehand, or give --network."
+        hint = (
+            "Builds have no network here: pull base images beforehand, or give --network."
+            if network == "none"
+            else f"Run {self.program} by hand to see why."
+        )
         return MrTunerError(f"{self.program} {what}: {re.sub('(?i)^error: ', '', last)}", hint)
 
     def _layers(self) -> dict[str, int]:

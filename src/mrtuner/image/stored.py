@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, Final
+from typing import IO, Any, Final, cast
 
 from mrtuner.errors import BadValue, MissingPart, MrTunerError, UsageError
 
@@ -88,7 +88,7 @@ class StoredImage:
         with closing(_checked(self.opener(layer.digest), layer.digest)) as stream:
             try:
                 packed = layer.media_type.endswith("gzip")
-                yield gzip.open(stream) if packed else stream  # noqa: SIM115 - closed below it
+                yield cast("IO[bytes]", gzip.open(stream)) if packed else stream
             except (OSError, EOFError, zlib.error, tarfile.TarError) as error:
                 what = f"layer {layer.digest[:19]} cannot be read: {error}"
                 raise _bad(self.name, what) from error

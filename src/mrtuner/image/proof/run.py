@@ -191,7 +191,7 @@ def _copied(task: Task, name: FormName, form: Path, recipe: Path) -> Recipe:
     contexts.copy_tree(form, target)
     inside = recipe.is_relative_to(form)
     file = target / recipe.relative_to(form) if inside else recipe.absolute()
-    return Recipe(target, file, task.arguments)
+    return Recipe(target, file, task.arguments, str(form))
 
 
 @dataclass(slots=True, kw_only=True)

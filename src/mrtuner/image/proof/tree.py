@@ -13,7 +13,8 @@ import tarfile
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
-from typing import IO, Final
+from io import BufferedReader
+from typing import IO, Final, cast
 
 from mrtuner.image.stored import StoredImage
 
@@ -96,7 +97,7 @@ def _entries(stream: IO[bytes]) -> Iterator[_Entry]:
 def _node(archive: tarfile.TarFile, member: tarfile.TarInfo) -> Node:
     content = member.linkname if member.issym() else ""
     if member.isfile() and (file := archive.extractfile(member)) is not None:
-        content = hashlib.file_digest(file, "sha256").hexdigest()
+        content = hashlib.file_digest(cast(BufferedReader, file), "sha256").hexdigest()
     elif member.ischr() or member.isblk():
         content = f"{member.devmajor}:{member.devminor}"
     attributes = {
