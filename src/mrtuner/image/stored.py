@@ -88,7 +88,7 @@ class StoredImage:
         with closing(_checked(self.opener(layer.digest), layer.digest)) as stream:
             try:
                 packed = layer.media_type.endswith("gzip")
-                yield cast("IO[bytes]", gzip.open(stream)) if packed else stream
+                yield cast("IO[bytes]", gzip.open(stream)) if packed else stream  # noqa: SIM115 - closed below it
             except (OSError, EOFError, zlib.error, tarfile.TarError) as error:
                 what = f"layer {layer.digest[:19]} cannot be read: {error}"
                 raise _bad(self.name, what) from error
