@@ -53,7 +53,8 @@ def test_an_uplink_without_a_unit_is_refused(app: Path) -> None:
     assert "HINT: Give bits a second, such as 20Mbit/s." in done.output
 
 
-def deployed(pushed: int) -> Deployed:
+def deployed(kilobytes: int) -> Deployed:
+    pushed = kilobytes * 1024 - 500
     return Deployed(
         sent=10_000, lines=2, built=3 * pushed, pushed=pushed, manifest=500, layers=1,
         fetched=pushed,
@@ -65,16 +66,16 @@ PROOF = Proof(
     seed=7, noise={"/noise": frozenset({"content"})}, excepted=("/srv/log",),
     image_before=9_000_000, image_after=8_000_000,
     replayed=(
-        Replayed("a one", "code", deployed(999_500), deployed(99_500)),
-        Replayed("b two", "code", deployed(2_999_500), deployed(99_500)),
-        Replayed("c three", "asset", deployed(500), deployed(799_500)),
+        Replayed("a one", "code", deployed(1024), deployed(100)),
+        Replayed("b two", "code", deployed(3072), deployed(100)),
+        Replayed("c three", "asset", deployed(1), deployed(824)),
     ),
     left_out=(LeftOut("d four", "podman could not build app: no make"),),
 )  # fmt: skip
 
 
 def test_sums_and_the_verdict_are_those_of_all_changes() -> None:
-    """By hand: 1 + 3 MB of code before, 0.1 + 0.1 after; an asset 1 kB before, 800 kB after."""
+    """By hand: 1 + 3 MB of code before, 0.1 + 0.1 after; an asset 1 kB before, 824 after."""
     told = as_builtins(proof_document(PROOF, uplink=1_000_000))
     assert_valid(json.loads(json.dumps(told)), "mrtuner.image.proof/1")
     shown = "\n".join(lines(told))
@@ -83,9 +84,9 @@ def test_sums_and_the_verdict_are_those_of_all_changes() -> None:
     )
     rows = [row.split() for row in shown.splitlines()]
     assert ["code", "2", "4", "MB", "200", "kB", "-95", "%", "2", "0"] in rows
-    assert ["asset", "1", "1", "kB", "800", "kB", "+79,900", "%", "0", "1"] in rows
+    assert ["asset", "1", "1", "kB", "824", "kB", "+82,300", "%", "0", "1"] in rows
     assert "equal, but for 1 path that differs from build to build and /srv/log." in shown
-    assert "At 8 Mbit/s the bytes of all alone take 4 s before, 1 s after" in shown
+    assert "At 8 Mbit/s the bytes of all alone take 4.2 s before, 1.05 s after" in shown
     assert "d four: podman could not build app: no make" in shown
 
 
