@@ -62,7 +62,7 @@ def deployed(kilobytes: int) -> Deployed:
 
 
 PROOF = Proof(
-    builder="podman version 4.3.1", network="none", what="the last 3 commits that touched app",
+    builder="podman version 4.3.1", network="none", what="3 commits that touched app, the latest",
     seed=7, noise={"/noise": frozenset({"content"})}, excepted=("/srv/log",),
     image_before=9_000_000, image_after=8_000_000,
     replayed=(
@@ -85,7 +85,7 @@ def test_sums_and_the_verdict_are_those_of_all_changes() -> None:
     rows = [row.split() for row in shown.splitlines()]
     assert ["code", "2", "4", "MB", "200", "kB", "-95", "%", "2", "0"] in rows
     assert ["asset", "1", "1", "kB", "824", "kB", "+82,300", "%", "0", "1"] in rows
-    assert "equal, but for 1 path that differs from build to build and /srv/log." in shown
+    assert "equal, but for what differs from build to build (1 path) and /srv/log." in shown
     assert "At 8 Mbit/s the bytes of all alone take 4.2 s before, 1.05 s after" in shown
     assert "d four: podman could not build app: no make" in shown
 

@@ -90,7 +90,7 @@ def _but(told: Mapping[str, Any]) -> str:
     """What was not compared."""
     parts = []
     if told["noise"]:
-        parts.append(f"{plural(len(told['noise']), 'path')} that differ from build to build")
+        parts.append(f"what differs from build to build ({plural(len(told['noise']), 'path')})")
     if told["excepted"]:
         parts.append(", ".join(told["excepted"]))
     return f", but for {' and '.join(parts)}" if parts else ""

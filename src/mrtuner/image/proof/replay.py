@@ -66,7 +66,7 @@ def commits(tree: Tree, most: int) -> Commits | None:
     ]
     if not replay.changes:
         return None
-    replay.what = f"the last {plural(len(replay.changes), 'commit')} that touched {tree.root}"
+    replay.what = f"{plural(len(replay.changes), 'commit')} that touched {tree.root}, the latest"
     return replay
 
 
