@@ -1,9 +1,10 @@
 """Builds by podman or buildah, in a storage of our own. Linux, as root.
 
-Nothing of the machine's own storage is changed; its images can be built from. Every RUN is a
-container of an OCI runtime: in `--isolation chroot`, root gets the machine's own /dev, and a
-`chown -R` of everything reaches it. Without a network, the builder itself has none either, since
-it is the builder that fetches what ADD names. The storage is read where the builder keeps it.
+Nothing of the machine's own storage is changed, but for the builder's note of blobs that it saw
+(/var/lib/containers/cache); its images can be built from. Every RUN is a container of an OCI
+runtime: in `--isolation chroot`, root gets the machine's own /dev, and a `chown -R` of everything
+reaches it. Without a network, the builder itself has none either, since it is the builder that
+fetches what ADD names. The storage is read where the builder keeps it.
 Source: containers/storage 1.43, layers.go (Layer) and images.go (Image).
 """
 

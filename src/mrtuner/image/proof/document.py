@@ -10,8 +10,6 @@ if TYPE_CHECKING:
     from mrtuner.image.proof.run import KindResult, Proof
 
 _Kind = Literal["code", "dependencies", "asset", "configuration", "other"]
-_Form = Annotated["DeployedForm", Doc("with the first directory")]
-_Other = Annotated["DeployedForm", Doc("with the second one, or the patch")]
 
 
 class DeployedForm(Struct):
@@ -38,8 +36,8 @@ class ReplayedChange(Struct):
 
     name: Annotated[str, Doc("the commit and its subject, or the file that was edited")]
     kind: Annotated[_Kind, Doc("the kind of change, by the names of the files")]
-    before: _Form
-    after: _Other
+    before: Annotated[DeployedForm, Doc("with the first directory")]
+    after: Annotated[DeployedForm, Doc("with the second one, or the patch")]
 
 
 class KindOfChange(Struct):
@@ -71,7 +69,7 @@ class ProofDocument(Document, tag="mrtuner.image.proof/1"):
         Literal["better", "worse", "equal"],
         Doc("on the bytes received of all changes; equal: they differ by less than 1 %"),
     ]
-    builder: Annotated[str, Doc("the builder, and its version")]
+    builder: Annotated[str, Doc("what built, as it names itself: `podman version 4.3.1`")]
     network: Annotated[Literal["none", "host"], Doc("the network that builds had")]
     what: Annotated[str, Doc("what was replayed")]
     seed: Annotated[int, Doc("of the random order")]
