@@ -17,7 +17,7 @@ from image_podman import BUSYBOX
 
 from mrtuner.cli import main
 from mrtuner.errors import MrTunerError, Refused
-from mrtuner.image.builder import PROGRAMS, Builder, Program, short_directory
+from mrtuner.image.builder import OURS, PROGRAMS, Builder, Program, short_directory
 from mrtuner.image.cost import cost
 from mrtuner.image.proof.run import Task, prove
 from mrtuner.image.registry import Registry
@@ -124,6 +124,24 @@ def test_a_build_has_neither_the_network_nor_the_devices_of_the_machine(
                 assert not trial.exists()
             finally:
                 trial.unlink(missing_ok=True)
+
+
+def test_an_image_that_the_machine_has_is_built_from(
+    work: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another storage stands for the machine's; nothing is written to it."""
+    base = a_directory(tmp_path / "base", f"{SHELL}ENV A=1\n")
+    root = a_directory(tmp_path / "app", f"FROM {OURS}base\nRUN test $A = 1\n")
+    with Builder("podman", work / "a") as machine:
+        machine.build(recipe(base), "base")
+        kept = work / "a/root/overlay-images/images.json"
+        before = kept.read_bytes()
+        monkeypatch.setattr("mrtuner.image.builder._MACHINES", work / "a/root")
+        with Builder("podman", work / "b") as builder:
+            assert [line.text for line in builder.build(recipe(root), "one").lines] == [
+                "RUN test $A = 1"
+            ]
+        assert kept.read_bytes() == before
 
 
 def test_what_a_build_fetches_needs_a_network(work: Path, tmp_path: Path) -> None:
