@@ -168,7 +168,7 @@ class Builder(AbstractContextManager["Builder"]):
         apart = ["unshare", "--net", "--"] if network == "none" else []
         store = ["--storage-opt", f"overlay.imagestore={_MACHINES}"] if _MACHINES.is_dir() else []
         place = ["--root", str(self.directory / "root"), "--runroot", str(self._run_root)]
-        return [*apart, self.program, *place, *store]
+        return [*ends_with_us(), *apart, self.program, *place, *store]
 
     def _run(self, *words: str, check: bool = True) -> None:
         done = subprocess.run(
@@ -238,6 +238,16 @@ def require(program: Program) -> None:
                 f"program {' or '.join(names)} not found",
                 f"Install it, on Debian: apt-get install {package}.",
             )
+
+
+def mounted(directory: Path) -> Path:
+    """What a builder in this directory has mounted, as long as it runs."""
+    return directory / "root/overlay"
+
+
+def ends_with_us() -> list[str]:
+    """Words in front of a command that ends it should we be killed; none without util-linux."""
+    return ["setpriv", "--pdeathsig", "TERM", "--"] if shutil.which("setpriv") else []
 
 
 @contextmanager

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import IO, Final, cast
 
 from mrtuner.errors import MissingPart, MrTunerError
+from mrtuner.image.builder import ends_with_us
 
 PROGRAM: Final = "docker-registry"
 _CHUNK: Final = 1 << 16
@@ -57,7 +58,7 @@ class Registry(AbstractContextManager["Registry"]):
         try:
             with (self.directory / "log").open("wb") as log:
                 self._process = subprocess.Popen(
-                    [*_ends_with_us(), PROGRAM, "serve", str(self.directory / "config.yml")],
+                    [*ends_with_us(), PROGRAM, "serve", str(self.directory / "config.yml")],
                     stdin=subprocess.DEVNULL, stdout=log, stderr=log,
                     start_new_session=True,  # a Ctrl-C is for us, who stop it after its clients
                 )  # fmt: skip
@@ -142,11 +143,6 @@ def require() -> None:
         raise MissingPart(
             f"program {PROGRAM} not found", f"Install it, on Debian: apt-get install {PROGRAM}."
         )
-
-
-def _ends_with_us() -> list[str]:
-    """Words in front of a command that ends it should we be killed; none without util-linux."""
-    return ["setpriv", "--pdeathsig", "TERM", "--"] if shutil.which("setpriv") else []
 
 
 class _Counter:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -116,11 +116,16 @@ def _task(
     from mrtuner.bench.server import guard
     from mrtuner.image import builder, registry
     from mrtuner.image.proof import contexts, replay
-    from mrtuner.image.proof.run import Task
+    from mrtuner.image.proof.run import Task, directories
 
     builder.require(rest["program"])
     registry.require()
-    with builder.short_directory() as work, guard.directory_removed(work):
+    with ExitStack() as stack:
+        work = stack.enter_context(builder.short_directory())
+        stack.enter_context(guard.directory_removed(work))
+        # A builder that is killed leaves its storage mounted.
+        mounts = [str(builder.mounted(side)) for side in directories(work)]
+        stack.enter_context(guard.command_run(["umount", "--lazy", *mounts]))
         if patch is not None:
             replay.require_git("--patch")
             contexts.patched(directory, patch, work / "patched")

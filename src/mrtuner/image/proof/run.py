@@ -175,14 +175,19 @@ def prove(task: Task, tell: Tell = lambda _done, _of, _text: None) -> Proof:
                 form=form,
                 recipe=_copied(task, name, form, recipe),
                 forms=forms,
-                builder=stack.enter_context(
-                    Builder(task.program, task.work / f"{name[0]}i", task.network)
-                ),
+                builder=stack.enter_context(Builder(task.program, directory, task.network)),
                 registry=stack.enter_context(Registry(task.work / f"{name[0]}r")),
             )
-            for name, form, recipe in zip(FORMS, (task.old, task.new), recipes, strict=True)
+            for name, directory, form, recipe in zip(
+                FORMS, directories(task.work), (task.old, task.new), recipes, strict=True
+            )
         ]
         return _Run(task, replay, sides, dice, tell).all()
+
+
+def directories(work: Path) -> list[Path]:
+    """Where the builders of the two forms keep what they build."""
+    return [work / f"{name[0]}i" for name in FORMS]
 
 
 def _copied(task: Task, name: FormName, form: Path, recipe: Path) -> Recipe:
