@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -14,11 +15,11 @@ from mrtuner.image import registry as registries
 from mrtuner.image.builder import Builder, Program, Recipe
 
 
-def a_directory(root: Path, recipe: str, **files: bytes) -> Path:
-    """A directory to build, with a shell in it; a file `main_py` is called main.py."""
+def a_directory(root: Path, recipe: str, files: Mapping[str, bytes] | None = None) -> Path:
+    """A directory to build, with a shell in it."""
     root.mkdir(parents=True, exist_ok=True)
-    for name, content in files.items():
-        (root / name.replace("_", ".")).write_bytes(content)
+    for name, content in (files or {}).items():
+        (root / name).write_bytes(content)
     shutil.copy(BUSYBOX, root / "busybox")
     (root / "Dockerfile").write_text(recipe)
     (root / ".dockerignore").write_text("Dockerfile\n.dockerignore\n")

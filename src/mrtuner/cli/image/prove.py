@@ -80,10 +80,10 @@ def command(
       mrtuner image prove app better --except /srv/app/log --uplink 20Mbit/s
       mrtuner image prove app better --network
 
-    Both are built with a storage and pushed to a registry of their own, on this machine; both are
-    removed at the end. The last commits that touch DIR are replayed in random order, or generated
-    edits where it is in no repository. It is refused unless both give the same files and
-    configuration. Needs root, podman or buildah, runc or crun, and docker-registry.
+    Each form is built in a storage of its own and pushed to a registry of its own, on this machine;
+    all are removed at the end. Two that do not give the same files and configuration are refused.
+    The last commits that touch DIR are replayed in random order, or generated edits where it is in
+    no repository. Needs root, podman or buildah, runc or crun, and docker-registry.
 
     Builds have no network unless you say so, and use base images that podman has here.
     """

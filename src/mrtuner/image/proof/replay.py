@@ -103,8 +103,9 @@ class Commits:
     def _read_tree(self, directory: Path, words: Sequence[str]) -> None:
         place = [f"--git-dir={self.git_directory}", f"--work-tree={directory}"]
         index = {"GIT_INDEX_FILE": str(self._indexes[directory])}
-        # No file monitor of the repository's may look at our copy; no group gets to write.
-        quiet = ["-c", "core.fsmonitor=false", "-c", "core.sparseCheckout=false"]
+        # No file monitor or hook of the repository's may look at our copy; no group gets to write.
+        settings = ("core.fsmonitor=false", "core.sparseCheckout=false", "core.hooksPath=/dev/null")
+        quiet = [word for setting in settings for word in ("-c", setting)]
         before = os.umask(0o022)
         try:
             _git([*place, *quiet, "read-tree", *words], directory, index)
