@@ -100,7 +100,7 @@ def test_another_image_is_refused(work: Path, tmp_path: Path, more: str, said: s
     new = a_directory(tmp_path / "new", first + more, MAIN)
     with pytest.raises(Refused, match=said):
         prove(task(work, old, new))
-    assert not list(work.glob("*i/root"))  # what the builders kept is gone
+    assert not list(work.glob("[ab]/root"))  # what the builders kept is gone
 
 
 @pytest.mark.slow
@@ -133,7 +133,7 @@ def test_the_advised_seed_is_proven(
         monkeypatch.setattr("mrtuner.image.builder._MACHINES", work / "m/root")
         found = prove(
             replace(
-                task(work / "p", root, tmp_path / "new"),
+                task(work, root, tmp_path / "new"),
                 excepted=("/srv/app/Dockerfile", "/srv/app/.dockerignore"),
             )
         )

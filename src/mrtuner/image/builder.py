@@ -253,7 +253,7 @@ def ends_with_us() -> list[str]:
 @contextmanager
 def short_directory() -> Iterator[Path]:
     """A directory for a storage: its path may not be long."""
-    with TemporaryDirectory(prefix="mrtuner-", ignore_cleanup_errors=True) as name:
+    with TemporaryDirectory(prefix="mrt-", ignore_cleanup_errors=True) as name:
         yield Path(name)
 
 

@@ -187,7 +187,7 @@ def prove(task: Task, tell: Tell = lambda _done, _of, _text: None) -> Proof:
 
 def directories(work: Path) -> list[Path]:
     """Where the builders of the two forms keep what they build."""
-    return [work / f"{name[0]}i" for name in FORMS]
+    return [work / name[0] for name in FORMS]  # a short path
 
 
 def _copied(task: Task, name: FormName, form: Path, recipe: Path) -> Recipe:
