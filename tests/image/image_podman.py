@@ -33,7 +33,7 @@ class Podman:
 
     def build(self, directory: Path, *options: str) -> subprocess.CompletedProcess[str]:
         """Build a directory; the caller looks at the end."""
-        return self._run("build", "--isolation", "chroot", *options, str(directory))
+        return self._run("build", "--isolation=oci", "--network=none", *options, str(directory))
 
     def steps(self, directory: Path, *options: str) -> list[Step] | None:
         """Build with layers and return what was said of each line.

@@ -15,6 +15,8 @@ from mrtuner.image.kinds import ChangeKind, kind_of
 from mrtuner.image.layers import Layer
 from mrtuner.image.misplaced import Misplaced, misplaced
 from mrtuner.image.model import Build, BuiltLine, Model, model_of
+from mrtuner.image.previous import Previous, Tell, known_from
+from mrtuner.image.stored import StoredImage
 from mrtuner.image.tree import tree_of
 
 #: What was compared with the real builder; others decide differently.
@@ -86,6 +88,7 @@ class Cost:
     lines: tuple[Line, ...]
     changes: tuple[Change, ...]
     commits: tuple[CommitCost, ...] | None = None  # None: not asked for
+    previous: Previous | None = None  # the image that sizes were taken from
 
 
 def cost(
@@ -93,19 +96,25 @@ def cost(
     file: Path | None = None,
     arguments: Mapping[str, str] | None = None,
     history: int | None = None,
+    image: StoredImage | None = None,
+    tell: Tell = lambda _done, _of: None,
 ) -> Cost:
     """Return what each kind of change to this directory costs its image.
 
     With `history`, also what each of so many commits of its repository would cost, latest first.
+    With the `image` of the last build, layers have their sizes of then; `tell` follows its reading.
 
     Raises:
         UsageError: no directory, no Dockerfile, no repository. BadValue: a Dockerfile or an ignore
-        file that the builder refuses.
+        file that the builder refuses, or an image that another Dockerfile made.
     """
     tree = tree_of(directory, file)
     commits = None if history is None else read_commits(tree, history)
     model = model_of(tree, arguments)
-    found = cost_of(model)
+    previous = None
+    if image is not None:
+        model, previous = known_from(model, image, tell)
+    found = replace(cost_of(model), previous=previous)
     if commits is None:
         return found
     return replace(found, commits=tuple(_commit(model, one) for one in commits))

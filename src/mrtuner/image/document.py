@@ -9,6 +9,7 @@ from mrtuner.image.cost import BUILDER
 
 if TYPE_CHECKING:
     from mrtuner.image.cost import Change, CommitCost, Cost, Line, Total
+    from mrtuner.image.previous import Previous
 
 #: A file's name may be no UTF-8, which JSON cannot hold.
 _ESCAPED = "backslashreplace"
@@ -96,6 +97,16 @@ class CostedChange(Struct):
     lines: Annotated[list[LineState], Doc("each line of the stages that are built")]
 
 
+class PreviousImage(Struct):
+    """The image of the last build, from which sizes were taken."""
+
+    name: Annotated[str, Doc("as it was given")]
+    layers: Annotated[int, Doc("how many it has")]
+    size: Annotated[int, Doc("bytes that a first pull takes")] = field(name="bytes")
+    base_layers: Annotated[int, Doc("of them those of its base")]
+    base_bytes: Annotated[int, Doc("bytes of those, compressed")]
+
+
 class ReplayedCommit(Struct):
     """A commit of the repository, with the Dockerfile and the layers of today."""
 
@@ -122,6 +133,9 @@ class CostDocument(Document, tag="mrtuner.image.cost/1"):
         list[ReplayedCommit] | None,
         Doc("the repository's last commits, the latest first; null: not asked for"),
     ] = None
+    image: Annotated[
+        PreviousImage | None, Doc("the image that sizes were taken from; null: none was named")
+    ] = None
 
 
 def cost_document(found: Cost) -> CostDocument:
@@ -146,7 +160,15 @@ def cost_document(found: Cost) -> CostDocument:
         changes=[_change(one) for one in found.changes],
         lines=[_line(one) for one in found.lines],
         commits=None if found.commits is None else [_commit(one) for one in found.commits],
+        image=None if found.previous is None else _previous(found.previous),
     )
+
+
+def _previous(found: Previous) -> PreviousImage:
+    return PreviousImage(
+        name=_text(found.image.name), layers=len(found.image.layers), size=found.image.size,
+        base_layers=found.base_layers, base_bytes=found.base_bytes,
+    )  # fmt: skip
 
 
 def _commit(one: CommitCost) -> ReplayedCommit:

@@ -27,10 +27,20 @@ def lines(told: Mapping[str, Any]) -> Iterator[str]:
     yield from _missed(told["context"]["missed"])
     yield ""
     yield from _commits(told.get("commits"))
+    yield from _image(told.get("image"))
     yield (
         f"Rules of {told['builder']}; other builders decide differently. Pushed bytes are "
         "compressed, so about; a layer that comes out the same is not pushed again."
     )
+
+
+def _image(image: Mapping[str, Any] | None) -> Iterator[str]:
+    if image is not None:
+        yield (
+            f"Sizes of the layers of {image['name']}: a first pull of it takes "
+            f"{pretty_bytes(image['bytes'])}, {pretty_bytes(image['base_bytes'])} of it for the "
+            f"{plural(image['base_layers'], 'layer')} of its base."
+        )
 
 
 def _answer(changes: Sequence[Mapping[str, Any]]) -> Iterator[str]:

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import click
 
-from mrtuner.cli.common import options, terminal
+from mrtuner.cli.common import options, progress, terminal
 from mrtuner.cli.common.image_options import arguments_option, file_option, named
 from mrtuner.cli.image.history_option import history_option, warn_of_shallow
+from mrtuner.errors import UsageError
 
 
 @options.command("cost")
@@ -16,12 +17,23 @@ from mrtuner.cli.image.history_option import history_option, warn_of_shallow
 @file_option
 @arguments_option
 @history_option("Also replay the repository's last N commits: the bytes of each.")
+@click.option(
+    "--image", metavar="IMAGE",
+    help="Take the sizes of layers from the last build: an OCI directory or archive, or "
+    "registry/name:tag.",
+)  # fmt: skip
+@click.option(
+    "--platform", metavar="OS/ARCH",
+    help="Platform of an IMAGE that has several.  [default: this machine's]",
+)  # fmt: skip
 @options.json_option
 def command(
     directory: Path,
     file: Path | None,
     arguments: tuple[str, ...],
     history: int | None,
+    image: str | None,
+    platform: str | None,
     as_json: bool,
 ) -> None:
     """Show what one changed line costs an image: bytes sent, rebuilt and pushed.
@@ -32,17 +44,23 @@ def command(
       mrtuner image cost app --file Dockerfile.release
       mrtuner image cost . --build-arg BASE=debian:12
       mrtuner image cost . --history 50
+      mrtuner image cost . --image registry.example/app:latest
 
     Nothing is built. For each kind of change it shows the lines that podman builds again and their
     bytes, then the context by directory and what the ignore file misses. Where only a build tells
-    the bytes, such as those of a RUN, they are unknown.
+    the bytes, such as those of a RUN, they are unknown, unless --image names the last build.
     """
+    if platform is not None and image is None:
+        raise UsageError("--platform chooses of an image", "Name the image with --image.")
     from mrtuner.documents import as_builtins
     from mrtuner.image.cost import cost
     from mrtuner.image.document import cost_document
+    from mrtuner.image.stored import read_image
     from mrtuner.present.image import lines
 
-    found = cost(directory, file, named(arguments), history)
+    previous = None if image is None else read_image(image, platform)
+    with progress.bar() as shown:
+        found = cost(directory, file, named(arguments), history, previous, shown.move)
     told = as_builtins(cost_document(found))
     warn_of_shallow(directory, history)
     terminal.answer(told, lines(told), as_json)

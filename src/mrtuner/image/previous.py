@@ -1,0 +1,110 @@
+"""What the last build of an image tells of the next: the layer of each line, and the base's.
+
+A line that is built again after a small change makes a layer of about the same size, compressed
+too. Layers are given to lines by the image's own history. Source: OCI image specification 1.1,
+config.md (history).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from mrtuner.errors import BadValue, MissingPart
+from mrtuner.image.dockerfile import LAYERED
+from mrtuner.image.layers import Layer, shipped
+from mrtuner.image.model import Model
+from mrtuner.image.stored import Blob, StoredImage
+
+_NOP: Final = re.compile(r"#\(nop\)\s+(\w+)")
+_INSTRUCTION: Final = re.compile(r"[A-Z]+")
+#: BuildKit makes a layer of the directory; podman does not.
+_MAYBE: Final = "WORKDIR"
+#: How far it is, of how much.
+Tell = Callable[[float, float], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Previous:
+    """The image of the last build, and what of it no line of the Dockerfile made."""
+
+    image: StoredImage
+    base_layers: int
+    base_bytes: int  # compressed
+
+
+def known_from(
+    model: Model, image: StoredImage, tell: Tell = lambda _done, _of: None
+) -> tuple[Model, Previous]:
+    """Return the model with the sizes of an image that this Dockerfile made earlier.
+
+    A layer whose bytes the context does not tell is read once, to count them.
+
+    Raises:
+        BadValue: another Dockerfile made the image.
+    """
+    sizes = [list(found) for found in model.sizes]
+    made = list(_made(image))
+    taken: list[tuple[int, int, Blob]] = []
+    for index in sorted(shipped(model.wanted), reverse=True):
+        steps = model.wanted.stages[index].steps
+        for number in reversed(range(len(steps))):
+            one = steps[number].instruction
+            if one.name not in LAYERED:
+                continue
+            while made and made[-1][0] == _MAYBE:
+                made.pop()
+            if not made or made[-1][0] != one.name:
+                raise BadValue(
+                    f"{image.name} was not built by {model.tree.dockerfile}: nothing in its "
+                    f"history is line {one.line}, {one.name}",
+                    "Name an image that the last build made.",
+                )
+            taken.append((index, number, made.pop()[1]))
+    done, of = 0, sum(blob.size for *_, blob in taken)
+    for index, number, blob in taken:
+        tell(done, of)
+        sizes[index][number] = _layer(sizes[index][number], blob, image)
+        done += blob.size
+    base = Previous(image, len(made), sum(blob.size for _, blob in made))
+    return replace(model, sizes=sizes), base
+
+
+def _made(image: StoredImage) -> Iterator[tuple[str, Blob]]:
+    """The instruction that made each layer, lowest first."""
+    told: Any = image.configuration.get("history")
+    rows = [one for one in told if isinstance(one, dict)] if isinstance(told, list) else []
+    by = [str(one.get("created_by", "")) for one in rows if not one.get("empty_layer")]
+    if len(by) != len(image.layers):
+        raise BadValue(
+            f"the history of {image.name} does not tell of each of its layers",
+            "Name an image that was neither squashed nor put together elsewhere.",
+        )
+    yield from zip(map(_instruction, by), image.layers, strict=True)
+
+
+def _instruction(by: str) -> str:
+    """The instruction that a line of a history tells of; a bare command is a RUN.
+
+    >>> _instruction("/bin/sh -c #(nop) COPY file:0a in /x "), _instruction("|1 A=1 /bin/sh -c x")
+    ('COPY', 'RUN')
+    >>> _instruction("COPY a /a # buildkit"), _instruction("RUN /bin/sh -c x # buildkit")
+    ('COPY', 'RUN')
+    """
+    if match := _NOP.search(by):
+        return match[1]
+    first = by.split(maxsplit=1)[0] if by.strip() else ""
+    return first if _INSTRUCTION.fullmatch(first) else "RUN"
+
+
+def _layer(layer: Layer, blob: Blob, image: StoredImage) -> Layer:
+    size, why = layer.size, layer.why
+    if size is None:
+        try:
+            size, why = image.uncompressed(blob), ""
+        except MissingPart as unread:
+            why = unread.message
+    least = layer.least if size is None else size
+    return Layer(size, least, blob.size, why, blob.size)

@@ -1,0 +1,1 @@
+"""Both forms of an image built, pushed and counted."""
