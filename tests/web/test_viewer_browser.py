@@ -278,6 +278,11 @@ def test_hundreds_of_instances_are_listed_the_worst_first(browser: Any, tmp_path
         assert rows.count() == 300
         rows.first.locator("td:nth-child(2) a").click()
         page.wait_for_selector("h1:has-text('Headroom · db299:5432')")
+        page.click("nav a:has-text('Fleet')")
+        page.wait_for_selector("[data-table=fleet]")
+        page.click("nav a:has-text('Connections')")
+        page.wait_for_selector("h1:has-text('Connections and locks · db299:5432')")
+        assert "instance=db299" in page.url
 
 
 def test_while_it_loads_it_says_so_and_a_server_that_is_gone_is_told(at: Tab) -> None:

@@ -61,6 +61,11 @@ async function show(): Promise<void> {
   try {
     hold(held);
     store ??= await fleet(signal);
+    // A screen is of one instance: where the address names none, of that with the least headroom.
+    if (state.screen && state.screen !== RECORDS && !state.instance) {
+      state.instance = store.instances[0]?.instance ?? "";
+      history.replaceState(null, "", address(state));
+    }
     frame(state, main);
     if (!state.screen) {
       store = await fleet(signal);
@@ -120,8 +125,8 @@ function header(state: State): HTMLElement {
 
 /** The tuner: for the instance that is shown, from its history. */
 function tuner(state: State): HTMLElement {
-  const instance = state.screen ? state.instance || store?.instances[0]?.instance || "" : "";
-  const [target, words] = instance ? [tuned(instance), "Tune this instance"] : ["./tuner.html", "Tuner"];
+  const { screen, instance } = state;
+  const [target, words] = screen && instance ? [tuned(instance), "Tune this instance"] : ["./tuner.html", "Tuner"];
   return make("a", { class: "tuner-link", href: target }, words);
 }
 
@@ -131,12 +136,11 @@ function tuned(instance: string): string {
 
 function controls(state: State): HTMLElement {
   const names = store?.instances.map((one) => one.instance) ?? [];
-  const chosen = state.instance || names[0] || "";
   const periods = state.from === null ? including(PERIODS, state.since) : [["", "chosen"] as [string, string], ...PERIODS];
   return make(
     "div",
     { class: "controls" },
-    choice("Instance", names.map((name) => [name, name]), chosen, (instance) => go({ instance, statement: "" })),
+    choice("Instance", names.map((name) => [name, name]), state.instance, (instance) => go({ instance, statement: "" })),
     choice("Last", periods, state.from === null ? state.since : "", (since) => {
       if (since) go({ since, from: null, to: null });
     }),
