@@ -100,6 +100,17 @@ def test_a_pid_file_that_names_another_program_is_of_no_server(new_cluster: NewC
             other.kill()
 
 
+def test_a_server_has_ended_though_nobody_collects_its_exit_status(new_cluster: NewCluster) -> None:
+    """As in a container whose first process collects none; here a child of ours stands for it."""
+    cluster = new_cluster()
+    cluster.stop()
+    user = cluster.user.uid if cluster.user else None
+    with subprocess.Popen(["true"], user=user) as ended:
+        os.waitid(os.P_PID, ended.pid, os.WEXITED | os.WNOWAIT)
+        (cluster.data / "postmaster.pid").write_text(f"{ended.pid}\n")
+        assert not cluster.running()
+
+
 def test_a_failing_start_tells_what_the_log_says(new_cluster: NewCluster) -> None:
     cluster = new_cluster()
     cluster.stop()
