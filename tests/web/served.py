@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import logging
 import shutil
 import signal
+import socket
 import subprocess
 import sys
+import threading
 import urllib.error
 import urllib.request
 from collections.abc import Iterable, Iterator, Mapping
@@ -76,6 +79,40 @@ def serving(directory: Path | str, *options: str) -> Iterator[Viewer]:
             process.send_signal(signal.SIGTERM)
             _, said = process.communicate(timeout=60)
             assert "Traceback" not in said, said
+
+
+@contextmanager
+def serving_here(directory: Path, **more: Any) -> Iterator[Viewer]:
+    """As `serving`, in a thread of this process: for tests in which the command has no part.
+
+    `more` is what `mrtuner.cli.serve.server` takes.
+    """
+    from mrtuner.cli.serve import server
+
+    failed = Failed()
+    with server(directory, **more) as running, socket.create_server(("127.0.0.1", 0)) as listener:
+        logging.getLogger("uvicorn.error").addHandler(failed)
+        thread = threading.Thread(target=running.run, kwargs={"sockets": [listener]})
+        thread.start()
+        try:
+            yield Viewer(f"http://127.0.0.1:{listener.getsockname()[1]}/")
+        finally:
+            running.should_exit = True
+            thread.join()
+            logging.getLogger("uvicorn.error").removeHandler(failed)
+    assert failed.told == []
+
+
+class Failed(logging.Handler):
+    """The exceptions that a server met."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.told: list[object] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if record.exc_info:
+            self.told.append(record.exc_info)
 
 
 def _document(stdout: Iterable[str]) -> str:

@@ -19,7 +19,7 @@ from served import (
     in_a_browser,
     opened,
     painted,
-    serving,
+    serving_here,
     too_wide,
     violations,
 )
@@ -239,7 +239,7 @@ def test_names_and_texts_are_shown_and_never_run(browser: Any, tmp_path: Path) -
         texts = dict(enumerate(HOSTILE))
         writer.commit([batch(sample(source, 7200, *rows), instance="a&<b>", texts=texts)])
         writer.commit([batch(sample(source, 7260, *later), instance="a&<b>", texts=texts)])
-    with serving(tmp_path) as viewer, opened(browser, viewer.address, DESK) as tab:
+    with serving_here(tmp_path) as viewer, opened(browser, viewer.address, DESK) as tab:
         page = tab.open(hour("statements"))
         shown = page.locator("td.sql").all_inner_texts()
         assert sorted(shown) == sorted(HOSTILE)
@@ -255,7 +255,7 @@ def test_names_and_texts_are_shown_and_never_run(browser: Any, tmp_path: Path) -
 def test_an_empty_store_says_how_to_fill_it(browser: Any, tmp_path: Path) -> None:
     with Writer(tmp_path, built_in().values()):
         pass
-    with serving(tmp_path) as viewer, opened(browser, viewer.address, PHONE) as tab:
+    with serving_here(tmp_path) as viewer, opened(browser, viewer.address, PHONE) as tab:
         page = tab.open("")
         assert f"mrtuner record DSN --dir {tmp_path}" in page.inner_text("main")
         assert too_wide(page) <= 0
@@ -269,7 +269,7 @@ def test_hundreds_of_instances_are_listed_the_worst_first(browser: Any, tmp_path
         for number in range(300):
             found = of_source("connections", clients=number, active=0, maximum=400)
             writer.commit([batch(sample(source, 0, found), instance=f"db{number}:5432")])
-    with serving(tmp_path) as viewer, opened(browser, viewer.address, PHONE) as tab:
+    with serving_here(tmp_path) as viewer, opened(browser, viewer.address, PHONE) as tab:
         page = tab.open("")
         rows = page.locator("[data-table=fleet] tbody tr")
         first = rows.first.locator("td").all_inner_texts()
