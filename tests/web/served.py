@@ -19,6 +19,8 @@ from typing import Any
 
 import pytest
 
+from shared import made_once
+
 CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
 #: Its file is not part of the package; the tests take it from where `make page` put it.
 AXE = Path(__file__).parents[2] / "ui" / "node_modules" / "axe-core" / "axe.min.js"
@@ -90,7 +92,10 @@ def serving_here(directory: Path, **more: Any) -> Iterator[Viewer]:
     from mrtuner.cli.serve import server
 
     failed = Failed()
-    with server(directory, **more) as running, socket.create_server(("127.0.0.1", 0)) as listener:
+    with (
+        server(directory, log_config=None, **more) as running,
+        socket.create_server(("127.0.0.1", 0)) as listener,
+    ):
         logging.getLogger("uvicorn.error").addHandler(failed)
         thread = threading.Thread(target=running.run, kwargs={"sockets": [listener]})
         thread.start()
@@ -126,27 +131,28 @@ def _document(stdout: Iterable[str]) -> str:
 
 
 @pytest.fixture(scope="session")
-def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The store of that hour."""
+def recorded() -> Path:
+    """The store of that hour; for reading only."""
     from history_story import story
 
-    directory = tmp_path_factory.mktemp("recorded")
-    story(directory)
-    return directory
+    return made_once("recorded", story)
 
 
 @pytest.fixture(scope="session")
-def example(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def example() -> Path:
     """The store of the example whose story is known: three days of an instance of RDS."""
     pytest.importorskip("numpy")
+    return made_once("example", write_example)
+
+
+def write_example(directory: Path) -> None:
+    """As the command writes it."""
     from click.testing import CliRunner
 
     from mrtuner.cli import main
 
-    directory = tmp_path_factory.mktemp("example") / "history"
     done = CliRunner().invoke(main, ["history", "example", "--dir", str(directory)])
     assert done.exit_code == 0, done.stderr
-    return directory
 
 
 def sealed_story(directory: Path) -> Path:
@@ -165,9 +171,9 @@ def sealed_story(directory: Path) -> Path:
 
 
 @pytest.fixture(scope="session")
-def sealed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def sealed() -> Path:
     """That store; for reading only."""
-    return sealed_story(tmp_path_factory.mktemp("sealed"))
+    return made_once("sealed", sealed_story)
 
 
 @pytest.fixture(scope="session")

@@ -193,8 +193,7 @@ def of_host(
     with Writer(directory, [*built_in().values(), ceilings]) as writer:
         if request.param == "declared":
             writer.commit([batch(sample(ceilings, 0, declared), instance=HOSTILE)])
-        for one in host_samples(5400):
-            writer.commit([one])
+        writer.commit(list(host_samples(5400)))
     with serving_here(directory) as viewer:
         yield request.param, viewer
 
@@ -261,8 +260,7 @@ def test_transaction_ids_that_are_too_old_lead_to_vacuum(tmp_path: Path) -> None
 
 def test_too_short_a_recording_says_how_long_it_takes(tmp_path: Path) -> None:
     with Writer(tmp_path, built_in().values()) as writer:
-        for one in host_samples(600):
-            writer.commit([one])
+        writer.commit(list(host_samples(600)))
     with serving_here(tmp_path) as viewer:
         screen = viewer.screen("limits", "since=10min")
     notes = [one["advice"] for one in rows(screen, "way_out")]

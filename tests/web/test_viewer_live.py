@@ -107,30 +107,39 @@ def history(new_cluster: NewCluster, tmp_path: Path) -> Path:
 
 
 def test_every_screen_shows_what_was_recorded_of_a_real_server(browser: Any, history: Path) -> None:
+    with serving(history) as viewer, opened(browser, viewer.address, DESK) as tab:
+        for name in SCREENS:
+            page = tab.open(f"screen={name}&since=1min")
+            assert page.locator("[role=alert]").count() == 0, name
+        page = tab.open("screen=load&since=1min")
+        assert painted(page, "load") > 4
+        assert "Lock: transactionid" in page.inner_text("[data-table=events]")
+        tab.drag("load", 0.5, 0.9)
+        page.wait_for_url(lambda url: "from=" in url)
+        page = tab.open("screen=vacuum&since=1min")
+        assert "public.stock" in page.inner_text("[data-table=tables]")
+        page = tab.open("screen=connections&since=1min")
+        assert "Lock: transactionid" in page.inner_text("[data-table=blocked]")
+        page = tab.open("screen=changes&since=1min")
+        assert "work_mem: 4096 → 5120 (kB)" in page.inner_text("[data-table=changes]")
+        if has_statements(binaries(18)):
+            page = tab.open("screen=statements&since=1min")
+            page.locator("tr:has-text('UPDATE stock SET quantity = quantity') a").first.click()
+            page.wait_for_selector("[data-chart=mean] canvas")
+        page.click("a:has-text('Tune this instance')")
+        page.wait_for_selector(".answer[data-of]")
+        assert "shared_buffers" in page.inner_text(".answer")
+
+
+@pytest.mark.slow
+def test_no_screen_of_a_real_server_has_a_flaw_and_each_fits_a_phone(
+    browser: Any, history: Path
+) -> None:
+    """Of the example's days, test_viewer_pages.py asks the same in every run."""
     with serving(history) as viewer:
         with opened(browser, viewer.address, DESK) as tab:
             for name in SCREENS:
-                page = tab.open(f"screen={name}&since=1min")
-                assert page.locator("[role=alert]").count() == 0, name
-                assert violations(page) == [], name
-            page = tab.open("screen=load&since=1min")
-            assert painted(page, "load") > 4
-            assert "Lock: transactionid" in page.inner_text("[data-table=events]")
-            tab.drag("load", 0.5, 0.9)
-            page.wait_for_url(lambda url: "from=" in url)
-            page = tab.open("screen=vacuum&since=1min")
-            assert "public.stock" in page.inner_text("[data-table=tables]")
-            page = tab.open("screen=connections&since=1min")
-            assert "Lock: transactionid" in page.inner_text("[data-table=blocked]")
-            page = tab.open("screen=changes&since=1min")
-            assert "work_mem: 4096 → 5120 (kB)" in page.inner_text("[data-table=changes]")
-            if has_statements(binaries(18)):
-                page = tab.open("screen=statements&since=1min")
-                page.locator("tr:has-text('UPDATE stock SET quantity = quantity') a").first.click()
-                page.wait_for_selector("[data-chart=mean] canvas")
-            page.click("a:has-text('Tune this instance')")
-            page.wait_for_selector(".answer[data-of]")
-            assert "shared_buffers" in page.inner_text(".answer")
+                assert violations(tab.open(f"screen={name}&since=1min")) == [], name
         with opened(browser, viewer.address, PHONE, "dark") as tab:
             for name in ["", *SCREENS]:
                 page = tab.open(f"screen={name}&since=1min" if name else "")
