@@ -59,6 +59,8 @@ ENVIRONMENT = (
     r"^(ConnectionTimeout|OperationalError): .*(timeout expired|timed out)",
     r"^OSError: .*Address already in use",
 )
+#: The file that takes longest of those that come last.
+LONGEST = "test_viewer_pages.py"
 LEFT = pytest.StashKey[list[str]]()
 PLACE = pytest.StashKey[Path]()
 
@@ -87,6 +89,8 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Function]) -> None:
+    # The tests of web/ are the last ones: begun as the first of them, it does not end alone.
+    items.sort(key=lambda item: item.path.parent.name == "web" and item.path.name != LONGEST)
     again = pytest.mark.flaky(reruns=2, only_rerun=list(ENVIRONMENT), rerun_except=[AssertionError])
     for item in items:
         if item.get_closest_marker("timed") or SERVERS.intersection(item.fixturenames):

@@ -232,14 +232,14 @@ def test_a_server_does_not_outlive_the_program_that_started_it() -> None:
 def test_clusters_made_at_once_share_one_data_directory_and_are_whole(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Six threads find the cache empty, as instances of a lab may."""
+    """Three threads find the cache empty, as instances of a lab may."""
     place = scratch_directory()
     (place / "cache").mkdir(mode=0o777)
     (place / "cache").chmod(0o1777)
     monkeypatch.setenv(INITDB_CACHE, str(place / "cache"))
     try:
-        with ThreadPoolExecutor(6) as pool:
-            made = list(pool.map(lambda n: Cluster.create(binaries(18), place / str(n)), range(6)))
+        with ThreadPoolExecutor(3) as pool:
+            made = list(pool.map(lambda n: Cluster.create(binaries(18), place / str(n)), range(3)))
         made.append(Cluster.create(binaries(18), place / "copy"))
         (kept,) = (place / "cache").iterdir()
         names = {path.name for path in kept.iterdir()}
