@@ -22,6 +22,7 @@ from mrtuner.failover.namespaces import require
 from mrtuner.postgres.cluster import INITDB_CACHE, Cluster
 from mrtuner.postgres.server_user import scratch_directory
 from servers import GRID, MAJORS, at_hand, binaries
+from shared import SHARED
 
 PASSWORD = "correct horse battery staple"
 #: Fixtures with a real server behind them, which a busy machine can hold up.
@@ -58,23 +59,29 @@ ENVIRONMENT = (
     r"^(ConnectionTimeout|OperationalError): .*(timeout expired|timed out)",
     r"^OSError: .*Address already in use",
 )
+#: The file that takes longest of those that come last.
+LONGEST = "test_viewer_pages.py"
 LEFT = pytest.StashKey[list[str]]()
 PLACE = pytest.StashKey[Path]()
 
 
 def pytest_configure(config: pytest.Config) -> None:
     config.stash[PLACE] = leftovers.make()
-    _share_data_directories(config.stash[PLACE])
+    _share(config.stash[PLACE], INITDB_CACHE, "initdb")
+    _share(config.stash[PLACE], SHARED, "shared")
     config.stash[LEFT] = []
 
 
-def _share_data_directories(place: Path) -> None:
-    """Let initdb run once for each major and not for each cluster, in workers too."""
-    if INITDB_CACHE not in os.environ:
-        directory = place / "initdb"
+def _share(place: Path, variable: str, name: str) -> None:
+    """A directory for all workers: the session that starts them makes it, and they inherit it.
+
+    So initdb runs once for each major and not for each cluster.
+    """
+    if variable not in os.environ:
+        directory = place / name
         directory.mkdir()
         directory.chmod(0o1777)
-        os.environ[INITDB_CACHE] = str(directory)
+        os.environ[variable] = str(directory)
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
@@ -82,6 +89,8 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Function]) -> None:
+    # The tests of web/ are the last ones: begun as the first of them, it does not end alone.
+    items.sort(key=lambda item: item.path.parent.name == "web" and item.path.name != LONGEST)
     again = pytest.mark.flaky(reruns=2, only_rerun=list(ENVIRONMENT), rerun_except=[AssertionError])
     for item in items:
         if item.get_closest_marker("timed") or SERVERS.intersection(item.fixturenames):

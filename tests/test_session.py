@@ -85,21 +85,23 @@ def session(directory: Path, text: str, *more: str) -> subprocess.CompletedProce
     )  # fmt: skip
 
 
+@pytest.fixture(scope="module")
+def shown(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """What that session prints."""
+    return session(tmp_path_factory.mktemp("session"), TESTS).stdout.splitlines()
+
+
 def test_a_failed_assertion_is_final_and_only_what_the_environment_did_is_tried_again(
-    tmp_path: Path,
+    shown: list[str],
 ) -> None:
-    done = session(tmp_path, TESTS)
-    lines = done.stdout.splitlines()
-    again = {line.split("::")[1] for line in lines if line.startswith("RERUN")}
-    failed = {line.split("::")[1].split()[0] for line in lines if line.startswith("FAILED")}
+    again = {line.split("::")[1] for line in shown if line.startswith("RERUN")}
+    failed = {line.split("::")[1].split()[0] for line in shown if line.startswith("FAILED")}
     assert again == {"test_held_up", "test_no_session"}
     assert failed == {"test_password", "test_wrong", "test_wrong_after_a_wait"}
 
 
-def test_a_skipped_test_says_why(tmp_path: Path) -> None:
-    shown = session(tmp_path, TESTS).stdout
-    assert any(line.startswith("SKIPPED") and "no browser here" in line
-               for line in shown.splitlines())  # fmt: skip
+def test_a_skipped_test_says_why(shown: list[str]) -> None:
+    assert any(line.startswith("SKIPPED") and "no browser here" in line for line in shown)
 
 
 @pytest.mark.parametrize("workers", ["0", "2"])

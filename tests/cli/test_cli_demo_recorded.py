@@ -29,7 +29,7 @@ from mrtuner.web.answers import screen_answer
 
 pytestmark = pytest.mark.timed
 
-#: The demo with two loads of some seconds on little data, and without the volume.
+#: The demo with loads of some seconds on little data, and without the volume.
 SHORT = """
 import sys
 from dataclasses import replace
@@ -40,7 +40,7 @@ from mrtuner.cli import demo, main
 whole = loads.in_memory
 def few(*given):
     return [replace(task, lead_in=1, plan=replace(task.plan, seconds=SECONDS, blocks=BLOCKS))
-            for task in whole(*given)[::2]]
+            for task in whole(*given)[::2][:LOADS]]
 loads.in_memory, loads.scale_for = few, lambda memory: 1
 why = LeftOut(title="small cloud volume", why="it would take minutes", remedy="none")
 demo._why_no_volume = lambda host: why
@@ -51,10 +51,17 @@ main()
 
 @contextmanager
 def demo(
-    place: Path, *options: str, seconds: int = 2, blocks: int = 2, scratch: Path | None = None
+    place: Path,
+    *options: str,
+    seconds: int = 2,
+    blocks: int = 2,
+    loads: int = 1,
+    scratch: Path | None = None,
 ) -> Iterator[subprocess.Popen[str]]:
     """A short demo in a process group of its own, as a terminal gives it one."""
-    program = SHORT.replace("SECONDS", str(seconds)).replace("BLOCKS", str(blocks))
+    program = SHORT
+    for name, number in (("SECONDS", seconds), ("BLOCKS", blocks), ("LOADS", loads)):
+        program = program.replace(name, str(number))
     elsewhere = {} if scratch is None else {"TMPDIR": str(scratch)}
     with subprocess.Popen(
         [sys.executable, "-c", program, "demo", "--dir", str(place), *options],
@@ -72,7 +79,7 @@ def demo(
 def once(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[str]]:
     """Where a demo ran, and what it said."""
     place = tmp_path_factory.mktemp("demo")
-    with demo(place) as process:
+    with demo(place, loads=2) as process:
         out, errors = process.communicate()
         assert process.returncode == 0, errors
     return place, out.splitlines()

@@ -6,12 +6,13 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from mrtuner.errors import UsageError
 from mrtuner.history.reading import open_history
+from mrtuner.history.store import opening
 
 PROGRAM = "from mrtuner.cli import main; main()"
 #: Long enough for a busy machine.
@@ -48,11 +49,13 @@ def recorder(
 
 
 def samples(directory: Path, source: str) -> int:
-    """How many there are; none where the store is not there yet."""
-    with suppress(UsageError):
-        return _samples(directory, source)
+    """How many there are; none where the store is not there yet.
+
+    Asked of SQLite while nothing is in files: the recorder needs the CPUs more than we do.
+    """
+    with suppress(UsageError), closing(opening.for_reading(directory)) as db:
+        if not opening.listed(db):
+            found = db.execute("SELECT count(*) FROM recent_samples WHERE source = ?", (source,))
+            return int(found.fetchone()[0])
+        return int(rows(directory, f"SELECT count(*) FROM samples WHERE source = '{source}'")[0][0])
     return 0
-
-
-def _samples(directory: Path, source: str) -> int:
-    return int(rows(directory, f"SELECT count(*) FROM samples WHERE source = '{source}'")[0][0])

@@ -34,12 +34,10 @@ MB = 1_000_000
 
 def story(directory: Path) -> None:
     """Record that hour."""
+    recorded = [second for second in range(BEGIN, BEGIN + 3600) if second not in SILENT]
+    samples = [one for second in recorded for one in _samples(second - BEGIN, second)]
     with Writer(directory, built_in().values()) as writer:
-        for second in range(BEGIN, BEGIN + 3600):
-            if second in SILENT:
-                continue
-            samples = list(_samples(second - BEGIN, second))
-            writer.commit([Batch(instance=INSTANCE, samples=tuple(samples), texts=TEXTS)])
+        writer.commit([Batch(instance=INSTANCE, samples=tuple(samples), texts=TEXTS)])
 
 
 @contextmanager

@@ -36,8 +36,7 @@ def run(*arguments: str) -> Result:
 
 def written(directory: Path, *batches: Batch) -> Path:
     with Writer(directory, built_in().values()) as writer:
-        for one in batches:
-            writer.commit([one])
+        writer.commit(batches)
     return directory
 
 

@@ -33,19 +33,6 @@ WEDNESDAY = ("2026-03-04 12:00", "2026-03-04 16:00")
 IOPS, IOPS_BURST = 12_000, 18_750
 
 
-def write(directory: Path) -> str:
-    done = CliRunner().invoke(main, ["history", "example", "--dir", str(directory)])
-    assert done.exit_code == 0, done.stderr
-    return done.stdout
-
-
-@pytest.fixture(scope="module")
-def example(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    directory = tmp_path_factory.mktemp("example") / "history"
-    write(directory)
-    return directory
-
-
 @pytest.fixture(scope="module")
 def history(example: Path) -> Iterator[History]:
     with open_history(example) as found:

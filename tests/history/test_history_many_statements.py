@@ -7,16 +7,13 @@ import resource
 import signal
 import subprocess
 import sys
-from contextlib import closing
 from pathlib import Path
 
 import pytest
-from history_recorder import PROGRAM, rows, until
+from history_recorder import PROGRAM, rows, samples, until
 
 from conftest import NewCluster
-from mrtuner.errors import UsageError
 from mrtuner.history.source import Kind, built_in
-from mrtuner.history.store import opening
 from mrtuner.postgres.cluster import Cluster
 from servers import sql
 
@@ -52,28 +49,17 @@ CALLS = """SELECT count(*), sum(calls)::bigint FROM pg_stat_statements(false)
 
 def record_once(cluster: Cluster, store: Path) -> resource.struct_rusage:
     """Record until statements were sampled once more; return what the recorder took."""
-    already = sampled(store)
+    already = samples(store, "statements")
     command = [sys.executable, "-c", PROGRAM, "record", cluster.dsn(), "--dir", str(store)]
     process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
     try:
-        until(lambda: sampled(store) > already)
+        until(lambda: samples(store, "statements") > already)
     finally:
         process.send_signal(signal.SIGTERM)
         _, state, usage = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(state)
     assert process.returncode == 0
     return usage
-
-
-def sampled(store: Path) -> int:
-    """How often statements were, from SQLite alone: the recorder needs the CPUs more than we do."""
-    try:
-        with closing(opening.for_reading(store)) as db:
-            return int(db.execute(
-                "SELECT count(*) FROM recent_samples WHERE source = 'statements'"
-            ).fetchone()[0])  # fmt: skip
-    except UsageError:
-        return 0
 
 
 @pytest.mark.parametrize(

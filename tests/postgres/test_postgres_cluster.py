@@ -100,6 +100,17 @@ def test_a_pid_file_that_names_another_program_is_of_no_server(new_cluster: NewC
             other.kill()
 
 
+def test_a_server_has_ended_though_nobody_collects_its_exit_status(new_cluster: NewCluster) -> None:
+    """As in a container whose first process collects none; here a child of ours stands for it."""
+    cluster = new_cluster()
+    cluster.stop()
+    user = cluster.user.uid if cluster.user else None
+    with subprocess.Popen(["true"], user=user) as ended:
+        os.waitid(os.P_PID, ended.pid, os.WEXITED | os.WNOWAIT)
+        (cluster.data / "postmaster.pid").write_text(f"{ended.pid}\n")
+        assert not cluster.running()
+
+
 def test_a_failing_start_tells_what_the_log_says(new_cluster: NewCluster) -> None:
     cluster = new_cluster()
     cluster.stop()
@@ -221,14 +232,14 @@ def test_a_server_does_not_outlive_the_program_that_started_it() -> None:
 def test_clusters_made_at_once_share_one_data_directory_and_are_whole(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Six threads find the cache empty, as instances of a lab may."""
+    """Three threads find the cache empty, as instances of a lab may."""
     place = scratch_directory()
     (place / "cache").mkdir(mode=0o777)
     (place / "cache").chmod(0o1777)
     monkeypatch.setenv(INITDB_CACHE, str(place / "cache"))
     try:
-        with ThreadPoolExecutor(6) as pool:
-            made = list(pool.map(lambda n: Cluster.create(binaries(18), place / str(n)), range(6)))
+        with ThreadPoolExecutor(3) as pool:
+            made = list(pool.map(lambda n: Cluster.create(binaries(18), place / str(n)), range(3)))
         made.append(Cluster.create(binaries(18), place / "copy"))
         (kept,) = (place / "cache").iterdir()
         names = {path.name for path in kept.iterdir()}

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 from pathlib import Path
 
 import pytest
 
 from mrtuner.postgres.cluster import Cluster
-from mrtuner.postgres.local import postmaster
+from mrtuner.postgres.local import postmaster, uncollected
 from servers import sql
 
 pytestmark = pytest.mark.timed
@@ -49,6 +51,15 @@ def test_a_backend_whose_parent_is_not_postgresql_is_not_ours(proc: Path) -> Non
 
 def test_where_there_is_no_proc_nothing_is_known(tmp_path: Path) -> None:
     assert postmaster(200, 10.0, tmp_path) is None
+
+
+def test_a_process_that_ended_is_told_from_one_that_runs_though_nobody_collects_it() -> None:
+    assert not uncollected(os.getpid())
+    with subprocess.Popen(["true"]) as ended:
+        os.waitid(os.P_PID, ended.pid, os.WEXITED | os.WNOWAIT)
+        assert uncollected(ended.pid)
+    with pytest.raises(FileNotFoundError):
+        uncollected(ended.pid)
 
 
 def test_a_real_backend_of_this_machine_is_found(embedded: Cluster) -> None:

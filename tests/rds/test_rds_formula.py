@@ -58,11 +58,24 @@ def test_the_second_evaluator_gives_what_was_worked_out_by_hand(
     assert worth(text, machine) == value
 
 
-@settings(max_examples=1000, deadline=None)
+@settings(max_examples=300, deadline=None)
 @given(text=formulas(), machine=machines())
 def test_two_evaluators_that_share_no_code_agree_on_every_formula(
     text: str, machine: dict[str, int]
 ) -> None:
+    both_agree(text, machine)
+
+
+@pytest.mark.slow
+@settings(max_examples=20_000, deadline=None)
+@given(text=formulas(), machine=machines())
+def test_two_evaluators_that_share_no_code_agree_on_thousands_of_formulas(
+    text: str, machine: dict[str, int]
+) -> None:
+    both_agree(text, machine)
+
+
+def both_agree(text: str, machine: dict[str, int]) -> None:
     formula = parse(text)
     assert formula.evaluate(machine) == worth(text, machine)
     assert worth(str(formula), machine) == worth(text, machine)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from budget_oracle import shared, value, worst_case
 from hypothesis import HealthCheck, Phase, given, settings
@@ -163,37 +165,50 @@ def test_bytes_where_pages_are_meant_break_the_budget(oltp: Design) -> None:
     assert 2048 < size.share < 2200
 
 
+GROUPS = st.fixed_dictionaries(
+    {
+        "family_name": st.sampled_from(families()),
+        "workload": st.sampled_from(["web", "oltp", "olap", "mixed"]),
+        "connections": st.one_of(st.none(), st.integers(10, 2000)),
+    }
+)
 # Shrinking would take minutes, and any one example says enough.
-@settings(
-    max_examples=12,
+FEW = settings(
+    max_examples=6,
     deadline=None,
     phases=[Phase.explicit, Phase.reuse, Phase.generate],
     suppress_health_check=[HealthCheck.too_slow],
 )
-@given(
-    family_name=st.sampled_from(families()),
-    workload=st.sampled_from(["web", "oltp", "olap", "mixed"]),
-    connections=st.one_of(st.none(), st.integers(10, 2000)),
-    place=st.floats(0, 1),
-)
+
+
+@FEW
+@given(asked=GROUPS, place=st.floats(0, 1))
 def test_one_group_stays_within_the_budget_on_every_class(
-    family_name: str, workload: str, connections: int | None, place: float
+    asked: dict[str, Any], place: float
 ) -> None:
+    stays_within_the_budget(asked, place)
+
+
+@pytest.mark.slow
+@settings(FEW, max_examples=100)
+@given(asked=GROUPS, place=st.floats(0, 1))
+def test_many_groups_stay_within_the_budget_on_every_class(
+    asked: dict[str, Any], place: float
+) -> None:
+    stays_within_the_budget(asked, place)
+
+
+def stays_within_the_budget(asked: dict[str, Any], place: float) -> None:
     """Judged by a second budget and a second evaluator, which share no code with the first."""
-    engine = "aurora-postgresql" if family_name.startswith("aurora") else "postgres"
+    engine = "aurora-postgresql" if asked["family_name"].startswith("aurora") else "postgres"
     classes = sorted(instance_classes(engine).values(), key=lambda each: each.memory)
     chosen = classes[int(place * (len(classes) - 1))]
     try:
-        made = design(
-            family_name=family_name,
-            class_name=chosen.name,
-            workload=workload,
-            connections=connections,
-        )
+        made = design(class_name=chosen.name, **asked)
     except DoesNotFit:
         return
     assert chosen.name not in made.too_small
-    broken = {each.name for each in classes if not _holds_by_oracle(made, each, workload)}
+    broken = {each.name for each in classes if not _holds_by_oracle(made, each, asked["workload"])}
     assert broken <= set(made.too_small)
 
 

@@ -49,7 +49,7 @@ class Clients(Applications):
                 self.acknowledged.append((client, number))
 
 
-@pytest.mark.parametrize("rotations", [6, pytest.param(20, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("rotations", [4, pytest.param(20, marks=pytest.mark.slow)])
 def test_fifty_clients_reconnect_during_rotations_and_lose_nothing(
     server: Cluster, tmp_path: Path, rotations: int
 ) -> None:

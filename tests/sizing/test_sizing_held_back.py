@@ -116,9 +116,9 @@ ONE_BY_MASK = Bound("affinity", Fact(frozenset({3}), "/proc/100/status: Cpus_all
     ids=lambda given: given.name if isinstance(given, Cause) else "",
 )  # fmt: skip
 def test_the_cause_and_what_shows_it(measured: Measurement, cause: Cause, evidence: str) -> None:
-    verdict = held_back(measured)
-    assert verdict.cause is cause
-    assert any(evidence in one for one in verdict.evidence), verdict.evidence
+    told = held_back(measured)
+    assert told.cause is cause
+    assert any(evidence in one for one in told.evidence), told.evidence
 
 
 def test_what_can_be_had_is_the_least_of_sets_and_quotas() -> None:
@@ -198,9 +198,9 @@ def test_version_2_counters_are_read_twice(tmp_path: Path) -> None:
     assert (float(own.quota), own.own, own.share) == (2.0, True, 0.0)
     assert (float(above.quota), above.own) == (1.0, False)
     assert (above.share, above.throttled) == (1.0, 0.45)
-    verdict = held_back(found)
-    assert verdict.cause is Cause.QUOTA_ABOVE
-    assert verdict.evidence[1] == "its own quota is 2 CPUs (cgroup v2 cpu.max of /pods/web)"
+    told = held_back(found)
+    assert told.cause is Cause.QUOTA_ABOVE
+    assert told.evidence[1] == "its own quota is 2 CPUs (cgroup v2 cpu.max of /pods/web)"
 
 
 # With real processes.
@@ -212,9 +212,9 @@ def test_a_real_quota_is_found() -> None:
     with real_group("cpu", cpu__cfs_quota_us="1000") as folder, running(BURN, "2") as pid:
         (folder / "cgroup.procs").write_text(str(pid))
         found = measure(Tree(), [pid], 3.0)
-        verdict = held_back(found)
+        told = held_back(found)
         subprocess.run(["kill", "-9", str(pid)], check=True)
-    assert verdict.cause is Cause.QUOTA, found
+    assert told.cause is Cause.QUOTA, found
     assert usable(found) == Fraction(1, 100)
     assert found.processes[0].pid == pid
     assert len(found.processes[0].threads) == 2

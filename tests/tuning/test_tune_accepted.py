@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from mrtuner.tuning import Tuning
 
 MIB, GIB = 2**20, 2**30
-MACHINES_A_MAJOR = 60
+MACHINES_A_MAJOR = 30
 
 
 def generated(major: int, count: int) -> Iterator[Tuning]:

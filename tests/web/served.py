@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import logging
 import shutil
 import signal
+import socket
 import subprocess
 import sys
+import threading
 import urllib.error
 import urllib.request
 from collections.abc import Iterable, Iterator, Mapping
@@ -15,6 +18,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+from shared import made_once
 
 CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
 #: Its file is not part of the package; the tests take it from where `make page` put it.
@@ -78,6 +83,43 @@ def serving(directory: Path | str, *options: str) -> Iterator[Viewer]:
             assert "Traceback" not in said, said
 
 
+@contextmanager
+def serving_here(directory: Path, **more: Any) -> Iterator[Viewer]:
+    """As `serving`, in a thread of this process: for tests in which the command has no part.
+
+    `more` is what `mrtuner.cli.serve.server` takes.
+    """
+    from mrtuner.cli.serve import server
+
+    failed = Failed()
+    with (
+        server(directory, log_config=None, **more) as running,
+        socket.create_server(("127.0.0.1", 0)) as listener,
+    ):
+        logging.getLogger("uvicorn.error").addHandler(failed)
+        thread = threading.Thread(target=running.run, kwargs={"sockets": [listener]})
+        thread.start()
+        try:
+            yield Viewer(f"http://127.0.0.1:{listener.getsockname()[1]}/")
+        finally:
+            running.should_exit = True
+            thread.join()
+            logging.getLogger("uvicorn.error").removeHandler(failed)
+    assert failed.told == []
+
+
+class Failed(logging.Handler):
+    """The exceptions that a server met."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.told: list[object] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if record.exc_info:
+            self.told.append(record.exc_info)
+
+
 def _document(stdout: Iterable[str]) -> str:
     """The document that comes first; it ends with a brace at the beginning of a line."""
     lines: list[str] = []
@@ -89,27 +131,28 @@ def _document(stdout: Iterable[str]) -> str:
 
 
 @pytest.fixture(scope="session")
-def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The store of that hour."""
+def recorded() -> Path:
+    """The store of that hour; for reading only."""
     from history_story import story
 
-    directory = tmp_path_factory.mktemp("recorded")
-    story(directory)
-    return directory
+    return made_once("recorded", story)
 
 
 @pytest.fixture(scope="session")
-def example(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def example() -> Path:
     """The store of the example whose story is known: three days of an instance of RDS."""
     pytest.importorskip("numpy")
+    return made_once("example", write_example)
+
+
+def write_example(directory: Path) -> None:
+    """As the command writes it."""
     from click.testing import CliRunner
 
     from mrtuner.cli import main
 
-    directory = tmp_path_factory.mktemp("example") / "history"
     done = CliRunner().invoke(main, ["history", "example", "--dir", str(directory)])
     assert done.exit_code == 0, done.stderr
-    return directory
 
 
 def sealed_story(directory: Path) -> Path:
@@ -128,9 +171,9 @@ def sealed_story(directory: Path) -> Path:
 
 
 @pytest.fixture(scope="session")
-def sealed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def sealed() -> Path:
     """That store; for reading only."""
-    return sealed_story(tmp_path_factory.mktemp("sealed"))
+    return made_once("sealed", sealed_story)
 
 
 @pytest.fixture(scope="session")
@@ -229,9 +272,9 @@ def painted(page: Any, chart: str) -> int:
 
 
 def violations(page: Any) -> list[str]:
-    """What axe-core finds on a page."""
+    """What axe-core finds on a page; it need not describe all that it finds right."""
     page.evaluate(AXE.read_text(encoding="utf-8"))
-    found = page.evaluate("axe.run()")["violations"]
+    found = page.evaluate("axe.run({ resultTypes: ['violations'] })")["violations"]
     return [
         f"{one['id']}: {node['html'][:200]} {node['failureSummary']}"
         for one in found

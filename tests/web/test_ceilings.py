@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner
 from history_data import MIDNIGHT, SECOND, batch, sample
 from history_story import of_source
-from served import PATIENCE, Viewer, in_a_browser, serving, violations
+from served import PATIENCE, Viewer, in_a_browser, serving_here, violations
 
 from mrtuner.aws.rows import Instance
 from mrtuner.cli import main
@@ -71,7 +71,7 @@ def of_rds(metrics: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     )  # fmt: skip
     with Writer(directory, [*built_in().values(), CLOUDWATCH]) as writer:
         writer.commit([Batch(instance="shop", samples=(described, *points))])
-    with serving(directory) as viewer:
+    with serving_here(directory) as viewer:
         yield viewer
 
 
@@ -193,9 +193,8 @@ def of_host(
     with Writer(directory, [*built_in().values(), ceilings]) as writer:
         if request.param == "declared":
             writer.commit([batch(sample(ceilings, 0, declared), instance=HOSTILE)])
-        for one in host_samples(5400):
-            writer.commit([one])
-    with serving(directory) as viewer:
+        writer.commit(list(host_samples(5400)))
+    with serving_here(directory) as viewer:
         yield request.param, viewer
 
 
@@ -248,7 +247,7 @@ def test_transaction_ids_that_are_too_old_lead_to_vacuum(tmp_path: Path) -> None
         for at in (0, 300):
             old = of_source("ages", database=HOSTILE, age=250_000_000, multixact_age=0)
             writer.commit([batch(sample(ages, at, old), sample(settings, at, *known))])
-    with serving(tmp_path) as viewer:
+    with serving_here(tmp_path) as viewer:
         screen = viewer.screen("limits", "since=10min")
     found = chart(screen, "transaction_ids")
     # 2^31 less three million. Source: varsup.c, SetTransactionIdLimit.
@@ -261,9 +260,8 @@ def test_transaction_ids_that_are_too_old_lead_to_vacuum(tmp_path: Path) -> None
 
 def test_too_short_a_recording_says_how_long_it_takes(tmp_path: Path) -> None:
     with Writer(tmp_path, built_in().values()) as writer:
-        for one in host_samples(600):
-            writer.commit([one])
-    with serving(tmp_path) as viewer:
+        writer.commit(list(host_samples(600)))
+    with serving_here(tmp_path) as viewer:
         screen = viewer.screen("limits", "since=10min")
     notes = [one["advice"] for one in rows(screen, "way_out")]
     assert any("40 points are too few" in text and "30 minutes" in text for text in notes)

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from history_data import MIDNIGHT, SECOND, sample
 from history_story import BEGIN, INSTANCE, of_source
-from served import HOUR, PATIENCE, Viewer, in_a_browser, serving, violations
+from served import HOUR, PATIENCE, Viewer, in_a_browser, serving_here, violations
 
 from mrtuner.change.journal import Journal, changes_with_steps
 from mrtuner.change.record import Change, Entry, GroupChange, State
@@ -84,7 +84,7 @@ def written(at: datetime, of: Change, *steps: State) -> int:
 
 @pytest.fixture
 def served_with(store: Path) -> Iterator[Viewer]:
-    with serving(store) as viewer:
+    with serving_here(store) as viewer:
         yield viewer
 
 
@@ -102,7 +102,7 @@ def setting(viewer: Viewer) -> tuple[str, str | None]:
 
 def test_a_change_that_mrtuner_made_leads_to_its_entry(state: Path, store: Path) -> None:
     number = written(HALF_PAST - timedelta(seconds=20), change(), State.WRITING, State.VERIFIED)
-    with serving(store) as viewer:
+    with serving_here(store) as viewer:
         assert setting(viewer) == (f"MrTuner's change {number}", str(number))
         screen = viewer.screen("changes", f"{HOUR}&change={number}")
     entry = {row["what"]: row["value"] for row in rows(screen, "entry")}
@@ -129,7 +129,7 @@ def test_a_change_that_mrtuner_made_leads_to_its_entry(state: Path, store: Path)
 def test_a_restart_that_mrtuner_asked_for_is_its_own(state: Path, store: Path) -> None:
     late = HALF_PAST + timedelta(seconds=890)
     written(late, change(restarts=True), State.RESTARTING, State.VERIFIED)
-    with serving(store) as viewer:
+    with serving_here(store) as viewer:
         found = {one["what"]: one for one in viewer.screen("wal")["changes"]}
     assert found["restart"]["by"] == "MrTuner's change 1"
     # It came after max_wal_size had changed.
@@ -149,7 +149,7 @@ def test_a_change_that_mrtuner_did_not_make_is_told_so(
     state: Path, store: Path, of: Change
 ) -> None:
     written(HALF_PAST - timedelta(seconds=20), of, State.VERIFIED)
-    with serving(store) as viewer:
+    with serving_here(store) as viewer:
         assert setting(viewer) == ("not changed by MrTuner", None)
 
 
@@ -166,7 +166,7 @@ def test_a_value_that_went_away_in_between_came_back_by_somebody_else(
     with Writer(store, built_in().values()) as writer:
         writer.commit([Batch(instance=INSTANCE, samples=tuple(earlier))])
     written(HALF_PAST - timedelta(hours=1), change(), State.VERIFIED)
-    with serving(store) as viewer:
+    with serving_here(store) as viewer:
         found = viewer.screen("changes", "from=2026-11-23T01:00&to=2026-11-23T03:00")["changes"]
     assert [one["by"] for one in found if one["detail"].endswith("→ 4096 (MB)")] == [
         "MrTuner's change 1", "not changed by MrTuner",
@@ -202,7 +202,7 @@ def test_a_parameter_group_that_mrtuner_attached_leads_to_its_entry(
         system_identifier=None, file=None,
     )  # fmt: skip
     written(HALF_PAST, made, State.ATTACHING, State.VERIFIED)
-    with serving(store) as viewer:
+    with serving_here(store) as viewer:
         screen = viewer.screen("changes", f"{HOUR}&change=1")
     by = {one["detail"].partition(":")[0]: one["by"] for one in screen["changes"]}
     assert by["parameter_group"] == "MrTuner's change 1"
@@ -216,7 +216,7 @@ def test_a_parameter_group_that_mrtuner_attached_leads_to_its_entry(
 def test_an_undone_change_says_so_and_a_later_one_comes_first(state: Path, store: Path) -> None:
     first = written(HALF_PAST, change(), State.VERIFIED)
     second = written(HALF_PAST, change(), State.VERIFIED)
-    with serving(store) as viewer:
+    with serving_here(store) as viewer:
         before = viewer.screen("changes", f"{HOUR}&change={first}")
         written(HALF_PAST, change(undoes=second), State.VERIFIED)
         after = viewer.screen("changes", f"{HOUR}&change={second}")
@@ -239,7 +239,7 @@ def test_a_journal_that_cannot_be_read_is_told_and_the_screen_is_there(
 ) -> None:
     state.mkdir()
     (state / "journal.sqlite3").write_text("no database", encoding="utf-8")
-    with serving(store) as viewer:
+    with serving_here(store) as viewer:
         by, entry = setting(viewer)
     assert entry is None
     assert by.startswith("not known: cannot use the journal")
@@ -267,7 +267,7 @@ def test_a_journal_of_a_newer_version_is_refused(state: Path) -> None:
 @in_a_browser
 def test_the_page_leads_from_a_change_to_its_entry(browser: Any, state: Path, store: Path) -> None:
     written(HALF_PAST - timedelta(seconds=20), change(), State.VERIFIED)
-    with serving(store) as viewer:
+    with serving_here(store) as viewer:
         tab = browser.new_page()
         tab.set_default_timeout(PATIENCE)
         complaints: list[str] = []

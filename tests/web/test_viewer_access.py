@@ -15,9 +15,10 @@ from urllib.parse import urlencode
 
 import pytest
 from click.testing import CliRunner
-from served import Viewer, serving
+from served import Viewer, serving, serving_here
 
 from mrtuner.cli import main
+from mrtuner.web.access import Access, hash_of
 from mrtuner.web.screens import SCREENS
 
 PASSWORD = "correct-horse-battery"
@@ -30,10 +31,18 @@ def secret(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def closed(recorded: Path, secret: Path) -> Iterator[Viewer]:
-    """A viewer with a password, as behind a proxy."""
+    """A viewer with a password, as behind a proxy. No test may give it a wrong one."""
     with serving(recorded, "--password-file", str(secret), "--behind-proxy") as viewer:
+        yield viewer
+
+
+@pytest.fixture
+def untried(recorded: Path) -> Iterator[Viewer]:
+    """Another, which nobody has given a wrong password yet."""
+    access = Access(hashed=hash_of(PASSWORD))
+    with serving_here(recorded, access=access, proxy_headers=True) as viewer:
         yield viewer
 
 
@@ -103,8 +112,8 @@ def test_the_cookie_is_for_this_site_and_for_no_script(closed: Viewer) -> None:
 
 
 @pytest.mark.parametrize("password", ["", "wrong", PASSWORD[:-1], PASSWORD + " ", "\0", "ü" * 300])
-def test_another_password_is_refused(closed: Viewer, password: str) -> None:
-    answer = log_in(closed, password)
+def test_another_password_is_refused(untried: Viewer, password: str) -> None:
+    answer = log_in(untried, password)
     assert answer.status == 403
     assert "set-cookie" not in answer.headers
     assert "That is not the password." in answer.body
@@ -117,25 +126,25 @@ def test_a_made_up_session_is_none(closed: Viewer, cookie: str) -> None:
     assert ask(closed, "GET", "/api/fleet", Cookie=cookie).status == 401
 
 
-def test_after_five_wrong_passwords_even_the_right_one_waits(closed: Viewer) -> None:
-    assert [log_in(closed, "wrong").status for _ in range(7)] == [403] * 5 + [429] * 2
-    late = log_in(closed, PASSWORD)
+def test_after_five_wrong_passwords_even_the_right_one_waits(untried: Viewer) -> None:
+    assert [log_in(untried, "wrong").status for _ in range(7)] == [403] * 5 + [429] * 2
+    late = log_in(untried, PASSWORD)
     assert (late.status, late.headers["retry-after"]) == (429, "60")
 
 
-def test_a_form_of_another_site_does_not_log_anybody_in_or_out(closed: Viewer) -> None:
-    assert log_in(closed, PASSWORD, Origin="https://attacker.example").status == 403
-    cookie = session(closed)
-    ask(closed, "POST", "/logout", Cookie=cookie, Origin="https://attacker.example")
-    assert ask(closed, "GET", "/api/fleet", Cookie=cookie).status == 200
+def test_a_form_of_another_site_does_not_log_anybody_in_or_out(untried: Viewer) -> None:
+    assert log_in(untried, PASSWORD, Origin="https://attacker.example").status == 403
+    cookie = session(untried)
+    ask(untried, "POST", "/logout", Cookie=cookie, Origin="https://attacker.example")
+    assert ask(untried, "GET", "/api/fleet", Cookie=cookie).status == 200
 
 
-def test_a_huge_form_is_refused_and_a_slow_client_holds_up_nobody(closed: Viewer) -> None:
-    assert log_in(closed, "x" * 100_000).status == 413
-    host, port = closed.address.split("/")[2].split(":")
+def test_a_huge_form_is_refused_and_a_slow_client_holds_up_nobody(untried: Viewer) -> None:
+    assert log_in(untried, "x" * 100_000).status == 413
+    host, port = untried.address.split("/")[2].split(":")
     with socket.create_connection((host, int(port))) as slow:
         slow.sendall(b"POST /login HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\npass")
-        assert ask(closed, "GET", "/api/fleet").status == 401
+        assert ask(untried, "GET", "/api/fleet").status == 401
 
 
 def test_the_password_stands_nowhere(closed: Viewer) -> None:

@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 from history_data import MIDNIGHT, SECOND, batch, queue, row, sample
 from history_story import DEAR, INSTANCE, TEXTS
-from served import HOUR, Viewer, serving
+from served import HOUR, Viewer, serving, serving_here
 
 from mrtuner.history.source import built_in
 from mrtuner.history.store import sealing
@@ -141,7 +141,7 @@ def test_sessions_that_are_kept_as_a_summary_are_shown_by_minute(
     with Writer(tmp_path / "old", built_in().values()) as writer:
         sealing.move_to_parquet(writer, later)
         sealing.expire(writer, later)
-    with serving(tmp_path / "old") as viewer:
+    with serving_here(tmp_path / "old") as viewer:
         found = viewer.screen("moment", "from=2026-11-23T02:35&to=2026-11-23T02:36")
         whole = viewer.screen("moment")
     for screen in (found, whole):
@@ -272,7 +272,7 @@ def last_sample(viewer: Viewer) -> float:
 def test_an_empty_store_is_served_and_says_so(tmp_path: Path) -> None:
     with Writer(tmp_path, [queue()]):
         pass
-    with serving(tmp_path) as viewer:
+    with serving_here(tmp_path) as viewer:
         assert json.loads(viewer.get("api/fleet")[2])["instances"] == []
         status, message, hint = viewer.refused("api/screens/load")
     assert (status, message, hint) == (404, "the store has 0 instances", "Record one first.")
@@ -281,7 +281,7 @@ def test_an_empty_store_is_served_and_says_so(tmp_path: Path) -> None:
 def test_a_store_that_becomes_unreadable_is_an_error_not_a_crash(tmp_path: Path) -> None:
     with Writer(tmp_path, [queue()]):
         pass
-    with serving(tmp_path) as viewer:
+    with serving_here(tmp_path) as viewer:
         with sqlite3.connect(tmp_path / DATABASE) as db:
             db.execute("PRAGMA user_version = 99")
         db.close()

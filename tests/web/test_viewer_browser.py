@@ -19,7 +19,7 @@ from served import (
     in_a_browser,
     opened,
     painted,
-    serving,
+    serving_here,
     too_wide,
     violations,
 )
@@ -43,11 +43,14 @@ def hour(screen: str) -> str:
     return f"screen={screen}&from=1795399200&to=1795402800"
 
 
-@pytest.mark.parametrize(("viewport", "scheme"), [(DESK, "light"), (PHONE, "dark")])
+@pytest.mark.parametrize(
+    ("viewport", "scheme"),
+    [(DESK, "light"), pytest.param(PHONE, "dark", marks=pytest.mark.slow)],
+)
 def test_every_screen_opens_without_a_complaint(
     browser: Any, viewer: Viewer, viewport: Any, scheme: str
 ) -> None:
-    """See test_viewer_pages.py for what axe-core says of them."""
+    """See test_viewer_pages.py for what axe-core says of them, and for phones in every run."""
     with opened(browser, viewer.address, viewport, scheme) as tab:
         for name in ["", *SCREENS]:
             page = tab.open(hour(name) if name else "")
@@ -119,7 +122,8 @@ def test_a_click_on_a_chart_leads_to_sessions(at: Tab, name: str, every: bool) -
     charts = page.locator("figure.chart:has(.u-over)")
     places = range(charts.count())
     for place in places if every else places[-1:]:
-        at.open(f"screen={name}&from=1795401000&to=1795401600{more}")
+        if "screen=moment" in page.url:
+            at.open(f"screen={name}&from=1795401000&to=1795401600{more}")
         over = charts.nth(place).locator(".u-over")
         over.scroll_into_view_if_needed()
         box = over.bounding_box()
@@ -239,7 +243,7 @@ def test_names_and_texts_are_shown_and_never_run(browser: Any, tmp_path: Path) -
         texts = dict(enumerate(HOSTILE))
         writer.commit([batch(sample(source, 7200, *rows), instance="a&<b>", texts=texts)])
         writer.commit([batch(sample(source, 7260, *later), instance="a&<b>", texts=texts)])
-    with serving(tmp_path) as viewer, opened(browser, viewer.address, DESK) as tab:
+    with serving_here(tmp_path) as viewer, opened(browser, viewer.address, DESK) as tab:
         page = tab.open(hour("statements"))
         shown = page.locator("td.sql").all_inner_texts()
         assert sorted(shown) == sorted(HOSTILE)
@@ -255,7 +259,7 @@ def test_names_and_texts_are_shown_and_never_run(browser: Any, tmp_path: Path) -
 def test_an_empty_store_says_how_to_fill_it(browser: Any, tmp_path: Path) -> None:
     with Writer(tmp_path, built_in().values()):
         pass
-    with serving(tmp_path) as viewer, opened(browser, viewer.address, PHONE) as tab:
+    with serving_here(tmp_path) as viewer, opened(browser, viewer.address, PHONE) as tab:
         page = tab.open("")
         assert f"mrtuner record DSN --dir {tmp_path}" in page.inner_text("main")
         assert too_wide(page) <= 0
@@ -269,7 +273,7 @@ def test_hundreds_of_instances_are_listed_the_worst_first(browser: Any, tmp_path
         for number in range(300):
             found = of_source("connections", clients=number, active=0, maximum=400)
             writer.commit([batch(sample(source, 0, found), instance=f"db{number}:5432")])
-    with serving(tmp_path) as viewer, opened(browser, viewer.address, PHONE) as tab:
+    with serving_here(tmp_path) as viewer, opened(browser, viewer.address, PHONE) as tab:
         page = tab.open("")
         rows = page.locator("[data-table=fleet] tbody tr")
         first = rows.first.locator("td").all_inner_texts()

@@ -10,7 +10,17 @@ from typing import Any
 from urllib.parse import quote
 
 import pytest
-from served import DESK, PATIENCE, PHONE, Viewer, in_a_browser, serving, too_wide, violations
+from served import (
+    DESK,
+    PATIENCE,
+    PHONE,
+    Viewer,
+    in_a_browser,
+    serving,
+    serving_here,
+    too_wide,
+    violations,
+)
 
 import mrtuner
 from bench_grids import a_grid
@@ -137,7 +147,7 @@ def test_without_the_option_there_are_none(viewer: Viewer) -> None:
 
 
 def test_a_record_that_is_written_later_appears(recorded: Path, tmp_path: Path) -> None:
-    with serving(recorded, "--records", str(tmp_path)) as viewer:
+    with serving_here(recorded, records=tmp_path) as viewer:
         assert listed(viewer) == {}
         report(tmp_path / "later.json")
         assert listed(viewer)["later.json"]["verdict"] == "better"

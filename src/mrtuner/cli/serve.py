@@ -18,6 +18,8 @@ from mrtuner.errors import MissingPart, MrTunerError, Refused, UsageError
 from mrtuner.files import read_file
 
 if TYPE_CHECKING:
+    import uvicorn
+
     from mrtuner.aws.session import Account
     from mrtuner.history.remote import RemoteStore
     from mrtuner.history.store.s3 import Place
@@ -150,6 +152,16 @@ def _serve(
     store: Path | RemoteStore, listener: socket.socket, access: Access | None,
     records: Path | None = None, **more: Any,
 ) -> None:  # fmt: skip
+    with server(store, access, records, **more) as found:
+        found.run(sockets=[listener])
+
+
+@contextmanager
+def server(
+    store: Path | RemoteStore, access: Access | None = None, records: Path | None = None,
+    **more: Any,
+) -> Iterator[uvicorn.Server]:  # fmt: skip
+    """The viewer as a server that is yet to be run; the store is closed at the end."""
     import uvicorn
 
     from mrtuner.web.app import app
@@ -166,7 +178,7 @@ def _serve(
         **more,
     )  # fmt: skip
     try:
-        uvicorn.Server(config).run(sockets=[listener])
+        yield uvicorn.Server(config)
     finally:
         shown.state.store.close()
 

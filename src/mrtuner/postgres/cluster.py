@@ -20,6 +20,7 @@ from typing import Final, Literal
 from mrtuner.errors import ConnectError, MissingPart, UsageError
 from mrtuner.postgres import conf_file
 from mrtuner.postgres.binaries import Binaries
+from mrtuner.postgres.local import uncollected
 from mrtuner.postgres.server_user import (
     ServerUser,
     build_name,
@@ -42,7 +43,7 @@ _START_SECONDS: Final = 300
 #: As pg_ctl has it; but pg_ctl looks ten times a second, and most servers stop in a tenth of that.
 _STOP_SECONDS: Final = 60
 _POLL: Final = 0.005
-#: From removing postmaster.pid to its end; where nobody reaps processes, it is never seen to end.
+#: From removing postmaster.pid to its end; without /proc it may never be seen to end.
 _ENDING_SECONDS: Final = 0.5
 
 StopMode = Literal["smart", "fast", "immediate"]
@@ -280,7 +281,10 @@ class Cluster:
             return False
         try:
             os.kill(number, 0)
-            return self.user is None or not _PROC or self.user.uid == _owner(number)
+            if not _PROC:
+                return True
+            ours = self.user is None or self.user.uid == _owner(number)
+            return ours and not uncollected(number)
         except OSError:
             return False
 

@@ -36,6 +36,15 @@ def postmaster(backend: int, age: float, proc: Path = _PROC) -> int | None:
     return found.parent if parent is not None and _is_postgres(parent) else None
 
 
+def uncollected(pid: int, proc: Path = _PROC) -> bool:
+    """Whether a process has ended and only its exit status is left, which nobody has collected.
+
+    A server that we start is inherited by the first process, which in a container may collect such
+    statuses late or never. OSError if there is no such process. Source: proc(5), /proc/PID/stat.
+    """
+    return (proc / str(pid) / "stat").read_text().rpartition(")")[2].split()[0] == "Z"
+
+
 def _process(proc: Path, pid: int) -> _Process | None:
     """One process, or None if it does not exist or we may not see it."""
     try:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
+from mrtuner.sizing.measure.bottleneck import Bottleneck, Cause, held_back
 from mrtuner.sizing.measure.reading import Measurement, measure
-from mrtuner.sizing.measure.verdict import Cause, Verdict, held_back
 
-__all__ = ["Cause", "Measurement", "Verdict", "held_back", "measure"]
+__all__ = ["Bottleneck", "Cause", "Measurement", "held_back", "measure"]

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Annotated
 
 from mrtuner.documents import Doc, Document, Struct
+from mrtuner.sizing.measure.bottleneck import Cause, held_back
 from mrtuner.sizing.measure.reading import Measurement
 from mrtuner.sizing.measure.runtimes import beliefs, usable
-from mrtuner.sizing.measure.verdict import Cause, held_back
 
 
 class MeasuredProcess(Struct):
@@ -73,10 +73,10 @@ class HeldBack(Document, tag="mrtuner.pods.measure/1"):
 
 
 def held_back_document(seen: Measurement) -> HeldBack:
-    """Return what was measured, and the verdict."""
-    verdict, can_have = held_back(seen), usable(seen)
+    """Return what was measured, and what held it back."""
+    found, can_have = held_back(seen), usable(seen)
     return HeldBack(
-        cause=verdict.cause, evidence=list(verdict.evidence), action=verdict.action,
+        cause=found.cause, evidence=list(found.evidence), action=found.action,
         seconds=seen.seconds, cpu=seen.cpu, usable=None if can_have is None else float(can_have),
         online=seen.online, allowed=seen.narrowest[0] if seen.narrowest else None,
         delay=seen.delay, idle=seen.idle, steal=seen.steal,

@@ -51,7 +51,7 @@ class Cause(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
+class Bottleneck:
     """What holds the processes back, what shows it, and what to do."""
 
     cause: Cause
@@ -59,26 +59,26 @@ class Verdict:
     action: str
 
 
-def held_back(seen: Measurement) -> Verdict:
+def held_back(seen: Measurement) -> Bottleneck:
     """Return why these processes use no more CPU than they do."""
     for judge in (_by_quota, _by_cpus, _by_waiting, _by_one_thread):
-        verdict = judge(seen)
-        if verdict is not None:
-            return verdict
+        found = judge(seen)
+        if found is not None:
+            return found
     return _by_nothing_of_the_cpu(seen)
 
 
-def _by_quota(seen: Measurement) -> Verdict | None:
+def _by_quota(seen: Measurement) -> Bottleneck | None:
     throttled = [one for one in seen.quotas if (one.share or 0) >= _THROTTLED]
     if not throttled:
         return None
     tightest = min(throttled, key=lambda one: one.quota)
     if tightest.own:
-        return Verdict(
+        return Bottleneck(
             cause=Cause.QUOTA, evidence=(_throttled(tightest),),
             action="Raise the CPU limit, or run fewer busy threads at a time.",
         )  # fmt: skip
-    return Verdict(
+    return Bottleneck(
         cause=Cause.QUOTA_ABOVE,
         evidence=(_throttled(tightest), *_own_quota(seen.quotas)),
         action=f"Raise the quota of {tightest.group.name}: whoever set it limits all below it.",
@@ -96,7 +96,7 @@ def _own_quota(quotas: Sequence[QuotaUse]) -> tuple[str, ...]:
     return () if own is None else (f"its own quota is {_cpus(own.quota)} ({own.source})",)
 
 
-def _by_cpus(seen: Measurement) -> Verdict | None:
+def _by_cpus(seen: Measurement) -> Bottleneck | None:
     narrowest = seen.narrowest
     if narrowest is None or seen.cpu < _USED * narrowest[0]:
         return None
@@ -104,30 +104,30 @@ def _by_cpus(seen: Measurement) -> Verdict | None:
     evidence = (f"it used {seen.cpu:.2f} of the {_cpus(count)} it may run on "
                 f"({bound.limit.source}; {seen.online} are online)",)  # fmt: skip
     if bound.by == "cpuset":
-        return Verdict(
+        return Bottleneck(
             cause=Cause.CPUSET, evidence=evidence,
             action="Widen the cpuset: in Kubernetes, the CPU manager's static policy gives whole "
                    "CPUs to pods whose requests equal their limits.",
         )  # fmt: skip
     if bound.by == "affinity":
-        return Verdict(
+        return Bottleneck(
             cause=Cause.AFFINITY,
             evidence=evidence,
             action="Start it without taskset, CPUAffinity= or sched_setaffinity.",
         )
-    return Verdict(
+    return Bottleneck(
         cause=Cause.MACHINE, evidence=evidence, action="Give it a machine with more CPUs."
     )
 
 
-def _by_waiting(seen: Measurement) -> Verdict | None:
+def _by_waiting(seen: Measurement) -> Bottleneck | None:
     """Threads that were ready to run, and had no CPU."""
     delay = seen.delay
     if delay is None or delay < _DELAYED * (seen.cpu + delay) or seen.cpu + delay < 0.1:
         return None
     evidence = [f"{delay:.2f} threads on average were ready to run and had no CPU"]
     if seen.idle is not None and seen.idle > delay / 2 and seen.hidden:
-        return Verdict(
+        return Bottleneck(
             cause=Cause.QUOTA_HIDDEN,
             evidence=(*evidence, f"{seen.idle:.2f} CPUs were idle meanwhile", *seen.hidden),
             action="Measure on the node, as root: a quota of a control group above is not visible "
@@ -137,13 +137,13 @@ def _by_waiting(seen: Measurement) -> Verdict | None:
         evidence.append(f"{seen.idle:.2f} of its CPUs were idle")
     if seen.steal:
         evidence.append(f"the hypervisor took {seen.steal:.2f} CPUs")
-    return Verdict(
+    return Bottleneck(
         cause=Cause.OTHERS, evidence=tuple(evidence),
         action="Raise its CPU request, which is its share when CPUs are short, or move the others.",
     )  # fmt: skip
 
 
-def _by_one_thread(seen: Measurement) -> Verdict | None:
+def _by_one_thread(seen: Measurement) -> Bottleneck | None:
     least, most = _ONE_CPU
     full = [one for one in seen.processes if least <= one.cpu <= most]
     if not full or sum(one.cpu for one in full) < _USED * seen.cpu:
@@ -152,13 +152,13 @@ def _by_one_thread(seen: Measurement) -> Verdict | None:
     which = f"{full[0].name} ({full[0].pid})"
     used = f"{which} used {full[0].cpu:.2f} CPUs, and hardly waited for one"
     if taking_part > 1:
-        return Verdict(
+        return Bottleneck(
             cause=Cause.LOCK,
             evidence=(used, f"{taking_part} of its threads shared that"),
             action="Run more processes: threads of one process take turns under a global lock, as "
                    "Python's and Ruby's do.",
         )  # fmt: skip
-    return Verdict(
+    return Bottleneck(
         cause=Cause.ONE_THREAD,
         evidence=(used, "one of its threads had nearly all of that"),
         action="Run more processes, or let several threads do the work.",
@@ -169,11 +169,11 @@ def _taking_part(one: ProcessUse) -> int:
     return sum(cpu >= _TAKES_PART * one.cpu for cpu in one.threads)
 
 
-def _by_nothing_of_the_cpu(seen: Measurement) -> Verdict:
+def _by_nothing_of_the_cpu(seen: Measurement) -> Bottleneck:
     used = f"it used {seen.cpu:.2f} CPUs, and nothing kept it from more"
     queue = fmean(seen.waiting) if seen.waiting else 0.0
     if queue >= _QUEUE:
-        return Verdict(
+        return Bottleneck(
             cause=Cause.ELSEWHERE,
             evidence=(used, f"{queue:.1f} connections on average waited to be accepted"),
             action="Look at what its workers wait for: the database, the pool, another service. "
@@ -182,7 +182,7 @@ def _by_nothing_of_the_cpu(seen: Measurement) -> Verdict:
     unseen = () if seen.waiting is not None else (
         "its sockets are not shown, so requests may be waiting: run as its user or as root",
     )  # fmt: skip
-    return Verdict(
+    return Bottleneck(
         cause=Cause.LOAD, evidence=(used, *unseen), action="Nothing: it has the CPU that it needs."
     )
 

@@ -1,0 +1,25 @@
+"""What takes long to make is made once a session, by the first of its workers that needs it."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+#: Names a directory of the session for it.
+SHARED = "MRTUNER_TESTS_SHARED"
+
+
+def made_once(name: str, make: Callable[[Path], object]) -> Path:
+    """A directory that `make` writes, for reading only."""
+    place = Path(os.environ[SHARED])
+    made, unfinished = place / name, place / f"{name}-unfinished"
+    with (place / f"{name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not made.exists():
+            shutil.rmtree(unfinished, ignore_errors=True)
+            make(unfinished)
+            unfinished.rename(made)
+    return made
