@@ -3,11 +3,15 @@
 A server ends by itself what takes longer than statement_timeout, if it can. If it cannot, nothing
 ends its client's wait: of a host that is gone TCP tells after two hours, of one whose kernel still
 acknowledges never. So one thread watches the sessions of all instances.
+
+A server under heavy load answers late, and is worth waiting for: the time is long, and an answer
+that has arrived counts even if this process was too busy to read it.
 """
 
 from __future__ import annotations
 
 import os
+import select
 import socket
 import threading
 import time
@@ -21,7 +25,7 @@ if TYPE_CHECKING:
     from mrtuner.postgres.connect import Connection
 
 #: Beyond the time that a query may take at the server [s].
-SILENCE: Final = 15.0
+SILENCE: Final = 60.0
 #: Between two looks at the sessions [s].
 _LOOK: Final = 1.0
 
@@ -85,15 +89,19 @@ class SilentSessions:
         """Shut the sockets whose time is over, so that libpq's wait for them ends."""
         with self._lock:
             for conn, due in self._due.items():
-                if due < before and conn not in self._given_up:
+                if due < before and conn not in self._given_up and _shut_if_silent(conn):
                     self._given_up.add(conn)
-                    _shut(conn)
 
 
-def _shut(conn: Connection) -> None:
-    """End a connection from another thread; closing it is left to its own."""
+def _shut_if_silent(conn: Connection) -> bool:
+    """End a connection from another thread, if nothing has arrived; closing is left to its own."""
     import psycopg
 
     # An error: it broke by itself just now.
     with suppress(OSError, psycopg.Error), socket.socket(fileno=os.dup(conn.fileno())) as twin:
-        twin.shutdown(socket.SHUT_RDWR)
+        arrived = select.poll()
+        arrived.register(twin, select.POLLIN)
+        if not arrived.poll(0):
+            twin.shutdown(socket.SHUT_RDWR)
+            return True
+    return False
