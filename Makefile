@@ -7,7 +7,7 @@ WORKERS ?= 3
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: install page site demo test test-web test-browser test-access test-site test-lambda test-slow test-engines dist lint types docs requirements catalog pictures bench-start bench-tune bench-worth bench-overhead bench-same bench-demo bench-history bench-recording bench-bursts bench-viewer bench-serverless bench-image clean bench-waiting bench-pods
+.PHONY: install page site demo test test-web test-browser test-access test-site test-lambda test-slow test-killed test-engines dist lint types docs requirements catalog pictures bench-start bench-tune bench-worth bench-overhead bench-same bench-demo bench-history bench-recording bench-bursts bench-viewer bench-serverless bench-image clean bench-waiting bench-pods
 
 install: $(STAMP)
 
@@ -75,6 +75,11 @@ test-slow: install
 	-$(BIN)/python tools/fetch_servers.py
 	-$(MAKE) page
 	$(BIN)/python -m pytest -m slow --timeout 1200
+
+# A recorder is killed at each seventh line of the store's code that it runs, a thousand times and
+# more, and what it acknowledged is compared with what is there: on all CPUs.
+test-killed: install
+	$(BIN)/python -m pytest -m slow tests/history/test_history_killed.py
 
 # The queries of the history on Spark and ClickHouse, row by row beside DuckDB: ten minutes. Installs
 # the engines, half a gigabyte, without which these tests are skipped; Spark needs Java 17.

@@ -35,7 +35,7 @@ Say = Callable[[str], None]
 _MINUTE = 0.125
 #: Samples from which those of a day are reckoned; the frame of a file counts too much in fewer.
 _ENOUGH = 100
-#: Until all instances of a recorder were sampled once [s].
+#: Without a further instance that was sampled for the first time [s].
 _PATIENCE = 300.0
 #: Their rows come with the load, and with changes, not with each sample.
 _IRREGULAR = {"sessions", "settings"}
@@ -201,14 +201,16 @@ def _record_many(number: int, seconds: int, cluster: Cluster, scratch: Path, say
 
 def _await_all(directory: Path, number: int) -> None:
     """Wait until each instance was sampled once."""
-    end = time.monotonic() + _PATIENCE
-    found = 0
+    found, last = 0, time.monotonic()
     while found < number:
-        if time.monotonic() > end:
-            raise SystemExit(f"{found} of {number} instances were sampled in {_PATIENCE:.0f} s")
         time.sleep(1)
         with suppress(sqlite3.Error, MrTunerError), closing(opening.for_reading(directory)) as db:
-            found = db.execute("SELECT count(DISTINCT instance) FROM last_sample").fetchone()[0]
+            now = db.execute("SELECT count(DISTINCT instance) FROM last_sample").fetchone()[0]
+            found, last = now, last if now == found else time.monotonic()
+        if time.monotonic() - last > _PATIENCE:
+            raise SystemExit(
+                f"{found} of {number} instances were sampled, and none more in {_PATIENCE:.0f} s"
+            )
 
 
 def _repeated(directory: Path, times: int) -> int:

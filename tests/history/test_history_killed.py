@@ -7,12 +7,16 @@ through the pipe.
 
 from __future__ import annotations
 
+import itertools
+import multiprocessing
 import os
+import shutil
 import signal
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from types import FrameType
 from typing import Any
 
@@ -30,8 +34,10 @@ from mrtuner.history.store.writer import Writer
 SOURCE = queue()
 SESSIONS = built_in()["sessions"]
 HOUR = 3600
-#: Commits of one child: over two days, so that it seals and merges.
+#: Commits of a child that is killed: over two days, so that it seals and merges.
 COMMITS = 6
+#: And of the next one, which finds what the kill left.
+MORE_COMMITS = 2
 OURS = str(Path(sealing.__file__).parent)
 
 
@@ -42,10 +48,10 @@ SUMMARIES = {
 }  # fmt: skip
 
 
-def work(directory: Path, first: int, pipe: int) -> None:
+def work(directory: Path, numbers: range, pipe: int) -> None:
     """Commit, tell, seal, merge: what a recorder does in a day, within a moment."""
     with Writer(directory, [SOURCE, SESSIONS]) as writer, writer.another() as keeper:
-        for number in range(first, first + COMMITS):
+        for number in numbers:
             at = number * 5 * HOUR
             working = sample(SESSIONS, at, of_source("sessions", pid=number, state="active"))
             queued = sample(SOURCE, at, row("mail", number, 0.0, number))
@@ -57,7 +63,7 @@ def work(directory: Path, first: int, pipe: int) -> None:
         sealing.sweep(keeper, now)
 
 
-def child(directory: Path, first: int, kill_at: int) -> tuple[list[int], bool]:
+def child(directory: Path, numbers: range, kill_at: int = 0) -> tuple[list[int], bool]:
     """Run `work` in a child that is killed at its line number `kill_at`; 0 for never.
 
     Return the commits that it told of, and whether it was killed.
@@ -81,7 +87,7 @@ def child(directory: Path, first: int, kill_at: int) -> tuple[list[int], bool]:
         try:
             if kill_at:
                 sys.settrace(trace)
-            work(directory, first, writing)
+            work(directory, numbers, writing)
             code = 0
         finally:
             os._exit(code)
@@ -101,22 +107,23 @@ def stored(directory: Path) -> list[int]:
             history = stack.enter_context(open_history(directory))
         except UsageError:  # killed before there was a store
             return []
+        (seen,) = history.row("SELECT count(*) AS n FROM sessions").values()
         for view, column in SUMMARIES.items():
             (summed,) = history.row(f"SELECT sum({column}) AS n FROM {view}").values()
-            (seen,) = history.row("SELECT count(*) AS n FROM sessions").values()
             assert (summed or 0) == seen, f"{view} has another number of samples than there are"
         return [row[0] for row in history.table("SELECT waiting FROM queue ORDER BY 1")[1]]
 
 
 def killed_at(directory: Path, line: int) -> bool:
     """Kill a child, check; run another to its end, check again. False: there is no such line."""
-    acknowledged, killed = child(directory, 0, line)
+    acknowledged, killed = child(directory, range(COMMITS), line)
     found = stored(directory)
     assert len(found) == len(set(found)), f"killed at line {line}, something is there twice"
     assert set(acknowledged) <= set(found), f"killed at line {line}, something is lost"
     assert len(found) <= len(acknowledged) + 1
-    more, _ = child(directory, 100, 0)
+    more, _ = child(directory, range(100, 100 + MORE_COMMITS))
     assert stored(directory) == [*found, *more], f"after line {line}, recording went on wrongly"
+    shutil.rmtree(directory)
     return killed
 
 
@@ -126,30 +133,46 @@ def warm() -> None:
     engine().close()
 
 
-def every(directory: Path, step: int, first: int = 1) -> Iterator[int]:
-    """The lines at which a child was killed, each of its own store."""
-    line = first
-    while killed_at(directory / str(line), line):
-        yield line
-        line += step
+def kills(directory: Path, first: int, step: int) -> int:
+    """Kill a child at these lines until there is no such line; return how often, each in a store
+    of its own."""
+    lines = itertools.count(first, step)
+    return sum(1 for _ in itertools.takewhile(lambda at: killed_at(directory / str(at), at), lines))
 
 
-def test_killed_at_steps_all_over_it_loses_nothing_and_keeps_nothing_twice(tmp_path: Path) -> None:
+def kills_on_all_cpus(directory: Path, step: int) -> int:
+    """The same from the first line on, shared by as many processes as there are CPUs."""
+    workers = len(os.sched_getaffinity(0))
+    stripes = [(directory, 1 + step * n, step * workers) for n in range(workers)]
+    with multiprocessing.get_context("fork").Pool(workers) as pool:
+        return sum(pool.starmap(kills, stripes))
+
+
+@pytest.fixture
+def memory(tmp_path: Path) -> Iterator[Path]:
+    """A directory in memory, where there is one: a process that is killed leaves the same files
+    there as on a disk, and need not wait for it."""
+    if not os.access("/dev/shm", os.W_OK):
+        yield tmp_path
+        return
+    with TemporaryDirectory(prefix="mrtuner-killed-", dir="/dev/shm") as name:
+        yield Path(name)
+
+
+def test_killed_at_steps_all_over_it_loses_nothing_and_keeps_nothing_twice(memory: Path) -> None:
     """Each 797th line, a prime, so that loops are hit at different lines."""
-    assert len(list(every(tmp_path, 797))) > 6
+    assert kills(memory, 1, 797) > 6
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(2 * 3600)
-def test_killed_at_a_thousand_steps_it_loses_nothing_and_keeps_nothing_twice(
-    tmp_path: Path,
-) -> None:
-    assert len(list(every(tmp_path, 7))) > 1000
+def test_killed_at_a_thousand_steps_it_loses_nothing_and_keeps_nothing_twice(memory: Path) -> None:
+    assert kills_on_all_cpus(memory, 7) >= 1000
 
 
 def test_the_check_sees_a_lost_sample_and_one_that_is_there_twice(tmp_path: Path) -> None:
     """The same check on stores that are wrong on purpose."""
-    acknowledged, killed = child(tmp_path, 0, 0)
+    acknowledged, killed = child(tmp_path, range(COMMITS))
     assert not killed
     assert stored(tmp_path) == acknowledged == list(range(COMMITS))
     with Writer(tmp_path, [SOURCE]) as writer, writer.transaction():

@@ -82,6 +82,43 @@ def test_tables_databases_and_roles_come_back_as_they_are_called(
     assert "\u202e" not in screen.stdout
 
 
+def test_a_text_in_no_encoding_keeps_nothing_else_from_being_recorded(
+    new_cluster: NewCluster, tmp_path: Path
+) -> None:
+    """A database of SQL_ASCII takes any bytes; the server cannot tell them in UTF-8."""
+    cluster = new_cluster(18, {"shared_preload_libraries": "pg_stat_statements"})
+    sql(cluster.dsn(), "CREATE EXTENSION pg_stat_statements",
+        "CREATE DATABASE old ENCODING 'SQL_ASCII' LOCALE 'C' TEMPLATE template0")  # fmt: skip
+    sql(cluster.dsn("old"), "CREATE EXTENSION pg_stat_statements")
+    with psycopg.connect(cluster.dsn("old"), client_encoding="SQL_ASCII") as conn:
+        conn.execute(b'CREATE TABLE "caf\xe9" (id int)')
+        conn.execute(b'SELECT 1 AS "caf\xe9"')
+
+    def recorded(database: str) -> Path:
+        store = tmp_path / database
+        with recorder(store, cluster.dsn(database)) as process:
+            until(lambda: samples(store, "statements") and samples(store, "sessions") > 1)
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(WAIT) == 0
+        assert rows(store, "SELECT count(*) FROM events WHERE kind = 'lost'") == [(0,)]
+        return store
+
+    store = recorded("postgres")
+    told = subprocess.run(
+        [sys.executable, "-c", PROGRAM, "history", "status", "--json", "--dir", store],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    (lacks,) = [one for one in json.loads(told.stdout)["sources"] if one["why"]]
+    assert lacks["source"] == "statement_texts"
+    assert "invalid byte sequence" in lacks["why"]
+    assert not lacks["late"]
+    texts = "SELECT count(*) FROM statement_texts WHERE text LIKE 'SELECT $1 AS \"caf%'"
+    assert rows(store, texts) == [(0,)]
+    store = recorded("old")
+    assert rows(store, texts) == [(1,)]
+    assert rows(store, "SELECT count(*) FROM tables WHERE name = 'caf\ufffd'") == [(1,)]
+
+
 @pytest.mark.parametrize("jump", [-660, 7200])
 def test_a_clock_that_jumps_changes_no_rate_and_is_told(tmp_path: Path, jump: int) -> None:
     """A minute passes, in which the clock is set back by twelve minutes or forth by two hours."""

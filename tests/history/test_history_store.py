@@ -5,18 +5,21 @@ from __future__ import annotations
 import sqlite3
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from history_data import MIDNIGHT, SECOND, batch, queue, row, sample
 
+from mrtuner.documents import as_builtins
 from mrtuner.errors import BadValue, Refused, UsageError
 from mrtuner.history.reading import open_history
 from mrtuner.history.sample import Identity
 from mrtuner.history.size import is_recording, size, status, verify
 from mrtuner.history.store import layout, parquet, sealing
 from mrtuner.history.store.writer import Event, Writer
+from mrtuner.present.history import status_lines
 
 SOURCE = queue()
 DAY = 86_400 * SECOND
@@ -413,6 +416,17 @@ def test_status_names_what_is_late(writer: Writer) -> None:
     (soon,) = status(writer.directory, begin + 100).sources
     (late,) = status(writer.directory, begin + 1000).sources
     assert (soon.late, soon.lag, late.late, late.lag) == (False, 100.0, True, 1000.0)
+
+
+def test_status_says_what_sampling_costs(writer: Writer) -> None:
+    """Three samples of 60, 120 and 180 ms: of the first no time is known, so 300 ms in 600 s."""
+    for at, cost in ((0, 0.06), (60, 0.12), (600, 0.18)):
+        writer.commit([batch(replace(sample(SOURCE, at, row("mail", at, 0.0, 0)), cost=cost))])
+    (told,) = status(writer.directory, MIDNIGHT / SECOND + 600).sources
+    assert told.cost == pytest.approx(0.300 / 600)
+    assert "Sampling db:5432 takes 0.05% of one session's time." in list(
+        status_lines(as_builtins(status(writer.directory, MIDNIGHT / SECOND)))
+    )
 
 
 def test_size_adds_up_what_is_on_disk(writer: Writer) -> None:

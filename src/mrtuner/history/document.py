@@ -197,6 +197,7 @@ class HistoryLag(Struct):
     last: Annotated[datetime | None, Doc("its last sample, UTC; null: none")]
     lag: Annotated[float | None, Doc("seconds since then")]
     late: Annotated[bool, Doc("whether more than three intervals have passed")]
+    cost: Annotated[float | None, Doc("share of a session's time that its latest samples took")]
     why: Annotated[str | None, Doc("why it cannot be read")]
     hint: Annotated[str | None, Doc("what would help")]
 

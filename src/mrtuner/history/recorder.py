@@ -22,6 +22,7 @@ from mrtuner.errors import MrTunerError
 from mrtuner.history.budget import BUDGET, Budget
 from mrtuner.history.outlet import Outlet, Tell, timestamp
 from mrtuner.history.sample import Sample, Sampler
+from mrtuner.history.silence import SILENCE, SilentSessions
 from mrtuner.history.source import Source
 from mrtuner.history.statement_text import normalized
 from mrtuner.history.store import opening, sealing
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
 Publish = Callable[[], object]
 #: How long the end of a recording waits for them to be published [s].
 _LAST_PUBLISH: Final = 60.0
+#: And for samples that are under way, before and after their sessions are given up [s].
+_LAST_SAMPLES: Final = 5.0
 #: Batches an instance may be ahead of the writer; beyond that, samples are left out.
 _AHEAD: Final = 120
 #: Between two attempts to connect [s]: doubled until the longest.
@@ -65,6 +68,7 @@ class Limits:
     budget: float = BUDGET  # share of a session's time
     largest: int | None = None  # bytes of all files
     hourly: bool = False  # move the rows of each hour into files, for others to fetch
+    silence: float = SILENCE  # seconds after a query's own timeout until its session is given up
 
 
 def record(
@@ -77,8 +81,8 @@ def record(
     Of `managed` ones, what CloudWatch and RDS tell. `publish` is called in a thread of its own
     after files were written.
 
-    An instance that cannot be reached is tried again until it can. A disk that is full stops the
-    recording until there is space; `tell` gets one sentence about either.
+    An instance that cannot be reached, or does not answer, is tried again until it does. A disk
+    that is full stops the recording until there is space; `tell` gets one sentence about either.
 
     Raises:
         MrTunerError: `stop` was set while nothing could be written: what was lost.
@@ -88,8 +92,10 @@ def record(
     known = managed.instances if managed else ()
     queue: Queue[Batch] = Queue(maxsize=_AHEAD * (len(instances) + len(known)))
     sampled = [source for source in writer.sources if source.queries or source.program]
+    silent = SilentSessions(limits.silence)
     runs: dict[str, Callable[[], None]] = {
-        one.name: _Watch(one, sampled, queue, stop, limits.budget, tell).run for one in instances
+        one.name: _Watch(one, sampled, queue, stop, tell, silent=silent, share=limits.budget).run
+        for one in instances
     }
     if managed:
         from mrtuner.history.managed import CloudWatchThread
@@ -105,13 +111,25 @@ def record(
     publisher = _Publisher(publish, tell) if publish else None
     with _Upkeep(writer, tell, limits) as upkeep:
         upkeep.turn()
-        while not stop.is_set() or any(thread.is_alive() for thread in threads):
-            if upkeep.turn() and publisher:
-                publisher.wake()
+        with silent:
+            for _ in _while_any_runs(threads, stop):
+                if upkeep.turn() and publisher:
+                    publisher.wake()
+                _store(writer, _taken(queue), stop, tell)
+        for _ in _while_any_runs(threads, stop):
             _store(writer, _taken(queue), stop, tell)
         _store(writer, _taken(queue), stop, tell)
     if publisher:
         publisher.finish()
+
+
+def _while_any_runs(threads: Sequence[threading.Thread], stop: threading.Event) -> Iterator[None]:
+    """Go round until `stop`, then until all threads have ended, but not for ever."""
+    while not stop.is_set():
+        yield
+    end = time.monotonic() + _LAST_SAMPLES
+    while time.monotonic() < end and any(thread.is_alive() for thread in threads):
+        yield
 
 
 def _silent(_sentence: str) -> None:
@@ -241,8 +259,8 @@ class _Publisher:
 
     def finish(self) -> None:
         """Publish once more, and wait for that, but not for ever."""
-        self.wanted.set()
         self.over = True
+        self.wanted.set()
         self.thread.join(_LAST_PUBLISH)
 
     def _run(self) -> None:
@@ -251,7 +269,7 @@ class _Publisher:
             self.wanted.clear()
             try:
                 self.publish()
-            except (MrTunerError, OSError) as error:
+            except (MrTunerError, OSError, sqlite3.Error) as error:
                 self.tell(f"nothing was published: {error}; tried again with the next hour")
 
 
@@ -263,9 +281,9 @@ class _Watch:
 
     def __init__(
         self, instance: Instance, sources: Iterable[Source], queue: Queue[Batch],
-        stop: threading.Event, share: float, tell: Tell,
+        stop: threading.Event, tell: Tell, *, silent: SilentSessions, share: float,
     ) -> None:  # fmt: skip
-        self.instance, self.stop, self.tell = instance, stop, tell
+        self.instance, self.stop, self.silent, self.tell = instance, stop, silent, tell
         self.outlet = Outlet(instance.name, queue)
         self.sources = {source.name: source for source in sources}
         self.budget = Budget.of(
@@ -285,16 +303,23 @@ class _Watch:
                     retry, lost = _FIRST_RETRY, False
                     self._sample_until_stopped(conn)
             except MrTunerError as error:
-                if not lost:
-                    self.tell(f"{self.instance.name}: {error.message}; trying again")
-                    self.outlet.note("lost", error.message)
-                    self.outlet.send()
-                lost = True
-                self.stop.wait(retry)
-                retry = min(retry * 2, _LAST_RETRY)
+                why = error.message
+            except Exception as error:  # a fault of ours must not end the recording of this server
+                why = f"{type(error).__name__}: {error}"
+            else:
+                return
+            if self.stop.is_set():
+                return
+            if not lost:
+                self.tell(f"{self.instance.name}: {why}; trying again")
+                self.outlet.note("lost", why)
+                self.outlet.send()
+            lost = True
+            self.stop.wait(retry)
+            retry = min(retry * 2, _LAST_RETRY)
 
     def _sample_until_stopped(self, conn: Connection) -> None:
-        sampler = Sampler(conn)
+        sampler = Sampler(conn, self.silent)
         self.outlet.meet(sampler.prepare())
         begin = time.monotonic()
         due = dict.fromkeys(self.sources, begin)

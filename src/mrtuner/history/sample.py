@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Final
 
 from mrtuner.facts import Missing
@@ -16,11 +17,22 @@ from mrtuner.postgres.reader import refused
 from mrtuner.postgres.sql import query
 
 if TYPE_CHECKING:
+    from psycopg.abc import Buffer
+    from psycopg.adapt import Loader
+
+    from mrtuner.history.silence import SilentSessions
     from mrtuner.postgres.connect import Connection
 
 #: Values of a row in the order of the source's columns.
 Values = tuple[Any, ...]
 _LOCK_TIMEOUT: Final = "100ms"
+#: An encoding in which a database holds any bytes, and the server does not convert them.
+_ANY_BYTES: Final = "SQL_ASCII"
+#: What of the statements is missing where their texts cannot be read, and what helps.
+_TEXTS: Final = "statement_texts"
+_ENCODING_HINT: Final = "Record the server through a database with the encoding of the others."
+#: Of what a server answers from memory [s].
+_PROMPT: Final = 5.0
 #: Of reading the texts of statements, all of which are in one file at the server [s].
 _TEXTS_TIMEOUT: Final = 10.0
 #: Of every float: microseconds, where the unit is ms. More digits are noise and do not compress.
@@ -61,6 +73,7 @@ class Sampler:
     """Samples the server at one connection, and remembers what it cannot read."""
 
     conn: Connection
+    silent: SilentSessions | None = None  # None: wait for an answer however long it takes
     missing: dict[str, Missing] = field(default_factory=dict)
     _usable: dict[str, Callable[[], tuple[Row, ...] | None]] = field(default_factory=dict)
     _where: Place | None = None  # found when a program first asks
@@ -68,11 +81,17 @@ class Sampler:
     def prepare(self) -> Identity:
         """Make the session harmless and return which server it is.
 
-        It is read-only, waits for no lock, and starts neither workers nor JIT.
+        It is read-only, waits for no lock, and starts neither workers nor JIT. Names and texts that
+        are not UTF-8 come with the replacement character.
         """
-        for name, value in _SESSION.items():
-            self.conn.execute("SELECT set_config(%s, %s, false)", (name, value))
-        row = self._dicts("recorder_identity")[0]
+        with self._answer(_PROMPT):
+            for name, value in _SESSION.items():
+                self.conn.execute("SELECT set_config(%s, %s, false)", (name, value))
+            if self.conn.info.parameter_status("server_encoding") == _ANY_BYTES:
+                self.conn.execute("SELECT set_config('client_encoding', %s, false)", (_ANY_BYTES,))
+                for name in ("text", "name"):
+                    self.conn.adapters.register_loader(name, _lenient_text())
+            row = self._dicts("recorder_identity")[0]
         return Identity(**row)
 
     def sample(self, source: Source) -> Sample | None:
@@ -94,12 +113,13 @@ class Sampler:
         """Return the texts of these statements as pg_stat_statements keeps them.
 
         Those of other roles are left out where the role may not read them. None: not now, since
-        the server took too long.
+        the server took too long. The server converts the texts of all databases to the encoding of
+        the connected one; where one of them cannot be, it returns none, and `missing` says so.
         """
-        from psycopg import errors
+        from psycopg import DatabaseError, OperationalError, errors
 
         try:
-            with self.conn.transaction():
+            with self._answer(_TEXTS_TIMEOUT), self.conn.transaction():
                 self._limit(_TEXTS_TIMEOUT)
                 self._dicts("extension_schema")
                 rows = self.conn.execute(
@@ -108,9 +128,19 @@ class Sampler:
                 ).fetchall()  # fmt: skip
         except (errors.QueryCanceled, errors.LockNotAvailable):
             return None
+        except OperationalError:
+            raise
         except errors.InsufficientPrivilege:
             return {}
+        except (DatabaseError, UnicodeDecodeError) as error:
+            self.missing[_TEXTS] = Missing(_TEXTS, refused(error), hint=_ENCODING_HINT)
+            return {}
+        self.missing.pop(_TEXTS, None)
         return dict(rows)
+
+    def _answer(self, within: float) -> AbstractContextManager[None]:
+        """Wait for the answers in the block, but not for ever."""
+        return self.silent.answer(self.conn, within) if self.silent else nullcontext()
 
     def _limit(self, seconds: float) -> None:
         """Let the server end what takes longer, in this transaction."""
@@ -159,10 +189,11 @@ class Sampler:
 
     def _place(self) -> Place:
         """Where the server runs."""
-        backend = self._dicts("backend")[0]
-        found = self.conn.execute(
-            "SELECT setting FROM pg_settings WHERE name = 'data_directory'"
-        ).fetchone()
+        with self._answer(_PROMPT):
+            backend = self._dicts("backend")[0]
+            found = self.conn.execute(
+                "SELECT setting FROM pg_settings WHERE name = 'data_directory'"
+            ).fetchone()
         return Place(
             postmaster=postmaster(backend["pid"], backend["age"]),
             data_directory=found[0] if found else None,
@@ -178,9 +209,10 @@ class Sampler:
         return found
 
     def _has(self, extension: str) -> bool:
-        found = self.conn.execute(
-            "SELECT FROM pg_catalog.pg_extension WHERE extname = %s", (extension,)
-        )
+        with self._answer(_PROMPT):
+            found = self.conn.execute(
+                "SELECT FROM pg_catalog.pg_extension WHERE extname = %s", (extension,)
+            )
         return bool(found.fetchall())
 
     def _try(self, source: Source, text: str) -> tuple[Row, ...] | None:
@@ -189,7 +221,7 @@ class Sampler:
         from psycopg.rows import dict_row
 
         try:
-            with self.conn.transaction():
+            with self._answer(source.timeout), self.conn.transaction():
                 self._limit(source.timeout)
                 if source.extension:
                     self._dicts("extension_schema")
@@ -200,9 +232,11 @@ class Sampler:
             self._lacks(source, refused(error), "It is tried again at the next sample.")
         except OperationalError:
             raise
-        except DatabaseError as error:
+        except errors.InsufficientPrivilege as error:
             grant = source.grant or "pg_monitor"
             self._lacks(source, refused(error), f"GRANT {grant} to the role.")
+        except DatabaseError as error:
+            self._lacks(source, refused(error))
         except UnicodeDecodeError:
             self._lacks(source, "a name or text is not in the encoding that the database claims")
         except _Unfit as error:
@@ -234,6 +268,18 @@ _SESSION: Final[Mapping[str, str]] = {
 
 class _Unfit(ValueError):
     """The query and the header of a source do not agree."""
+
+
+@cache
+def _lenient_text() -> type[Loader]:
+    """Reads a text whatever its bytes are."""
+    from psycopg.adapt import Loader
+
+    class LenientText(Loader):
+        def load(self, data: Buffer) -> str:
+            return bytes(data).decode(errors="replace")
+
+    return LenientText
 
 
 def _row(source: Source, row: Mapping[str, Any]) -> Row:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 from mrtuner.history.source import Source
 from mrtuner.history.store import layout, opening, parquet, summaries
 from mrtuner.history.store.layout import MICRO
+from mrtuner.history.store.own import SAMPLES
 from mrtuner.history.store.parquet import File
 
 if TYPE_CHECKING:
@@ -29,6 +30,9 @@ _DAY: Final = 86_400 * MICRO
 _SHORTEST: Final = _DAY // 4
 #: Intervals without a sample until a source is late.
 _LATE: Final = 3
+#: Samples of an instance, and of all of them, that say what recording costs: some ten minutes.
+_LATEST: Final = 1_000
+_MOST_SAMPLES: Final = 200_000
 
 
 def size(directory: Path) -> HistorySize:
@@ -135,6 +139,7 @@ def status(directory: Path, now: float) -> HistoryStatus:
             (instance, source): (why, hint)
             for instance, source, why, hint in db.execute("SELECT * FROM missing")
         }
+        costs = _costs(db, len({instance for instance, _ in last}))
     finally:
         db.close()
     lags: list[HistoryLag] = []
@@ -145,9 +150,22 @@ def status(directory: Path, now: float) -> HistoryStatus:
         late = why is None and (lag is None or lag > _LATE * intervals.get(source, 60.0) + 10)
         lags.append(HistoryLag(
             instance=instance, source=source, lag=lag, late=late, why=why, hint=hint,
+            cost=costs.get((instance, source)),
             last=None if at is None else datetime.fromtimestamp(at, UTC),
         ))  # fmt: skip
     return HistoryStatus(directory=str(directory), recording=is_recording(directory), sources=lags)
+
+
+def _costs(db: sqlite3.Connection, instances: int) -> dict[tuple[str, str], float]:
+    """Share of a session's time that the latest samples took, by instance and source."""
+    table = layout.hot_table(SAMPLES)
+    some = min(_LATEST * instances, _MOST_SAMPLES)
+    rows = db.execute(
+        f"""SELECT instance, source, sum(cost_ms) / 1000 / sum(seconds) FROM {table}
+            WHERE rowid > (SELECT max(rowid) FROM {table}) - ? AND seconds > 0 GROUP BY 1, 2""",
+        (some,),
+    )
+    return {(instance, source): share for instance, source, share in rows}
 
 
 def is_recording(directory: Path) -> bool:

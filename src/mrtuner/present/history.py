@@ -328,13 +328,27 @@ def status_lines(told: Told) -> Iterator[str]:
         (
             one["instance"], one["source"],
             "never" if one["lag"] is None else f"{pretty_duration(one['lag'])} ago",
+            "" if one["cost"] is None else f"{one['cost']:.3%}",
             one["why"] or ("late" if one["late"] else "ok"),
         )
         for one in sorted(told["sources"], key=lambda one: (not one["late"], one["why"] is None))
     ]  # fmt: skip
-    yield from aligned([("instance", "source", "last sample", ""), *rows])
+    yield from aligned([("instance", "source", "last sample", "cost", ""), *rows], right={3})
+    yield from _cost(told["sources"])
     hints = dict.fromkeys(one["hint"] for one in told["sources"] if one["hint"])
     yield from _list("What would help", hints)
+
+
+def _cost(sources: Iterable[Told]) -> Iterator[str]:
+    """What sampling takes of a session's time, where that is most."""
+    taken: dict[str, float] = defaultdict(float)
+    for one in sources:
+        taken[one["instance"]] += one["cost"] or 0.0
+    most = max(taken, key=lambda name: taken[name], default=None)
+    if most is not None and taken[most]:
+        among = f", the most of {len(taken)} instances" if len(taken) > 1 else ""
+        yield ""
+        yield f"Sampling {most} takes {taken[most]:.2%} of one session's time{among}."
 
 
 def row_lines(told: Told) -> Iterator[str]:

@@ -25,7 +25,7 @@ def command(ctx: click.Context, /, directory: Path | None, check: bool, as_json:
       mrtuner history status --check --dir /var/lib/mrtuner      for a health check
 
     A source is late after three of its intervals. What a role may not read is named, with the
-    grant that would help.
+    grant that would help. The cost is the share of one session's time that sampling takes.
     """
     from mrtuner.documents import as_builtins
     from mrtuner.history.directory import history_directory
