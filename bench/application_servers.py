@@ -29,6 +29,7 @@ from typing import Any, TypeVar
 
 from mrtuner.formats.application import Application, render
 from mrtuner.sizing.planning.servers import Server
+from mrtuner.sizing.waiting.cpu import PERIOD
 from mrtuner.sizing.waiting.queues import Layout
 from mrtuner.sizing.waiting.routing import Routing, router
 from mrtuner.sizing.waiting.stages import Work
@@ -216,11 +217,13 @@ class Client:
         self._ports, self._work = ports, work
         self._busy = [0] * len(ports)
         self._choose = router(routing, len(ports), chance)
+        self.began = 0.0  # when the load did [s of time.monotonic]
 
     async def run(self, arriving: Sequence[float], times: Sequence[float]) -> list[Served]:
         """Send requests of those times; none waits for the answer to another."""
         loop = asyncio.get_running_loop()
         began, tasks = loop.time() + 0.1, []
+        self.began = began
         for arrival, length in zip(arriving, times, strict=True):
             due = began + arrival
             if (wait := due - loop.time()) > 0:
