@@ -41,7 +41,7 @@ from application_servers import (
     group_of,
     missing,
     pods,
-    renewed_at,
+    renewals,
     run_precisely,
 )
 
@@ -219,7 +219,7 @@ async def loaded(case: Case, ports: Sequence[int], count: int, runs: int) -> lis
         lengths = Times(mean=case.mean).draw(chance, count)
         client = Client(ports, case.routing, case.work, Random("routing"))
         groups = [group_of(port) for port in ports] if case.quota else []
-        renewed = [renewed_at(group) for group in groups]
+        renewed = renewals(groups)
         before = sum(map(cpu_used, groups))
         served = await client.run(arriving, lengths)
         if groups:  # busy servers use more for each request than those that just began
