@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Final
+from typing import Any, Final
 
 from mrtuner.catalog.frameworks import AppServer
 from mrtuner.errors import BadValue, UsageError
@@ -73,6 +73,14 @@ class Present:
         """What a plan takes of it, unless it is told otherwise."""
         now = (self.pods.value, self.workers.value, self.threads.value)
         return {"server": str(self.server), "now": "x".join(map(str, now))}
+
+    @property
+    def limits(self) -> dict[str, Any]:
+        """What holds its pods back, as fields of a plan's question."""
+        return {
+            "now_limit": None if self.cpu_limit is None else self.cpu_limit.value,
+            "now_pool": None if self.pool is None else self.pool.value,
+        }
 
 
 def present(
