@@ -14,6 +14,7 @@ from sizing_manifests import autoscaler, deployment
 from json_schemas import assert_valid
 from mrtuner.cli import main
 from mrtuner.errors import BadValue, UsageError
+from mrtuner.facts import Fact
 from mrtuner.sizing.connections.manifest import Place, resources
 from mrtuner.sizing.planning.present import Present, present, quantity
 from mrtuner.sizing.planning.servers import Server
@@ -217,10 +218,28 @@ def test_what_runs_now_is_simulated_with_its_pool(tmp_path: Path) -> None:
     assert "held back by its pool of 1 for 5 threads: p95 of waiting is" in advice
 
 
-def test_a_limit_that_a_limit_range_adds_is_known() -> None:
+def test_a_limit_that_a_limit_range_adds_is_that_of_containers_without_one() -> None:
     found = read(LIMITED, deployment(env=ENV))
-    assert found.added_limit is not None
-    assert found.added_limit.startswith("500m (app.yaml:4 spec.limits[0].default.cpu")
+    where = "app.yaml:4 spec.limits[0].default.cpu of LimitRange usual"
+    assert found.cpu_limit == found.added_limit == Fact(0.5, where)
+    own = read(LIMITED, deployment(env=ENV, container=RESOURCES)).cpu_limit
+    assert own is not None
+    assert own.value == 2.0
+
+
+def test_a_plan_without_a_limit_is_warned_of_the_limit_range(tmp_path: Path) -> None:
+    """Two pods that the load keeps 90 % busy: any limit would stop them too often."""
+    text = LIMITED + deployment(env=ENV, command='["unicorn"]')
+    (tmp_path / "app.yaml").write_text(text)
+    load = ("--rate", "100/s", "--service-time", "27ms", "--wait-p95", "2s")
+    sizes = ("--pods", "3", "--workers", "1")
+    done = CliRunner().invoke(
+        main, ["pods", "plan", str(tmp_path / "app.yaml"), *load, *sizes, "--json"]
+    )
+    told = json.loads(done.stdout)
+    assert told["cpu"]["limit"] is None
+    (warning,) = (one for one in told["warnings"] if "LimitRange" in one)
+    assert warning.startswith("a container without a CPU limit gets one of 500m (app.yaml:4 spec")
 
 
 def test_a_name_without_a_manifest_is_refused() -> None:

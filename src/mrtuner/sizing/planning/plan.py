@@ -340,10 +340,11 @@ def _warnings(made: Plan, observed: Observed | None, present: Present | None) ->
             "the command says how many workers or threads there are, which wins over variables: "
             "change it there too"
         )
-    if made.cpu.limit is None and present.added_limit is not None:
+    added = present.added_limit
+    if made.cpu.limit is None and added is not None:
         yield (
-            f"a container without a CPU limit gets one of {present.added_limit}: give the "
-            "namespace a LimitRange without it"
+            f"a container without a CPU limit gets one of {added.value * 1000:.0f}m "
+            f"({added.source}): give the namespace a LimitRange without it"
         )
 
 
