@@ -228,7 +228,7 @@ def test_a_limit_that_a_limit_range_adds_is_that_of_containers_without_one() -> 
 
 
 def test_a_plan_without_a_limit_is_warned_of_the_limit_range(tmp_path: Path) -> None:
-    """Two pods that the load keeps 90 % busy: any limit would stop them too often."""
+    """Three pods of one worker that the load keeps 90 % busy: with 750m they could not carry it."""
     text = LIMITED + deployment(env=ENV, command='["unicorn"]')
     (tmp_path / "app.yaml").write_text(text)
     load = ("--rate", "100/s", "--service-time", "27ms", "--wait-p95", "2s")
@@ -239,7 +239,8 @@ def test_a_plan_without_a_limit_is_warned_of_the_limit_range(tmp_path: Path) -> 
     told = json.loads(done.stdout)
     assert told["cpu"]["limit"] is None
     (warning,) = (one for one in told["warnings"] if "LimitRange" in one)
-    assert warning.startswith("a container without a CPU limit gets one of 500m (app.yaml:4 spec")
+    assert warning.startswith("a container without a CPU limit gets one of 500m (")
+    assert "app.yaml:4 spec.limits[0].default.cpu of LimitRange usual)" in warning
 
 
 def test_a_name_without_a_manifest_is_refused() -> None:
