@@ -21,7 +21,7 @@ import tempfile
 import time
 from collections.abc import Coroutine, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from random import Random
 from statistics import median
@@ -43,17 +43,20 @@ _Result = TypeVar("_Result")
 
 @dataclass(frozen=True, kw_only=True)
 class Program:
-    """How a server is started; {file} is its configuration."""
+    """How a server is started; {file} is its configuration, {folder} and {app} what it serves."""
 
     command: tuple[str, ...]
+    app: str
     format: str  # of `mrtuner pods plan`
     listen: str  # {port} and {backlog} are filled in; a line of the configuration
     needs: str  # a program
+    folder: Path = APPS
 
 
 _GUNICORN = Program(
-    command=(sys.executable, "-m", "gunicorn", "--config", "{file}", "--chdir", str(APPS),
-             "--log-level", "error", "app:app"),
+    command=(sys.executable, "-m", "gunicorn", "--config", "{file}", "--chdir", "{folder}",
+             "--log-level", "error", "{app}"),
+    app="app:app",
     format="gunicorn",
     listen='bind = "127.0.0.1:{port}"\nbacklog = {backlog}\n',
     needs=sys.executable,
@@ -62,13 +65,15 @@ PROGRAMS: Mapping[Server, Program] = {
     Server.GUNICORN: _GUNICORN,
     Server.GTHREAD: _GUNICORN,
     Server.UNICORN: Program(
-        command=("unicorn", "-E", "none", "-c", "{file}", str(APPS / "config.ru")),
+        command=("unicorn", "-E", "none", "-c", "{file}", "{folder}/{app}"),
+        app="config.ru",
         format="unicorn",
         listen='listen "127.0.0.1:{port}", backlog: {backlog}\nlogger Logger.new(File::NULL)\n',
         needs="unicorn",
     ),
     Server.PUMA: Program(
-        command=("puma", "-q", "-e", "none", "-C", "{file}", str(APPS / "config.ru")),
+        command=("puma", "-q", "-e", "none", "-C", "{file}", "{folder}/{app}"),
+        app="config.ru",
         format="puma",
         listen='bind "tcp://127.0.0.1:{port}?backlog={backlog}"\n',
         needs="puma",
@@ -102,26 +107,35 @@ def pods(
     *,
     quota: float | None = None,
     environment: Mapping[str, str] | None = None,
+    serving: tuple[Path, str] | None = None,
 ) -> Iterator[list[int]]:
-    """So many servers of that configuration that answer; gives their ports."""
+    """So many servers of that configuration that answer; gives their ports.
+
+    They serve the stand-in, or what is named: its folder, and its name there.
+    """
+    program = PROGRAMS[server]
+    if serving is not None:
+        program = replace(program, folder=serving[0], app=serving[1])
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="mrtuner-pods-")))
         ports = free_ports(count)
         for port in ports:
             group = stack.enter_context(quota_group(quota, port)) if quota else None
-            stack.enter_context(_one(server, text, folder, port, group, environment or {}))
+            stack.enter_context(_one(program, text, folder, port, group, environment or {}))
         yield ports
 
 
 @contextmanager
 def _one(
-    server: Server, text: str, folder: Path, port: int, group: Path | None,
+    program: Program, text: str, folder: Path, port: int, group: Path | None,
     environment: Mapping[str, str],
 ) -> Iterator[None]:  # fmt: skip
-    program = PROGRAMS[server]
     file = folder / f"{port}.{'py' if program.format == 'gunicorn' else 'rb'}"
     file.write_text(text + program.listen.format(port=port, backlog=_BACKLOG))
-    command = [part.replace("{file}", str(file)) for part in program.command]
+    names = {"{file}": str(file), "{folder}": str(program.folder), "{app}": program.app}
+    command = list(program.command)
+    for name, value in names.items():
+        command = [part.replace(name, value) for part in command]
     if group is not None:
         enter = 'echo $$ > "$0" && exec "$@"'
         command = ["sh", "-c", enter, str(group / "cgroup.procs"), *command]
@@ -165,6 +179,27 @@ def cpu_used(group: Path) -> float:
     """CPU time of a group's threads until now [s]."""
     threads = (group / "tasks").read_text().split()
     return sum(int(Path(f"/proc/{one}/schedstat").read_text().split()[0]) for one in threads) / 1e9
+
+
+def renewals(groups: Sequence[Path]) -> list[float]:
+    """When each group's quota is renewed, which it is every 100 ms [s of time.monotonic].
+
+    The kernel's timer goes on for a period after the last use: something must just have run there.
+    """
+    before = {group: _periods(group) for group in groups}
+    found: dict[Path, float] = {}
+    limit = time.monotonic() + 1
+    while len(found) < len(groups):
+        if time.monotonic() > limit:
+            sys.exit("a quota is not renewed: nothing ran in its group")
+        for group in groups:
+            if group not in found and _periods(group) > before[group]:
+                found[group] = time.monotonic()
+    return [found[group] for group in groups]
+
+
+def _periods(group: Path) -> int:
+    return int((group / "cpu.stat").read_text().split()[1])
 
 
 def _await_empty(group: Path) -> None:
@@ -216,11 +251,13 @@ class Client:
         self._ports, self._work = ports, work
         self._busy = [0] * len(ports)
         self._choose = router(routing, len(ports), chance)
+        self.began = 0.0  # when the load did [s of time.monotonic]
 
     async def run(self, arriving: Sequence[float], times: Sequence[float]) -> list[Served]:
         """Send requests of those times; none waits for the answer to another."""
         loop = asyncio.get_running_loop()
         began, tasks = loop.time() + 0.1, []
+        self.began = began
         for arrival, length in zip(arriving, times, strict=True):
             due = began + arrival
             if (wait := due - loop.time()) > 0:

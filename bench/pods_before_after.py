@@ -5,11 +5,11 @@
     python bench/pods_before_after.py --write docs     # and keep it; then python -m docs.generate
 
 Each state starts the real application server once for each pod, under the pod's CPU limit, with its
-configuration (the example's own, then what the plan writes), with PostgreSQL behind it. The
-application is a stand-in: its requests use CPU time, ask the database and sleep for as long as the
-load says. Requests are sent at random times whether earlier ones were answered or not, and waiting
-is counted from the intended start. Needs root and control groups of version 1, and what
-application_servers.py says.
+configuration (the example's own, then what the plan writes), with PostgreSQL behind it. For Django
+it serves the example's project, for Rails a Rack application: their requests use CPU time, ask the
+database and sleep for as long as the load says. They are sent at random times whether earlier ones
+were answered or not, and waiting is counted from the intended start. Needs root and control groups
+of version 1, and what application_servers.py says.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from importlib.metadata import version
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -30,13 +31,22 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parents[1]))  # for docs.generate_pods, which has the tables
 
 import database_pooled
-from application_servers import APPS, Client, missing, pods, run_precisely
+from application_servers import (
+    APPS,
+    Client,
+    group_of,
+    missing,
+    pods,
+    renewals,
+    run_precisely,
+)
 
 from docs import generate_pods
 from mrtuner.postgres.cluster import Cluster
 from mrtuner.postgres.connect import connect
 from mrtuner.sizing.planning import Plan, plan
 from mrtuner.sizing.planning.servers import Server
+from mrtuner.sizing.waiting.cpu import PERIOD
 from mrtuner.sizing.waiting.queues import Layout, quantile, settled
 from mrtuner.sizing.waiting.routing import Routing
 from mrtuner.sizing.waiting.stages import Site, Work, simulate
@@ -60,10 +70,24 @@ class Application:
     service: float
     cpu: float
     database: float
+    app: str | None = None  # in its folder; None: a stand-in
+    framework: str | None = None  # of that
 
     @property
     def folder(self) -> Path:
         return EXAMPLES / self.name
+
+    @property
+    def serving(self) -> tuple[Path, str] | None:
+        """What the server serves, and where."""
+        return None if self.app is None else (self.folder, self.app)
+
+    @property
+    def written_in(self) -> str | None:
+        """The framework with its version."""
+        if self.framework is None:
+            return None
+        return f"{self.framework.title()} {version(self.framework)}"
 
     @property
     def work(self) -> Work:
@@ -80,7 +104,7 @@ class Application:
 
 APPLICATIONS = (
     Application(name="django", server=Server.GUNICORN, file="gunicorn.conf.py", rate=50,
-                service=80, cpu=6, database=40),
+                service=80, cpu=6, database=40, app="catalog.wsgi", framework="django"),
     Application(name="rails", server=Server.PUMA, file="puma.rb", rate=45,
                 service=80, cpu=10, database=40),
 )  # fmt: skip
@@ -145,7 +169,7 @@ def measured(application: Application, state: State, seconds: float) -> dict[str
         environment = {**state.environment, "DATABASE_URL": url}
         ports = stack.enter_context(
             pods(application.server, state.configuration, layout.pods, quota=state.limit,
-                 environment=environment)
+                 environment=environment, serving=application.serving)
         )  # fmt: skip
         return run_precisely(_loaded(application, state, ports, cluster, seconds))
 
@@ -161,8 +185,15 @@ async def _loaded(
     arriving = arrivals(application.rate, count, chance)
     lengths = Times(mean=application.service / 1000).draw(chance, count)
     services = [length + overhead for length in lengths]
-    served = await Client(ports, state.routing, work, Random("routing")).run(arriving, lengths)
-    site = Site(layout=layout, routing=state.routing, quota=state.limit, pooler=state.pooler)
+    each = Client(ports, Routing.ROUND_ROBIN, work, Random())
+    await each.run([0.0] * layout.pods, [0.01] * layout.pods)
+    renewed = renewals([group_of(port) for port in ports]) if state.limit else []
+    client = Client(ports, state.routing, work, Random("routing"))
+    served = await client.run(arriving, lengths)
+    site = Site(
+        layout=layout, routing=state.routing, quota=state.limit, pooler=state.pooler,
+        renewals=tuple((one - client.began) % PERIOD or PERIOD for one in renewed),
+    )  # fmt: skip
     simulated = simulate(arriving, services, site, work, Random("routing"))
     waited = [one.took - service for one, service in zip(served, services, strict=True)]
     return {
@@ -207,6 +238,7 @@ def main() -> None:
         late = max(one["late_ms"][95] for one in found)
         told = {
             "name": application.name, "server": application.server.facts.title,
+            "framework": application.written_in,
             "rate": application.rate, "service_ms": application.service, "cpu_ms": application.cpu,
             "database_ms": application.database, "seconds": given.seconds, "late_ms": late,
             "cpus": os.cpu_count(), "linux": platform.release().partition("-")[0], "states": found,

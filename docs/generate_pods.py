@@ -24,10 +24,10 @@ _ABOUT: Final = f"""\
 
 The deployments of [the how-to](../how-to/pods-before-and-after.md) under load, as they are, with
 another routing, and as `mrtuner pods plan` has them, without and with its PgBouncer
-(`{COMMAND}`). The servers and PostgreSQL are real, the
-application is a stand-in that spends its time as the load says. Waiting is counted from the
-intended start of a request; *simulated* are the same requests. Everything shares the CPUs named
-below, of which the simulation does not know."""
+(`{COMMAND}`). The servers and PostgreSQL are real; their
+requests spend their time as the load says, in a small Django project or in a stand-in. Waiting is
+counted from the intended start of a request; *simulated* are the same requests. Everything shares
+the CPUs named below, of which the simulation does not know."""
 #: By state: colour and name of the line.
 _STYLES: Final = {
     "before": "a",
@@ -57,9 +57,11 @@ def pods_page() -> Iterator[str]:
 
 def section(told: Mapping[str, Any]) -> Iterator[str]:
     """The load, and a table with a row for each state."""
+    serving = told.get("framework") or "A stand-in"
     yield (
-        f"{told['server']}: {told['rate']:g} requests a second of {told['service_ms']:g} ms "
-        f"({told['cpu_ms']:g} ms on CPU, {told['database_ms']:g} ms in the database), for "
+        f"{serving} under {told['server']}: {told['rate']:g} requests a second of "
+        f"{told['service_ms']:g} ms ({told['cpu_ms']:g} ms on CPU, {told['database_ms']:g} ms in "
+        "the database), for "
         f"{told['seconds']:g} s in each state. {told['cpus']} CPUs, Linux {told['linux']}; the "
         f"client sent 95 % of them within {told['late_ms']:.1f} ms of their time."
     )

@@ -25,6 +25,7 @@ import pytest
 from failover_stacks import CLIENTS, OURS, THEIRS, opened, python, written
 
 from mrtuner.failover.namespaces import SERVER
+from node_packages import node_packages
 
 if TYPE_CHECKING:
     from mrtuner.failover.settings.advice import Settings
@@ -111,14 +112,9 @@ def _with_package(package: str, program: str, *arguments: str) -> list[str]:
 def node(made: Settings, directory: Path) -> list[str]:
     """node-postgres."""
     needed("node")
-    place = CACHE / "node"
-    place.mkdir(parents=True, exist_ok=True)
-    shutil.copy(CLIENTS / "node" / "package.json", place)
-    if not (place / "node_modules" / "pg").is_dir():
-        needed("npm")
-        fetch(["npm", "install", "--silent", "--no-audit", "--no-fund"], place)
+    packages = node_packages()
     program = with_snippet(CLIENTS / "node" / "client.js", directory, made.text)
-    where = {"NODE_PATH": str(place / "node_modules"), "PGHOST": SERVER, "PGUSER": "postgres"}
+    where = {"NODE_PATH": str(packages), "PGHOST": SERVER, "PGUSER": "postgres"}
     return ["env", *(f"{name}={value}" for name, value in where.items()), "node", str(program)]
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 from hypothesis import given as drawn
 from hypothesis import strategies as st
@@ -16,6 +14,7 @@ from mrtuner.facts import Fact
 from mrtuner.sizing.connections import Fleet, Given, Stage, check
 from mrtuner.sizing.connections.model import Rollout
 from mrtuner.sizing.connections.schedule import least_gap
+from node_packages import node_packages
 
 
 def stages(*texts: str, pool: int = 1) -> list[int | None]:
@@ -376,12 +375,9 @@ def test_the_python_pools_have_these_defaults() -> None:
     assert closed.max_size == framework("psycopg_pool").default().size == 4
 
 
-def test_node_postgres_and_hikaricp_have_these_defaults() -> None:
-    """Read in what the tests of client settings have fetched."""
-    cache = Path(__file__).resolve().parents[2] / ".cache" / "clients"
-    source = cache / "node" / "node_modules" / "pg-pool" / "index.js"
-    if not source.is_file():
-        pytest.skip("pg-pool was not fetched")
+def test_node_postgres_has_this_default() -> None:
+    """Read in its source, the package pg-pool."""
+    source = (node_packages() / "pg-pool" / "index.js").read_text(encoding="utf-8")
     size = framework("node-postgres").default().size
-    assert f"this.options.poolSize || {size}" in source.read_text(encoding="utf-8")
+    assert f"this.options.poolSize || {size}" in source
     assert size == 10

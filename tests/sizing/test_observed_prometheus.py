@@ -196,6 +196,20 @@ def test_a_summary_has_a_mean_and_its_quantiles_are_not_used() -> None:
     assert any("is a summary" in text for text in seen.warnings)
 
 
+def test_an_average_of_waiting_is_never_a_p95() -> None:
+    """A summary of the waiting has a mean: that is what is told, and no percentile."""
+    registry = CollectorRegistry()
+    times = ClientHistogram("http_request_duration_seconds", "t", buckets=(0.1,), registry=registry)
+    queue = Summary("http_request_queue_duration_seconds", "q", registry=registry)
+    for _ in range(300):
+        times.observe(0.02)
+        queue.observe(0.005)
+    waited = of_texts([generate_latest(registry).decode()], "app").waited
+    assert waited is not None
+    assert waited.mean == pytest.approx(0.005)
+    assert (waited.p50, waited.p95, waited.p99) == (None, None, None)
+
+
 @pytest.mark.parametrize(
     ("name", "unit", "factor"),
     [

@@ -14,6 +14,7 @@ from sizing_manifests import autoscaler, deployment
 from json_schemas import assert_valid
 from mrtuner.cli import main
 from mrtuner.errors import BadValue, UsageError
+from mrtuner.facts import Fact
 from mrtuner.sizing.connections.manifest import Place, resources
 from mrtuner.sizing.planning.present import Present, present, quantity
 from mrtuner.sizing.planning.servers import Server
@@ -157,6 +158,10 @@ def test_a_variable_from_a_config_map_is_replaced_with_its_origin(tmp_path: Path
     [
         (deployment(command='["gunicorn", "-w", "4", "app"]'), "the command says how many"),
         (deployment(container="resources: {limits: {memory: 100m}}"), "thousandths of a byte"),
+        (
+            deployment(env=ENV | {"RAILS_MAX_THREADS": "12"}),
+            "web: a pool of 5 for 12 threads: up to 7 of them wait for a connection",
+        ),
     ],
 )
 def test_what_may_not_be_meant_is_warned_of(tmp_path: Path, text: str, said: str) -> None:
@@ -165,10 +170,77 @@ def test_what_may_not_be_meant_is_warned_of(tmp_path: Path, text: str, said: str
     assert said in " ".join(done.stdout.split())
 
 
-def test_a_limit_that_a_limit_range_adds_is_known() -> None:
+def now_and_advice(tmp_path: Path, text: str, *arguments: str) -> tuple[dict[str, Any], str]:
+    done = run(tmp_path, text, "--json", *arguments)
+    assert done.exit_code == 0, done.output
+    told = json.loads(done.stdout)
+    assert_valid(told, "mrtuner.pods.plan/1")
+    return told["now"], " ".join(told["advice"])
+
+
+def test_what_runs_now_is_simulated_under_its_cpu_limit(tmp_path: Path) -> None:
+    """100/s of 9 ms keep 0.9 CPUs busy: four pods of 250m have 1 at most."""
+    text = deployment(env=ENV, container="resources: {limits: {cpu: 250m}}")
+    now, advice = now_and_advice(tmp_path, text)
+    assert now["p95"] > 10 * now["without_limits"] + 0.05
+    assert "What runs now is held back by its CPU limit of 250m: p95 of waiting is" in advice
+    plenty, advice = now_and_advice(tmp_path, deployment(env=ENV, container=RESOURCES))
+    assert plenty["without_limits"] is None  # two workers use two CPUs at most
+    assert "held back" not in advice
+
+
+def test_a_cpu_limit_that_cannot_carry_the_load_is_told(tmp_path: Path) -> None:
+    """Four pods of 200m have 0.8 of the 0.9 CPUs."""
+    text = deployment(env=ENV, container="resources: {limits: {cpu: 200m}}")
+    now, advice = now_and_advice(tmp_path, text)
+    assert (now["p95"], now["needs"], now["part"]) == (None, 1, "CPUs")
+    assert "CPU limit of 200m: it cannot carry the load with it, and" in advice
+    assert "unstable, needs 1 CPU at least" in " ".join(run(tmp_path, text).stdout.split())
+
+
+def test_a_cpu_limit_says_nothing_where_the_cpu_time_is_a_guess(tmp_path: Path) -> None:
+    (tmp_path / "app.yaml").write_text(
+        deployment(env=ENV, container="resources: {limits: {cpu: 250m}}")
+    )
+    load = ("--rate", "100/s", "--service-time", "27ms")
+    arguments = ["pods", "plan", str(tmp_path / "app.yaml"), *load, "--json"]
+    told = json.loads(CliRunner().invoke(main, arguments).stdout)
+    assert told["now"]["without_limits"] is None
+    assert any("The CPU limit of what runs now, 250m, is not simulated" in n for n in told["notes"])
+
+
+def test_what_runs_now_is_simulated_with_its_pool(tmp_path: Path) -> None:
+    """A connection for five threads, each of which needs it for 22.5 of 27 ms."""
+    url = ENV["DATABASE_URL"].replace("pool=5", "pool=1")
+    text = deployment(env=ENV | {"DATABASE_URL": url})
+    now, advice = now_and_advice(tmp_path, text, "--database-time", "12ms")
+    assert now["p95"] > now["without_limits"] + 0.002
+    assert "held back by its pool of 1 for 5 threads: p95 of waiting is" in advice
+
+
+def test_a_limit_that_a_limit_range_adds_is_that_of_containers_without_one() -> None:
     found = read(LIMITED, deployment(env=ENV))
-    assert found.added_limit is not None
-    assert found.added_limit.startswith("500m (app.yaml:4 spec.limits[0].default.cpu")
+    where = "app.yaml:4 spec.limits[0].default.cpu of LimitRange usual"
+    assert found.cpu_limit == found.added_limit == Fact(0.5, where)
+    own = read(LIMITED, deployment(env=ENV, container=RESOURCES)).cpu_limit
+    assert own is not None
+    assert own.value == 2.0
+
+
+def test_a_plan_without_a_limit_is_warned_of_the_limit_range(tmp_path: Path) -> None:
+    """Three pods of one worker that the load keeps 90 % busy: with 750m they could not carry it."""
+    text = LIMITED + deployment(env=ENV, command='["unicorn"]')
+    (tmp_path / "app.yaml").write_text(text)
+    load = ("--rate", "100/s", "--service-time", "27ms", "--wait-p95", "2s")
+    sizes = ("--pods", "3", "--workers", "1")
+    done = CliRunner().invoke(
+        main, ["pods", "plan", str(tmp_path / "app.yaml"), *load, *sizes, "--json"]
+    )
+    told = json.loads(done.stdout)
+    assert told["cpu"]["limit"] is None
+    (warning,) = (one for one in told["warnings"] if "LimitRange" in one)
+    assert warning.startswith("a container without a CPU limit gets one of 500m (")
+    assert "app.yaml:4 spec.limits[0].default.cpu of LimitRange usual)" in warning
 
 
 def test_a_name_without_a_manifest_is_refused() -> None:

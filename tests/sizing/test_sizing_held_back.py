@@ -246,6 +246,25 @@ def test_a_real_affinity_is_found() -> None:
 
 
 @linux
+def test_a_real_cpuset_is_found() -> None:
+    """The field notes' pod: whether it gets all of its one CPU depends on the machine."""
+    if (os.cpu_count() or 1) < 2:
+        pytest.skip("needs two CPUs")
+    memory = Path("/sys/fs/cgroup/cpuset/cpuset.mems")
+    nodes = memory.read_text().strip() if memory.exists() else "0"
+    one = str(min(os.sched_getaffinity(0)))
+    with (
+        real_group("cpuset", cpuset__cpus=one, cpuset__mems=nodes) as folder,
+        running(BURN, "1") as pid,
+    ):
+        (folder / "cgroup.procs").write_text(str(pid))
+        found = measure(Tree(), [pid], 0.5)
+    assert found.narrowest is not None
+    assert (found.narrowest[0], found.narrowest[1].by) == (1, "cpuset")
+    assert usable(found) == 1
+
+
+@linux
 @pytest.mark.slow
 def test_a_global_lock_is_told_from_one_thread() -> None:
     """Needs a machine with a CPU to spare."""

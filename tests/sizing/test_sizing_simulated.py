@@ -83,29 +83,74 @@ class Replay:
 
 
 class Throttled:
-    """A quota in steps of 0.1 ms: whoever runs takes a step's tokens, and stops without any."""
+    """A quota, tick by tick, by the kernel's rules: a slice of 5 ms for each CPU that is busy.
 
-    STEP = 0.0001
+    At a tick, every 4 ms, whoever has used up its slice takes another or stops until its debt is
+    paid, at the beginning of a period or by what others gave back.
+    """
+
+    TICK, SLICE, KEPT = 0.004, 0.005, 0.001
 
     def __init__(self, clock: simpy.Environment, quota: float | None) -> None:
-        self.clock, self.quota = clock, quota
-        self.tokens: dict[int, float] = {}
+        self.clock, self.quota, self.pool = clock, quota, 0.0
+        self.idle: list[list[float]] = []  # slices, each in a list of its own
+        self.stopped: list[tuple[list[float], simpy.Event]] = []
+        self.giving = False
+        if quota is not None:
+            clock.process(self.periods(quota * 0.1))
+
+    def periods(self, quota: float) -> Steps:
+        while True:
+            self.pool = quota
+            self.pay_debts()
+            yield self.clock.timeout(0.1)
+
+    def pay_debts(self) -> None:
+        while self.stopped and self.pool > 0:
+            slice, goes_on = self.stopped[0]
+            paid = min(1e-9 - slice[0], self.pool)
+            self.pool, slice[0] = self.pool - paid, slice[0] + paid
+            if slice[0] <= 1e-10:
+                return
+            self.stopped.pop(0)
+            goes_on.succeed()
+
+    def refilled(self, slice: list[float]) -> Steps:
+        if slice[0] <= 1e-10:
+            taken = min(self.SLICE - slice[0], self.pool)
+            self.pool, slice[0] = self.pool - taken, slice[0] + taken
+        if slice[0] <= 1e-10:
+            goes_on = self.clock.event()
+            self.stopped.append((slice, goes_on))
+            yield goes_on
 
     def use(self, demand: float) -> Steps:
         if self.quota is None:
             yield self.clock.timeout(demand)
             return
+        slice = self.idle.pop() if self.idle else [0.0]
+        yield from self.refilled(slice)
         left = demand
         while left > 1e-12:
-            period = int(self.clock.now / 0.1 + 1e-6)
-            tokens = self.tokens.setdefault(period, self.quota * 0.1)
-            step = min(self.STEP, left)
-            if tokens < step - 1e-12:
-                yield self.clock.timeout((period + 1) * 0.1 - self.clock.now)
-                continue
-            self.tokens[period] = tokens - step
+            to_tick = (int(self.clock.now / self.TICK + 1e-6) + 1) * self.TICK - self.clock.now
+            step = min(to_tick, left)
             yield self.clock.timeout(step)
-            left -= step
+            left, slice[0] = left - step, slice[0] - step
+            if left > 1e-12:
+                yield from self.refilled(slice)
+        self.pool += max(0.0, slice[0] - self.KEPT)
+        slice[0] = min(slice[0], self.KEPT)
+        self.idle.append(slice)
+        ends_in = 0.1 - self.clock.now % 0.1
+        if self.stopped and self.pool > self.SLICE and not self.giving and ends_in > 0.007:
+            self.giving = True
+            self.clock.process(self.give())
+
+    def give(self) -> Steps:
+        yield self.clock.timeout(0.005)
+        self.giving = False
+        if self.pool > self.SLICE:
+            self.pay_debts()
 
 
 def both(
@@ -149,14 +194,20 @@ def test_every_request_waits_as_long_as_in_simpy(site: Site, work: Work) -> None
 
 
 def test_a_quota_stops_a_pod_as_long_as_in_simpy() -> None:
-    """Eight workers of 20 ms of CPU and 1.5 CPUs: the replay's steps are 0.1 ms."""
+    """Eight workers of 20 ms of CPU and 1.5 CPUs.
+
+    Of several that ask for the last of the pool at the same tick one gets it: which is left open.
+    """
     site = Site(
         layout=Layout(pods=1, workers=8), routing=Routing.ROUND_ROBIN, lock=False, quota=1.5
     )
     arriving, times = a_load(rate=50, mean=0.02)
     ours, _, total = both(site, ONE_PIECE, (arriving[:1500], times[:1500]))
     assert ours.throttled > 0.1
-    assert quantile(ours.total, 0.95) == pytest.approx(quantile(total, 0.95), rel=0.02, abs=0.001)
+    waited = [(one, other) for one, other in zip(ours.total, total, strict=True) if one + other]
+    assert len(waited) > 100
+    same = sum(one == pytest.approx(other, abs=1e-6) for one, other in waited)
+    assert same > 0.9 * len(waited)
     assert sum(ours.total) == pytest.approx(sum(total), rel=0.02)
 
 
@@ -204,13 +255,6 @@ def test_a_pod_gets_no_more_than_its_quota() -> None:
     found = simulate(arriving, times, site, ONE_PIECE, Random(2))
     assert found.throttled > 0.9
     assert sum(found.cpu_seconds[:60]) / 60 == pytest.approx(0.5, rel=0.01)
-
-
-def test_processes_share_the_cores_that_there_are() -> None:
-    """Four on one core: 1 s of work each, begun together, takes 4 s."""
-    site = Site(layout=Layout(pods=1, workers=4), cores=1.0)
-    found = simulate([0.0] * 4, [1.0] * 4, site, ONE_PIECE, Random(2))
-    assert found.stages[Stage.CPU] == pytest.approx([3.0] * 4)
 
 
 def test_two_choices_are_two_different_pods() -> None:

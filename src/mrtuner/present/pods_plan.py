@@ -141,8 +141,11 @@ def as_it_is(found: Mapping[str, Any], server: str) -> str:
     """Return what pods wait that are not planned."""
     layout = size(found["layout"], server)
     if found["p95"] is None:
-        needs = "" if found["needs"] is None else f", needs {found['needs']} at least"
-        return f"{layout}: unstable{needs}"
+        if found["needs"] is None:
+            return f"{layout}: unstable"
+        noun, space, of = found.get("part", "workers").partition(" ")
+        part = f"{plural(found['needs'], noun.removesuffix('s'))}{space}{of}"
+        return f"{layout}: unstable, needs {part} at least"
     return f"{layout}: p95 of waiting {milliseconds(found['p95'])}"
 
 

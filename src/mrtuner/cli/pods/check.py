@@ -241,6 +241,8 @@ def _seen(given: Any) -> Fact[int] | None:
     """The most sessions that a history has of the server; None without one."""
     directory: Path | None = given["history"]
     if directory is None:
+        if given["instance"] is not None:
+            raise UsageError("--instance belongs to --history", "Give both, or leave it out.")
         return None
     from mrtuner.cli.history.remembered import remembered
     from mrtuner.facts import Fact

@@ -63,6 +63,11 @@ def overloaded(site: Site, question: Question, *, most: float = 1.0) -> tuple[St
     return None
 
 
+def part_of(stage: Stage) -> str:
+    """Return what a stage is made of, in words."""
+    return _PARTS[stage][0]
+
+
 def refuse_overload(site: Site, question: Question) -> None:
     """Raise Refused where a queue would grow for ever: no waiting could be told of it."""
     found = overloaded(site, question)

@@ -107,9 +107,11 @@ class PodsNow(Struct):
 
     layout: Annotated[PodsLayout, Doc("what runs")]
     p95: Annotated[float | None, Doc("p95 of waiting; null: unstable, it grows for ever")]
-    needs: Annotated[
-        int | None, Doc("workers, or what else there is too little of, at least; where it is known")
-    ]
+    needs: Annotated[int | None, Doc("of `part`, at least; where it is unstable and known")]
+    part: Annotated[str, Doc("what there is too little of")] = "workers"
+    without_limits: Annotated[
+        float | None, Doc("p95 without its CPU limit and its pool; null: it has none of them")
+    ] = None
 
 
 class PodsStorm(Struct):

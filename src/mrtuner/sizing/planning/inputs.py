@@ -210,6 +210,8 @@ class Question:
     worker_memory: int | None
     logins: float | None
     seed: int
+    now_limit: float | None = None  # CPU limit of a pod that runs now [CPUs]
+    now_pool: int | None = None  # connections of a worker that runs now
 
     @property
     def busy(self) -> float:

@@ -74,7 +74,9 @@ class Now:
 
     layout: Layout
     p95: float | None  # None: unstable
-    needs: int | None  # workers at least, where it is unstable
+    needs: int | None  # at least, where it is unstable
+    part: str = "workers"  # of which it needs so many
+    without_limits: float | None = None  # p95 without its CPU limit and its pool, if it has any
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,8 +10,8 @@ from typing import Final, Unpack, cast
 from mrtuner.errors import Refused
 from mrtuner.sizing.observed.model import Observed
 from mrtuner.sizing.observed.used import taken
-from mrtuner.sizing.planning.capacity import capacities, overloaded
-from mrtuner.sizing.planning.cpu_limits import cpu
+from mrtuner.sizing.planning.capacity import capacities, overloaded, part_of
+from mrtuner.sizing.planning.cpu_limits import cpu, most_cpus
 from mrtuner.sizing.planning.curve import curve, routing_or_density
 from mrtuner.sizing.planning.inputs import PlanInputs, Question, asked
 from mrtuner.sizing.planning.model import Connections, Now, Plan, Point, StageLoad, p95_of
@@ -50,7 +50,10 @@ def plan(
         name: value for name, value in given.items() if value is not None
     }
     known = taken(observed or Observed(), tuple(samples), inputs)
-    made = planned(asked(known.samples, **cast("PlanInputs", known.given)))
+    question = asked(known.samples, **cast("PlanInputs", known.given))
+    if present is not None:
+        question = replace(question, **present.limits)
+    made = planned(question)
     return replace(
         made, observed=observed, figures=known.figures, present=present,
         warnings=(*known.warnings, *_warnings(made, observed, present)),
@@ -65,7 +68,7 @@ def planned(question: Question) -> Plan:
     _refuse_growth(simulated, question)
     site = runs.site(layout)
     waiting = runs.waiting(simulated)
-    now = None if question.now is None else _as_it_is(question, runs, question.now)
+    now = None if question.now is None else _as_it_runs(question, runs, question.now)
     stages = _stages(question, site, simulated)
     compared = layout if now is None or now.p95 is None else now.layout
     points = curve(question, runs, compared)
@@ -82,7 +85,7 @@ def planned(question: Question) -> Plan:
         alternatives=tuple(found),
         curve=points,
         now=now,
-        one_less=_as_it_is(question, runs, replace(layout, pods=layout.pods - 1)),
+        one_less=_as_it_is(question, runs, runs.site(replace(layout, pods=layout.pods - 1))),
         storm=_storm(question, site),
         advice=(),
         notes=tuple(_notes(question)),
@@ -112,14 +115,37 @@ def _refuse_growth(simulated: Simulated, question: Question) -> None:
         )
 
 
-def _as_it_is(question: Question, runs: Runs, layout: Layout) -> Now:
+def _as_it_runs(question: Question, runs: Runs, layout: Layout) -> Now:
+    """What requests wait for the pods that run now, with the CPU limit and the pool they have."""
+    free = runs.site(layout)
+    found = _as_it_is(question, runs, free)
+    limited = _limited(question, free)
+    if limited == free or found.p95 is None:
+        return found
+    return replace(_as_it_is(question, runs, limited), without_limits=found.p95)
+
+
+def _limited(question: Question, site: Site) -> Site:
+    """The site with what holds it back; a CPU limit means nothing where the CPU time is a guess."""
+    layout = site.layout
+    limit = question.now_limit if question.cpu_given else None
+    pool = question.now_pool if question.work.database else None
+    return replace(
+        site,
+        quota=limit if limit is not None and limit < most_cpus(question, layout) else None,
+        pool=pool if pool is not None and pool < layout.threads else None,
+    )
+
+
+def _as_it_is(question: Question, runs: Runs, site: Site) -> Now:
     """What requests wait for pods that are not searched for."""
+    layout = site.layout
     if layout.pods == 0:
         return Now(layout=layout, p95=None, needs=int(question.busy) + 1)
-    site = runs.site(layout)
     too_much = overloaded(site, question)
     if too_much is not None:
-        return Now(layout=layout, p95=None, needs=too_much[1])
+        stage, needs = too_much
+        return Now(layout=layout, p95=None, needs=needs, part=part_of(stage))
     return Now(layout=layout, p95=_if_finite(runs.p95(site)), needs=None)
 
 
@@ -214,6 +240,7 @@ def _storm(question: Question, site: Site) -> Storm | None:
 def _advice(made: Plan, points: Sequence[Point], base: Layout) -> Iterator[str]:
     question = made.question
     yield from _accepting(made)
+    yield from _held_back(made)
     yield from routing_or_density(question, points, _sparse(points, base, question), _most(made))
     if made.one_less.p95 is None:
         yield (
@@ -251,10 +278,30 @@ def _accepting(made: Plan) -> Iterator[str]:
     )
 
 
+def _held_back(made: Plan) -> Iterator[str]:
+    """What the CPU limit and the pool that run now cost."""
+    question, now = made.question, made.now
+    if now is None or now.without_limits is None:
+        return
+    if now.p95 is not None and now.p95 - now.without_limits <= _COSTS * question.target:
+        return
+    site = _limited(question, Site(layout=now.layout))
+    causes = [f"its CPU limit of {site.quota * 1000:.0f}m"] if site.quota is not None else []
+    if site.pool is not None:
+        causes.append(f"its pool of {site.pool} for {now.layout.threads} threads")
+    waits = "it cannot carry the load" if now.p95 is None else f"p95 of waiting is {_ms(now.p95)}"
+    yield (
+        f"What runs now is held back by {' and '.join(causes)}: {waits} with "
+        f"{'it' if len(causes) == 1 else 'them'}, and {_ms(now.without_limits)} without."
+    )
+
+
 def _ms(seconds: float) -> str:
     return f"{seconds * 1000:.3g} ms"
 
 
+#: A limit costs something that adds more than this share of the target to p95 of waiting.
+_COSTS: Final = 0.1
 #: Seconds after which a reconnect storm is longer than the failover itself.
 _LONG_STORM: Final = 60.0
 
@@ -293,10 +340,11 @@ def _warnings(made: Plan, observed: Observed | None, present: Present | None) ->
             "the command says how many workers or threads there are, which wins over variables: "
             "change it there too"
         )
-    if made.cpu.limit is None and present.added_limit is not None:
+    added = present.added_limit
+    if made.cpu.limit is None and added is not None:
         yield (
-            f"a container without a CPU limit gets one of {present.added_limit}: give the "
-            "namespace a LimitRange without it"
+            f"a container without a CPU limit gets one of {added.value * 1000:.0f}m "
+            f"({added.source}): give the namespace a LimitRange without it"
         )
 
 
@@ -310,6 +358,11 @@ def _notes(question: Question) -> Iterator[str]:
             "What runs now is taken to share requests evenly among the workers of a pod. By "
             "default which of them accepts is a race that one may win more often: the busier the "
             "pod, the longer requests then wait."
+        )
+    if question.now_limit is not None and not question.cpu_given:
+        yield (
+            f"The CPU limit of what runs now, {question.now_limit * 1000:.0f}m, is not simulated: "
+            "without a CPU time nobody knows when it stops a pod."
         )
     if not question.cpu_given:
         yield (

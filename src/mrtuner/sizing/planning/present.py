@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Final
+from typing import Any, Final
 
 from mrtuner.catalog.frameworks import AppServer
 from mrtuner.errors import BadValue, UsageError
@@ -63,7 +63,7 @@ class Present:
     memory_request: Fact[int] | None  # [bytes]
     memory_limit: Fact[int] | None
     autoscaler: str | None  # where the pods are decided by one
-    added_limit: str | None  # a CPU limit that a LimitRange adds where there is none
+    added_limit: Fact[float] | None  # what a LimitRange adds to containers without a CPU limit
     variables: Variables
     in_command: bool  # workers or threads are options of the command, which win over variables
     warnings: tuple[str, ...]
@@ -73,6 +73,14 @@ class Present:
         """What a plan takes of it, unless it is told otherwise."""
         now = (self.pods.value, self.workers.value, self.threads.value)
         return {"server": str(self.server), "now": "x".join(map(str, now))}
+
+    @property
+    def limits(self) -> dict[str, Any]:
+        """What holds its pods back, as fields of a plan's question."""
+        return {
+            "now_limit": None if self.cpu_limit is None else self.cpu_limit.value,
+            "now_pool": None if self.pool is None else self.pool.value,
+        }
 
 
 def present(
@@ -123,6 +131,7 @@ def _read(
     scaled = (one.kind, one.namespace, one.name) in known.scalers
     rollout = rollout_of(one, pod, known, given, warnings)
     cpu_limit = _cpus(limits.at("limits", "cpu"))
+    added = next(_added_limits(resources, one.namespace), None)
     return Present(
         name=one.name,
         kind=one.kind,
@@ -135,11 +144,11 @@ def _read(
         threads=inside,
         pool=_pool(container, given, warnings),
         cpu_request=_cpus(limits.at("requests", "cpu")) or cpu_limit,
-        cpu_limit=cpu_limit,
+        cpu_limit=cpu_limit or added,
         memory_request=_bytes(limits.at("requests", "memory")),
         memory_limit=_bytes(limits.at("limits", "memory")),
         autoscaler=rollout.desired.source if scaled else None,
-        added_limit=next(_added_limits(resources, one.namespace), None),
+        added_limit=added,
         variables=_variables(container, kind, place),
         in_command=_in_command(container, kind),
         warnings=tuple(warnings),
@@ -208,14 +217,14 @@ def _pool(container: Container, given: Given, warnings: list[str]) -> Fact[Count
     return Fact(None if size.value is None else size.value + more, size.source)
 
 
-def _added_limits(resources: Iterable[Resource], namespace: str) -> Iterator[str]:
+def _added_limits(resources: Iterable[Resource], namespace: str) -> Iterator[Fact[float]]:
     """The CPU limits that LimitRanges of the namespace add to containers without one."""
     for one in resources:
         if one.kind == "LimitRange" and one.namespace == namespace:
             for limit in one.at("spec", "limits").items():
-                cpu = limit.at("default", "cpu")
-                if limit.at("type").value == "Container" and cpu.value is not None:
-                    yield f"{cpu.value} ({cpu.source} of LimitRange {one.name})"
+                cpu = _cpus(limit.at("default", "cpu"))
+                if limit.at("type").value == "Container" and cpu is not None:
+                    yield Fact(cpu.value, f"{cpu.source} of LimitRange {one.name}")
 
 
 # Quantities.

@@ -1,52 +1,70 @@
-"""The CPU of a pod: processes that run at the same time, and a quota that stops them all.
+"""The CPU of a pod under its limit, given out as the kernel does (CFS bandwidth control).
 
-A CPU limit of q CPUs is a quota of q x 100 ms in every period of 100 ms (CFS bandwidth control,
-Documentation/scheduler/sched-bwc.rst). With n processes running it is used up after q / n of the
-period; then none runs until the next one begins. What is left is not kept (no burst).
+A limit of q CPUs is a pool of q x 100 ms of CPU time, renewed every 100 ms. A CPU on which the pod
+runs takes 5 ms of it at a time, and looks whether they are used up when its timer ticks. So an
+empty pool does not stop all processes at once: each runs on until the first tick after its slice
+has ended, and what it used too much is taken from its next slice. A CPU that falls idle gives its
+slice back but for 1 ms, which it keeps beyond the period.
 
-The time for which the processes have run is a clock of its own, which stops while they are stopped:
-a piece of work that begins at clock c and takes d ends at c + d, whatever happens meanwhile.
+Source: Linux 5.4 and later, Documentation/scheduler/sched-bwc.rst; kernel/sched/fair.c:
+assign_cfs_rq_runtime, __return_cfs_rq_runtime, distribute_cfs_runtime, do_sched_cfs_slack_timer.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
-from heapq import heappop, heappush
-from itertools import count
-from math import floor, inf
+from dataclasses import dataclass
+from functools import partial
+from math import ceil, floor
 from typing import Final, Generic, TypeVar
 
 #: cpu.cfs_period_us as kubelets leave it [s].
 PERIOD: Final = 0.1
-#: A quota that ends with its period has not run out; sums of times are off by less [s].
-_INSTANT: Final = 1e-9
+#: sched_cfs_bandwidth_slice_us; what an idle CPU keeps of it, min_cfs_rq_runtime [s].
+_SLICE: Final = 0.005
+_KEPT: Final = 0.001
+#: Time between two ticks [s]: CONFIG_HZ=250, as Debian has it. With 1000 a process stops sooner.
+_TICK: Final = 0.004
+#: What was given back goes to stopped processes so much later [s], cfs_bandwidth_slack_period, but
+#: not so shortly before the period ends, min_bandwidth_expiration.
+_SLACK: Final = 0.005
+_TOO_LATE: Final = 0.002
+#: What a stopped CPU gets beyond its debt [s]; sums of times are off by less.
+_A_NANOSECOND: Final = 1e-9
+_INSTANT: Final = 1e-10
 
 _Who = TypeVar("_Who")
 #: Asks for a call at a time; the second argument of the call means nothing.
 _Later = Callable[[float, Callable[[float, object], None]], None]
 
 
+@dataclass(slots=True, eq=False)
+class _Running(Generic[_Who]):
+    """A piece of work on a CPU of its own. Times in seconds."""
+
+    who: _Who
+    left: float  # of the work
+    slice: float  # that its CPU has left; below zero, it ran for longer
+    since: float  # when both were true
+
+
 class PodCpu(Generic[_Who]):
-    """Runs pieces of work of `_Who`, and tells `done` when each has ended."""
+    """Runs pieces of work of `_Who`, and tells `done` when each has ended.
+
+    `renewal` is when the pool is first renewed [s]. Ticks are those of one clock, from 0 on.
+    """
 
     def __init__(
-        self,
-        cores: float | None,
-        quota: float | None,
-        phase: float,
-        later: _Later,
-        done: Callable[[float, _Who], None],
+        self, quota: float, renewal: float, later: _Later, done: Callable[[float, _Who], None]
     ) -> None:
-        self._cores = inf if cores is None else cores
-        self._quota = inf if quota is None else quota
+        self._quota = self._pool = quota * PERIOD
+        self._renewal = renewal
         self._later, self._done = later, done
-        self._running: list[tuple[float, int, _Who]] = []  # by the clock at which it ends
-        self._numbers = count()
-        self._clock = self._now = 0.0
-        self._left = self._quota * PERIOD
-        self._period_end = phase * PERIOD
-        self._stopped = False
-        self._version = 0  # a call asked for by an earlier one is void
+        self._idle: list[float] = []  # slices of CPUs on which nothing runs, the last one's at last
+        self._stopped: deque[_Running[_Who]] = deque()
+        self._renewal_awaited = self._slack_awaited = False
+        self._now = 0.0
         self.throttled_periods = 0
 
     @property
@@ -56,74 +74,89 @@ class PodCpu(Generic[_Who]):
 
     def add(self, now: float, demand: float, who: _Who) -> None:
         """Let somebody's work begin that takes `demand` of CPU time [s]."""
-        self._advance(now)
-        heappush(self._running, (self._clock + demand, next(self._numbers), who))
-        self._plan()
+        self._renew(now)
+        has = self._idle.pop() if self._idle else 0.0
+        self._run(now, _Running(who=who, left=demand, slice=has, since=now))
 
-    @property
-    def _pace(self) -> float:
-        """How fast each of them runs: more than there are cores share them."""
-        return min(1.0, self._cores / len(self._running))
+    def _run(self, now: float, one: _Running[_Who]) -> None:
+        """Let it run until its work ends, or the first tick at which its slice is used up."""
+        if one.slice <= _INSTANT:
+            taken = min(_SLICE - one.slice, self._pool)
+            self._pool -= taken
+            one.slice += taken
+        if one.slice <= _INSTANT:
+            self._stopped.append(one)
+            self._await_renewal()
+            return
+        one.since = now
+        tick = _next_tick(now, now + one.slice)
+        if now + one.left <= tick + _INSTANT:
+            self._later(now + one.left, partial(self._end, one))
+        else:
+            self._later(tick, partial(self._tick, one))
 
-    def _advance(self, now: float) -> None:
-        """Bring the clock and the quota up to date. None ran out meanwhile: that is an event."""
+    def _tick(self, one: _Running[_Who], now: float, _nothing: object) -> None:
+        self._account(one, now)
+        self._run(now, one)
+
+    def _end(self, one: _Running[_Who], now: float, _nothing: object) -> None:
+        self._account(one, now)
+        self._give_back(now, one.slice)
+        self._done(now, one.who)
+
+    def _account(self, one: _Running[_Who], now: float) -> None:
+        self._renew(now)
+        one.left -= now - one.since
+        one.slice -= now - one.since
+
+    def _give_back(self, now: float, left: float) -> None:
+        self._idle.append(min(left, _KEPT))
+        self._pool += max(0.0, left - _KEPT)
+        if self._slack_awaited or not self._stopped or self._pool <= _SLICE:
+            return
+        if self._renewal - now > _SLACK + _TOO_LATE:
+            self._slack_awaited = True
+            self._later(now + _SLACK, self._give_slack)
+
+    def _give_slack(self, now: float, _nothing: object) -> None:
+        self._slack_awaited = False
+        self._renew(now)
+        if self._pool > _SLICE and self._renewal - now > _TOO_LATE:
+            self._distribute(now)
+
+    # Periods.
+
+    def _renew(self, now: float) -> None:
+        self._now = now
+        if now >= self._renewal:
+            self._renewal += PERIOD * (1 + floor((now - self._renewal) / PERIOD))
+            self._pool = self._quota
+
+    def _await_renewal(self) -> None:
+        if not self._renewal_awaited:
+            self._renewal_awaited = True
+            self._later(self._renewal, self._begin_period)
+
+    def _begin_period(self, now: float, _nothing: object) -> None:
+        self._renewal_awaited = False
+        self._renew(now)
+        self.throttled_periods += bool(self._stopped)
+        self._distribute(now)
         if self._stopped:
-            self._now = now
-            return
-        passed = now - self._now
-        burn = len(self._running) * self._pace if self._running else 0.0
-        self._clock += passed * self._pace if self._running else 0.0
-        if now >= self._period_end:
-            self._period_end += PERIOD * (1 + floor((now - self._period_end) / PERIOD))
-            passed = now - (self._period_end - PERIOD)
-            self._left = self._quota * PERIOD
-        self._left -= burn * passed
-        self._now = now
+            self._await_renewal()
 
-    def _plan(self) -> None:
-        """Ask to be called when the next piece ends or the quota does, whichever is first."""
-        self._version += 1
-        if self._stopped or not self._running:
-            return
-        version, ends, stops = self._version, self._next_end(), self._next_stop()
-        happen = self._end if ends <= stops else self._stop
+    def _distribute(self, now: float) -> None:
+        """Pay the debts of stopped CPUs, the longest stopped first; each asks for more itself."""
+        while self._stopped and self._pool > 0:
+            one = self._stopped[0]
+            paid = min(_A_NANOSECOND - one.slice, self._pool)
+            self._pool -= paid
+            one.slice += paid
+            if one.slice > _INSTANT:
+                self._run(now, self._stopped.popleft())
 
-        def call(now: float, _nothing: object) -> None:
-            if version == self._version:
-                self._advance(now)
-                happen(now)
 
-        self._later(min(ends, stops), call)
-
-    def _next_end(self) -> float:
-        return self._now + max(0.0, self._running[0][0] - self._clock) / self._pace
-
-    def _next_stop(self) -> float:
-        burn = len(self._running) * self._pace
-        runs_out = self._now + max(0.0, self._left) / burn
-        if runs_out < self._period_end - _INSTANT:
-            return runs_out
-        if burn <= self._quota:
-            return inf
-        return self._period_end + self._quota * PERIOD / burn
-
-    def _end(self, now: float) -> None:
-        self._clock, _, who = heappop(self._running)
-        version = self._version
-        self._done(now, who)
-        if version == self._version:  # nobody began meanwhile
-            self._plan()
-
-    def _stop(self, now: float) -> None:
-        self._stopped = True
-        self._version += 1
-        self.throttled_periods += 1
-        self._later(self._period_end, self._go_on)
-        self._now = now
-
-    def _go_on(self, now: float, _nothing: object) -> None:
-        self._stopped = False
-        self._now = now
-        self._period_end += PERIOD
-        self._left = self._quota * PERIOD
-        self._plan()
+def _next_tick(now: float, when: float) -> float:
+    """Return the first tick from `when` on that is not now."""
+    tick = ceil((when - _INSTANT) / _TICK) * _TICK
+    return tick if tick > now + _INSTANT else tick + _TICK

@@ -18,7 +18,7 @@ from itertools import count
 from random import Random
 from typing import Final
 
-from mrtuner.sizing.waiting.cpu import PodCpu
+from mrtuner.sizing.waiting.cpu import PERIOD, PodCpu
 from mrtuner.sizing.waiting.queues import Layout
 from mrtuner.sizing.waiting.routing import Routing, router
 
@@ -28,7 +28,7 @@ class Stage(IntEnum):
 
     WORKER = 0  # in front of the workers: what a header such as X-Request-Start shows
     LOCK = 1  # for the lock that lets one thread of a process compute
-    CPU = 2  # throttled by the quota, or shared with others
+    CPU = 2  # throttled by the quota
     POOL = 3  # for a connection of its own process
     POOLER = 4  # for a server connection of the pooler
     DATABASE = 5  # for a core of the database
@@ -69,8 +69,9 @@ class Site:
     layout: Layout
     routing: Routing = Routing.RANDOM
     lock: bool = True  # one thread of a worker computes at a time (Python, Ruby)
-    cores: float | None = None  # CPUs that a pod can use
-    quota: float | None = None  # its CPU limit, in CPUs
+    quota: float | None = None  # CPU limit of a pod, in CPUs
+    #: When each pod's quota is first renewed [s]; spread evenly where that is not known.
+    renewals: tuple[float, ...] = ()
     pool: int | None = None  # connections of a worker; None: one for each thread
     pooler: int | None = None  # server connections of all poolers
     database: int | None = None  # cores
@@ -80,7 +81,6 @@ class Site:
         threads = self.layout.threads
         return (
             (threads == 1 or not self.lock or work.cpu == 0)
-            and self.cores is None
             and self.quota is None
             and (self.pool is None or self.pool >= threads or work.database == 0)
             and (work.database == 0 or (self.pooler is None and self.database is None))
@@ -180,10 +180,11 @@ class _Simulation:
         self._used: list[dict[int, float]] = [{} for _ in range(layout.pods)]
 
     def _pod_cpu(self, site: Site, pod: int) -> PodCpu[_Request] | None:
-        if site.cores is None and site.quota is None:
+        if site.quota is None:
             return None
-        phase = (pod + 1) / site.layout.pods  # kubelets' periods begin at different times
-        return PodCpu(site.cores, site.quota, phase, self._later_on_cpu, self._computed)
+        evenly = PERIOD * (pod + 1) / site.layout.pods
+        renewal = site.renewals[pod] if site.renewals else evenly
+        return PodCpu(site.quota, renewal, self._later_on_cpu, self._computed)
 
     def _pod_slots(self, site: Site, pod: int) -> list[_Slots]:
         layout, many = site.layout, float("inf")

@@ -1,0 +1,1 @@
+"""A catalogue in Django, as small as it can be."""

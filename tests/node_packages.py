@@ -1,0 +1,58 @@
+"""Packages of npm that tests read or run, fetched once into .cache/clients/node."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+ROOT: Final = Path(__file__).resolve().parents[1]
+PLACE: Final = ROOT / ".cache" / "clients" / "node"
+_WANTED: Final = ROOT / "tests" / "failover" / "clients" / "node" / "package.json"
+
+
+def node_packages() -> Path:
+    """Return the folder node_modules with node-postgres in the version that is pinned.
+
+    npm is that of the requirements. Tests are skipped where the registry cannot be reached.
+    """
+    PLACE.mkdir(parents=True, exist_ok=True)
+    with (PLACE / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # several workers of pytest may ask for it
+        if not _there():
+            _fetch()
+    return PLACE / "node_modules"
+
+
+def _there() -> bool:
+    wanted = json.loads(_WANTED.read_text())["dependencies"]
+    for name, version in wanted.items():
+        file = PLACE / "node_modules" / name / "package.json"
+        if not file.is_file() or json.loads(file.read_text())["version"] != version:
+            return False
+    return True
+
+
+def _fetch() -> None:
+    own = Path(sys.executable).parent
+    npm = shutil.which("npm", path=f"{own}{os.pathsep}{os.environ.get('PATH', '')}")
+    if npm is None:
+        pytest.skip("npm is not installed")
+    shutil.copy(_WANTED, PLACE)
+    environment = {**os.environ, "PATH": f"{own}{os.pathsep}{os.environ.get('PATH', '')}"}
+    command = [npm, "install", "--silent", "--no-audit", "--no-fund"]
+    try:
+        done = subprocess.run(
+            command, cwd=PLACE, env=environment, capture_output=True, check=False, timeout=180
+        )
+    except subprocess.TimeoutExpired:
+        pytest.skip("npm cannot fetch node-postgres here")
+    if done.returncode != 0 or not _there():
+        pytest.skip("npm cannot fetch node-postgres here")
