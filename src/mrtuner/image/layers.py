@@ -78,7 +78,7 @@ def _layer(step: Step, files: dict[str, Entry], packing: Packing) -> Layer:
     if not step.copied:
         remote = step.key is None
         return Layer(None, 0, None, "comes from elsewhere" if remote else "comes from a stage")
-    copied = dict(_destinations(step))
+    copied = dict(destinations(step))
     files |= copied
     single = [
         entry for source in step.copied if not source.is_directory for _, entry in source.entries
@@ -89,7 +89,7 @@ def _layer(step: Step, files: dict[str, Entry], packing: Packing) -> Layer:
     return Layer(size, size, packed := packing.compressed(copied), "", packed)
 
 
-def _destinations(step: Step) -> Iterator[tuple[str, Entry]]:
+def destinations(step: Step) -> Iterator[tuple[str, Entry]]:
     """The paths in the image, and what is copied there."""
     into = step.at.endswith("/") or len(step.copied) > 1
     for source in step.copied:
