@@ -13,7 +13,7 @@ from mrtuner.image.context import Context, Share, by_directory
 from mrtuner.image.deploys import changed_always
 from mrtuner.image.kinds import ChangeKind, Kind, kind_of, kind_of_all
 from mrtuner.image.layers import Layer
-from mrtuner.image.misplaced import Misplaced, misplaced
+from mrtuner.image.misplaced import Misplaced
 from mrtuner.image.model import Build, BuiltLine, Model, model_of
 from mrtuner.image.previous import Previous, Tell, known_from
 from mrtuner.image.stored import StoredImage
@@ -136,7 +136,7 @@ def cost_of(model: Model) -> Cost:
     context = model.context
     return Cost(
         dockerfile=model.tree.dockerfile, context=context,
-        shares=tuple(by_directory(context)), missed=tuple(misplaced(context)),
+        shares=tuple(by_directory(context)), missed=tuple(model.missed),
         lines=tuple(_lines(model)), changes=tuple(_changes(model)),
     )  # fmt: skip
 
