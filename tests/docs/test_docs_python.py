@@ -34,6 +34,16 @@ def test_the_example_of_amazon_rds_prints_what_its_comments_say(tmp_path: Path) 
     assert done.stdout.splitlines() == said
 
 
+def test_the_example_of_images_prints_what_its_comments_say(tmp_path: Path) -> None:
+    (program,) = (text for text in examples(PAGE) if "mrtuner.image" in text)
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    said = _PRINTS.findall(program)
+    assert len(said) == 4
+    assert done.stdout.splitlines() == said
+
+
 def test_the_example_of_pods_prints_what_its_comments_say() -> None:
     (program,) = (text for text in examples(PAGE) if "sizing.connections" in text)
     done = subprocess.run(

@@ -13,6 +13,8 @@ import subprocess
 import sys
 import time
 import tomllib
+import zipfile
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +26,7 @@ from mrtuner import __version__
 from mrtuner.errors import BadValue, UsageError
 from mrtuner.history.service import written
 from mrtuner.history.size import status
+from mrtuner.image.advice.advise import advise
 from mrtuner.postgres.server_user import hand_over, scratch_directory, server_user
 
 DSN = "postgresql://monitor@db/app"
@@ -186,6 +189,26 @@ def test_a_container_installs_the_wheel_that_make_dist_writes() -> None:
         "container", [DSN], None, None
     )
     assert ".whl[history,rds]'" in written("container", ["rds:shop"], None, None)
+
+
+def test_a_container_installs_what_the_wheel_requires_before_it(tmp_path: Path) -> None:
+    """So that a new wheel installs nothing else again: `mrtuner image advise` finds no more."""
+    (tmp_path / "Containerfile").write_text(written("container", ["rds:shop"], None, None))
+    with zipfile.ZipFile(tmp_path / f"mrtuner-{__version__}-py3-none-any.whl", "w") as wheel:
+        told = metadata.distribution("mrtuner").read_text("METADATA")
+        assert told is not None
+        wheel.writestr(f"mrtuner-{__version__}.dist-info/METADATA", told)
+    recipe = (tmp_path / "Containerfile").read_text()
+    assert "duckdb>=1.5" in recipe
+    assert "boto3>=1.35" in recipe
+    assert "pyspark" not in recipe
+    assert "dependencies-first" not in {one.rule for one in advise(tmp_path).advice}
+    (tmp_path / "Containerfile").write_text(
+        "".join(row for row in recipe.splitlines(keepends=True) if "duckdb" not in row)
+    )
+    (one,) = [one for one in advise(tmp_path).advice if one.rule == "dependencies-first"]
+    added = [row[1:] for row in one.patch.splitlines() if row.startswith("+RUN")]
+    assert [row for row in recipe.splitlines() if "duckdb" in row] == added
 
 
 # Kubernetes: that it is what Kubernetes reads is checked in tests/formats/test_render_operators.py.

@@ -361,6 +361,28 @@ def test_a_name_that_is_no_utf8_does_no_harm(tmp_path: Path) -> None:
     assert rules_found(tmp_path) == []
 
 
+def test_no_more_directories_are_copied_apart_than_one_keeps_up(tmp_path: Path) -> None:
+    """By hand: 9 directories, and a line of the files, leave no room to split one of them in 4."""
+    names = [f"{top}/{below}/data" for top in "abcdefghi" for below in "1234"]
+    make(tmp_path, "FROM python\nCOPY . /srv\n", *names)
+    for name in names:
+        (tmp_path / name).write_bytes(os.urandom(60_000))
+    applied(tmp_path, advise(tmp_path).together.patch)
+    copies = (tmp_path / "Dockerfile").read_text().count("COPY")
+    assert copies == 11  # with src
+
+
+def test_files_are_not_listed_without_end(tmp_path: Path) -> None:
+    for number in range(13):
+        make(tmp_path, "FROM python\nCOPY . /srv\n", "a/data", f"note{number}")
+    (tmp_path / "a/data").write_bytes(os.urandom(200_000))
+    assert "source-last" not in rules_found(tmp_path)
+    (tmp_path / "note0").unlink()
+    (tmp_path / "note1").unlink()
+    (tmp_path / "note2").unlink()
+    assert "source-last" in rules_found(tmp_path)
+
+
 # Patches and savings
 
 

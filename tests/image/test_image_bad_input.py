@@ -57,6 +57,15 @@ def test_what_add_fetches_is_unknown(tmp_path: Path) -> None:
     assert found.lines[0].layer.why == "comes from elsewhere"
 
 
+def test_a_repository_as_a_source_is_unknown_or_refused(tmp_path: Path) -> None:
+    """This builder knows no other address than http: it looks for a file of that name."""
+    a_tree(tmp_path, "FROM debian\nADD https://example.com/a.git#main /x\n")
+    assert [line.layer.size for line in cost(tmp_path).lines] == [None]
+    (tmp_path / "Dockerfile").write_text("FROM debian\nADD git@example.com:a/b.git /x\n")
+    with pytest.raises(BadValue, match="which is not in the context"):
+        cost(tmp_path)
+
+
 def test_onbuild_is_a_line_without_a_layer_here(tmp_path: Path) -> None:
     found = cost(a_tree(tmp_path, "FROM debian\nONBUILD COPY missing /x\nCOPY src /src\n"))
     assert [line.layer.size for line in found.lines] == [0, 512 + 512 + 1024]

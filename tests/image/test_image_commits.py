@@ -8,11 +8,14 @@ from pathlib import Path
 
 import pytest
 
+from mrtuner.documents import as_builtins
 from mrtuner.errors import MissingPart, UsageError
 from mrtuner.image.advice.advise import advise
 from mrtuner.image.commits import is_shallow, read_commits
 from mrtuner.image.cost import cost
+from mrtuner.image.document import cost_document
 from mrtuner.image.tree import tree_of
+from mrtuner.present.image import lines
 
 RECIPE = (
     "FROM python\nCOPY requirements.txt /\nRUN pip install -r /requirements.txt\nCOPY src /src\n"
@@ -83,10 +86,21 @@ def test_each_commit_misses_the_first_line_that_copies_what_it_changed(app: Path
         ("merged", 4), ("recipe", None), ("no line copies it", None), ("removed", 4),
         ("dependencies", 2), ("code", 4), ("first", None),
     ]  # fmt: skip
+    assert [one.kind for one in found] == [
+        "code", "other", "other", "code", "dependencies", "code", "dependencies",
+    ]  # fmt: skip
     manifests, code = found[4], found[5]
     assert code.pushed.unknown == ()
     assert manifests.pushed.unknown == (3,)
     assert manifests.pushed.bytes > code.pushed.bytes > 0
+
+
+def test_commits_are_counted_by_line_and_kind_of_change(app: Path) -> None:
+    shown = "\n".join(lines(as_builtins(cost_document(cost(app, history=50)))))
+    assert "The last 7 commits, replayed; 2 changed the Dockerfile or its ignore file" in shown
+    rows = [row.split() for row in shown.partition("replayed;")[2].splitlines()]
+    counts = [row[:3] for row in rows if row[1:2] and row[1] in {"code", "dependencies", "other"}]
+    assert counts == [["2", "dependencies", "1"], ["4", "code", "3"], ["none", "other", "1"]]
 
 
 def test_deploys_are_as_often_as_the_history_says(app: Path) -> None:

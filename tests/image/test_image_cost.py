@@ -8,11 +8,15 @@ import tarfile
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from image_podman import Podman
 
 from mrtuner.errors import UsageError
+from mrtuner.image.context import Entry, Kind
 from mrtuner.image.cost import Change, Cost, cost
 from mrtuner.image.kinds import kind_of
+from mrtuner.image.layers import header
 
 
 def an_app(root: Path, text: str) -> Cost:
@@ -164,3 +168,20 @@ def built(podman: Podman, directory: Path, out: Path) -> tuple[int, int]:
     (layer,) = manifest["layers"]
     blob = (out / layer["digest"].partition(":")[2]).read_bytes()
     return len(gzip.decompress(blob)), len(blob)
+
+
+@given(
+    st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), min_size=1),
+    st.integers(0, 0o7777),
+    st.integers(0, 8**11 + 5),
+    st.sampled_from(["file", "directory", "symlink", "other"]),
+)
+def test_a_header_is_that_of_tarfile(path: str, mode: int, size: int, kind: Kind) -> None:
+    content = size if kind == "file" else 0
+    entry = Entry(path, kind, mode, content, target="elsewhere" if kind == "symlink" else "")
+    made = tarfile.TarInfo(path.lstrip("/"))
+    made.size, made.mode, made.linkname = content, mode, entry.target
+    made.type = {
+        "directory": tarfile.DIRTYPE, "symlink": tarfile.SYMTYPE, "other": tarfile.FIFOTYPE,
+    }.get(kind, tarfile.REGTYPE)  # fmt: skip
+    assert header(path, entry) == made.tobuf(tarfile.GNU_FORMAT, "utf-8", "surrogateescape")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import random
+import socket
 import subprocess
 from pathlib import Path
 
@@ -11,8 +13,9 @@ import pytest
 from mrtuner.errors import UsageError
 from mrtuner.image.context import read_context
 from mrtuner.image.ignore import rules_for
+from mrtuner.image.kinds import kind_of_all
 from mrtuner.image.proof import contexts
-from mrtuner.image.proof.replay import Commits, Edits, commits, edits, kind_of_all
+from mrtuner.image.proof.replay import Commits, Edits, commits, edits
 from mrtuner.image.tree import Tree
 
 
@@ -146,6 +149,35 @@ def test_a_directory_that_no_commit_touches_is_in_no_repository_for_us(
     write(repository / "fresh", {"x": "1"})
     for root in (repository / "fresh", tmp_path):
         assert commits(Tree(root, root / "Dockerfile"), 5) is None
+
+
+def test_of_a_shallow_repository_the_commits_with_their_parents_are_replayed(
+    repository: Path, tmp_path: Path
+) -> None:
+    git(tmp_path, "clone", "--quiet", "--depth=2", f"file://{repository}", "shallow")
+    found = found_in(tmp_path / "shallow/app")
+    assert [one.name.partition(" ")[2] for one in found.changes] == ["step 4"]
+
+
+def test_a_copy_has_everything_that_a_directory_may_hold(tmp_path: Path) -> None:
+    root, copy = tmp_path / "app", tmp_path / "copy"
+    root.mkdir()
+    odd = os.fsdecode(b"\xff")
+    (root / odd).write_text("1")
+    (root / "loop").symlink_to("loop")
+    (root / "out").symlink_to("/etc/hostname")
+    os.mkfifo(root / "pipe")
+    with (root / "sparse").open("wb") as file:
+        file.truncate(1 << 26)
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(str(root / "socket"))
+        contexts.copy_tree(root, copy)
+        write(copy, {"more": "1"})
+        assert contexts.forms(root, copy, []).own == {"more"}
+    assert (copy / odd).read_text() == "1"
+    assert (copy / "loop").readlink() == Path("loop")
+    assert (copy / "pipe").is_fifo()
+    assert (copy / "sparse").stat().st_blocks < 1000
 
 
 def test_equal_directories_are_refused(tmp_path: Path) -> None:

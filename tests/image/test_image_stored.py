@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import tarfile
 import threading
+import tracemalloc
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -15,6 +17,7 @@ import pytest
 from image_stored import INDEX, MANIFEST, entry, layer, write_image, write_index
 
 from mrtuner.errors import BadValue, MissingPart, MrTunerError, UsageError
+from mrtuner.image.proof.tree import Trees
 from mrtuner.image.stored import read_image
 
 ONE, TWO = layer(entry("x", "1" * 3000)), layer(entry("y", "2"))
@@ -81,6 +84,35 @@ def test_a_changed_blob_is_found(tmp_path: Path) -> None:
     blob.write_bytes(layer(entry("x", "another")))
     with pytest.raises(MrTunerError, match="has another digest"):
         image.uncompressed(image.layers[0])
+
+
+@pytest.mark.parametrize("which", ["manifest", "configuration"])
+def test_a_changed_document_is_found(tmp_path: Path, which: str) -> None:
+    row = write_image(tmp_path, [ONE], CONFIGURATION)
+    manifest = tmp_path / "blobs/sha256" / row["digest"].partition(":")[2]
+    config = json.loads(manifest.read_bytes())["config"]["digest"].partition(":")[2]
+    path = manifest if which == "manifest" else tmp_path / "blobs/sha256" / config
+    path.write_bytes(path.read_bytes() + b" ")
+    with pytest.raises(MrTunerError, match="has another digest"):
+        read_image(str(tmp_path))
+
+
+def test_a_bomb_is_counted_piece_by_piece(tmp_path: Path) -> None:
+    """100 MB of zeros in a layer of 100 kB: neither its archive nor its file is ever in memory."""
+    size = 100_000_000
+    bomb = layer(entry("x", "0" * size))
+    assert len(bomb) < 200_000
+    write_image(tmp_path, [bomb])
+    image, content = read_image(str(tmp_path)), hashlib.sha256(b"0" * size).hexdigest()
+    tracemalloc.start()
+    try:
+        assert size < image.uncompressed(image.layers[0]) < size + 20_480
+        (node,) = Trees().of(image).values()
+        used = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert node.content == content
+    assert used < size / 5
 
 
 @pytest.mark.parametrize("damage", ["truncate", "remove", "json", "escape", "empty"])

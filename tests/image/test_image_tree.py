@@ -64,6 +64,13 @@ def test_a_file_in_the_place_of_a_directory_has_nothing_below_it(tmp_path: Path)
     assert found == {"/etc": ("file", 0o644, (0, 0))}
 
 
+def test_no_name_leads_out_of_the_tree(tmp_path: Path) -> None:
+    """Nothing is unpacked: a path with `..` is one below the top, and takes nothing away."""
+    out = layer(entry("../../etc/x", "2"), entry("etc/.wh..."), entry("etc/.wh.."))
+    found = tree(tmp_path, layer(ETC, entry("etc/y")), out)
+    assert set(found) == {"/etc", "/etc/x", "/etc/y"}
+
+
 def test_times_do_not_count(tmp_path: Path) -> None:
     assert not between(tmp_path, [layer(entry("x", mtime=1))], [layer(entry("x", mtime=2))])
 

@@ -13,6 +13,7 @@ import shutil
 import stat
 import sys
 from collections.abc import Sequence
+from importlib.metadata import PackageNotFoundError, requires
 from pathlib import Path
 from typing import Final
 
@@ -22,6 +23,7 @@ from mrtuner.files import read_file
 from mrtuner.history.fleet import read_fleet
 from mrtuner.history.source import in_directory
 from mrtuner.postgres.connect import masked
+from mrtuner.requirements import required
 
 _DIRECTORY: Final = Path("/var/lib/mrtuner")
 #: Where the file for --config and the SQL files for --metrics are in a container.
@@ -168,6 +170,7 @@ def _container(
     check = ["mrtuner", "history", "status", "--check", "--dir", str(directory)]
     of_aws = config is not None and bool(read_fleet(config).managed)
     aws = of_aws or any(one.startswith(("rds:", "s3:")) for one in arguments)
+    extras = ("history", "rds") if aws else ("history",)
     lines = "".join(f"{line}\n" for line in copied)
     home = shlex.quote(str(directory))
     return f"""\
@@ -177,8 +180,8 @@ def _container(
 #   podman run -d --name mrtuner-record --stop-timeout 60 -e PGPASSWORD \\
 #     -v mrtuner:{home} mrtuner-record:{__version__}
 FROM docker.io/library/python:3.12-slim
-COPY {_WHEEL} /tmp/
-RUN pip install --no-cache-dir '/tmp/{_WHEEL}[{"history,rds" if aws else "history"}]' \\
+{_requirements(extras)}COPY {_WHEEL} /tmp/
+RUN pip install --no-cache-dir '/tmp/{_WHEEL}[{",".join(extras)}]' \\
     && useradd --uid {_USER} --user-group --home-dir {home} --no-create-home mrtuner \\
     && install --directory --owner mrtuner --group mrtuner --mode 750 {home}
 {lines}USER mrtuner
@@ -187,6 +190,15 @@ STOPSIGNAL SIGTERM
 HEALTHCHECK --interval=1m --start-period=2m CMD {json.dumps(check)}
 ENTRYPOINT {json.dumps(["mrtuner", *arguments])}
 """
+
+
+def _requirements(extras: Sequence[str]) -> str:
+    """A line that stays cached when the wheel alone is new; nothing where no metadata tell it."""
+    try:
+        names = required(requires("mrtuner") or (), extras)
+    except PackageNotFoundError:
+        return ""
+    return f"RUN pip install --no-cache-dir {shlex.join(names)}\n" if names else ""
 
 
 def _kubernetes(

@@ -14,6 +14,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -24,6 +25,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, Final, Literal
 
 from mrtuner.errors import MissingPart, MrTunerError
+from mrtuner.units import pretty_bytes
 
 Program = Literal["podman", "buildah"]
 PROGRAMS: Final[tuple[Program, ...]] = ("podman", "buildah")
@@ -33,6 +35,8 @@ OURS: Final = "localhost/mrtuner-"
 _STEP: Final = re.compile(r"(?:\[\d+/\d+\] )?STEP \d+/\d+: (.*)\s*")
 _CACHED: Final = "--> Using cache"
 _TOLD: Final = 20  # the last lines of what it printed
+#: With less [bytes], a failure may come from a full disk, which builders tell in many words.
+_SCARCE: Final = 256 << 20
 #: Images here may be built from. Source: containers-storage.conf(5), additionalimagestores.
 _MACHINES: Final = Path("/var/lib/containers/storage")
 #: A longer path is refused. Source: podman, "the specified runroot is longer than 50 characters".
@@ -196,16 +200,20 @@ class Builder(AbstractContextManager["Builder"]):
                 process.terminate()
                 raise
         if process.returncode:
+            if process.returncode < 0:
+                last.append(f"error: it was ended by {signal.strsignal(-process.returncode)}")
             raise self._failed(what, last, network or self.network)
 
     def _failed(self, what: str, told: Collection[str], network: Network) -> MrTunerError:
         said = [line.strip() for line in told if line.strip()]
         last = next((line for line in said if line.lower().startswith("error")), "no reason given")
-        hint = (
-            "Builds have no network here: pull base images beforehand, or give --network."
-            if network == "none"
-            else f"Run {self.program} by hand to see why."
-        )
+        left = shutil.disk_usage(self.directory).free
+        if left < _SCARCE:
+            hint = f"Free space, or set TMPDIR: {self.directory} has {pretty_bytes(left)} left."
+        elif network == "none":
+            hint = "Builds have no network here: pull base images beforehand, or give --network."
+        else:
+            hint = f"Run {self.program} by hand to see why."
         return MrTunerError(f"{self.program} {what}: {re.sub('(?i)^error: ', '', last)}", hint)
 
     def _layers(self) -> dict[str, int]:

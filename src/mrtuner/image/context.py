@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final, Literal
 
 from mrtuner.errors import MrTunerError, UsageError
-from mrtuner.image.ignore import IgnoreRules
+from mrtuner.image.ignore import IgnoreRules, Pattern
 
 #: A header of an archive, and what a file is padded to [bytes].
 BLOCK: Final = 512
@@ -35,6 +35,10 @@ class Entry:
         return BLOCK + -(-self.size // BLOCK) * BLOCK
 
 
+#: What was read of a directory, by the rules and the start of the walk: it is not read again.
+Found = dict[tuple[tuple[Pattern, ...], str], tuple[Entry, ...]]
+
+
 @dataclass(frozen=True, slots=True)
 class Context:
     """What a builder can see of a directory."""
@@ -43,10 +47,11 @@ class Context:
     rules: IgnoreRules
     entries: tuple[Entry, ...]
     edits: Mapping[str, bytes] = field(default_factory=dict)  # by path
+    found: Found = field(default_factory=dict, repr=False, compare=False)
 
     def below(self, directory: str) -> tuple[Entry, ...]:
         """What the rules leave of a directory, though they may leave out the directory itself."""
-        return tuple(walk(self.root, self.rules, directory, self.edits))
+        return tuple(walk(self.root, self.rules, directory, self.edits, self.found))
 
     def at(self, path: str) -> Entry:
         """What is at a path. OSError if there is nothing."""
@@ -75,22 +80,27 @@ class Share:
 
 
 def read_context(
-    root: Path, rules: IgnoreRules, edits: Mapping[str, bytes] | None = None
+    root: Path,
+    rules: IgnoreRules,
+    edits: Mapping[str, bytes] | None = None,
+    found: Found | None = None,
 ) -> Context:
     """Return what is left of a directory once the rules were applied.
 
-    `edits` are the contents of files that would be written, or written differently.
+    `edits` are the contents of files that would be written, or written differently. What is in
+    `found` is not read again, and what is read is added to it.
 
     Raises:
         UsageError: there is no such directory. MrTunerError: a part of it cannot be read.
     """
     if not root.is_dir():
         raise UsageError(f"{root} is not a directory", "Name the directory that is built.")
-    return Context(root, rules, tuple(walk(root, rules, "", edits)), edits or {})
+    known = {} if found is None else found
+    return Context(root, rules, tuple(walk(root, rules, "", edits, known)), edits or {}, known)
 
 
 def walk(
-    root: Path, rules: IgnoreRules, start: str = "", edits: Mapping[str, bytes] | None = None
+    root: Path, rules: IgnoreRules, start: str, edits: Mapping[str, bytes] | None, found: Found
 ) -> Iterator[Entry]:
     """Yield what is below `start`, in the builder's order. Links are not followed, sockets skipped.
 
@@ -100,7 +110,9 @@ def walk(
     within = f"{start}/" if start else ""
     new = {path: content for path, content in (edits or {}).items() if path.startswith(within)}
     try:
-        for entry in _below(os.fspath(root), rules, start, seen):
+        if (rules.patterns, start) not in found:
+            found[rules.patterns, start] = tuple(_below(os.fspath(root), rules, start, seen))
+        for entry in found[rules.patterns, start]:
             content = new.pop(entry.path, None)
             yield entry if content is None else _edited(entry, content)
         for path, content in new.items():

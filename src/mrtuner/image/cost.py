@@ -11,9 +11,9 @@ from mrtuner.image.cache import State
 from mrtuner.image.commits import Commit, read_commits
 from mrtuner.image.context import Context, Share, by_directory
 from mrtuner.image.deploys import changed_always
-from mrtuner.image.kinds import ChangeKind, kind_of
+from mrtuner.image.kinds import ChangeKind, Kind, kind_of, kind_of_all
 from mrtuner.image.layers import Layer
-from mrtuner.image.misplaced import Misplaced, misplaced
+from mrtuner.image.misplaced import Misplaced
 from mrtuner.image.model import Build, BuiltLine, Model, model_of
 from mrtuner.image.previous import Previous, Tell, known_from
 from mrtuner.image.stored import StoredImage
@@ -72,6 +72,7 @@ class CommitCost:
     """What a commit of the repository costs; nothing is told of one that changed the recipe."""
 
     commit: Commit
+    kind: Kind  # of the files that are in the image; of all where none is
     first: int | None  # the first line that is built again, or may be
     rebuilt: Total
     pushed: Total
@@ -122,11 +123,12 @@ def cost(
 
 def _commit(model: Model, commit: Commit) -> CommitCost:
     """What its files cost with the Dockerfile and the layers of today."""
+    kind = kind_of_all([path for path in commit.paths if model.lines_of(path)] or commit.paths)
     if commit.recipe:
-        return CommitCost(commit, None, Total(0), Total(0))
+        return CommitCost(commit, kind, None, Total(0), Total(0))
     built = model.built(model.after(model.lines_of_all([*commit.paths, *changed_always(model)])))
     first = next((one.line for one in built if one.state != "cached"), None)
-    return CommitCost(commit, first, rebuilt_total(built), pushed_total(built))
+    return CommitCost(commit, kind, first, rebuilt_total(built), pushed_total(built))
 
 
 def cost_of(model: Model) -> Cost:
@@ -134,7 +136,7 @@ def cost_of(model: Model) -> Cost:
     context = model.context
     return Cost(
         dockerfile=model.tree.dockerfile, context=context,
-        shares=tuple(by_directory(context)), missed=tuple(misplaced(context)),
+        shares=tuple(by_directory(context)), missed=tuple(model.missed),
         lines=tuple(_lines(model)), changes=tuple(_changes(model)),
     )  # fmt: skip
 

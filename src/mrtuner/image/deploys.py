@@ -14,7 +14,6 @@ from typing import Final
 
 from mrtuner.image.commits import Commit
 from mrtuner.image.kinds import Kind, kind_of
-from mrtuner.image.misplaced import misplaced
 from mrtuner.image.model import BuiltLine, Model
 from mrtuner.image.shell import Command, commands
 from mrtuner.wording import plural
@@ -53,7 +52,7 @@ def assumed_deploys(model: Model) -> Deploys:
 
     Files that an image seldom needs, such as logs, do not count as changes.
     """
-    out = {one.path for one in misplaced(model.context)}
+    out = {one.path for one in model.missed}
     files: dict[Kind, list[str]] = {}
     for path in model.copying:
         if path in model.present and not _within(path, out):

@@ -113,6 +113,10 @@ class ReplayedCommit(Struct):
     commit: Annotated[str, Doc("its id")]
     subject: Annotated[str, Doc("the first line of its message")]
     files: Annotated[int, Doc("files of the directory that it changed")]
+    kind: Annotated[
+        Literal["code", "dependencies", "configuration", "asset", "other"],
+        Doc("the kind of change, by the names of the files in the image; of all where none is"),
+    ]
     recipe: Annotated[
         bool, Doc("it changed the Dockerfile or the ignore file: what it cost is not told")
     ]
@@ -174,7 +178,7 @@ def _previous(found: Previous) -> PreviousImage:
 def _commit(one: CommitCost) -> ReplayedCommit:
     return ReplayedCommit(
         commit=one.commit.id, subject=_text(one.commit.subject), files=len(one.commit.paths),
-        recipe=one.commit.recipe, first_line=one.first,
+        kind=one.kind, recipe=one.commit.recipe, first_line=one.first,
         rebuilt=_sum(one.rebuilt), pushed=_sum(one.pushed),
     )  # fmt: skip
 

@@ -78,7 +78,7 @@ def _layer(step: Step, files: dict[str, Entry], packing: Packing) -> Layer:
     if not step.copied:
         remote = step.key is None
         return Layer(None, 0, None, "comes from elsewhere" if remote else "comes from a stage")
-    copied = dict(_destinations(step))
+    copied = dict(destinations(step))
     files |= copied
     single = [
         entry for source in step.copied if not source.is_directory for _, entry in source.entries
@@ -89,7 +89,7 @@ def _layer(step: Step, files: dict[str, Entry], packing: Packing) -> Layer:
     return Layer(size, size, packed := packing.compressed(copied), "", packed)
 
 
-def _destinations(step: Step) -> Iterator[tuple[str, Entry]]:
+def destinations(step: Step) -> Iterator[tuple[str, Entry]]:
     """The paths in the image, and what is copied there."""
     into = step.at.endswith("/") or len(step.copied) > 1
     for source in step.copied:
@@ -136,7 +136,7 @@ class Packing:
         packer = zlib.compressobj(_LEVEL, zlib.DEFLATED, -zlib.MAX_WBITS)
         size = 0
         for path, entry in files:
-            size += len(packer.compress(_header(path, entry)))
+            size += len(packer.compress(header(path, entry)))
             if entry.size:
                 for chunk in _content(self.root, entry):
                     size += len(packer.compress(chunk))
@@ -145,7 +145,32 @@ class Packing:
         return self._known[files]
 
 
-def _header(path: str, entry: Entry) -> bytes:
+def header(path: str, entry: Entry) -> bytes:
+    """The header of an archive, owner and time left out; in the usual case several times as fast
+    as tarfile makes it."""
+    name = os.fsencode(path.lstrip("/"))
+    if len(name) > _NAME or entry.kind != "file" or entry.size >= _OCTAL:
+        return _any_header(path, entry)
+    front = b"%b%07o\0%b%011o\0%011o\0" % (
+        name.ljust(_NAME, b"\0"),
+        entry.mode,
+        _NOBODY,
+        entry.size,
+        0,
+    )
+    total = sum(front) + _REST
+    return b"%b%06o\0 0%b" % (front, total, _MAGIC)
+
+
+_NAME: Final = 100
+_OCTAL: Final = 8**11  # a larger number has no room
+_NOBODY: Final = b"0000000\0" * 2
+_MAGIC: Final = (bytes(100) + b"ustar  \0").ljust(BLOCK - 157, b"\0")
+#: The sum of the other bytes, of which those of the sum itself count as blanks.
+_REST: Final = sum(b" " * 8 + b"0" + _MAGIC)
+
+
+def _any_header(path: str, entry: Entry) -> bytes:
     information = tarfile.TarInfo(path.lstrip("/"))
     information.size, information.mode = entry.size, entry.mode
     information.type = {

@@ -11,6 +11,7 @@ from mrtuner.image.cache import Digest, Plan, PlannedStage, State, Step, Store, 
 from mrtuner.image.context import Context, Entry
 from mrtuner.image.dockerfile import Dockerfile, parse
 from mrtuner.image.layers import Layer, Packing, layers, shipped
+from mrtuner.image.misplaced import Misplaced, misplaced
 from mrtuner.image.tree import Tree
 
 
@@ -68,6 +69,11 @@ class Model:
                     for _, entry in source.entries:
                         found.setdefault(entry.path, set()).add(step.instruction.line)
         return {path: frozenset(lines) for path, lines in found.items()}
+
+    @cached_property
+    def missed(self) -> list[Misplaced]:
+        """What the ignore file misses."""
+        return misplaced(self.context)
 
     @cached_property
     def present(self) -> frozenset[str]:

@@ -11,7 +11,7 @@ from typing import Final
 
 from mrtuner.errors import UsageError
 from mrtuner.files import read_file
-from mrtuner.image.context import Context, read_context
+from mrtuner.image.context import Context, Found, read_context
 from mrtuner.image.ignore import IgnoreRules, rules_for
 
 _USUAL: Final = ("Containerfile", "Dockerfile")
@@ -26,6 +26,9 @@ class Tree:
     root: Path
     dockerfile: Path
     edits: Mapping[Path, str] = field(default_factory=dict)
+    found: Found = field(
+        default_factory=dict, repr=False, compare=False
+    )  # read once, for all edits
 
     def text(self, path: Path) -> str | None:
         """The contents of a text file, line ends as they are; None where there is none.
@@ -60,7 +63,7 @@ class Tree:
             for path, text in self.edits.items()
             if (relative := self.relative(path)) is not None
         }
-        return read_context(self.root, self.rules(), contents)
+        return read_context(self.root, self.rules(), contents, self.found)
 
     def relative(self, path: Path) -> str | None:
         """The path within the context; None for a file elsewhere."""

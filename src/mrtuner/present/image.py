@@ -137,26 +137,26 @@ def _missed(missed: Sequence[Mapping[str, Any]]) -> Iterator[str]:
 
 
 def _commits(commits: Sequence[Mapping[str, Any]] | None) -> Iterator[str]:
-    """By first line: how many commits, and their bytes; then the latest of them."""
+    """By first line and kind: how many commits, and their bytes; then the latest of them."""
     if commits is None:
         return
     told = [one for one in commits if not one["recipe"]]
     changed = len(commits) - len(told)
     but = f"; {changed} changed the Dockerfile or its ignore file and are not counted"
     yield f"The last {plural(len(commits), 'commit')}, replayed{but if changed else ''}:"
-    by_line: dict[int | None, list[Mapping[str, Any]]] = {}
+    alike: dict[tuple[int | None, str], list[Mapping[str, Any]]] = {}
     for one in told:
-        by_line.setdefault(one["first_line"], []).append(one)
-    rows = [("  from line", "commits", "pushed by each", "latest")]
-    for line in sorted(by_line, key=lambda line: (line is None, line)):
-        found = by_line[line]
+        alike.setdefault((one["first_line"], one["kind"]), []).append(one)
+    rows = [("  from line", "change", "commits", "pushed by each", "latest")]
+    for line, kind in sorted(alike, key=lambda key: (key[0] is None, key)):
+        found = alike[line, kind]
         rows.append(
             (
-                f"  {line if line is not None else 'none'}", f"{len(found):,}",
+                f"  {line if line is not None else 'none'}", kind, f"{len(found):,}",
                 _range([one["pushed"] for one in found]), found[0]["subject"][:_WIDE],
             )
         )  # fmt: skip
-    yield from aligned(rows, right={1})
+    yield from aligned(rows, right={2})
     yield ""
 
 

@@ -14,13 +14,11 @@ from typing import Final, Protocol
 from mrtuner.errors import MissingPart, MrTunerError, UsageError
 from mrtuner.image.commits import Commit, read_commits
 from mrtuner.image.context import Context
-from mrtuner.image.kinds import Kind, kind_of
+from mrtuner.image.kinds import DEAREST_FIRST, Kind, kind_of, kind_of_all
 from mrtuner.image.proof.contexts import environment
 from mrtuner.image.tree import Tree
 from mrtuner.wording import plural
 
-#: A commit is of the first of these that it touches: the dearest as a rule.
-_ORDER: Final[tuple[Kind, ...]] = ("dependencies", "code", "configuration", "asset", "other")
 _SUBJECT: Final = 72  # letters shown
 
 
@@ -42,12 +40,6 @@ class Replay(Protocol):
 
     def write(self, directory: Path, state: str) -> None:
         """Bring a copy of the directory to a state; what is a form's own is put there later."""
-
-
-def kind_of_all(paths: Sequence[str]) -> Kind:
-    """The kind of a change to several files."""
-    kinds = {kind_of(path) for path in paths}
-    return next((kind for kind in _ORDER if kind in kinds), "other")
 
 
 def commits(tree: Tree, most: int) -> Commits | None:
@@ -160,7 +152,7 @@ def edits(context: Context, own: frozenset[str], each: int, dice: random.Random)
             by_kind.setdefault(kind_of(entry.path), []).append(entry.path)
     made = [
         Change(f"{path}, edit {number}", kind, "", f"{path}\0{number}")
-        for kind in _ORDER
+        for kind in DEAREST_FIRST
         for number, path in enumerate(_some(by_kind.get(kind, []), each, dice), 1)
     ]
     if not made:

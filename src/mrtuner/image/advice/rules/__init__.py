@@ -17,6 +17,7 @@ from mrtuner.image.advice.rules.copied_twice import copied_twice
 from mrtuner.image.advice.rules.copy_chown import copy_with_its_owner
 from mrtuner.image.advice.rules.copy_link import copy_link
 from mrtuner.image.advice.rules.deleted_later import deleted_copies, removed_where_made
+from mrtuner.image.advice.rules.dependencies_first import dependencies_first
 from mrtuner.image.advice.rules.fixed_timestamps import fixed_timestamps
 from mrtuner.image.advice.rules.ignore import (
     misplaced_files,
@@ -41,6 +42,7 @@ RULES: Final[Mapping[str, Rule]] = {
     "copy-chown": copy_with_its_owner,
     "late-argument": late_argument,
     "manifests-first": manifests_first,
+    "dependencies-first": dependencies_first,
     "removed-where-made": removed_where_made,
     "package-caches": package_caches,
     "asset-stage": assets_in_a_stage,

@@ -10,7 +10,7 @@ from typing import Final
 from mrtuner.errors import MrTunerError
 from mrtuner.image.advice.situation import Proposal, Situation, edited, inserted
 from mrtuner.image.ignore import rules_of
-from mrtuner.image.misplaced import Misplaced, What, misplaced
+from mrtuner.image.misplaced import Misplaced, What
 from mrtuner.image.shell import commands
 from mrtuner.units import pretty_bytes
 from mrtuner.wording import first_few
@@ -68,9 +68,7 @@ def misplaced_files(now: Situation) -> Iterator[Proposal]:
 
 def _of_kinds(now: Situation, kinds: Sequence[What]) -> Iterator[Proposal]:
     asked = _asked_for(now)
-    found = [
-        one for one in misplaced(now.model.context) if not any(_covers(path, one) for path in asked)
-    ]
+    found = [one for one in now.model.missed if not any(_covers(path, one) for path in asked)]
     for kind in kinds:
         of_kind = [one for one in found if one.what == kind]
         patterns = _patterns(of_kind)

@@ -12,7 +12,7 @@ from mrtuner.image.deploys import Deploys
 from mrtuner.image.layers import shipped
 from mrtuner.image.sources import Source
 
-#: So many directories are copied one by one; with more, the Dockerfile would be no pleasure.
+#: So many lines of a stage copy, so many files one line: more would be no pleasure to keep up.
 _MOST: Final = 12
 #: A directory apart must be this large [bytes].
 _WORTH: Final = 100_000
@@ -26,7 +26,8 @@ def source_last(now: Situation) -> Iterator[Proposal]:
     for stage in now.stages():
         for step in stage.steps if stage.stage.index in inside else ():
             lines = _lines(now, step)
-            if lines:
+            others = sum(other is not step and bool(other.copied) for other in stage.steps)
+            if lines and len(lines) + others <= _MOST:
                 yield Proposal(
                     " ".join(step.instruction.words),
                     f"copy what seldom changes before the source, in {len(lines)} lines instead "
@@ -52,7 +53,7 @@ def _lines(now: Situation, step: Step) -> list[str]:
     files = [top for top in sizes if top not in directories]
     often = _often(now.deploys, source.path, list(sizes))
     worth = any(sizes[top] >= _WORTH and often[top] < _SELDOM for top in directories)
-    if not worth or not 1 < len(directories) + bool(files) <= _MOST:
+    if not worth or len(files) > _MOST or len(directories) + bool(files) == 1:
         return []
     return _copies(step, source.path, directories, files, often)
 
