@@ -60,6 +60,7 @@ async function show(): Promise<void> {
   frame(state, main);
   try {
     hold(held);
+    const before = store;
     store ??= await fleet(signal);
     // A screen is of one instance: where the address names none, of that with the least headroom.
     if (state.screen && state.screen !== RECORDS && !state.instance) {
@@ -68,7 +69,7 @@ async function show(): Promise<void> {
     }
     frame(state, main);
     if (!state.screen) {
-      store = await fleet(signal);
+      if (before !== null) store = await fleet(signal);
       main.replaceChildren(...overview(store));
     } else if (state.screen === RECORDS) {
       main.replaceChildren(...benchmarks(await records(signal)));
