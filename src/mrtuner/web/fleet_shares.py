@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from mrtuner.history.analysis import DURING, Period
-from mrtuner.history.headroom import LIMITS, RecordedLimit, highest
+from mrtuner.history.headroom import RecordedLimit, highest, recorded
 from mrtuner.history.host_metrics import ceilings_by_instance
 from mrtuner.history.machine import Facts
 from mrtuner.history.reading import History
@@ -23,7 +23,7 @@ from mrtuner.web.shares import CARRIED, ceiling_range, is_former
 def used(history: History, machines: Mapping[str, Facts]) -> dict[str, dict[str, float]]:
     """Shares of limits by instance and limit."""
     found: dict[str, dict[str, float]] = {}
-    for limit in LIMITS:
+    for limit in recorded(history):
         for name, share in _recorded(history, limit):
             if share is not None:
                 known = found.setdefault(name, {})
