@@ -139,6 +139,15 @@ def test_a_period_is_compared_with_that_of_a_week_before_if_it_was_recorded(
     assert asked.title.endswith("before is 2026-11-23 01:00 to 2026-11-23 02:00 UTC")
 
 
+def test_where_nothing_is_older_there_is_nothing_to_compare_with(tmp_path: Path) -> None:
+    """Not every statement is new."""
+    directory = written(tmp_path, [])
+    found = screen(directory, "compare", **{"from": "2026-11-23T01:30", "to": "2026-11-23T02:30"})
+    assert found.charts == []
+    (table,) = found.tables
+    assert table.missing == "nothing was recorded before this period: choose a later one"
+
+
 def test_receivers_and_slots_are_those_at_the_end(tmp_path: Path) -> None:
     """`old` was dropped within the hour, and a standby went away."""
     near = {"name": "near", "kind": "physical", "active": False, "status": "extended",

@@ -55,13 +55,15 @@ def earlier(about: Period, given: Mapping[str, str]) -> Period | None:
     return replace(about, begin=about.begin - back, end=about.end - back)
 
 
-def usual_comparison(history: History, about: Period) -> Period:
-    """Return what a period is compared with unless the address says so.
+def usual_comparison(history: History, about: Period) -> Period | None:
+    """Return what a period is compared with unless the address says so; None if nothing is older.
 
     The same time of the same weekday, for most loads have a week; where the history does not reach
     back so far, the day before, or else the time just before.
     """
     first = history.spans()[about.instance][0].replace(tzinfo=UTC)
+    if about.begin <= first:
+        return None
     back = next((one for one in (_WEEK, _DAY) if about.begin - one >= first), None)
     back = back or about.end - about.begin
     return replace(about, begin=about.begin - back, end=about.end - back)

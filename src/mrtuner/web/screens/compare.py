@@ -28,6 +28,12 @@ _COLUMNS: Final = (
 
 def _build(view: View) -> tuple[Sequence[Chart], Sequence[Table]]:
     before = view.before or usual_comparison(view.history, view.about)
+    if before is None:
+        missing = "nothing was recorded before this period: choose a later one"
+        table = Table(
+            name="statements", title="Statements", columns=_COLUMNS, rows=(), missing=missing
+        )
+        return [], [table]
     earlier = shifted(view.grid, before)
     charts = [
         Chart(name=name, title=title, unit=unit, series=[
