@@ -104,6 +104,23 @@ SHAPES: dict[str, Shape] = {
             "relation": "16384 + k", "age": "(50000000 + s % 5000000) // 10000000 * 10000000",
         },
     ),
+    "bloat": Shape(
+        rows=2 * _TABLES, where="hash(k, s) % 4 = 0",
+        columns={
+            "database": "'shop'", "schema": "'public'", "relation": "16384 + k",
+            "kind": f"CASE WHEN k < {_TABLES} THEN 'table' ELSE 'index' END",
+            "name": f"CASE WHEN k < {_TABLES} THEN 'table_' ELSE 'index_' END || k",
+            "table_name": f"CASE WHEN k >= {_TABLES} THEN 'table_' || (k - {_TABLES}) END",
+        },
+    ),
+    "sequences": Shape(
+        rows=200, where="hash(k, s) % 100 = 0",
+        columns={
+            "database": "'shop'", "schema": "'public'", "name": "'table_' || k || '_id_seq'",
+            "used_by": "'public.table_' || k || '.id'", "maximum": "2147483647",
+            "used": f"round(0.4 * {_noise(0)}, 3)",
+        },
+    ),
     "databases": Shape(rows=5, columns={"database": _one_of((*_DATABASES, None), "k")}),
     "ages": Shape(
         rows=4, where="hash(k, s) % 6 = 0",

@@ -59,6 +59,7 @@ def cluster(every_major: int, new_cluster: NewCluster) -> Cluster:
         every_major, {"shared_preload_libraries": "pg_stat_statements", "wal_level": "logical"}
     )
     sql(cluster.dsn(), "CREATE EXTENSION pg_stat_statements", "CREATE TABLE t (id int, long text)",
+        "CREATE SEQUENCE numbers",
         "SELECT pg_create_physical_replication_slot('spare', true)")  # fmt: skip
     return cluster
 

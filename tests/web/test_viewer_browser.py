@@ -183,6 +183,42 @@ def test_the_period_before_is_drawn_and_listed(at: Tab) -> None:
     at.ready()
 
 
+def test_changes_can_be_taken_out_of_the_charts(at: Tab) -> None:
+    """At 02:30 a setting was changed: a violet line. The link tells whether it is drawn."""
+    page = at.open(hour("wal"))
+    button = page.locator(".moves button", has_text="Changes")
+    assert button.get_attribute("aria-pressed") == "true"
+    assert violet(page, "wal") > 20
+    button.click()
+    page.wait_for_url(lambda url: "marks=off" in url)
+    page.wait_for_selector(".moves button[aria-pressed=false]")
+    assert violet(page, "wal") == 0
+    assert "one change in this period" in page.inner_text("main")
+    page.click("nav a:has-text('Waits')")
+    page.wait_for_selector("h1:has-text('Waits')")
+    assert page.locator(".moves button[aria-pressed=false]").count() == 1
+
+
+def violet(page: Any, chart: str) -> int:
+    """Pixels of the colour of changes, or of a shade of it."""
+    return int(
+        page.evaluate(
+            """name => {
+                const canvas = document.querySelector(`[data-chart=${name}] canvas`);
+                const { width, height } = canvas;
+                const { data } = canvas.getContext("2d").getImageData(0, 0, width, height);
+                let found = 0;
+                for (let n = 0; n < data.length; n += 4) {
+                    const [red, green, blue, opaque] = data.slice(n, n + 4);
+                    if (opaque > 100 && red > green + 10 && blue > green + 30) found++;
+                }
+                return found;
+            }""",
+            chart,
+        )
+    )
+
+
 def test_a_table_sorts_and_is_saved_as_csv(at: Tab) -> None:
     page = at.open(hour("statements"))
     calls = page.locator("section.table tbody tr td:nth-child(6)")
@@ -280,6 +316,15 @@ def test_hundreds_of_instances_are_listed_the_worst_first(browser: Any, tmp_path
         assert first[:3] == ["db299:5432", "connections", "74.8 %"]
         page.click("button:has-text('Show more of 300 rows')")
         assert rows.count() == 300
+        page.fill("[data-table=fleet] input[type=search]", "DB17")
+        found = page.locator("[data-table=fleet] tbody td:first-child").all_inner_texts()
+        # db17 itself and db170 to db179, the worst first.
+        assert found == [*(f"db{number}:5432" for number in range(179, 169, -1)), "db17:5432"]
+        with page.expect_download() as saving:
+            page.click("[data-table=fleet] button:has-text('CSV')")
+        assert len(Path(saving.value.path()).read_text(encoding="utf-8").splitlines()) == 12
+        page.fill("[data-table=fleet] input[type=search]", "")
+        assert violations(page) == []
         rows.first.locator("td:nth-child(2) a").click()
         page.wait_for_selector("h1:has-text('Headroom · db299:5432')")
         page.click("nav a:has-text('Fleet')")

@@ -147,8 +147,13 @@ function controls(state: State): HTMLElement {
     }),
     moment("From", state.from, (from) => range(from, state.to)),
     moment("To", state.to, (to) => range(state.from, to)),
-    choice("Compare with", including(COMPARED, state.compare), state.compare, (compare) => go({ compare })),
+    choice("Compare with", including(compared(state), state.compare), state.compare, (compare) => go({ compare })),
   );
+}
+
+/** What to compare with: Before and after always does. */
+function compared(state: State): [string, string][] {
+  return state.screen === "compare" ? [["", "a week before, if recorded"], ...COMPARED.slice(1)] : COMPARED;
 }
 
 /** The choices, with one from the address that is not among them. */
@@ -195,7 +200,7 @@ function fill(main: HTMLElement, on: Screen, state: State): void {
       { class: "bar" },
       make("h1", {}, `${title} · ${on.instance}`),
       make("span", { class: age !== null && age > STALE ? "age stale" : "age" }, age === null ? "" : `last sample ${ago(age)}`),
-      make("span", { class: "moves" }, ...moves(on)),
+      make("span", { class: "moves" }, ...marks(on, state), ...moves(on)),
     ),
     ...on.damaged.map((one) => make("p", { class: "error" }, `left out: ${one}`)),
     ...changed(on, state),
@@ -209,7 +214,7 @@ function fill(main: HTMLElement, on: Screen, state: State): void {
   const charts = make("div", { class: "charts" });
   main.append(charts);
   for (const given of on.charts) {
-    const one = chart(given, on, to);
+    const one = chart(given, state.marks === "off" ? { ...on, changes: [] } : on, to);
     charts.append(one.element);
     drawn.push(one);
   }
@@ -245,6 +250,14 @@ function changed(on: Screen, state: State): HTMLElement[] {
   });
   const count = on.changes.length === 1 ? "one change" : `${on.changes.length} changes`;
   return [make("details", { class: "changes" }, make("summary", {}, `${count} in this period`), make("ul", {}, ...entries))];
+}
+
+/** Whether changes are drawn into the charts: many of them may hide the lines. */
+function marks(on: Screen, state: State): HTMLElement[] {
+  if (on.changes.length === 0 || on.charts.length === 0) return [];
+  const off = state.marks === "off";
+  const click = (): void => go({ marks: off ? "" : "off" });
+  return [make("button", { type: "button", "aria-pressed": String(!off), title: "Draw changes into the charts", click }, "Changes")];
 }
 
 function moves(on: Screen): HTMLElement[] {

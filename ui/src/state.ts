@@ -10,6 +10,8 @@ export interface State {
   statement: string;
   change: string;
   table: string;
+  /** "off": changes are not drawn into the charts. */
+  marks: string;
 }
 
 const DEFAULT: State = {
@@ -22,6 +24,7 @@ const DEFAULT: State = {
   statement: "",
   change: "",
   table: "",
+  marks: "",
 };
 
 export function read(): State {
@@ -38,6 +41,7 @@ export function read(): State {
     statement: given.get("statement") ?? DEFAULT.statement,
     change: given.get("change") ?? DEFAULT.change,
     table: given.get("table") ?? DEFAULT.table,
+    marks: given.get("marks") ?? DEFAULT.marks,
   };
 }
 

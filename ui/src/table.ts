@@ -7,6 +7,8 @@ import { day, clock, value } from "./format";
 const TEXT = new Set(["text", "prose", "sql", "statement", "instance", "headroom", "journal", "tune", "record"]);
 const TIMES = new Set(["time", "moment"]);
 const ROWS = 100;
+/** A table of more rows can be searched. */
+const FEW = 12;
 /** Texts of so few characters stay on one line; those of more than so many are given room. */
 const [SHORT, LONG] = [20, 40];
 
@@ -21,14 +23,20 @@ export function table(given: Table, link: Link = () => null): HTMLElement {
   }
   let sorted: { column: number; down: boolean } | null = null;
   let shown = ROWS;
+  let wanted = "";
   const body = make("tbody");
   const heads = given.columns.map((column, place) => {
     const button = make("button", { type: "button", click: () => sort(place) }, column.title);
     return make("th", { scope: "col", class: kind(column) }, button);
   });
   const more = make("button", { type: "button", class: "more", click: () => ((shown *= 10), fill()) });
-  const save = make("button", { type: "button", click: () => download(`${given.name}.csv`, csv(given)) }, "CSV");
-  const find = make("input", { type: "search", placeholder: "Find", "aria-label": `Find in ${given.title}`, input: () => fill() });
+  const save = make("button", { type: "button", click: () => download(`${given.name}.csv`, csv({ ...given, rows: found() })) }, "CSV");
+  const search = make("input", {
+    type: "search",
+    placeholder: "Search",
+    "aria-label": `Search: ${given.title}`,
+    input: () => ((wanted = search.value.trim().toLowerCase()), fill()),
+  });
 
   function sort(place: number): void {
     const text = TEXT.has(given.columns[place]!.unit);
@@ -40,11 +48,15 @@ export function table(given: Table, link: Link = () => null): HTMLElement {
     fill();
   }
 
+  function found(): Cell[][] {
+    const has = (cell: Cell, place: number): boolean => written(cell, given.columns[place]!.unit).toLowerCase().includes(wanted);
+    return wanted ? given.rows.filter((row) => row.some(has)) : given.rows;
+  }
+
   function fill(): void {
-    const found = given.rows.filter((row) => has(row, find.value.trim().toLowerCase()));
-    const rows = sorted === null ? found : found.sort(by(sorted.column, sorted.down));
+    const rows = sorted === null ? found() : [...found()].sort(by(sorted.column, sorted.down));
     const none = make("tr", {}, make("td", { colspan: String(given.columns.length) }, "No row has this text."));
-    body.replaceChildren(...(rows.length === 0 ? [none] : rows.slice(0, shown).map((row) => line(given.columns, row, link))));
+    body.replaceChildren(...(wanted && rows.length === 0 ? [none] : rows.slice(0, shown).map((row) => line(given.columns, row, link))));
     more.hidden = rows.length <= shown;
     more.textContent = `Show more of ${rows.length} rows`;
   }
@@ -56,20 +68,14 @@ export function table(given: Table, link: Link = () => null): HTMLElement {
     make("table", {}, make("thead", {}, make("tr", {}, ...heads)), body),
   );
   const attributes = { class: "table", "data-table": given.name, tabindex: "-1" };
-  // What is not shown, the browser's own search does not find.
-  const search = given.rows.length > ROWS ? find : null;
-  return make("section", attributes, make("div", { class: "bar" }, heading, search, save), scroll, more);
-}
-
-/** Whether a text of the row contains these words. */
-function has(row: Cell[], words: string): boolean {
-  return words === "" || row.some((cell) => typeof cell === "string" && cell.toLowerCase().includes(words));
+  const tools = make("span", { class: "tools" }, given.rows.length > FEW ? search : null, save);
+  return make("section", attributes, make("div", { class: "bar" }, heading, tools), scroll, more);
 }
 
 function line(columns: Column[], row: Cell[], link: Link): HTMLElement {
   const cells = columns.map((column, place) => {
     const cell = row[place] ?? null;
-    const words = shown(cell, column.unit);
+    const words = written(cell, column.unit);
     const target = link(column.unit, cell, row);
     const child = target === null ? words : make("a", { href: target }, words);
     return make("td", { class: `${kind(column)}${column.unit === "text" ? length(words) : ""}`, ...(column.unit === "sql" ? { title: words } : {}) }, child);
@@ -77,7 +83,8 @@ function line(columns: Column[], row: Cell[], link: Link): HTMLElement {
   return make("tr", {}, ...cells);
 }
 
-function shown(cell: Cell, unit: string): string {
+/** A cell as it is read. */
+function written(cell: Cell, unit: string): string {
   if (cell === null) return "–";
   if (unit === "tune") return "Tune";
   if (unit === "journal") return `change ${cell}`;

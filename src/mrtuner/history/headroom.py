@@ -5,6 +5,7 @@ Declared once, for the screen over a period and for the overview of all instance
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
@@ -15,6 +16,7 @@ from mrtuner.history.series import Grid, Kind, Measure, Series, lines, rate, rat
 
 #: Transaction IDs are compared modulo 2³²: half of them are in the past.
 TRANSACTIONS: Final = 2**31
+_WORD: Final = re.compile(r"[a-z_]+")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,16 +65,33 @@ LIMITS: Final = (
             ("multixact IDs", "2³¹ multixacts since the oldest freeze", "multixact_age"),
         )
     ),
+    RecordedLimit(
+        name="sequences", meaning="the last number of a sequence, or of its column",
+        source="sequences", by="schema || '.' || name", used=Measure(Kind.LAST, "used"),
+    ),
+    RecordedLimit(
+        name="WAL kept for a slot", meaning="max_slot_wal_keep_size, beyond which it is lost",
+        source="slots", by="name", used=Measure(Kind.LAST, "used"),
+    ),
 )  # fmt: skip
+
+
+def recorded(history: History) -> list[RecordedLimit]:
+    """Return the limits that a history can tell of: a recorder before ours had fewer columns."""
+    columns = {one.name: {column.name for column in one.columns} for one in history.sources}
+    return [
+        limit
+        for limit in LIMITS
+        if all(
+            set(_WORD.findall(measure.columns)) <= columns.get(limit.source, set())
+            for measure in limit.measures.values()
+        )
+    ]
 
 
 def shares(history: History, over: Grid) -> list[Series]:
     """Return the share of each limit over time, where something is known of it."""
-    found = [
-        Series(limit.name, _share(history, over, limit))
-        for limit in LIMITS
-        if history.has(limit.source)
-    ]
+    found = [Series(limit.name, _share(history, over, limit)) for limit in recorded(history)]
     return [one for one in found if any(value is not None for value in one.values)]
 
 

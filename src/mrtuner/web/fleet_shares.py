@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from itertools import groupby
 from typing import Any, Final
 
 from mrtuner.history.analysis import DURING, Period
-from mrtuner.history.headroom import LIMITS, highest
+from mrtuner.history.headroom import RecordedLimit, highest, recorded
 from mrtuner.history.host_metrics import ceilings_by_instance
 from mrtuner.history.machine import Facts
 from mrtuner.history.reading import History
@@ -50,7 +51,7 @@ def _values(history: History, source: str) -> dict[str, dict[Part, float | None]
 
 
 def _asked(history: History, source: str) -> dict[str, dict[Part, float | None]]:
-    measures = dict(_measures(source))
+    measures = dict(_measures(history, source))
     sql = {f"{of} {part}": one.sql(summarized=True) for (of, part), one in measures.items()}
     more = {"times": "sum(samples)", "covered": "sum(seconds)"}
     found = {}
@@ -63,8 +64,8 @@ def _asked(history: History, source: str) -> dict[str, dict[Part, float | None]]
     return found
 
 
-def _measures(source: str) -> Iterator[tuple[Part, Measure]]:
-    for limit in LIMITS:
+def _measures(history: History, source: str) -> Iterator[tuple[Part, Measure]]:
+    for limit in recorded(history):
         if limit.source == source and limit.by is None:
             yield from (((limit.name, part), one) for part, one in limit.measures.items())
     if source in SOURCES:
@@ -76,22 +77,26 @@ def _measures(source: str) -> Iterator[tuple[Part, Measure]]:
 
 def _recorded(history: History) -> Iterator[tuple[str, str, float | None]]:
     """The share of each limit that is recorded, by instance, of some several times."""
-    for limit in LIMITS:
+    limits = recorded(history)
+    for limit in limits:
         if limit.by is None:
             for name, values in _values(history, limit.source).items():
                 share = limit.share(**{part: values[limit.name, part] for part in limit.measures})
                 yield name, limit.name, share
-    apart = {(limit.source, limit.by) for limit in LIMITS if limit.by is not None}
-    for source, by in sorted(apart):
-        if history.has(source):
-            yield from _recorded_apart(history, source, by)
+    apart = sorted((one for one in limits if one.by), key=_counts)
+    for (source, by), alike in groupby(apart, _counts):
+        yield from _recorded_apart(history, source, by, list(alike))
+
+
+def _counts(limit: RecordedLimit) -> tuple[str, str]:
+    """What a limit has several counts of."""
+    return limit.source, limit.by or ""
 
 
 def _recorded_apart(
-    history: History, source: str, by: str
+    history: History, source: str, by: str, limits: Sequence[RecordedLimit]
 ) -> Iterator[tuple[str, str, float | None]]:
     """Of limits that each have several counts, stored only when they change."""
-    limits = [one for one in LIMITS if (one.source, one.by) == (source, by)]
     columns = ", ".join(one.used.sql(summarized=True) for one in limits)
     rows = history.latest(
         f"""SELECT instance, {by}, {columns} FROM {source}_by_hour

@@ -16,6 +16,7 @@ from mrtuner.units import parse_duration
 _LONGEST: Final = 10 * 366 * 86_400.0
 _SHORTEST: Final = 10.0
 _DEFAULT: Final = "1h"
+_WEEK, _DAY = timedelta(days=7), timedelta(days=1)
 
 
 def period_of(history: History, given: Mapping[str, str]) -> Period:
@@ -51,6 +52,20 @@ def earlier(about: Period, given: Mapping[str, str]) -> Period | None:
     if not 0 < seconds <= _LONGEST:
         raise BadValue(f"compare={offset} is out of range", "Give a duration, such as 1d or 7d.")
     back = timedelta(seconds=seconds)
+    return replace(about, begin=about.begin - back, end=about.end - back)
+
+
+def usual_comparison(history: History, about: Period) -> Period | None:
+    """Return what a period is compared with unless the address says so; None if nothing is older.
+
+    The same time of the same weekday, for most loads have a week; where the history does not reach
+    back so far, the day before, or else the time just before.
+    """
+    first = history.spans()[about.instance][0].replace(tzinfo=UTC)
+    if about.begin <= first:
+        return None
+    back = next((one for one in (_WEEK, _DAY) if about.begin - one >= first), None)
+    back = back or about.end - about.begin
     return replace(about, begin=about.begin - back, end=about.end - back)
 
 

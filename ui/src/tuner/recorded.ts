@@ -18,7 +18,7 @@ export function recorded(of: Answer): HTMLElement[] {
 
 /** The way back to the screens of the instance. */
 export function back(instance: string): HTMLElement {
-  const state = { screen: "limits", instance, since: "1h", from: null, to: null, compare: "", statement: "", change: "", table: "" };
+  const state = { screen: "limits", instance, since: "1h", from: null, to: null, compare: "", statement: "", change: "", table: "", marks: "" };
   return make("a", { class: "tuner-link", href: `./${address(state)}` }, `History of ${instance}`);
 }
 

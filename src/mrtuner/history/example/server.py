@@ -28,6 +28,8 @@ _WAL: Final = 0.45
 #: Of a call alone, the share that runs on a CPU.
 _ON_CPU: Final = 0.5
 _TOAST_AND_INDEXES: Final = 1.3
+#: Of the numbers of order items, the share given when the example begins.
+_ITEMS_NUMBERED: Final = 0.31
 MAX_CONNECTIONS: Final = 400
 #: RDS starts a checkpoint each five minutes, or when so much WAL was written since the last one.
 _CHECKPOINT_MINUTES: Final = 5
@@ -139,11 +141,20 @@ class Server:
         yield "wal_directory", [{
             "bytes": int(kept) // segment * segment, "files": int(kept) // segment,
         }]  # fmt: skip
+        yield "progress", [one.progress(DATABASE) for one in self.tables if one.at_work]
         if now.number % 5 == 0:
             yield "tables", [one.values(DATABASE) for one in self.tables]
             age = 41_000_000 + int(self.totals["commits"] * 0.4)
             yield "ages", [{
                 "database": DATABASE, "age": age // 100_000 * 100_000, "multixact_age": 1_200_000,
+            }]  # fmt: skip
+        if now.number % 60 == 0:
+            bloat = [(one.bloat(DATABASE), one.index_bloat(DATABASE)) for one in self.tables]
+            yield "bloat", [row for both in bloat for row in both]
+            yield "sequences", [{
+                "database": DATABASE, "schema": "public", "name": "order_items_id_seq",
+                "used_by": "public.order_items.id", "maximum": 2**31 - 1,
+                "used": round(_ITEMS_NUMBERED + self.tables[1].new / 2**31, 3),
             }]  # fmt: skip
 
     def _statement(self, load: Load) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 _SCALE_FACTOR: Final = 0.2
 _THRESHOLD: Final = 50
+_BLOCK: Final = 8192
 #: Of the size of the heap.
 _INDEXES: Final = 0.4
 
@@ -27,8 +28,11 @@ class Table:
     # What has happened.
     dead: float = 0.0
     toast_dead: float = 0.0
+    pages: float = 0.0  # which a vacuum seldom gives back
     toast_pages: float = 0.0
     autovacuums: int = 0
+    vacuums_begun: int = 0
+    at_work: bool = False  # a vacuum
     new: float = 0.0
     changed: float = 0.0
     gone: float = 0.0
@@ -42,7 +46,10 @@ class Table:
         self.live += (self.inserted - self.deleted) * seconds
         self.dead += (self.updated * (1 - 0.5 * self.hot) + self.deleted) * seconds
         self.toast_dead += self.chunks * self.updated * seconds
+        self.pages = max(self.pages, (self.live + self.dead) * self.row / _BLOCK)
         due = self.dead > _THRESHOLD + _SCALE_FACTOR * self.live
+        self.vacuums_begun += due and not self.at_work
+        self.at_work = due
         if due and not held:
             self.autovacuums += 1
             self.toast_pages = max(self.toast_pages, self.chunks * self.live / 4)
@@ -52,8 +59,7 @@ class Table:
 
     def values(self, database: str) -> dict[str, Any]:
         """Its row, as the source `tables` has it."""
-        pages = int((self.live + self.dead) * self.row / 8192)
-        toast = self.toast_pages or self.chunks * self.live / 4
+        pages, toast = int(self.pages), self._toast
         return {
             "database": database, "schema": "public", "name": self.name, "relation": self.relation,
             "seq_scans": 0, "seq_rows": 0, "index_scans": int(self.changed + self.gone),
@@ -68,6 +74,41 @@ class Table:
             "toast_dead": int(self.toast_dead) if self.chunks else None,
             "age": 40_000_000,
         }  # fmt: skip
+
+    def progress(self, database: str) -> dict[str, Any]:
+        """What the vacuum at work has come to, as the source `progress` has it."""
+        return {
+            "pid": 30_000 + self.relation % 100 * 100 + self.vacuums_begun, "command": "VACUUM",
+            "database": database, "relation": self.relation, "phase": "vacuuming heap",
+            "done": int(self.pages), "total": int(self.pages),
+        }  # fmt: skip
+
+    def bloat(self, database: str) -> dict[str, Any]:
+        """Its row, as the source `bloat` has it."""
+        toast = self._toast
+        return {
+            "database": database, "kind": "table", "schema": "public", "name": self.name,
+            "relation": self.relation, "bytes": int(self.pages) * _BLOCK,
+            "bloat": int(self.pages - self.live * self.row / _BLOCK) * _BLOCK,
+            "toast_bytes": int(toast) * _BLOCK if self.chunks else None,
+            "toast_bloat": int(toast - self.chunks * self.live / 4) * _BLOCK
+            if self.chunks else None,
+        }  # fmt: skip
+
+    def index_bloat(self, database: str) -> dict[str, Any]:
+        """That of its primary key, which has an entry for every row that was ever there at once."""
+        size = int(self.pages * _INDEXES)
+        return {
+            "database": database, "kind": "index", "schema": "public",
+            "name": f"{self.name}_pkey", "relation": self.relation + 100,
+            "table_name": self.name, "bytes": size * _BLOCK,
+            "bloat": int(size - self.live * self.row / _BLOCK * _INDEXES) * _BLOCK,
+        }  # fmt: skip
+
+    @property
+    def _toast(self) -> float:
+        """Pages of its TOAST table."""
+        return self.toast_pages or self.chunks * self.live / 4
 
 
 def tables() -> tuple[Table, ...]:

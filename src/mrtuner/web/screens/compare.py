@@ -5,29 +5,36 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from mrtuner.history.analysis import StatementChange, statement_changes
+from mrtuner.history.analysis import Period, StatementChange, statement_changes
 from mrtuner.history.series import Grid, Kind, Measure, Series, rate, shifted, split
 from mrtuner.history.store.summaries import AT_WORK
+from mrtuner.web.period import usual_comparison
 from mrtuner.web.screens.screen import Chart, Screen, Table, View
 
 _TOP: Final = 50
 _COLUMNS: Final = (
     ("query_id", "Statement", "statement"),
     ("text", "Text", "sql"),
+    ("ran", "Ran", "text"),
     ("more_load", "More sessions busy", "sessions"),
     ("calls_before", "Calls before", "integer"),
     ("calls_after", "Calls after", "integer"),
     ("mean_before", "Time a call before", "s"),
     ("mean_after", "Time a call after", "s"),
+    ("read_before", "Blocks read a call before", "blocks"),
+    ("read_after", "Blocks read a call after", "blocks"),
 )
 
 
 def _build(view: View) -> tuple[Sequence[Chart], Sequence[Table]]:
-    if view.before is None:
-        missing = "choose a period to compare with"
-        return [], [Table(name="statements", title="Statements", columns=_COLUMNS, rows=(),
-                          missing=missing)]  # fmt: skip
-    earlier = shifted(view.grid, view.before)
+    before = view.before or usual_comparison(view.history, view.about)
+    if before is None:
+        missing = "nothing was recorded before this period: choose a later one"
+        table = Table(
+            name="statements", title="Statements", columns=_COLUMNS, rows=(), missing=missing
+        )
+        return [], [table]
+    earlier = shifted(view.grid, before)
     charts = [
         Chart(name=name, title=title, unit=unit, series=[
             Series(label, one.values)
@@ -40,12 +47,19 @@ def _build(view: View) -> tuple[Sequence[Chart], Sequence[Table]]:
             ("wal", "WAL written", "bytes/s", "wal", rate("bytes"), "true"),
         )
     ]  # fmt: skip
-    found = statement_changes(view.history, view.before, view.about, top=_TOP)
+    found = statement_changes(view.history, before, view.about, top=_TOP)
     rows = [_row(one) for one in found]
     return charts, [
-        Table(name="statements", title="Statements, the largest changes first",
-              columns=_COLUMNS, rows=rows)
+        Table(
+            name="statements", columns=_COLUMNS, rows=rows,
+            title=f"Statements, the largest changes first; before is {_span(before)}",
+            missing="pg_stat_statements was recorded in neither period",
+        )
     ]  # fmt: skip
+
+
+def _span(of: Period) -> str:
+    return f"{of.begin:%Y-%m-%d %H:%M} to {of.end:%Y-%m-%d %H:%M} UTC"
 
 
 def _whole(view: View, over: Grid, source: str, measure: Measure, where: str) -> list[Series]:
@@ -56,12 +70,19 @@ def _row(of: StatementChange) -> dict[str, Any]:
     some = of.after or of.before
     row: dict[str, Any] = {
         "query_id": None if some is None else str(some.query_id),
-        "text": of.text, "more_load": of.more_load,
+        "text": of.text, "more_load": of.more_load, "ran": _ran(of),
     }  # fmt: skip
     for name, work in (("before", of.before), ("after", of.after)):
         row[f"calls_{name}"] = work.calls if work else None
         row[f"mean_{name}"] = work.seconds / work.calls if work and work.calls else None
+        row[f"read_{name}"] = work.blocks_read / work.calls if work and work.calls else None
     return row
+
+
+def _ran(of: StatementChange) -> str:
+    if of.before is None:
+        return "only after"
+    return "only before" if of.after is None else "both"
 
 
 SCREEN: Final = Screen(

@@ -30,6 +30,7 @@ _OLDEST: Final = (
     ("query_id", "Statement", "statement"),
 )
 _PER_MINUTE: Final = 60.0
+_SECOND: Final = 0.001  # from ms
 
 
 def _build(view: View) -> tuple[Sequence[Chart], Sequence[Table]]:
@@ -55,6 +56,16 @@ def _build(view: View) -> tuple[Sequence[Chart], Sequence[Table]]:
             name="churn", title="Sessions begun", unit="/min", stacked=True,
             missing="PostgreSQL counts this since version 14",
             series=view.split("databases", rate("sessions", scale=_PER_MINUTE), "database"),
+        ),
+        Chart(
+            name="time", title="What sessions did", unit="sessions", stacked=True,
+            missing="PostgreSQL counts this since version 14",
+            help="Of the time of all sessions, what is neither of these was spent idle. Counted "
+                 "when a statement or transaction ends.",
+            series=view.lines("databases", {
+                "running statements": rate("active_ms", scale=_SECOND),
+                "idle in a transaction": rate("idle_in_transaction_ms", scale=_SECOND),
+            }),
         ),
         Chart(
             name="transactions", title="Transactions", unit="/s", stacked=True,

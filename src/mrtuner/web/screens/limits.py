@@ -21,6 +21,13 @@ _COLUMNS: Final = (
     ("last", "At the end", "share"),
     ("limit", "Its limit", "text"),
 )
+_SEQUENCES: Final = (
+    ("sequence", "Sequence", "text"),
+    ("used_by", "Its column", "text"),
+    ("used", "Used up", "share"),
+    ("maximum", "Highest number", "integer"),
+)
+_MOST_SEQUENCES: Final = 20
 #: What to do about the age of transaction IDs: the judgement is that of another command.
 _FREEZE: Final = (
     "Transaction IDs are older than autovacuum_freeze_max_age: vacuum has to freeze. "
@@ -55,7 +62,12 @@ def _build(view: View) -> tuple[Sequence[Chart], Sequence[Table]]:
     return charts, [
         Table(name="headroom", title="Headroom, the tightest first", columns=_COLUMNS, rows=rows),
         *tables(found, [_FREEZE] if ids.reached else []),
-    ]
+        Table(
+            name="sequences", title="Sequences, the most used first", columns=_SEQUENCES,
+            rows=_sequences(view),
+            missing="none that was recorded has given a number, or the role may not read them",
+        ),
+    ]  # fmt: skip
 
 
 # Ceilings in the charts.
@@ -138,6 +150,13 @@ def _ceilings(
             for begin, end in one.plateau.spans
         ]
     return {"limits": list(limits.items()), "reached": reached, "bands": bands}
+
+
+def _sequences(view: View) -> Sequence[Mapping[str, Any]]:
+    keys = {"database": "database", "sequence": "schema || '.' || name"}
+    found = view.latest("sequences", keys, ("used", "maximum", "used_by"))
+    known = [row for row in found if row["used"] is not None]
+    return sorted(known, key=lambda row: (-row["used"], row["sequence"]))[:_MOST_SEQUENCES]
 
 
 def _row(of: Share) -> Mapping[str, Any] | None:

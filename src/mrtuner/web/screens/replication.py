@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 
 from mrtuner.history.series import Kind, Measure
 from mrtuner.web.screens.screen import Chart, Screen, Table, View
@@ -16,6 +16,24 @@ _LAGS: Final = (
     ("sent_behind", "WAL not yet sent", "bytes"),
 )
 _NONE: Final = "no receiver of WAL was seen in this period"
+_NO_SLOT: Final = "there was no replication slot in this period"
+_RECEIVERS: Final = (
+    ("application", "Receiver", "text"),
+    ("client", "Address", "text"),
+    ("state", "State", "text"),
+    ("sync_state", "Synchronous", "text"),
+    ("replay_lag", "Behind", "s"),
+    ("replay_behind", "WAL not yet replayed", "bytes"),
+)
+_SLOTS: Final = (
+    ("name", "Slot", "text"),
+    ("kind", "Kind", "text"),
+    ("in_use", "In use", "text"),
+    ("status", "Its WAL is", "text"),
+    ("retained", "WAL kept", "bytes"),
+    ("safe", "Until it is lost", "bytes"),
+    ("xmin_age", "Transactions held back", "integer"),
+)
 
 
 def _build(view: View) -> tuple[Sequence[Chart], Sequence[Table]]:
@@ -29,10 +47,31 @@ def _build(view: View) -> tuple[Sequence[Chart], Sequence[Table]]:
         ),
         Chart(
             name="slots", title="WAL kept for slots", unit="bytes",
-            missing="there was no replication slot in this period",
+            missing=_NO_SLOT,
             series=view.split("slots", Measure(Kind.LAST, "retained"), "name"),
         ),
-    ], []  # fmt: skip
+    ], [
+        Table(name="receivers", title="Receivers of WAL at the end of the period",
+              columns=_RECEIVERS, rows=_receivers(view), missing=_NONE),
+        Table(name="slots", title="Replication slots at the end of the period", columns=_SLOTS,
+              rows=_slots(view), missing=_NO_SLOT),
+    ]  # fmt: skip
+
+
+def _receivers(view: View) -> Sequence[dict[str, Any]]:
+    keys = {"application": "application", "client": "client", "pid": "pid"}
+    found = view.latest("replication", keys, ("state", "sync_state", "replay_lag", "replay_behind"))
+    there = [row for row in found if row["state"] is not None]
+    return sorted(there, key=lambda row: (-(row["replay_behind"] or 0), str(row["application"])))
+
+
+def _slots(view: View) -> Sequence[dict[str, Any]]:
+    columns = ("kind", "active", "status", "retained", "safe", "xmin_age")
+    there = [row for row in view.latest("slots", {"name": "name"}, columns) if row["kind"]]
+    return [
+        row | {"in_use": "yes" if row["active"] else "no"}
+        for row in sorted(there, key=lambda row: (-(row["retained"] or 0), row["name"]))
+    ]
 
 
 SCREEN: Final = Screen(

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from mrtuner.history.analysis import Period
+from mrtuner.history.analysis import IN_PERIOD, Period
 from mrtuner.history.reading import History
 from mrtuner.history.series import Grid, Measure, Series, lines, splits
 
@@ -64,6 +64,28 @@ class View:
     def has(self, source: str) -> bool:
         """Whether the store has rows of a source."""
         return self.history.has(source)
+
+    def latest(
+        self, source: str, keys: Mapping[str, str], columns: Sequence[str]
+    ) -> list[dict[str, Any]]:
+        """The last row for each key of a source; without the source there are none.
+
+        What did not change has no row in the period, but is there all the same. Of what is gone
+        the columns are null. `keys` is SQL by the names that the rows have it under.
+        """
+        if not self.has(source):
+            return []
+        by = ", ".join(f'{sql} AS "{name}"' for name, sql in keys.items())
+        names = ", ".join(f'"{name}"' for name in keys)
+        last = ", ".join(f"last.{name} AS {name}" for name in columns)
+        whole = ", ".join(f"'{name}': {name}" for name in columns)
+        found = self.history.latest(
+            f"""SELECT {names}, {last} FROM (
+                    SELECT {by}, arg_max({{ {whole} }}, time) AS last
+                    FROM {source} WHERE {IN_PERIOD} GROUP BY ALL) AS t""",
+            source, len(keys), instance=self.about.instance, end=self.grid.parameters["end"],
+        )  # fmt: skip
+        return [dict(zip((*keys, *columns), row, strict=True)) for row in found]
 
     def lines(
         self, source: str, measures: Mapping[str, Measure], where: str = "true"

@@ -1,4 +1,4 @@
-"""Vacuum: dead rows, sizes with TOAST, and how near transaction IDs are to their end."""
+"""Vacuum: dead rows, sizes with bloat and TOAST, and how near transaction IDs are to their end."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from mrtuner.history.analysis import IN_PERIOD
-from mrtuner.history.series import Kind, Measure, rate
+from mrtuner.history.series import Kind, Measure, Series, rate
 from mrtuner.web.screens.screen import Chart, Screen, Table, View
 
 _TABLE: Final = "schema || '.' || name"
@@ -22,11 +22,39 @@ _COLUMNS: Final = (
     ("hot", "Of them HOT", "share"),
     ("deleted", "Deleted", "integer"),
     ("autovacuums", "Autovacuums", "integer"),
+    ("vacuumed", "Last vacuum seen", "moment"),
     ("size", "Size", "bytes"),
+    ("bloat", "Bloat, estimated", "bytes"),
+    ("bloat_share", "Of the size", "share"),
     ("indexes", "Indexes", "bytes"),
     ("toast", "TOAST", "bytes"),
+    ("toast_bloat", "TOAST bloat at least", "bytes"),
     ("toast_dead", "Dead TOAST chunks", "integer"),
     ("age", "Transactions since freezing", "integer"),
+)
+
+
+_INDEXES: Final = (
+    ("name", "Index", "text"),
+    ("table", "Table", "text"),
+    ("bytes", "Size", "bytes"),
+    ("bloat", "Bloat, estimated", "bytes"),
+    ("share", "Of the size", "share"),
+)
+_MOST_INDEXES: Final = 50
+_UNKNOWN_BLOAT: Final = (
+    "not recorded, or unknown: it takes ANALYZE, and a role that may read the tables (GRANT "
+    "pg_read_all_data), since pg_stats tells nobody else how wide columns are"
+)
+_WORK: Final = (
+    ("first", "Begun", "moment"),
+    ("seconds", "For", "s"),
+    ("command", "Command", "text"),
+    ("table", "Table", "text"),
+    ("database", "Database", "text"),
+    ("phase", "Last phase", "text"),
+    ("done", "Done", "share"),
+    ("pid", "Process", "text"),
 )
 
 
@@ -56,46 +84,110 @@ def _build(view: View) -> tuple[Sequence[Chart], Sequence[Table]]:
             series=of_tables["size"],
         ),
         Chart(
+            name="bloat", title="Bloat of tables, estimated", unit="bytes",
+            missing=_UNKNOWN_BLOAT,
+            help="Dead rows and free space at the last vacuum or analyze.",
+            series=_bloat_of(view, "table"),
+        ),
+        Chart(
+            name="index_bloat", title="Bloat of B-tree indexes, estimated", unit="bytes",
+            missing=_UNKNOWN_BLOAT,
+            help="Beyond what REINDEX would make of them; more where values repeat.",
+            series=_bloat_of(view, "index"),
+        ),
+        Chart(
             name="ages", title="Age of transaction IDs", unit="transactions",
             help="At 2³¹ the server takes no more commands that write.",
             series=view.split("ages", Measure(Kind.LAST, "age"), "database"),
         ),
     ]  # fmt: skip
+    bloat = view.latest("bloat", _BLOAT_KEYS, _BLOAT)
+    there = _tables(view, bloat)
     return charts, [
-        Table(name="tables", title="Tables", columns=_COLUMNS, rows=_tables(view),
-              missing="no table was recorded in this period")
+        Table(name="tables", title="Tables", columns=_COLUMNS, rows=_largest(view, there),
+              missing="no table was recorded in this period"),
+        Table(name="indexes", title="Indexes, the most bloat first", columns=_INDEXES,
+              rows=_indexes(bloat), missing=_UNKNOWN_BLOAT),
+        Table(name="work", title="Vacuums and other maintenance at work, the latest first",
+              columns=_WORK, rows=_work(view, there), missing="none was seen at work"),
     ]  # fmt: skip
 
 
 _COUNTED: Final = ("updated", "hot_updated", "deleted", "autovacuums")
 _LAST: Final = ("live", "dead", "age", "pages", "index_pages", "toast_pages", "toast_dead")
-_IDENTITY: Final = ("schema", "name", "relation")
+_BLOAT: Final = ("bytes", "bloat", "toast_bloat", "table_name")
+_IDENTITY: Final = ("database", "schema", "name", "relation")
+_KEYS: Final = {name: name for name in _IDENTITY} | {"table": _TABLE}
+_BLOAT_KEYS: Final = {name: name for name in (*_IDENTITY, "kind")}
 
 
-def _tables(view: View) -> Sequence[dict[str, Any]]:
-    if not view.has("tables"):
+def _bloat_of(view: View, kind: str) -> list[Series]:
+    bloat = Measure(Kind.LAST, "bloat")
+    return view.split("bloat", bloat, _TABLE, where=f"kind = '{kind}'")
+
+
+def _tables(view: View, bloat: Sequence[dict[str, Any]]) -> Sequence[dict[str, Any]]:
+    """Every table that is there at the end of the period, with its bloat where that is known."""
+    known = {_identity(row): row for row in bloat if row["kind"] == "table"}
+    unknown = dict.fromkeys(_BLOAT)
+    return [
+        known.get(_identity(row), unknown) | row
+        for row in view.latest("tables", _KEYS, _LAST)
+        if row["live"] is not None
+    ]
+
+
+def _largest(view: View, there: Sequence[dict[str, Any]]) -> Sequence[dict[str, Any]]:
+    """Those with most dead rows and those with most bloat, with what was done to them."""
+    if not there:
         return ()
-    # What did not change has no row in the period, but is there all the same.
-    names = (*_IDENTITY, "table", *_LAST)
-    last = ", ".join(f"last.{name} AS {name}" for name in _LAST)
-    whole = ", ".join(f"'{name}': {name}" for name in _LAST)
-    latest = view.history.latest(
-        f"""SELECT {", ".join(_IDENTITY)}, {_TABLE}, {last} FROM (
-                SELECT {", ".join(_IDENTITY)}, arg_max({{ {whole} }}, time) AS last
-                FROM tables WHERE {IN_PERIOD} GROUP BY ALL) AS t""",
-        "tables", len(_IDENTITY), instance=view.about.instance, end=view.grid.parameters["end"],
-    )  # fmt: skip
-    there = [row for row in (dict(zip(names, row, strict=True)) for row in latest)
-             if row["live"] is not None]  # fmt: skip
-    rows = sorted(there, key=lambda row: (-(row["dead"] or 0), row["table"]))[:_MOST]
+    chosen = {
+        _identity(row): row
+        for what in ("dead", "bloat")
+        for row in sorted(there, key=lambda row: (-(row[what] or 0), row["table"]))[: _MOST // 2]
+    }
+    rows = sorted(chosen.values(), key=lambda row: (-(row["dead"] or 0), row["table"]))
     counted = ", ".join(f"sum({name})::BIGINT AS {name}" for name in _COUNTED)
     changes = view.history.rows(
-        f"SELECT {', '.join(_IDENTITY)}, {counted} FROM tables WHERE {IN_PERIOD} GROUP BY ALL",
+        f"""SELECT {", ".join(_IDENTITY)}, {counted},
+                   max(CASE WHEN vacuums + autovacuums > 0 THEN time END) AS vacuumed
+            FROM tables WHERE {IN_PERIOD} GROUP BY ALL""",
         view.grid.parameters, inside=True,
     )  # fmt: skip
     changed = {_identity(row): row for row in changes}
-    nothing = dict.fromkeys(_COUNTED)
+    nothing = dict.fromkeys((*_COUNTED, "vacuumed"))
     return [_row(row | changed.get(_identity(row), nothing)) for row in rows]
+
+
+def _indexes(bloat: Sequence[dict[str, Any]]) -> Sequence[dict[str, Any]]:
+    found = [row for row in bloat if row["kind"] == "index" and row["bloat"]]
+    found.sort(key=lambda row: (-row["bloat"], row["name"]))
+    return [
+        row | {
+            "name": f"{row['schema']}.{row['name']}",
+            "table": f"{row['schema']}.{row['table_name']}",
+            "share": _share(row["bloat"], row["bytes"]),
+        }
+        for row in found[:_MOST_INDEXES]
+    ]  # fmt: skip
+
+
+def _work(view: View, there: Sequence[dict[str, Any]]) -> Sequence[dict[str, Any]]:
+    """What was seen at work: when, for how long, and how far it came."""
+    if not view.has("progress"):
+        return ()
+    names = {(row["database"], row["relation"]): row["table"] for row in there}
+    found = view.history.rows(
+        f"""SELECT pid::VARCHAR AS pid, command, database, relation, min(time) AS first,
+                   date_diff('second', min(time), max(time)) AS seconds,
+                   arg_max(phase, time) AS phase,
+                   arg_max(done / nullif(total, 0), time) AS done
+            FROM progress WHERE {IN_PERIOD} AND phase IS NOT NULL
+            GROUP BY progress.pid, command, database, relation
+            ORDER BY first DESC, progress.pid LIMIT {_MOST}""",
+        view.grid.parameters, inside=True,
+    )  # fmt: skip
+    return [row | {"table": names.get((row["database"], row["relation"]))} for row in found]
 
 
 def _identity(row: dict[str, Any]) -> tuple[Any, ...]:
@@ -107,6 +199,7 @@ def _row(of: dict[str, Any]) -> dict[str, Any]:
     return of | {
         "dead_share": _share(of["dead"], (of["dead"] or 0) + (of["live"] or 0)),
         "hot": _share(of["hot_updated"], of["updated"]),
+        "bloat_share": _share(of["bloat"], of["bytes"]),
         **{to: None if of[name] is None else of[name] * _BLOCK for to, name in sizes.items()},
     }
 
@@ -117,8 +210,8 @@ def _share(part: int | None, whole: int | None) -> float | None:
 
 SCREEN: Final = Screen(
     name="vacuum",
-    title="Vacuum and TOAST",
-    help="Which tables gather dead rows, and whether vacuum keeps up",
+    title="Vacuum, bloat, TOAST",
+    help="Which tables gather dead rows and bloat, and whether vacuum keeps up",
     sources=("tables", "ages"),
     build=_build,
 )

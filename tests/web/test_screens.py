@@ -1,0 +1,225 @@
+"""What screens make of rows that anybody can check by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from history_data import batch, sample
+from history_story import INSTANCE, of_source
+
+from mrtuner.history.reading import open_history
+from mrtuner.history.sample import Sample
+from mrtuner.history.source import Source, built_in
+from mrtuner.history.store.writer import Writer
+from mrtuner.web.answers import fleet_answer, screen_answer
+from mrtuner.web.document import ScreenAnswer
+
+#: Seconds after midnight.
+TWO = 2 * 3600
+HOUR = {"from": "2026-11-23T02:00", "to": "2026-11-23T03:00"}
+
+
+def read(name: str, at: float, *rows: dict[str, Any]) -> Sample:
+    """What a recorder read so many seconds after midnight."""
+    return sample(built_in()[name], at, *(of_source(name, **row) for row in rows))
+
+
+def written(
+    directory: Path, samples: Iterable[Sample], sources: Sequence[Source] | None = None
+) -> Path:
+    """A store with these samples, as every recorder has one each minute."""
+    with Writer(directory, sources or tuple(built_in().values())) as writer:
+        beats = (sample(built_in()["sessions"], TWO + 60 * minute) for minute in range(60))
+        writer.commit([batch(*beats, *samples, instance=INSTANCE)])
+    return directory
+
+
+def screen(directory: Path, name: str, **given: str) -> ScreenAnswer:
+    with open_history(directory) as history:
+        return screen_answer(history, name, HOUR | given)
+
+
+def rows(of: ScreenAnswer, name: str) -> list[dict[str, Any]]:
+    (table,) = [one for one in of.tables if one.name == name]
+    names = [column.name for column in table.columns]
+    return [dict(zip(names, row, strict=True)) for row in table.rows]
+
+
+def lines(of: ScreenAnswer, name: str) -> dict[str, list[float | None]]:
+    (chart,) = [one for one in of.charts if one.name == name]
+    return {one.name: list(one.values) for one in chart.series}
+
+
+def table(name: str, **more: Any) -> dict[str, Any]:
+    known = {"database": "shop", "schema": "public", "relation": 16_000 + len(name)}
+    return known | {"name": name} | more
+
+
+def test_a_table_is_listed_with_its_bloat_and_the_vacuums_that_were_seen(tmp_path: Path) -> None:
+    """Half of `order` is bloat, of `wide_one` that is unknown; a vacuum took two minutes."""
+    there = [table("order", live=900, dead=100, pages=100), table("wide_one", live=9, dead=500)]
+    counters = {"vacuums": 0, "autovacuums": 3, "updated": 0, "hot_updated": 0, "deleted": 0}
+    bloat = [
+        table("order", kind="table", bytes=819_200, bloat=409_600, toast_bytes=0, toast_bloat=0),
+        table("wide_one", kind="table", bytes=8_192_000),
+        table("order_pkey", kind="index", bytes=81_920, bloat=16_384, table_name="order"),
+    ]
+    at_work = {"command": "VACUUM", "database": "shop", "relation": 16_005, "total": 100}
+    directory = written(tmp_path, [
+        read("bloat", TWO - 3000, *bloat), read("bloat", TWO + 600, *bloat),
+        read("tables", TWO - 300, *(one | counters for one in there)),
+        read("tables", TWO + 900, there[0] | counters | {"autovacuums": 4}, there[1] | counters),
+        *(read("progress", TWO + 600 + 10 * n,
+               at_work | {"pid": 77, "phase": "scanning heap", "done": 4 * n})
+          for n in range(13)),
+        read("progress", TWO + 730),
+    ])  # fmt: skip
+    found = screen(directory, "vacuum")
+    order, wide = sorted(rows(found, "tables"), key=lambda row: str(row["table"]))
+    assert (order["table"], wide["table"]) == ("public.order", "public.wide_one")
+    assert (order["bloat"], order["bloat_share"]) == (409_600, 0.5)
+    assert (wide["bloat"], wide["bloat_share"]) == (None, None)
+    assert order["autovacuums"] == 1
+    assert order["vacuumed"] == pytest.approx(found.begin + 900)
+    assert wide["vacuumed"] is None
+    assert {name: set(of) for name, of in lines(found, "bloat").items()} == {
+        "public.order": {409_600}, "public.wide_one": {None},
+    }  # fmt: skip
+    assert set(lines(found, "index_bloat")["public.order_pkey"]) == {16_384}
+    (index,) = rows(found, "indexes")
+    assert (index["name"], index["table"], index["share"]) == (
+        "public.order_pkey", "public.order", 0.2,
+    )  # fmt: skip
+    (work,) = rows(found, "work")
+    assert work["table"] == "public.order"
+    assert (work["first"], work["seconds"], work["done"]) == (found.begin + 600, 120, 0.48)
+
+
+def test_a_bloated_table_is_listed_though_many_others_have_more_dead_rows(tmp_path: Path) -> None:
+    """What autovacuum has cleaned up already has no dead rows, and all of its bloat."""
+    many = [
+        table(f"t{number}", relation=number, live=1000, dead=10 + number) for number in range(300)
+    ]
+    quiet = table("quiet", live=1000, dead=0)
+    directory = written(tmp_path, [
+        read("tables", TWO + 60, quiet, *many),
+        read("bloat", TWO + 60, table("quiet", kind="table", bytes=8_192_000, bloat=8_000_000)),
+    ])  # fmt: skip
+    listed = rows(screen(directory, "vacuum"), "tables")
+    assert len(listed) == 200
+    assert listed[0]["table"] == "public.t299"
+    assert "public.quiet" in {row["table"] for row in listed}
+
+
+def test_without_bloat_the_chart_says_what_it_takes(tmp_path: Path) -> None:
+    directory = written(tmp_path, [read("tables", TWO, table("order", live=9, dead=1))])
+    (chart,) = [one for one in screen(directory, "vacuum").charts if one.name == "bloat"]
+    assert "GRANT pg_read_all_data" in (chart.missing or "")
+
+
+@pytest.mark.parametrize(
+    ("first", "before"),
+    [
+        (-8 * 86_400, "2026-11-16 02:00 to 2026-11-16 03:00"),
+        (-30 * 3600, "2026-11-22 02:00 to 2026-11-22 03:00"),
+        (TWO - 3600, "2026-11-23 01:00 to 2026-11-23 02:00"),
+    ],
+)
+def test_a_period_is_compared_with_that_of_a_week_before_if_it_was_recorded(
+    tmp_path: Path, first: int, before: str
+) -> None:
+    directory = written(tmp_path, [read("connections", first, {"clients": 1})])
+    (found,) = screen(directory, "compare").tables
+    assert found.title.endswith(f"before is {before} UTC")
+    (asked,) = screen(directory, "compare", compare="1h").tables
+    assert asked.title.endswith("before is 2026-11-23 01:00 to 2026-11-23 02:00 UTC")
+
+
+def test_where_nothing_is_older_there_is_nothing_to_compare_with(tmp_path: Path) -> None:
+    """Not every statement is new."""
+    directory = written(tmp_path, [])
+    found = screen(directory, "compare", **{"from": "2026-11-23T01:30", "to": "2026-11-23T02:30"})
+    assert found.charts == []
+    (table,) = found.tables
+    assert table.missing == "nothing was recorded before this period: choose a later one"
+
+
+def test_receivers_and_slots_are_those_at_the_end(tmp_path: Path) -> None:
+    """`old` was dropped within the hour, and a standby went away."""
+    near = {"name": "near", "kind": "physical", "active": False, "status": "extended",
+            "retained": 700, "safe": 300, "used": 0.7}  # fmt: skip
+    old = {"name": "old", "kind": "logical", "active": True, "retained": 5}
+    standby = {"application": "one", "client": "10.0.0.1", "pid": 1, "state": "streaming",
+               "sync_state": "sync", "replay_behind": 10, "replay_lag": 0.5}  # fmt: skip
+    directory = written(tmp_path, [
+        read("slots", TWO, near, old), read("slots", TWO + 60, near),
+        read("replication", TWO, standby, standby | {"application": "two", "pid": 2}),
+        read("replication", TWO + 60, standby),
+    ])  # fmt: skip
+    found = screen(directory, "replication")
+    (slot,) = rows(found, "slots")
+    assert (slot["name"], slot["in_use"], slot["status"]) == ("near", "no", "extended")
+    (receiver,) = rows(found, "receivers")
+    assert (receiver["application"], receiver["sync_state"]) == ("one", "sync")
+    assert max(v for v in lines(screen(directory, "limits"), "shares")["WAL kept for a slot"]
+               if v is not None) == 0.7  # fmt: skip
+
+
+def test_a_sequence_near_its_end_is_the_tightest_limit(tmp_path: Path) -> None:
+    used = [
+        {"database": "shop", "schema": "public", "name": name, "used": share, "maximum": 2**31 - 1,
+         "used_by": f"public.{name}.id"}
+        for name, share in (("orders", 0.93), ("items", 0.2), ("unused", None))
+    ]  # fmt: skip
+    directory = written(tmp_path, [
+        read("sequences", TWO, *used), read("connections", TWO, {"clients": 1, "maximum": 100}),
+    ])  # fmt: skip
+    found = screen(directory, "limits")
+    assert [row["sequence"] for row in rows(found, "sequences")] == [
+        "public.orders", "public.items",
+    ]  # fmt: skip
+    first = rows(found, "headroom")[0]
+    assert (first["resource"], first["highest"]) == ("sequences", 0.93)
+    with open_history(directory) as history:
+        (member,) = fleet_answer(history).instances
+    assert (member.tightest, member.used) == ("sequences", 0.93)
+
+
+def test_a_history_of_an_earlier_recorder_is_shown_without_what_it_lacks(tmp_path: Path) -> None:
+    """Slots had no share, and there were neither bloat nor sequences."""
+    new = built_in()["slots"]
+    columns = tuple(column for column in new.columns if column.name != "used")
+    told = [line for line in new.declaration.split("\n") if not line.startswith("used = ")]
+    slots = replace(new, columns=columns, declaration="\n".join(told))
+    left_out = {"slots", "bloat", "sequences"}
+    others = [source for name, source in built_in().items() if name not in left_out]
+    row = of_source("slots", name="standby", kind="physical", active=True, retained=100)
+    values = tuple(
+        value
+        for value, column in zip(row.values, new.columns, strict=True)
+        if column.name != "used"
+    )
+    found = sample(slots, TWO, replace(row, values=values))
+    directory = written(tmp_path, [found], [*others, slots])
+    for name in ("limits", "replication", "vacuum"):
+        screen(directory, name)
+    assert "WAL kept for a slot" not in lines(screen(directory, "limits"), "shares")
+    with open_history(directory) as history:
+        assert len(fleet_answer(history).instances) == 1
+
+
+def test_time_of_sessions_is_how_many_were_at_it(tmp_path: Path) -> None:
+    """In a minute, 30 s of statements and 120 s idle in transactions."""
+    directory = written(tmp_path, [
+        read("databases", TWO + 60 * n, {
+            "database": "shop", "active_ms": 30_000.0 * n, "idle_in_transaction_ms": 120_000.0 * n,
+        })
+        for n in range(3)
+    ])  # fmt: skip
+    found = lines(screen(directory, "connections"), "time")
+    assert found["running statements"][1] == 0.5
+    assert found["idle in a transaction"][1] == 2.0
