@@ -49,6 +49,8 @@ WINDOW: Final = 192
 
 _HALF: Final = 0.01  # of the logarithm, on either side: the width of a level during the search
 _APART: Final = 0.025  # distance to the middle of a neighbour
+#: Far more than differences of logarithms are off by.
+_ROUNDING: Final = 1e-9
 #: Stretches this close are at the same level: it moves by less from day to day.
 _SAME: Final = 0.0075
 
@@ -105,14 +107,13 @@ def densest(values: Values, half: float) -> float | None:
     ordered = np.sort(np.log(values[np.isfinite(values) & (values > 0)]))
     if not len(ordered):
         return None
-    return float(np.exp(ordered[int(np.argmax(_around(ordered, half)))]))
+    return float(np.exp(ordered[int(np.argmax(_around(ordered, ordered, half)))]))
 
 
-def _around(ordered: Values, half: float, middle: float = 0.0) -> Values:
-    """Return, for each value, how many are within `half` of the place `middle` away from it."""
-    np = numpy()
-    low = np.searchsorted(ordered, ordered + middle - half, "left")
-    many: Values = np.searchsorted(ordered, ordered + middle + half, "right") - low
+def _around(ordered: Values, places: Values, half: float) -> Values:
+    """Return, for each place, how many of the values are within `half` of it."""
+    many: Values = ordered.searchsorted(places + half, "right")
+    many -= ordered.searchsorted(places - half, "left")
     return many
 
 
@@ -197,20 +198,31 @@ def _crowded(logs: Values) -> Iterator[tuple[float, float, float]]:
     """Yield levels (as logarithms) denser than above and below, and how much denser."""
     np = numpy()
     ordered = np.sort(logs)
-
-    mass, above, below = (_around(ordered, _HALF, middle) for middle in (0.0, _APART, -_APART))
-    stands = (
-        (mass >= LONGEST_RUN_AT_LEAST) & (mass >= EDGE_ABOVE * above) & (mass >= EDGE_BELOW * below)
-    )
+    # Mostly, no level has enough values, and nothing else needs to be counted.
+    if not _anywhere_dense(ordered):
+        return
+    every = _around(ordered, ordered, _HALF)
+    dense = every >= LONGEST_RUN_AT_LEAST
+    levels, mass = ordered[dense], every[dense]
+    above, below = (_around(ordered, levels + middle, _HALF) for middle in (_APART, -_APART))
+    stands = (mass >= EDGE_ABOVE * above) & (mass >= EDGE_BELOW * below)
     while stands.any():
         place = int(np.argmax(np.where(stands, mass, 0)))
-        level = float(ordered[place])
+        level = float(levels[place])
         yield (
             level,
             float(mass[place] / max(above[place], 1)),
             float(mass[place] / max(below[place], 1)),
         )
-        stands &= np.abs(ordered - level) > 2 * _HALF
+        stands &= np.abs(levels - level) > 2 * _HALF
+
+
+def _anywhere_dense(ordered: Values) -> bool:
+    """Whether so many of these values follow one another that there may be a level."""
+    last = LONGEST_RUN_AT_LEAST - 1
+    if len(ordered) <= last:
+        return False
+    return bool((ordered[last:] - ordered[:-last]).min() <= 2 * _HALF + _ROUNDING)
 
 
 def _levels(found: list[_Stretch]) -> Iterator[list[_Stretch]]:
