@@ -22,6 +22,7 @@ from mrtuner.history.recorder import record
 from mrtuner.history.sample import Sample
 from mrtuner.history.store import layout, sealing
 from mrtuner.history.store.writer import Writer
+from mrtuner.history.workspace import Workspace
 
 SOURCE = queue()
 DAY = 86_400 * SECOND
@@ -75,6 +76,21 @@ def test_a_parquet_file_with_other_bytes_is_left_out_and_named(store: Path, part
     code, told = cli(store, "verify")
     assert code == 1
     assert first.name in told
+
+
+def test_what_is_damaged_is_named_by_each_later_look_as_well(store: Path) -> None:
+    """The views over it are kept from look to look, as the viewer keeps them."""
+    count = "SELECT count(DISTINCT time) AS n, sum(waiting) IS NULL AS no FROM queue"
+    with closing(Workspace()) as work:
+        with open_history(store, work=work) as history:
+            assert history.row(count) == {"n": 3, "no": False}
+            assert history.damaged == ()
+        first, *_ = sorted((store / layout.LAKE / "queue").rglob("*.parquet"))
+        overwrite(first, 8, first.stat().st_size // 3)
+        for _ in range(3):
+            with open_history(store, work=work) as history:
+                assert history.row(count) == {"n": 2, "no": False}
+                assert [first.name in one for one in history.damaged] == [True]
 
 
 def test_a_query_that_is_wrong_is_no_damage(store: Path) -> None:

@@ -177,3 +177,76 @@ def test_the_newest_row_before_a_time_is_found_however_old_it_is(
                 if past and past[-1] >= 2:
                     expected["fax"] = fax.get(past[-1])
                 assert newest(end) == expected, (now, end)
+
+
+def test_what_files_say_is_kept_until_they_say_something_else(
+    tmp_path: Path, work: Workspace
+) -> None:
+    """Sums of a morning and of a day, by each way of keeping, and how many rows there are."""
+
+    def found() -> tuple[list[int | None], list[int | None], int]:
+        sql = "SELECT sum(waiting) FROM queue WHERE time >= $begin AND time < $end"
+        spans = [{"begin": START, "end": START + timedelta(hours=hours)} for hours in (6, 24)]
+        with open_history(tmp_path, work=work) as history:
+            sealed = [history.sealed(sql, "queue", span)[0][0] for span in spans]
+            whole = [history.during(sql, "queue", span)[0][0] for span in spans]
+            count = "SELECT count(*) AS n FROM queue WHERE queue = 'mail'"
+            rows = history.kept("queue", "count", lambda: history.row(count)["n"])
+            return sealed, whole, rows
+
+    with Writer(tmp_path, [QUEUE]) as writer:
+        commit(writer, [10])
+        assert found() == ([None, None], [10, 10], 1)
+        sealing.move_to_parquet(writer, MIDNIGHT + 40 * SECOND, everything=True)
+        assert found() == ([10, 10], [10, 10], 1)
+        commit(writer, [7 * 3600])
+        assert found() == ([10, 10], [10, 10 + 7 * 3600], 2)
+        commit(writer, [20])  # late
+        assert found() == ([10, 10], [30, 30 + 7 * 3600], 3)
+        sealing.move_to_parquet(writer, MIDNIGHT + 86_400 * SECOND)
+        assert found() == ([30, 30 + 7 * 3600],) * 2 + (3,)
+        (old,) = (file for file in writer.files() if file.view == "queue" and file.rows == 2)
+        assert sealing.compact(writer, MIDNIGHT + 2 * 86_400 * SECOND) > 0
+        assert old not in writer.files()
+        assert found() == ([30, 30 + 7 * 3600],) * 2 + (3,)
+        assert sealing.expire(writer, MIDNIGHT + 900 * 86_400 * SECOND) > 0
+        assert found() == ([None, None], [None, None], 0)
+
+
+def test_recent_rows_are_counted_as_they_come_and_go(tmp_path: Path, work: Workspace) -> None:
+    def found() -> dict[tuple[str, int], tuple[int, int, int]]:
+        with open_history(tmp_path, work=work) as history:
+            counted = history.recent_hours("queue", "queue = 'mail' AND waiting > 15")
+            return {
+                (name, (hour - MIDNIGHT) // (3600 * SECOND)): (
+                    one.rows, (one.first - MIDNIGHT) // SECOND, (one.last - MIDNIGHT) // SECOND
+                )
+                for (name, hour), one in counted.items()
+            }  # fmt: skip
+
+    with Writer(tmp_path, [QUEUE]) as writer:
+        commit(writer, [10, 20, 3700])
+        first = {("db:5432", 0): (1, 10, 20), ("db:5432", 1): (1, 3700, 3700)}
+        assert found() == first
+        assert found() == first
+        commit(writer, [5, 30])
+        commit(writer, [12], instance="other")
+        assert found() == {
+            ("db:5432", 0): (2, 5, 30), ("db:5432", 1): (1, 3700, 3700), ("other", 0): (0, 12, 12)
+        }  # fmt: skip
+        sealing.move_to_parquet(writer, MIDNIGHT + 3800 * SECOND, hourly=True)
+        assert found() == {("db:5432", 1): (1, 3700, 3700)}
+        sealing.move_to_parquet(writer, MIDNIGHT + 3800 * SECOND, everything=True)
+        assert found() == {}
+        commit(writer, [3800, 3900, 4000])  # whose rows have the numbers of others
+        assert found() == {("db:5432", 1): (3, 3800, 4000)}
+
+
+def test_a_table_may_stand_in_brackets(tmp_path: Path) -> None:
+    """A summary's column is called `samples`, as is a view, which that column does not name."""
+    with Writer(tmp_path, [QUEUE]) as writer:
+        commit(writer, [10, 20])
+    with open_history(tmp_path) as history:
+        assert history.row("SELECT count(*) AS n FROM (samples)") == {"n": 2}
+        asked = "SELECT sum(samples) AS samples FROM (queue_by_hour)"
+        assert history.row(asked) == {"samples": 4}

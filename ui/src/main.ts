@@ -60,10 +60,11 @@ async function show(): Promise<void> {
   frame(state, main);
   try {
     hold(held);
+    const before = store;
     store ??= await fleet(signal);
     frame(state, main);
     if (!state.screen) {
-      store = await fleet(signal);
+      if (before !== null) store = await fleet(signal);
       main.replaceChildren(...overview(store));
     } else if (state.screen === RECORDS) {
       main.replaceChildren(...benchmarks(await records(signal)));

@@ -28,6 +28,7 @@ export function table(given: Table, link: Link = () => null): HTMLElement {
   });
   const more = make("button", { type: "button", class: "more", click: () => ((shown *= 10), fill()) });
   const save = make("button", { type: "button", click: () => download(`${given.name}.csv`, csv(given)) }, "CSV");
+  const find = make("input", { type: "search", placeholder: "Find", "aria-label": `Find in ${given.title}`, input: () => fill() });
 
   function sort(place: number): void {
     const text = TEXT.has(given.columns[place]!.unit);
@@ -40,8 +41,10 @@ export function table(given: Table, link: Link = () => null): HTMLElement {
   }
 
   function fill(): void {
-    const rows = sorted === null ? given.rows : [...given.rows].sort(by(sorted.column, sorted.down));
-    body.replaceChildren(...rows.slice(0, shown).map((row) => line(given.columns, row, link)));
+    const found = given.rows.filter((row) => has(row, find.value.trim().toLowerCase()));
+    const rows = sorted === null ? found : found.sort(by(sorted.column, sorted.down));
+    const none = make("tr", {}, make("td", { colspan: String(given.columns.length) }, "No row has this text."));
+    body.replaceChildren(...(rows.length === 0 ? [none] : rows.slice(0, shown).map((row) => line(given.columns, row, link))));
     more.hidden = rows.length <= shown;
     more.textContent = `Show more of ${rows.length} rows`;
   }
@@ -53,7 +56,14 @@ export function table(given: Table, link: Link = () => null): HTMLElement {
     make("table", {}, make("thead", {}, make("tr", {}, ...heads)), body),
   );
   const attributes = { class: "table", "data-table": given.name, tabindex: "-1" };
-  return make("section", attributes, make("div", { class: "bar" }, heading, save), scroll, more);
+  // What is not shown, the browser's own search does not find.
+  const search = given.rows.length > ROWS ? find : null;
+  return make("section", attributes, make("div", { class: "bar" }, heading, search, save), scroll, more);
+}
+
+/** Whether a text of the row contains these words. */
+function has(row: Cell[], words: string): boolean {
+  return words === "" || row.some((cell) => typeof cell === "string" && cell.toLowerCase().includes(words));
 }
 
 function line(columns: Column[], row: Cell[], link: Link): HTMLElement {

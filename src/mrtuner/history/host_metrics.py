@@ -273,12 +273,20 @@ def ceilings_by_instance(history: History) -> dict[str, Rows]:
     """The same of all instances, as they were recorded last."""
     if not history.has("ceilings"):
         return {}
-    values = ", ".join(f"{last_value(name)} AS {name}" for name in ("value", "origin", "note"))
+    return history.kept("ceilings", "by instance", lambda: _ceilings_by_instance(history))
+
+
+def _ceilings_by_instance(history: History) -> dict[str, Rows]:
+    names = ("value", "origin", "note")
+    rows = history.latest(
+        f"""SELECT instance, resource, part, {", ".join(map(last_value, names))} FROM ceilings
+            WHERE time >= $begin AND time < $end GROUP BY instance, resource, part""",
+        "ceilings", 3, instance=None, end=datetime.max,
+    )  # fmt: skip
     found: dict[str, Rows] = {}
-    for row in history.rows(
-        f"SELECT instance, resource, part, {values} FROM ceilings GROUP BY instance, resource, part"
-    ):
-        found.setdefault(row["instance"], []).append(row)
+    for instance, *row in sorted(rows, key=lambda row: (row[0], str(row[1]), str(row[2]))):
+        named = zip(("resource", "part", *names), row, strict=True)
+        found.setdefault(instance, []).append(dict(named))
     return found
 
 

@@ -148,15 +148,19 @@ def facts_by_instance(history: History) -> dict[str, Facts]:
     """What the store has of each instance's machine, as it was recorded last."""
     if not history.has("machine"):
         return {}
-    rows = history.rows(
-        f"""SELECT instance, name, {last_value("value")} AS value, {last_value("origin")} AS origin
-            FROM machine GROUP BY instance, name ORDER BY instance, name"""
-    )
+    return history.kept("machine", "facts by instance", lambda: _facts_by_instance(history))
+
+
+def _facts_by_instance(history: History) -> dict[str, Facts]:
+    rows = history.latest(
+        f"""SELECT instance, name, {last_value("value")}, {last_value("origin")}
+            FROM machine WHERE time >= $begin AND time < $end GROUP BY instance, name""",
+        "machine", 2, instance=None, end=datetime.max,
+    )  # fmt: skip
     found: dict[str, dict[str, Fact[str]]] = {}
-    for row in rows:
-        if row["value"] is not None:
-            known = found.setdefault(row["instance"], {})
-            known[row["name"]] = Fact(row["value"], row["origin"] or "")
+    for instance, name, value, origin in sorted(rows, key=lambda row: (row[0], str(row[1]))):
+        if value is not None:
+            found.setdefault(instance, {})[name] = Fact(value, origin or "")
     return dict(found)
 
 

@@ -21,11 +21,14 @@ from mrtuner.history.store.lake import Lake, LocalLake
 from mrtuner.history.store.layout import HOUR, MICRO
 from mrtuner.history.store.own import SAMPLES
 from mrtuner.history.store.parquet import File
-from mrtuner.history.workspace import WORD, Views, Workspace
+from mrtuner.history.store.recent import HourCounts
+from mrtuner.history.workspace import DAMAGED, WORD, Views, Workspace
 
 Answer = TypeVar("Answer")
 #: What a query takes: names and rows.
 Rows = list[dict[str, Any]]
+#: Of the samples: sessions were looked at.
+BEATS: Final = "source = 'sessions'"
 #: Periods that begin and end within the same so many microseconds are read as one.
 _ABOUT: Final = 300 * MICRO
 
@@ -43,6 +46,12 @@ class History:
     sources: tuple[Source, ...]
     #: What was asked and will be asked again: the store stays as it was when it was opened.
     known: dict[Any, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Leave out what an earlier look at the same files found damaged."""
+        damaged: dict[File, str] = self.work.known.get(DAMAGED, {})
+        self.damaged += tuple(f"{one.path} {damaged[one]}" for one in self.files if one in damaged)
+        self.files = tuple(one for one in self.files if one not in damaged)
 
     def rows(
         self, sql: str, parameters: dict[str, Any] | None = None, *, inside: bool = False
@@ -68,20 +77,86 @@ class History:
         import duckdb
 
         try:
-            views = self._views(parameters or {}, inside=inside)
-            views.provide(self, sql)
-            named = {name: value for name, value in (parameters or {}).items() if f"${name}" in sql}
-            found = views.con.execute(sql, named) if named else views.con.execute(sql)
-            return [column[0] for column in found.description or ()], found.fetchall()
+            return self._asked(self._views(parameters or {}, inside=inside), sql, parameters or {})
         except duckdb.Error as error:
-            if failure := self.lake.failure():
-                raise failure from None
-            if self._left_out(sql):
-                return self.table(sql, parameters, inside=inside)
+            self._refuse(sql, error)
+        return self.table(sql, parameters, inside=inside)
+
+    def _asked(
+        self, views: Views, sql: str, parameters: dict[str, Any]
+    ) -> tuple[list[str], list[tuple[Any, ...]]]:
+        views.provide(self, sql)
+        named = {name: value for name, value in parameters.items() if f"${name}" in sql}
+        found = views.con.execute(sql, named) if named else views.con.execute(sql)
+        return [column[0] for column in found.description or ()], found.fetchall()
+
+    def _refuse(self, sql: str, error: Exception) -> None:
+        """Say why a query failed, unless files could be left out: then it may be asked again."""
+        if failure := self.lake.failure():
+            raise failure from None
+        if not self._left_out(sql):
             raise _failed(error) from None
 
+    def sealed(
+        self, sql: str, source: str, parameters: dict[str, Any] | None = None
+    ) -> list[tuple[Any, ...]]:
+        """Return what files say, which is kept until there are other files of that time.
+
+        Args:
+            sql: A query.
+            source: Whose rows it reads.
+            parameters: Its parameters. It reads no time but that from `begin` to before `end`.
+        """
+        given = {"begin": datetime.min, "end": datetime.max} | (parameters or {})
+        return self.work.keep(
+            ("sealed", sql, repr(given)), self._numbers(source, given["begin"], given["end"]),
+            lambda: self._sealed(sql, given),
+        )  # fmt: skip
+
+    def _sealed(self, sql: str, parameters: dict[str, Any]) -> list[tuple[Any, ...]]:
+        import duckdb
+
+        span = self._span(parameters)
+        try:
+            with self.work.sealed_views(parameters.get("instance"), span) as views:
+                return self._asked(views, sql, parameters)[1]
+        except duckdb.Error as error:
+            self._refuse(sql, error)
+        return self._sealed(sql, parameters)
+
+    def during(self, sql: str, source: str, parameters: dict[str, Any]) -> list[tuple[Any, ...]]:
+        """Return the same of all rows, which is kept until there are others of that time."""
+        return self.kept(
+            source, (sql, repr(parameters)), lambda: self.table(sql, parameters, inside=True)[1],
+            begin=parameters["begin"], end=parameters["end"],
+        )  # fmt: skip
+
+    def kept(
+        self, source: str, key: Any, ask: Callable[[], Answer], *,
+        begin: datetime = datetime.min, end: datetime = datetime.max,
+    ) -> Answer:  # fmt: skip
+        """Return what `ask` gives, which is asked again when a source has other rows of a time."""
+        return self.work.keep((source, key), self.version(source, begin, end), ask)
+
+    def version(
+        self, source: str, begin: datetime, end: datetime, instance: str | None = None
+    ) -> Any:
+        """What is another value when a source has other rows in these whole hours.
+
+        Rows leave SQLite for a file alone, so of the same files there can only be more of them.
+        """
+        if not self.has(source):
+            return None
+        files = self.once(("files", source, begin, end), lambda: self._numbers(source, begin, end))
+        first, last = _micro(begin), _micro(end)
+        hours = self.recent_hours(source, "true").items()
+        return files, sum(
+            one.rows for (name, hour), one in hours
+            if (instance is None or name == instance) and first - HOUR < hour < last
+        )  # fmt: skip
+
     def latest(
-        self, sql: str, source: str, keys: int, *, instance: str, end: datetime
+        self, sql: str, source: str, keys: int, *, instance: str | None, end: datetime
     ) -> list[tuple[Any, ...]]:
         """Return the newest row for each key that a source has of an instance before `end`.
 
@@ -92,23 +167,35 @@ class History:
             sql: A query with one row for each key, of the time from `$begin` to before `$end`.
             source: Whose rows it reads.
             keys: Of how many columns a key consists, the first ones.
+            instance: Whose rows; None for those of all instances.
+            end: Before which time.
         """
         parameters = {"instance": instance, "begin": datetime.min, "end": end}
         oldest = min(end, self._oldest(source, instance))
         day = oldest.replace(hour=0, minute=0, second=0, microsecond=0)
-        key = (sql, instance, day)
-        if key not in self.work.known:
-            self.work.known[key] = self.table(sql, parameters | {"end": day})[1]
+        past = self.sealed(sql, source, parameters | {"end": day})
         _, fresh = self.table(sql, parameters | {"begin": day}, inside=True)
-        found = {row[:keys]: row for row in self.work.known[key]}
+        found = {row[:keys]: row for row in past}
         return list((found | {row[:keys]: row for row in fresh}).values())
 
-    def _oldest(self, source: str, instance: str) -> datetime:
+    def _oldest(self, source: str, instance: str | None) -> datetime:
         """The oldest row that is not in a file."""
-        (found,) = (one for one in self.sources if one.name == source)
-        table = self.recent(found, instance)
+        table = self.recent(self._source(source), instance)
         ((oldest,),) = self.work.con.execute(f'SELECT min(time) FROM "{table}"').fetchall()
         return oldest or datetime.max
+
+    def _source(self, name: str) -> Source:
+        (found,) = (one for one in self.sources if one.name == name)
+        return found
+
+    def _numbers(self, source: str, begin: datetime, end: datetime) -> tuple[int, ...]:
+        """The files of a source and its summaries that have to do with a time."""
+        first, last = _micro(begin), _micro(end) + HOUR  # in which the last step ends
+        views = summaries.views_of(self._source(source))
+        return tuple(
+            file.number for file in self.files
+            if file.view in views and file.last >= first and file.first < last
+        )  # fmt: skip
 
     def has(self, source: str) -> bool:
         """Whether the store has a source of this name."""
@@ -132,36 +219,46 @@ class History:
         return self.once("spans", self._spans)
 
     def _spans(self) -> dict[str, tuple[datetime, datetime]]:
-        table = layout.hot_table(SAMPLES)
-        recent = self.db.execute(
-            f"SELECT instance, min(time), max(time) FROM {table} GROUP BY 1"
-        ).fetchall()
-        oldest = min((first for _, first, _ in recent), default=None)
-        view = layout.rollup_view(SAMPLES)
-        sealed_until = max((file.last for file in self.files if file.view == view), default=0)
-        # What is in files is mostly older than all that is in SQLite, which then is not copied.
-        end = _moment(oldest) if oldest is not None and sealed_until < oldest else datetime.max
-        if ("spans", end) not in self.work.known:
-            _, self.work.known["spans", end] = self.table(
+        found = {
+            name: (first, last)
+            for name, first, last in self.sealed(
                 "SELECT instance, min(time), max(time) FROM samples_by_hour GROUP BY 1",
-                {"begin": datetime.min, "end": end}, inside=True,
-            )  # fmt: skip
-        sealed = self.work.known["spans", end]
-        found = {name: (first, last) for name, first, last in sealed}
-        for name, *times in recent:
+                SAMPLES.name,
+            )
+        }
+        for name, times in self.once("sampled since", self._sampled_since).items():
             first, last = (_moment(at // HOUR * HOUR) for at in times)
-            before = found.get(name)
-            found[name] = (before[0], max(last, before[1])) if before else (first, last)
+            before = found.get(name, (first, last))
+            found[name] = (min(first, before[0]), max(last, before[1]))
         return found
+
+    def _sampled_since(self) -> dict[str, tuple[int, int]]:
+        """By instance the first and the last sample that is in no file."""
+        found: dict[str, tuple[int, int]] = {}
+        for (name, _), hour in self.recent_hours(SAMPLES.name, BEATS).items():
+            first, last = found.get(name, (hour.first, hour.last))
+            found[name] = min(first, hour.first), max(last, hour.last)
+        return found
+
+    def recent_hours(self, source: str, where: str) -> HourCounts:
+        """Count rows that are in no file, by instance and hour.
+
+        `where`: SQL that SQLite understands; other rows count as none.
+        """
+        of = self._source(source)
+        return self.once(
+            ("hours", source, where),
+            lambda: self.work.recent.counts(self.db, of, where, self._listed(of)),
+        )
 
     def newest(self) -> datetime | None:
         """When anything was sampled last; None if nothing was. UTC, like all times in the views."""
         return self.once("newest", self._newest)
 
     def _newest(self) -> datetime | None:
-        (recent,) = self.db.execute(f"SELECT max(time) FROM {layout.hot_table(SAMPLES)}").fetchone()
-        if recent is not None:
-            return _moment(recent)
+        recent = self.once("sampled since", self._sampled_since)
+        if recent:
+            return _moment(max(last for _, last in recent.values()))
         views = {SAMPLES.name, layout.rollup_view(SAMPLES)}
         last = max((file.last for file in self.files if file.view in views), default=None)
         return None if last is None else _moment(last)
@@ -170,12 +267,14 @@ class History:
         """When an instance was sampled last; None if it never was."""
         return self.once(("last", instance), lambda: self._last_sample(instance))
 
+    def recently_sampled(self, instance: str) -> datetime | None:
+        """When an instance was sampled last, if that is in no file."""
+        recent = self.once("sampled since", self._sampled_since).get(instance)
+        return None if recent is None else _moment(recent[1])
+
     def _last_sample(self, instance: str) -> datetime | None:
-        (recent,) = self.db.execute(
-            f"SELECT max(time) FROM {layout.hot_table(SAMPLES)} WHERE instance = ?", (instance,)
-        ).fetchone()
-        if recent is not None:
-            return _moment(recent)
+        if (recent := self.recently_sampled(instance)) is not None:
+            return recent
         if instance not in self.spans():
             return None
         _, hour = self.spans()[instance]
@@ -189,20 +288,24 @@ class History:
 
     def _views(self, parameters: dict[str, Any], *, inside: bool) -> Views:
         """The views over about the time of these parameters: other charts use them as well."""
-        span = None
-        if inside:
-            begin = _micro(parameters["begin"]) // _ABOUT * _ABOUT
-            span = begin, -(-_micro(parameters["end"]) // _ABOUT) * _ABOUT
+        span = self._span(parameters) if inside else None
         return self.work.views(parameters.get("instance"), span)
+
+    def _span(self, parameters: dict[str, Any]) -> tuple[int, int]:
+        begin, end = (_micro(parameters[name]) for name in ("begin", "end"))
+        return begin // _ABOUT * _ABOUT, -(-end // _ABOUT) * _ABOUT
 
     def recent(self, source: Source, instance: str | None) -> str:
         """The table of DuckDB with the rows that are not in a file yet."""
 
-        def copied() -> str:
-            numbers = [file.number for file in self.work.files if file.view == source.name]
-            return self.work.recent.copy(self.db, source, instance, numbers)
+        return self.once(
+            ("recent", source.name, instance),
+            lambda: self.work.recent.copy(self.db, source, instance, self._listed(source)),
+        )
 
-        return self.once(("recent", source.name, instance), copied)
+    def _listed(self, source: Source) -> list[int]:
+        """The numbers of a source's files: when there are others, rows have left its table."""
+        return [file.number for file in self.work.files if file.view == source.name]
 
     def sound(self, files: list[File]) -> list[File]:
         """Leave out those that cannot be read, for good."""
@@ -224,10 +327,13 @@ class History:
             if file.view in words and not self.lake.is_as_written(file)
         ]  # fmt: skip
         self.files = tuple(file for file in self.files if file not in broken)
-        self.damaged += tuple(f"{file.path} is not as it was written" for file in broken)
+        flaw = "is not as it was written"
+        self.damaged += tuple(f"{file.path} {flaw}" for file in broken)
+        damaged = self.work.known.get(DAMAGED, {}) | dict.fromkeys(broken, flaw)
         gone = {file.view for file in broken}
         gone |= {one.view for one in summaries.SUMMARIES if one.of in gone}
         self.work.forget(gone)
+        self.work.known[DAMAGED] = damaged
         return bool(broken)
 
     def lock(self) -> None:

@@ -4,21 +4,25 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import count
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from mrtuner.history.source import Source
 from mrtuner.history.store import layout, parquet, summaries
 from mrtuner.history.store.layout import HOUR
 from mrtuner.history.store.parquet import File
-from mrtuner.history.store.recent import RecentRows
+from mrtuner.history.store.recent import RecentRows, nothing
 
 if TYPE_CHECKING:
     from mrtuner.history.reading import History
     from mrtuner.history.store.parquet import Engine
 
+Answer = TypeVar("Answer")
+#: Of what is known: files that queries could not read, and why.
+DAMAGED: Final = "damaged"
 #: Of a query: views are made when it names them.
 WORD: Final = re.compile(r"\w+")
 #: Periods whose views are kept: that of a screen, and one to compare it with, and those before.
@@ -27,6 +31,10 @@ _PERIODS: Final = 16
 _INSTANCES: Final = 8
 #: Since which format rows in files are in the further summaries.
 _SUMMARIZED: Final = 2
+#: Answers that are kept.
+_KEPT: Final = 2048
+#: What may be the name of a view: `samples` is a column of each summary, too.
+_NAME: Final = re.compile(r"(?<!sum\()(?<!AS )\b\w+")
 
 
 @dataclass(slots=True)
@@ -44,6 +52,8 @@ class Workspace:
     _sources: Sequence[Source] = ()
     _made: dict[tuple[str | None, tuple[int, int] | None], Views] = field(default_factory=dict)
     _numbers: Iterator[int] = field(default_factory=count)
+    #: What answers depend on, and they; that which was not asked for longest comes first.
+    _kept: dict[Any, tuple[Any, Any]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.recent = RecentRows(self.con)
@@ -68,6 +78,26 @@ class Workspace:
             self._made[key] = Views.of(self.con, instance, span, next(self._numbers))
         return self._made[key]
 
+    def keep(self, key: Any, state: Any, ask: Callable[[], Answer]) -> Answer:
+        """What `ask` gives, which is asked again when that on which it depends is another."""
+        damaged = self.known.get(DAMAGED)
+        kept = self._kept.pop(key, None)
+        answer: Answer = kept[1] if kept is not None and kept[0] == state else ask()
+        if self.known.get(DAMAGED) == damaged:  # Else it is of fewer files than the state says.
+            self._kept[key] = state, answer
+        while len(self._kept) > _KEPT:
+            self._kept.pop(next(iter(self._kept)))
+        return answer
+
+    @contextmanager
+    def sealed_views(self, instance: str | None, span: tuple[int, int]) -> Iterator[Views]:
+        """Views over the rows in files alone, for one query whose answer is kept."""
+        views = Views.of(self.con, instance, span, next(self._numbers), sealed=True)
+        try:
+            yield views
+        finally:
+            views.drop()
+
     def close(self) -> None:
         """Forget everything."""
         for made in self._made.values():
@@ -90,17 +120,19 @@ class Views:
     instance: str | None = None  # None: all
     span: tuple[int, int] | None = None  # in microseconds since 1970; None: all there is
     made: set[str] = field(default_factory=set)  # tables and views that DuckDB has by now
+    sealed: bool = False  # without rows that are in no file
 
     @classmethod
     def of(
-        cls, engine: Engine, instance: str | None, span: tuple[int, int] | None, number: int
-    ) -> Views:
+        cls, engine: Engine, instance: str | None, span: tuple[int, int] | None, number: int,
+        *, sealed: bool = False,
+    ) -> Views:  # fmt: skip
         """Views in a schema of their own; of all there is, those that a user's query names."""
         con = engine.cursor()
         schema = "main" if instance is None and span is None else f"views_{number}"
         con.execute(f"CREATE SCHEMA IF NOT EXISTS {schema}")
         con.execute(f"SET search_path = '{schema},main'")
-        return cls(con=con, schema=schema, instance=instance, span=span)
+        return cls(con=con, schema=schema, instance=instance, span=span, sealed=sealed)
 
     def drop(self) -> None:
         """Forget them all."""
@@ -117,16 +149,22 @@ class Views:
 
     def provide(self, history: History, sql: str) -> None:
         """Make the views that a query names, and bring the tables below them up to date."""
-        words = set(WORD.findall(sql))
+        words = set(_NAME.findall(sql))
         for source in history.sources:
             named = words.intersection(summaries.views_of(source))
             if named:
-                rows = self._recent_rows(history.recent(source, self.instance))
+                rows = self._rows(history, source)
                 # Each view apart: DuckDB looks into every file of a view when it is made.
                 for view in named - self.made:
                     self._view(history, view, self._recent(history, source, view, rows))
         if "statement_texts" in words:
             self._make_texts(history)
+
+    def _rows(self, history: History, source: Source) -> str:
+        """The rows that are not in a file yet, of those that count."""
+        if self.sealed:
+            return nothing(source)
+        return self._recent_rows(history.recent(source, self.instance))
 
     def _recent_rows(self, table: str) -> str:
         """The rows that are not in a file yet, from a table with more of them."""

@@ -4,62 +4,103 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Final
 
 from mrtuner.history.analysis import DURING, Period
-from mrtuner.history.headroom import LIMITS, RecordedLimit, highest
+from mrtuner.history.headroom import LIMITS, highest
 from mrtuner.history.host_metrics import ceilings_by_instance
 from mrtuner.history.machine import Facts
 from mrtuner.history.reading import History
-from mrtuner.history.series import Measure
+from mrtuner.history.series import Kind, Measure
 from mrtuner.limits.ceilings import Ceiling, CeilingKind, Resource
 from mrtuner.limits.levels import HIGH, LOW
 from mrtuner.web.ceilings import ceilings_at, judged
 from mrtuner.web.host_charts import HOST_CHARTS, SOURCES
-from mrtuner.web.last_hour import DAY, HOUR, LAST_HOUR, by_age, by_instance
+from mrtuner.web.last_hour import DAY, HOUR, NOTHING, by_instance, last_hours
 from mrtuner.web.shares import CARRIED, ceiling_range, is_former
+
+#: What is asked of a source is named after a limit or a chart, and one of its parts.
+Part = tuple[str, str]
+_CPUS: Final = "cpus", ""
+#: The charts whose lines add up to what was carried.
+_CHARTS: Final = tuple(one for one in HOST_CHARTS if one.name in {name for _, name, _ in CARRIED})
 
 
 def used(history: History, machines: Mapping[str, Facts]) -> dict[str, dict[str, float]]:
     """Shares of limits by instance and limit."""
     found: dict[str, dict[str, float]] = {}
-    for limit in LIMITS:
-        for name, share in _recorded(history, limit):
-            if share is not None:
-                known = found.setdefault(name, {})
-                known[limit.name] = highest((known.get(limit.name), share)) or 0.0
+    for name, what, share in _recorded(history):
+        if share is not None:
+            known = found.setdefault(name, {})
+            known[what] = highest((known.get(what), share)) or 0.0
     for name, what, share in _of_ceilings(history, machines):
         found.setdefault(name, {}).setdefault(what, share)
     return found
 
 
-def _recorded(history: History, limit: RecordedLimit) -> Iterator[tuple[str, float | None]]:
-    """The share of a limit that is recorded, by instance, of some several times."""
-    columns = _columns(limit.measures)
-    if limit.by is None:
-        rows = list(by_instance(history, f"{limit.source}_by_hour", columns).values())
-    elif history.has(limit.source):
-        # What is stored only when it changes may have no row in the last hour.
-        rows = history.rows(
-            f"SELECT instance, {columns} FROM {limit.source}_by_hour GROUP BY instance, {limit.by}"
-        )
-    else:
-        rows = []
-    for row in rows:
-        yield row["instance"], limit.share(**_values(limit.measures, row))
+def recorded_cpus(history: History) -> dict[str, int]:
+    """The CPUs of each host that a recorder runs on."""
+    found = {name: values[_CPUS] for name, values in _values(history, "host").items()}
+    return {name: int(number) for name, number in found.items() if number is not None}
 
 
-def _columns(measures: Mapping[str, Measure]) -> str:
-    """SQL of an hour's aggregates, from a summary."""
-    parts = [f'{one.sql(summarized=True)} AS "{name}"' for name, one in measures.items()]
-    return ", ".join([*parts, "sum(samples) AS times", "sum(seconds) AS covered"])
+def _values(history: History, source: str) -> dict[str, dict[Part, float | None]]:
+    """All that is asked of a source, of the last hour of each instance."""
+    return history.once(("last hour", source), lambda: _asked(history, source))
 
 
-def _values(measures: Mapping[str, Measure], row: Mapping[str, Any]) -> dict[str, float | None]:
-    return {
-        name: one.value(row[name], int(row["times"] or 0), float(row["covered"] or 0))
-        for name, one in measures.items()
-    }
+def _asked(history: History, source: str) -> dict[str, dict[Part, float | None]]:
+    measures = dict(_measures(source))
+    sql = {f"{of} {part}": one.sql(summarized=True) for (of, part), one in measures.items()}
+    more = {"times": "sum(samples)", "covered": "sum(seconds)"}
+    found = {}
+    for row in by_instance(history, f"{source}_by_hour", sql | more):
+        name, *values = row.values()
+        found[name] = {
+            part: one.value(value, int(row["times"] or 0), float(row["covered"] or 0))
+            for (part, one), value in zip(measures.items(), values, strict=False)
+        }
+    return found
+
+
+def _measures(source: str) -> Iterator[tuple[Part, Measure]]:
+    for limit in LIMITS:
+        if limit.source == source and limit.by is None:
+            yield from (((limit.name, part), one) for part, one in limit.measures.items())
+    if source in SOURCES:
+        for chart in _CHARTS:
+            yield from (((chart.name, line), one) for line, one in chart.by(source).items())
+    if source == "host":
+        yield _CPUS, Measure(Kind.LAST, "cpus")
+
+
+def _recorded(history: History) -> Iterator[tuple[str, str, float | None]]:
+    """The share of each limit that is recorded, by instance, of some several times."""
+    for limit in LIMITS:
+        if limit.by is None:
+            for name, values in _values(history, limit.source).items():
+                share = limit.share(**{part: values[limit.name, part] for part in limit.measures})
+                yield name, limit.name, share
+    apart = {(limit.source, limit.by) for limit in LIMITS if limit.by is not None}
+    for source, by in sorted(apart):
+        if history.has(source):
+            yield from _recorded_apart(history, source, by)
+
+
+def _recorded_apart(
+    history: History, source: str, by: str
+) -> Iterator[tuple[str, str, float | None]]:
+    """Of limits that each have several counts, stored only when they change."""
+    limits = [one for one in LIMITS if (one.source, one.by) == (source, by)]
+    columns = ", ".join(one.used.sql(summarized=True) for one in limits)
+    rows = history.latest(
+        f"""SELECT instance, {by}, {columns} FROM {source}_by_hour
+            WHERE {DURING} GROUP BY instance, {by}""",
+        source, 2, instance=None, end=datetime.max,
+    )  # fmt: skip
+    for name, _, *values in rows:
+        for limit, value in zip(limits, values, strict=True):
+            yield name, limit.name, limit.share(limit.used.value(value, 1, 0.0))
 
 
 def _of_ceilings(
@@ -85,21 +126,16 @@ def _carried(history: History) -> dict[str, dict[str, float]]:
     """What each instance carried in its last hour, by chart, in the ceilings' units."""
     found: dict[str, dict[str, float]] = {}
     for source in SOURCES:
-        measures = {
-            f"{chart.name} {line}": measure
-            for chart in HOST_CHARTS
-            for line, measure in chart.by(source).items()
-        }
-        for name, row in by_instance(history, f"{source}_by_hour", _columns(measures)).items():
+        for name, values in _values(history, source).items():
             if name not in found:
-                found[name] = dict(_totals(source, _values(measures, row)))
+                found[name] = dict(_totals(source, values))
     return found
 
 
-def _totals(source: str, values: Mapping[str, float | None]) -> Iterator[tuple[str, float]]:
+def _totals(source: str, values: Mapping[Part, float | None]) -> Iterator[tuple[str, float]]:
     """Of each chart all of whose lines are known."""
-    for chart in HOST_CHARTS:
-        parts = [values[f"{chart.name} {line}"] for line in chart.by(source)]
+    for chart in _CHARTS:
+        parts = [values[chart.name, line] for line in chart.by(source)]
         known = [value for value in parts if value is not None]
         if known and len(known) == len(parts):
             yield chart.name, sum(known) / chart.scale
@@ -122,30 +158,29 @@ def _former(history: History, known: Mapping[str, Sequence[Ceiling]]) -> set[str
         for level in levels.get(row["instance"], ())
         if row["carried"] is not None and LOW * level <= row["carried"] <= HIGH * level
     }
-    return {name for name in doubtful if _is_former(history, name)}
+    return {name for name in doubtful if _is_former(history, name, known[name])}
 
 
-def _throughput_by_hour(history: History) -> Iterator[dict[str, Any]]:
-    """Of the last day of each instance."""
-    if not history.has("cloudwatch"):
-        return
+def _throughput_by_hour(history: History) -> list[dict[str, Any]]:
+    """Of the day before the last hour of each instance."""
     throughput = next(one for one in HOST_CHARTS if one.name == "throughput")
     carried = " + ".join(one.sql(summarized=True) for one in throughput.cloudwatch.values())
-    sql = f"""SELECT instance, time, {carried} AS carried
-              FROM cloudwatch_by_hour JOIN {LAST_HOUR} ON instance = which
-              WHERE {DURING} AND time > hour - INTERVAL 1 DAY AND time <= hour
-              GROUP BY instance, time"""
-    for since, names in by_age(history).items():
-        begin = since if since == datetime.min else since - DAY
-        for row in history.rows(sql, {"begin": begin, "end": datetime.max}, inside=True):
-            if row["instance"] in names:
-                yield row
+    return by_instance(
+        history, "cloudwatch_by_hour", {"carried": carried}, before=DAY, after=NOTHING,
+        by="instance, time",
+    )  # fmt: skip
 
 
-def _is_former(history: History, name: str) -> bool:
-    last = history.last_sample(name)
-    if last is None:
-        return False
-    end = last.replace(tzinfo=UTC)
+def _is_former(history: History, name: str, known: Sequence[Ceiling]) -> bool:
+    """Judged by the hours that are over, and again when these have other rows."""
+    end = last_hours(history)[name]
+    rows = [history.version(source, end - DAY, end, name) for source in SOURCES]
+    return history.work.keep(
+        ("former", name), (end, tuple(known), rows),
+        lambda: _judged_former(history, name, end.replace(tzinfo=UTC)),
+    )  # fmt: skip
+
+
+def _judged_former(history: History, name: str, end: datetime) -> bool:
     found = judged(history, Period(instance=name, begin=end - HOUR, end=end)).limits
     return found is not None and is_former(found.pegged, Resource.THROUGHPUT)

@@ -2,49 +2,100 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from mrtuner.history.analysis import DURING
-from mrtuner.history.reading import History
+from mrtuner.history.reading import BEATS, History
+from mrtuner.history.store.layout import MICRO
+from mrtuner.history.store.summaries import AT_WORK
 
 DAY: Final = timedelta(days=1)
 HOUR: Final = timedelta(hours=1)
-_NOTHING: Final = timedelta()
+NOTHING: Final = timedelta()
 
-#: The last hour that each instance has in a period, in which everything else is asked.
-LAST_HOUR: Final = f"""(SELECT instance AS which, max(time) AS hour FROM samples_by_hour
-    WHERE {DURING} GROUP BY 1) AS h"""
+
+def last_hours(history: History) -> dict[str, datetime]:
+    """When the last hour of each instance began."""
+    return {name: hour for name, (_, hour) in history.spans().items()}
 
 
 def by_instance(
-    history: History, view: str, columns: str, where: str = "true"
-) -> dict[str, dict[str, Any]]:
-    """Aggregates over the last hour of each instance; none where the store has no such source."""
-    source = view.removesuffix("_by_hour").removesuffix("_by_minute")
+    history: History, view: str, columns: Mapping[str, str], where: str = "true", *,
+    of: Mapping[str, datetime] | None = None, before: timedelta = NOTHING, after: timedelta = HOUR,
+    by: str = "instance", sealed: bool = False,
+) -> list[dict[str, Any]]:  # fmt: skip
+    """Aggregates over the last hour of each instance; none where the store has no such source.
+
+    Args:
+        history: The store.
+        view: Rows as sampled, or a summary by hour.
+        columns: SQL of the aggregates, by name.
+        where: SQL of the rows that count.
+        of: Instances, and their last hours; all of them by default.
+        before: How much time before that hour counts as well, in whole hours.
+        after: How much time from the beginning of that hour on.
+        by: Columns whose values stay apart.
+        sealed: Only rows in files count.
+    """
+    source = view.removesuffix("_by_hour")
+    if not history.has(source):
+        return []
+    sql = f"""SELECT instance, {", ".join(columns.values())}
+              FROM {view} JOIN (SELECT unnest($names) AS which, unnest($hours) AS hour) AS h
+                ON instance = which
+              WHERE {DURING} AND time >= hour - INTERVAL {before // HOUR} HOUR
+                AND time < hour + INTERVAL {after // HOUR} HOUR AND ({where})
+              GROUP BY {by}"""
+    ask = history.sealed if sealed else history.during
+    return [
+        dict(zip(("instance", *columns), row, strict=True))
+        for hours in _by_age(last_hours(history) if of is None else of)
+        for row in ask(sql, source, _parameters(hours, before, after))
+    ]
+
+
+def sessions_at_work(history: History) -> dict[str, float]:
+    """How many sessions were at work on average, of each instance that was asked for them.
+
+    Rows that are in no file are counted in SQLite: hundreds of instances have millions of them.
+    """
+    beats = _counted(history, "samples", BEATS)
+    sessions = _counted(history, "sessions", AT_WORK)
+    return {name: sessions.get(name, 0) / number for name, number in beats.items()}
+
+
+def _counted(history: History, source: str, where: str) -> dict[str, int]:
+    """The rows of each instance that meet a condition, where there are any."""
     if not history.has(source):
         return {}
-    sql = f"""SELECT instance, {columns} FROM {view} JOIN {LAST_HOUR} ON instance = which
-              WHERE {DURING} AND time >= hour AND time < hour + INTERVAL 1 HOUR AND ({where})
-              GROUP BY 1"""
-    found: dict[str, dict[str, Any]] = {}
-    for since, names in by_age(history).items():
-        span = {"begin": since, "end": datetime.max}
-        rows = history.rows(sql, span, inside=since > datetime.min)
-        found |= {row["instance"]: row for row in rows if row["instance"] in names}
+    number = {"number": "sum(samples)"}
+    rows = by_instance(history, f"{source}_by_hour", number, where, sealed=True)
+    found = {row["instance"]: int(row["number"]) for row in rows}
+    recent = history.recent_hours(source, where)
+    for name, hour in last_hours(history).items():
+        counted = recent.get((name, int(hour.replace(tzinfo=UTC).timestamp()) * MICRO))
+        if counted is not None and counted.rows:
+            found[name] = found.get(name, 0) + counted.rows
     return found
 
 
-def by_age(history: History) -> dict[datetime, set[str]]:
-    """The instances by the time from which on their last hour is found: mostly a short one."""
-    return history.once("by age", lambda: _grouped_by_age(history))
+def _parameters(
+    hours: Mapping[str, datetime], before: timedelta, after: timedelta
+) -> dict[str, Any]:
+    return {
+        "begin": min(hours.values()) - before, "end": max(hours.values()) + after,
+        "names": list(hours), "hours": list(hours.values()),
+    }  # fmt: skip
 
 
-def _grouped_by_age(history: History) -> dict[datetime, set[str]]:
-    spans = history.spans()
-    latest = max((hour for _, hour in spans.values()), default=datetime.min)
-    found: dict[datetime, set[str]] = {}
-    for name, (_, hour) in spans.items():
-        since = (latest - age for age in (_NOTHING, HOUR, DAY) if hour >= latest - age)
-        found.setdefault(next(since, datetime.min), set()).add(name)
-    return found
+def _by_age(hours: Mapping[str, datetime]) -> Iterator[Mapping[str, datetime]]:
+    """Those of about the same time together: mostly all of them, and only files of that time."""
+    latest = max(hours.values(), default=datetime.min)
+    left = dict(hours)
+    for age in (NOTHING, HOUR, DAY, latest - datetime.min):
+        found = {name: hour for name, hour in left.items() if latest - hour <= age}
+        if found:
+            yield found
+        left = {name: hour for name, hour in left.items() if name not in found}

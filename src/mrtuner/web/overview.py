@@ -1,19 +1,17 @@
-"""How each instance of a store is in its last hour: one query for all, however many there are."""
+"""How each instance of a store is in its last hour: each query is for all of them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from mrtuner.history.analysis import DURING
 from mrtuner.history.machine import Facts, facts_by_instance
 from mrtuner.history.reading import History
 from mrtuner.history.recorded_server import machine_of
-from mrtuner.history.store.summaries import AT_WORK
-from mrtuner.web.fleet_shares import used
-from mrtuner.web.last_hour import LAST_HOUR, by_age, by_instance
+from mrtuner.web.fleet_shares import recorded_cpus, used
+from mrtuner.web.last_hour import DAY, HOUR, by_instance, last_hours, sessions_at_work
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,22 +34,22 @@ class InstanceOverview:
 
 def overview(history: History) -> list[InstanceOverview]:
     """Return every instance of a store, the one with the least headroom first."""
-    recent = _recent(history)
-    sessions = by_instance(history, "sessions_by_hour", "sum(samples) AS samples", AT_WORK)
-    beats = by_instance(
-        history, "samples_by_hour", "sum(samples) AS samples", "source = 'sessions'"
-    )
-    cpus = by_instance(history, "host_by_hour", "max(cpus_last) AS cpus")
+    return history.once("overview", lambda: _overview(history))
+
+
+def _overview(history: History) -> list[InstanceOverview]:
+    last = _last_samples(history)
+    at_work = sessions_at_work(history)
     machines = facts_by_instance(history)
-    shares = used(history, machines)
+    shares, cpus = used(history, machines), recorded_cpus(history)
     changed = _changes(history)
     found = [
         InstanceOverview(
             instance=name,
             first=first.replace(tzinfo=UTC),
-            last=(recent.get(name) or hour).replace(tzinfo=UTC),
-            load=_load(sessions.get(name), beats.get(name)),
-            cpus=cpus.get(name, {}).get("cpus") or _cpus(machines.get(name, {})),
+            last=last.get(name, hour).replace(tzinfo=UTC),
+            load=at_work.get(name),
+            cpus=cpus.get(name) or _cpus(machines.get(name, {})),
             used=shares.get(name, {}),
             changes=changed.get(name, 0),
         )
@@ -60,23 +58,17 @@ def overview(history: History) -> list[InstanceOverview]:
     return sorted(found, key=lambda one: (-max(one.used.values(), default=0.0), one.instance))
 
 
-def _recent(history: History) -> dict[str, datetime]:
+def _last_samples(history: History) -> dict[str, datetime]:
     """The last sample of each instance that has one in the store's last day."""
-    found: dict[str, datetime] = {}
-    for since, names in by_age(history).items():
-        if since > datetime.min:
-            rows = history.rows(
-                f"SELECT instance, max(time) AS time FROM samples WHERE {DURING} GROUP BY 1",
-                {"begin": since, "end": datetime.max}, inside=True,
-            )  # fmt: skip
-            found |= {row["instance"]: row["time"] for row in rows if row["instance"] in names}
-    return found
-
-
-def _load(sessions: Mapping[str, Any] | None, beats: Mapping[str, Any] | None) -> float | None:
-    if not beats or not beats["samples"]:
-        return None
-    return float(sessions["samples"] if sessions else 0) / float(beats["samples"])
+    hours = last_hours(history)
+    found = {name: history.recently_sampled(name) for name in hours}
+    latest = max(hours.values(), default=datetime.min)
+    sealed = {
+        name: hour for name, hour in hours.items() if found[name] is None and latest - hour <= DAY
+    }
+    rows = by_instance(history, "samples", {"last": "max(time)"}, of=sealed, sealed=True)
+    known = {name: last for name, last in found.items() if last is not None}
+    return known | {row["instance"]: row["last"] for row in rows}
 
 
 def _cpus(known: Facts) -> int | None:
@@ -87,17 +79,30 @@ def _cpus(known: Facts) -> int | None:
 
 def _changes(history: History) -> dict[str, int]:
     """How many events and changed settings the last day of each instance has."""
-    settings = """UNION ALL SELECT instance, time FROM (
-                      SELECT instance, time, value,
-                             lag(value) OVER w AS before, row_number() OVER w AS number
-                      FROM settings WINDOW w AS (PARTITION BY instance, name ORDER BY time)) AS s
-                  WHERE number > 1 AND value IS DISTINCT FROM before"""
-    rows = history.rows(
-        f"""SELECT instance, count(*) AS changes FROM (
-                SELECT instance, time FROM events WHERE kind <> 'connected'
-                {settings if history.has("settings") else ""}) AS c
-            JOIN {LAST_HOUR} ON instance = which
-            WHERE time >= hour - INTERVAL 23 HOUR AND time < hour + INTERVAL 1 HOUR GROUP BY 1""",
-        {"begin": datetime.min, "end": datetime.max},
+    events = by_instance(
+        history, "events", {"number": "count(*)"}, "kind <> 'connected'", before=DAY - HOUR
     )
-    return {row["instance"]: row["changes"] for row in rows}
+    found = {row["instance"]: row["number"] for row in events}
+    hours = last_hours(history)
+    for name, at in _changed_settings(history):
+        if name in hours and hours[name] - (DAY - HOUR) <= at < hours[name] + HOUR:
+            found[name] = found.get(name, 0) + 1
+    return found
+
+
+def _changed_settings(history: History) -> Sequence[Sequence[Any]]:
+    """The instance and time of each change of a setting."""
+    if not history.has("settings"):
+        return []
+    # Most settings have no row but the first.
+    return history.during(
+        """SELECT instance, time FROM (
+               SELECT instance, time, value,
+                      lag(value) OVER w AS before, row_number() OVER w AS number
+               FROM settings SEMI JOIN (
+                   SELECT instance, name FROM settings GROUP BY 1, 2 HAVING count(*) > 1) AS several
+               USING (instance, name) WHERE time >= $begin AND time < $end
+               WINDOW w AS (PARTITION BY instance, name ORDER BY time)) AS s
+           WHERE number > 1 AND value IS DISTINCT FROM before""",
+        "settings", {"begin": datetime.min, "end": datetime.max},
+    )  # fmt: skip

@@ -1,17 +1,19 @@
 """Rows that are in no Parquet file yet, copied from SQLite into DuckDB.
 
 A copy is made once, and afterwards only what is new is added: a viewer asks for the last hour again
-and again.
+and again. What is asked of all instances at once may be counted by SQLite instead: hundreds of them
+have millions of rows an hour.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from mrtuner.history.source import Type
 from mrtuner.history.store import layout, parquet
+from mrtuner.history.store.layout import HOUR
 
 if TYPE_CHECKING:
     import sqlite3
@@ -31,14 +33,40 @@ class _State:
     files: Sequence[int]  # the numbers of the source's files
     last: int  # the number of the newest row
 
+    def continues(self, before: _State) -> bool:
+        """Whether what is not in the copy yet are the rows after the last of then."""
+        return (self.columns, self.files) == (before.columns, before.files)
+
+
+@dataclass(slots=True)
+class HourCount:
+    """Recent rows of an instance in an hour; times in microseconds since 1970."""
+
+    rows: int  # such as were asked for
+    first: int  # of all rows
+    last: int
+
+    def add(self, rows: int, first: int, last: int) -> None:
+        """Count more rows."""
+        self.rows += rows
+        self.first, self.last = min(self.first, first), max(self.last, last)
+
+
+#: By instance and hour, in microseconds since 1970.
+HourCounts = Mapping[tuple[str, int], HourCount]
+
 
 @dataclass(slots=True)
 class RecentRows:
     """Tables of DuckDB, each with the recent rows of a source: of an instance, or of all (None)."""
 
     con: Engine
-    instances: list[str | None] = field(default_factory=list)
+    #: That have copies of their own.
+    instances: list[str] = field(default_factory=list)
     _states: dict[str, _State] = field(default_factory=dict)  # by the name of the table
+    _counts: dict[tuple[str, str], tuple[_State, dict[tuple[str, int], HourCount]]] = field(
+        default_factory=dict
+    )  # by source and condition
     _texts: int | None = None  # how many were copied
 
     def copy(
@@ -52,15 +80,14 @@ class RecentRows:
             instance: Of which server; None for all.
             files: The numbers of all files of this source.
         """
-        if instance not in self.instances:
+        if instance is not None and instance not in self.instances:
             self.instances.append(instance)
-        name = f"copy_{self.instances.index(instance)}_{source.name}"
-        table, kinds = layout.hot_table(source), layout.stored_columns(source)
-        columns = [row[1] for row in db.execute(f"PRAGMA table_info({table})")]
-        last = db.execute(f"SELECT max(rowid) FROM {table}").fetchone()[0] if columns else 0
-        state, before = _State(columns, files, last or 0), self._states.get(name)
-        query, parameters = _query(source, columns, instance)
-        if before is None or (before.columns, before.files) != (columns, files):
+        which = "all" if instance is None else self.instances.index(instance)
+        name = f"copy_{which}_{source.name}"
+        kinds = layout.stored_columns(source)
+        state, before = _state(db, source, files), self._states.get(name)
+        query, parameters = _query(source, state.columns, instance)
+        if before is None or not state.continues(before):
             parquet.load(self.con, name, kinds, db, query, parameters)
         elif before.last < state.last:
             new = (*parameters, before.last)
@@ -68,6 +95,30 @@ class RecentRows:
             self.con.execute(f'INSERT INTO "{name}" FROM new_rows; DROP TABLE new_rows')
         self._states[name] = state
         return name
+
+    def counts(
+        self, db: sqlite3.Connection, source: Source, where: str, files: Sequence[int]
+    ) -> HourCounts:
+        """Count the rows that meet a condition, which is SQL for SQLite, and bring that up to date.
+
+        An hour in which there are only others has none. `db` and `files` are those of `copy`.
+        """
+        state = _state(db, source, files)
+        before, counted = self._counts.get((source.name, where), (None, {}))
+        if before is None or not state.continues(before):
+            before, counted = _State(state.columns, files, 0), {}
+        if before.last < state.last:
+            query, _ = _query(source, state.columns, None)
+            new = db.execute(
+                f"""SELECT instance, time / {HOUR} * {HOUR}, count(*) FILTER (WHERE {where}),
+                           min(time), max(time)
+                    FROM ({query} AND rowid > ?) GROUP BY 1, 2""",
+                (before.last,),
+            ).fetchall()
+            for instance, hour, *found in new:
+                counted.setdefault((instance, hour), HourCount(0, *found[1:])).add(*found)
+        self._counts[source.name, where] = state, counted
+        return counted
 
     def texts(self, db: sqlite3.Connection) -> str:
         """The same for the texts of statements, of which none is ever deleted."""
@@ -81,11 +132,28 @@ class RecentRows:
         return "texts"
 
     def clear(self) -> None:
-        """Forget all copies of rows."""
-        for name in self._states:
+        """Forget the copies of single instances."""
+        for name in [one for one in self._states if not one.startswith("copy_all_")]:
             self.con.execute(f'DROP TABLE "{name}"')
-        self._states.clear()
+            del self._states[name]
         self.instances.clear()
+
+
+def _state(db: sqlite3.Connection, source: Source, files: Sequence[int]) -> _State:
+    """How the table is now."""
+    table = layout.hot_table(source)
+    columns = [row[1] for row in db.execute(f"PRAGMA table_info({table})")]
+    last = db.execute(f"SELECT max(rowid) FROM {table}").fetchone()[0] if columns else 0
+    return _State(columns, files, last or 0)
+
+
+def nothing(source: Source) -> str:
+    """A query of a source's columns that has no rows."""
+    columns = ", ".join(
+        f'NULL::{layout.PARQUET[kind]} AS "{name}"'
+        for name, kind in (("instance", Type.TEXT), *layout.stored_columns(source))
+    )
+    return f"FROM (SELECT NULL::TIMESTAMP AS time, {columns} WHERE false) AS n"
 
 
 def _query(
