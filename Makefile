@@ -7,7 +7,7 @@ WORKERS ?= 3
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: install page site demo test test-web test-browser test-access test-site test-lambda test-slow test-killed test-engines dist lint types docs requirements catalog pictures bench-start bench-tune bench-worth bench-overhead bench-same bench-demo bench-history bench-recording bench-bursts bench-viewer bench-serverless bench-image clean bench-waiting bench-pods
+.PHONY: install page site demo test test-web test-browser test-access test-site test-lambda test-slow test-killed test-engines dist lint types docs requirements catalog pictures bench-start bench-tune bench-worth bench-overhead bench-same bench-demo bench-history bench-recording bench-bursts bench-viewer bench-fleet bench-serverless bench-image clean bench-waiting bench-pods
 
 install: $(STAMP)
 
@@ -156,6 +156,10 @@ bench-bursts: install
 # .cache: some minutes for that, a quarter of an hour for the requests. ARGS shortens it.
 bench-viewer: install
 	$(BIN)/python bench/viewer.py $(ARGS)
+
+# The same of the page of all instances, with 300 of them: some minutes.
+bench-fleet: install
+	$(BIN)/python bench/viewer_fleet.py $(ARGS)
 
 # The viewer as a Lambda function on Lambda's emulator: package, cold start, warm answers; minutes.
 bench-serverless: install page

@@ -1,4 +1,4 @@
-"""How fast the viewer lists hundreds of instances: `python bench/viewer_fleet.py`.
+"""How fast the viewer lists hundreds of instances: `make bench-fleet`.
 
 A day of 300 instances is generated as their recorder leaves it at 10:40: the sources that the page
 of all instances reads, at their intervals; two thirds of them servers whose host is sampled, with

@@ -6,7 +6,7 @@ the rows as sampled are kept is answered from their summaries.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
@@ -16,6 +16,7 @@ from mrtuner.history.reading import History
 from mrtuner.history.source import Source
 from mrtuner.history.store.layout import rollup_view
 from mrtuner.history.store.summaries import AT_WORK
+from mrtuner.history.unchanged import while_same
 
 #: The class of load of a session that waits for nothing.
 CPU: Final = "CPU"
@@ -524,26 +525,41 @@ def changes(history: History, about: Period) -> tuple[HistoryChange, ...]:
 
 
 def _settings(history: History, about: Period) -> list[HistoryChange]:
-    if not history.has("settings"):
-        return []
-    rows = history.rows(
-        """SELECT * FROM (
-               SELECT time, name, value, unit,
-                      lag(value) OVER (PARTITION BY name ORDER BY time) AS before,
-                      row_number() OVER (PARTITION BY name ORDER BY time) AS number
-               FROM settings WHERE instance = $instance AND time < $end) AS s
-           WHERE number > 1 AND time >= $begin AND value IS DISTINCT FROM before""",
-        about.parameters,
-    )
     return [
         HistoryChange(
-            at=row["time"].replace(tzinfo=UTC), what="setting",
-            detail=f"{row['name']}: {_setting(row['before'])} → {_setting(row['value'])}"
-                   + (f" ({row['unit']})" if row["unit"] else ""),
-            name=row["name"], before=row["before"], value=row["value"],
+            at=at, what="setting",
+            detail=f"{name}: {_setting(before)} → {_setting(value)}"
+                   + (f" ({unit})" if unit else ""),
+            name=name, before=before, value=value,
         )
-        for row in rows
+        for at, name, before, value, unit in _other_values(history, "settings", "unit", about)
     ]  # fmt: skip
+
+
+def _other_values(
+    history: History, source: str, more: str, about: Period
+) -> Iterator[tuple[datetime, str, str | None, str | None, str | None]]:
+    """When a value was another one than before in a period: time, name, both values and `more`.
+
+    They are few, and each screen shows those of its period.
+    """
+    if not history.has(source):
+        return
+    _, rows = while_same(
+        history, source, ("other values", about.instance, source), lambda: history.table(
+            f"""SELECT time, name, before, value, {more} FROM (
+                   SELECT time, name, value, {more},
+                          lag(value) OVER (PARTITION BY name ORDER BY time) AS before,
+                          row_number() OVER (PARTITION BY name ORDER BY time) AS number
+                   FROM {source} WHERE instance = $instance) AS s
+               WHERE number > 1 AND value IS DISTINCT FROM before""",
+            {"instance": about.instance},
+        ),
+    )  # fmt: skip
+    for time, *values in rows:
+        at = time.replace(tzinfo=UTC)
+        if about.begin <= at < about.end:
+            yield at, *values
 
 
 #: Of a machine or an instance of RDS: what somebody changes. The rest of its facts varies.
@@ -555,25 +571,13 @@ _CHANGED: Final = (
 
 def machine_changes(history: History, about: Period) -> list[HistoryChange]:
     """What became of the machine: its class, its volume, its parameter group."""
-    if not history.has("machine"):
-        return []
-    rows = history.rows(
-        """SELECT * FROM (
-               SELECT time, name, value,
-                      lag(value) OVER (PARTITION BY name ORDER BY time) AS before,
-                      row_number() OVER (PARTITION BY name ORDER BY time) AS number
-               FROM machine WHERE instance = $instance AND time < $end) AS s
-           WHERE number > 1 AND time >= $begin AND value IS DISTINCT FROM before""",
-        about.parameters,
-    )
     return [
         HistoryChange(
-            at=row["time"].replace(tzinfo=UTC), what="machine",
-            detail=f"{row['name']}: {_setting(row['before'])} → {_setting(row['value'])}",
-            name=row["name"], before=row["before"], value=row["value"],
+            at=at, what="machine", detail=f"{name}: {_setting(before)} → {_setting(value)}",
+            name=name, before=before, value=value,
         )
-        for row in rows
-        if row["name"] in _CHANGED
+        for at, name, before, value, _ in _other_values(history, "machine", "NULL", about)
+        if name in _CHANGED
     ]  # fmt: skip
 
 

@@ -12,7 +12,7 @@ from typing import Final
 
 from mrtuner.history.analysis import CPU_ALL, CPU_USED
 from mrtuner.history.reading import History
-from mrtuner.history.series import Grid, Kind, Measure, Series, lines, rate, ratio, split
+from mrtuner.history.series import Grid, Kind, Measure, Series, lines, rate, ratio, split, splits
 
 #: Transaction IDs are compared modulo 2³²: half of them are in the past.
 TRANSACTIONS: Final = 2**31
@@ -91,16 +91,59 @@ def recorded(history: History) -> list[RecordedLimit]:
 
 def shares(history: History, over: Grid) -> list[Series]:
     """Return the share of each limit over time, where something is known of it."""
-    found = [Series(limit.name, _share(history, over, limit)) for limit in recorded(history)]
+    limits = recorded(history)
+    # Each source is asked once.
+    asked = {
+        source: _measured(history, over, source, limits)
+        for source in dict.fromkeys(limit.source for limit in limits if limit.by is None)
+    }
+    found = [
+        Series(limit.name, _share(history, over, limit, asked.get(limit.source, {})))
+        for limit in limits
+    ]
     return [one for one in found if any(value is not None for value in one.values)]
 
 
-def _share(history: History, over: Grid, limit: RecordedLimit) -> list[float | None]:
+def _measured(
+    history: History, over: Grid, source: str, limits: Iterable[RecordedLimit]
+) -> dict[Measure, list[float | None]]:
+    """What limits ask of a source, over time."""
+    asked = [
+        measure
+        for limit in limits if limit.source == source and limit.by is None
+        for measure in limit.measures.values()
+    ]  # fmt: skip
+    found = lines(history, over, source, {str(n): measure for n, measure in enumerate(asked)})
+    return {measure: one.values for measure, one in zip(asked, found, strict=True)}
+
+
+def _share(
+    history: History, over: Grid, limit: RecordedLimit,
+    measured: Mapping[Measure, list[float | None]],
+) -> list[float | None]:  # fmt: skip
+    if limit.by == "database":
+        parts = by_database(history, over)[limit.used.of]
+        steps = zip(*(one.values for one in parts), strict=True)
+        ages = (highest(step) for step in steps)
+        return [None if age is None else age * limit.used.scale for age in ages]
     if limit.by is not None:
         parts = split(history, over, limit.source, limit.used, limit.by)
         return [highest(step) for step in zip(*(one.values for one in parts), strict=True)]
-    found = lines(history, over, limit.source, limit.measures)
-    return [limit.share(*step) for step in zip(*(one.values for one in found), strict=True)]
+    parts_of = [measured[measure] for measure in limit.measures.values()]
+    return [limit.share(*step) for step in zip(*parts_of, strict=True)]
+
+
+def by_database(history: History, over: Grid) -> dict[str, list[Series]]:
+    """Return how old the oldest IDs of each database are, by the column that has it."""
+    measures = {
+        limit.used.of: Measure(limit.used.kind, limit.used.of)
+        for limit in LIMITS
+        if limit.by == "database"
+    }
+    return history.once(
+        ("ages", over.about.instance, over.begin, over.step, over.count),
+        lambda: splits(history, over, "ages", measures, "database"),
+    )
 
 
 def highest(values: Iterable[float | None]) -> float | None:

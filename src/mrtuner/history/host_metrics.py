@@ -5,6 +5,7 @@ What the kernel counted, or CloudWatch itself told of an instance of RDS.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -13,7 +14,8 @@ from typing import Any, Final
 from mrtuner.errors import UsageError
 from mrtuner.history.analysis import CPU_ALL, CPU_USED, IN_PERIOD, Period
 from mrtuner.history.reading import History, Rows
-from mrtuner.history.store.layout import last_value
+from mrtuner.history.store.layout import MICRO, last_value
+from mrtuner.history.unchanged import RowsOf, changed_since, rows_of, while_same
 
 #: Length of a step [s]: the interval at which the host is sampled.
 STEP: Final = 15
@@ -23,6 +25,10 @@ _LONGEST: Final = 2
 WAITING: Final = "SessionsWaitingForIO"
 CONNECTIONS: Final = "DatabaseConnections"
 _MINUTE: Final = 60
+_DAY: Final = 86_400
+#: What else is asked for with the metrics.
+_DEVICE: Final = "device"
+_MAXIMUM: Final = "maximum"
 
 #: The rate or level of one sample. A CPU quota counts as all there is.
 _METRICS: Final = {
@@ -48,6 +54,7 @@ class HostMetrics:
     begin: datetime  # of the first step, UTC
     values: Mapping[str, list[float | None]]
     step: int = STEP  # seconds
+    device: str | None = None  # the disk of the data directory
 
 
 def host_metrics(history: History, about: Period) -> HostMetrics:
@@ -58,13 +65,18 @@ def host_metrics(history: History, about: Period) -> HostMetrics:
     """
     steps = _Steps(about, STEP)
     of_host = _of_host(history, steps) if history.has("host") else {}
+    devices = of_host.pop(_DEVICE, ())
     if not of_host:
         raise UsageError(
             f"the host of {about.instance} was not recorded",
             "Let mrtuner record run on the server's host.",
         )
     more = _of_sessions(history, steps) | _of_connections(history, steps)
-    return HostMetrics(begin=steps.at, values=of_host | more)
+    more.pop(_MAXIMUM, None)
+    return HostMetrics(
+        begin=steps.at, values=of_host | more,
+        device=next((name for name in reversed(devices) if name is not None), None),
+    )  # fmt: skip
 
 
 def cloudwatch_metrics(history: History, about: Period) -> HostMetrics:
@@ -76,8 +88,9 @@ def cloudwatch_metrics(history: History, about: Period) -> HostMetrics:
     from mrtuner.history.managed import METRICS
 
     steps = _Steps(about, _MINUTE)
+    columns = ", ".join(f'{column} AS "{metric}"' for column, metric in METRICS.items())
     found = steps.values(
-        history, ", ".join(f'{column} AS "{metric}"' for column, metric in METRICS.items()),
+        history, f"SELECT {steps.number}, {columns} FROM cloudwatch WHERE {IN_PERIOD}",
         "cloudwatch",
     ) if history.has("cloudwatch") else {}  # fmt: skip
     if not found:
@@ -88,6 +101,10 @@ def cloudwatch_metrics(history: History, about: Period) -> HostMetrics:
     return HostMetrics(begin=steps.at, values=found, step=_MINUTE)
 
 
+#: By metric, a value for each step.
+_Values = dict[str, list[Any]]
+
+
 @dataclass(frozen=True, slots=True)
 class _Steps:
     """Steps of equal length that cover a period."""
@@ -96,73 +113,141 @@ class _Steps:
     length: int  # seconds
 
     @property
-    def begin(self) -> int:
-        return int(self.about.begin.timestamp()) // self.length * self.length
+    def first(self) -> int:
+        """The number of the first step, counted since 1970."""
+        return int(self.about.begin.timestamp()) // self.length
+
+    @property
+    def last(self) -> int:
+        """The number of the last one, of which a part may be missing."""
+        return int(self.about.end.timestamp()) // self.length
 
     @property
     def at(self) -> datetime:
-        return datetime.fromtimestamp(self.begin, UTC)
+        return datetime.fromtimestamp(self.first * self.length, UTC)
 
-    def values(
-        self, history: History, columns: str, view: str, where: str = "true"
-    ) -> dict[str, list[float | None]]:
-        """The columns of a view by step, without those that have no value."""
-        names, rows = history.table(
-            f"""SELECT (epoch_us(time) // 1000000 - {self.begin}) // {self.length}, {columns}
-                FROM {view} WHERE {IN_PERIOD} AND ({where})""",
-            self.about.parameters, inside=True,
-        )  # fmt: skip
-        return self.placed(names[1:], rows)
+    @property
+    def number(self) -> str:
+        """SQL of the number of a row's step."""
+        return f"epoch_us(time) // {self.length * MICRO}"
 
-    def placed(
-        self, names: Sequence[str], rows: Sequence[Sequence[Any]]
-    ) -> dict[str, list[float | None]]:
-        """Values by name, of rows that begin with the number of their step."""
-        count = (int(self.about.end.timestamp()) - self.begin) // self.length + 1
-        # Column by column: a day has some 60,000 values.
-        numbers, *columns = zip(*rows, strict=True) if rows else ((),)
-        found: dict[str, list[float | None]] = {}
-        for name, column in zip(names, columns, strict=False):
-            values: list[float | None] = [None] * count
-            for step, value in zip(numbers, column, strict=True):
-                values[step] = value
-            found[name] = values
+    def values(self, history: History, sql: str, *sources: str) -> _Values:
+        """The columns of a query by step, without those that have no value.
+
+        Args:
+            history: The store.
+            sql: A query over `IN_PERIOD` whose rows begin with the number of their step.
+            sources: Whose rows it reads.
+        """
+        return dict(history.once(
+            ("steps", sql, self.about), lambda: self._values(history, sql, sources)
+        ))  # fmt: skip
+
+    def _values(self, history: History, sql: str, sources: Sequence[str]) -> _Values:
+        """The same: what was read before, and the steps since."""
+        key = ("steps", sql, self.about.instance)
+        before = history.work.known.get(key, _NOTHING_READ)
+        fresh = self.first
+        if before.begin <= self.first:
+            fresh = max(self.first, min(before.end, self.last, self._changed(history, before)))
+        begin = datetime.fromtimestamp(fresh * self.length, UTC).replace(tzinfo=None)
+        names, rows = history.table(sql, self.about.parameters | {"begin": begin}, inside=True)
+        found = {
+            name: before.of_steps(name, self.first, fresh) + values
+            for name, values in _placed(names[1:], rows, fresh, self.last + 1).items()
+        }
+        rows_read = {source: rows_of(history, source) for source in sources}
+        history.work.known[key] = _Read.of(found, self.first, self.last, self.length, rows_read)
         return {
             name: values
             for name, values in found.items()
             if any(value is not None for value in values)
         }
 
+    def _changed(self, history: History, before: _Read) -> int:
+        """The first step of which there are other rows."""
+        time = changed_since(history, before.rows, self.about.instance)
+        return self.last if time is None else time // (self.length * MICRO)
 
-def _of_host(history: History, steps: _Steps) -> dict[str, list[float | None]]:
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Read:
+    """Values that were read, of steps that are over: the last day's."""
+
+    begin: int  # the number of the first step, counted since 1970
+    end: int
+    values: _Values
+    rows: Mapping[str, RowsOf]  # of each source at that time
+
+    @classmethod
+    def of(
+        cls, values: _Values, first: int, last: int, length: int, rows: Mapping[str, RowsOf]
+    ) -> _Read:
+        """Those to be kept of these, the last of which is not over."""
+        begin = max(first, last - _DAY // length)
+        kept = {name: some[begin - first : last - first] for name, some in values.items()}
+        return cls(begin=begin, end=last, values=kept, rows=rows)
+
+    def of_steps(self, name: str, begin: int, end: int) -> list[Any]:
+        """The values of some steps, which are among them."""
+        return self.values[name][begin - self.begin : end - self.begin] if end > begin else []
+
+
+#: Begins after all there is.
+_NOTHING_READ: Final = _Read(begin=sys.maxsize, end=sys.maxsize, values={}, rows={})
+
+
+def _placed(names: Sequence[str], rows: Sequence[Sequence[Any]], begin: int, end: int) -> _Values:
+    """Values by name, of rows that begin with the number of their step."""
+    # Column by column: a day has some 60,000 values.
+    numbers, *columns = zip(*rows, strict=True) if rows else ((), *([()] * len(names)))
+    found: _Values = {}
+    for name, column in zip(names, columns, strict=True):
+        values: list[Any] = [None] * (end - begin)
+        for step, value in zip(numbers, column, strict=True):
+            values[step - begin] = value
+        found[name] = values
+    return found
+
+
+def _of_host(history: History, steps: _Steps) -> _Values:
     columns = ", ".join(f'{formula} AS "{name}"' for name, formula in _METRICS.items())
-    return steps.values(history, columns, "host", f"seconds > 0 AND seconds <= {_LONGEST * STEP}")
+    return steps.values(
+        history,
+        f"""SELECT {steps.number}, {columns}, device AS {_DEVICE} FROM host
+            WHERE {IN_PERIOD} AND seconds > 0 AND seconds <= {_LONGEST * STEP}""",
+        "host",
+    )
 
 
-def _of_connections(history: History, steps: _Steps) -> dict[str, list[float | None]]:
-    """Sessions of clients."""
+def _of_connections(history: History, steps: _Steps) -> _Values:
+    """Sessions of clients, and how many there may be."""
     if not history.has("connections"):
         return {}
-    return steps.values(history, f'clients AS "{CONNECTIONS}"', "connections")
+    return steps.values(
+        history,
+        f"""SELECT {steps.number}, arg_max(clients, time) AS "{CONNECTIONS}",
+                   max(maximum) AS {_MAXIMUM} FROM connections WHERE {IN_PERIOD} GROUP BY 1""",
+        "connections",
+    )
 
 
-def _of_sessions(history: History, steps: _Steps) -> dict[str, list[float | None]]:
+def _of_sessions(history: History, steps: _Steps) -> _Values:
     """How many waited for I/O, on the average of a step's samples."""
     if not history.has("sessions"):
         return {}
-    step = f"(epoch_us(time) // 1000000 - {steps.begin}) // {steps.length}"
-    _, rows = history.table(
-        f"""SELECT b.step, coalesce(w.waiting, 0) / b.beats FROM (
-                SELECT {step} AS step, count(*) AS beats FROM samples
+    return steps.values(
+        history,
+        f"""SELECT b.step, coalesce(w.waiting, 0) / b.beats AS "{WAITING}" FROM (
+                SELECT {steps.number} AS step, count(*) AS beats FROM samples
                 WHERE {IN_PERIOD} AND source = 'sessions' GROUP BY 1) AS b
             LEFT JOIN (
-                SELECT {step} AS step, count(*) AS waiting FROM sessions
+                SELECT {steps.number} AS step, count(*) AS waiting FROM sessions
                 WHERE {IN_PERIOD}
                   AND (wait_type = 'IO' OR wait_event IN ('WALWrite', 'BufferIO', 'BufferIo'))
                 GROUP BY 1) AS w ON w.step = b.step""",
-        steps.about.parameters, inside=True,
+        "sessions", "samples",
     )  # fmt: skip
-    return steps.placed([WAITING], rows)
 
 
 # What limits a host.
@@ -173,12 +258,15 @@ def host_ceilings(history: History, about: Period) -> Rows:
     if not history.has("ceilings"):
         return []
     values = ", ".join(f"{last_value(name)} AS {name}" for name in ("value", "origin", "note"))
-    return history.rows(
-        f"""SELECT resource, part, {values} FROM ceilings
-            WHERE instance = $instance AND time < $end
-            GROUP BY resource, part ORDER BY resource, part""",
-        {name: about.parameters[name] for name in ("instance", "end")},
-    )
+    given = {name: about.parameters[name] for name in ("instance", "end")}
+    return while_same(
+        history, "ceilings", ("ceilings", about.instance), lambda: history.rows(
+            f"""SELECT resource, part, {values} FROM ceilings
+                WHERE instance = $instance AND time < $end
+                GROUP BY resource, part ORDER BY resource, part""",
+            given,
+        ), until=given["end"],
+    )  # fmt: skip
 
 
 def ceilings_by_instance(history: History) -> dict[str, Rows]:
@@ -206,32 +294,22 @@ def ceiling_changes(history: History, about: Period) -> set[datetime]:
     """When a limit of the host became another one in a period, or came or went."""
     if not history.has("ceilings"):
         return set()
-    rows = history.rows(
-        """SELECT DISTINCT time FROM (
-               SELECT time, value, lag(value) OVER w AS before, row_number() OVER w AS number
-               FROM ceilings WHERE instance = $instance AND time < $end
-               WINDOW w AS (PARTITION BY resource, part ORDER BY time)) AS c
-           WHERE number > 1 AND time >= $begin AND value IS DISTINCT FROM before""",
-        about.parameters,
-    )
-    return {row["time"].replace(tzinfo=UTC) for row in rows}
-
-
-def device(history: History, about: Period) -> str | None:
-    """The disk of the data directory."""
-    found: str | None = history.row(
-        f"SELECT any_value(device) AS device FROM host WHERE {IN_PERIOD}", about.parameters,
-        inside=True,
-    )["device"]  # fmt: skip
-    return found
+    rows = while_same(
+        history, "ceilings", ("ceiling changes", about.instance), lambda: history.rows(
+            """SELECT DISTINCT time FROM (
+                   SELECT time, value, lag(value) OVER w AS before, row_number() OVER w AS number
+                   FROM ceilings WHERE instance = $instance
+                   WINDOW w AS (PARTITION BY resource, part ORDER BY time)) AS c
+               WHERE number > 1 AND value IS DISTINCT FROM before""",
+            {"instance": about.instance},
+        ),
+    )  # fmt: skip
+    found = {row["time"].replace(tzinfo=UTC) for row in rows}
+    return {at for at in found if about.begin <= at < about.end}
 
 
 def max_connections(history: History, about: Period) -> tuple[int, str] | None:
     """The server's max_connections in the period, and that it was recorded."""
-    if not history.has("connections"):
-        return None
-    most = history.row(
-        f"SELECT max(maximum) AS maximum FROM connections WHERE {IN_PERIOD}", about.parameters,
-        inside=True,
-    )["maximum"]  # fmt: skip
+    known = (one for one in _of_connections(history, _Steps(about, STEP)).get(_MAXIMUM, ()) if one)
+    most = max(known, default=None)
     return None if most is None else (int(most), "max_connections, recorded")

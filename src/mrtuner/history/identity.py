@@ -8,6 +8,7 @@ from mrtuner.history.analysis import HistoryChange, Period
 from mrtuner.history.reading import History
 from mrtuner.history.sample import Identity
 from mrtuner.history.store.layout import last_value
+from mrtuner.history.unchanged import while_same
 
 
 def identity(history: History, instance: str) -> Identity | None:
@@ -25,14 +26,14 @@ def settings(history: History, about: Period, *names: str) -> dict[str, str]:
     """The values of these settings at the end of a period, in their base units, where known."""
     if not history.has("settings"):
         return {}
-    rows = history.rows(
-        f"""SELECT name, {last_value("value")} AS value FROM settings
-            WHERE instance = $instance AND time <= $end AND list_contains($names, name)
-            GROUP BY name""",
-        {
-            "instance": about.instance, "end": about.end.replace(tzinfo=None),
-            "names": list(names),
-        },
+    end = about.end.replace(tzinfo=None)
+    rows = while_same(
+        history, "settings", ("settings", about.instance, names), lambda: history.rows(
+            f"""SELECT name, {last_value("value")} AS value FROM settings
+                WHERE instance = $instance AND time <= $end AND list_contains($names, name)
+                GROUP BY name""",
+            {"instance": about.instance, "end": end, "names": list(names)},
+        ), until=end,
     )  # fmt: skip
     return {row["name"]: row["value"] for row in rows if row["value"] is not None}
 

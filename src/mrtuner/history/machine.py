@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 from mrtuner.facts import Fact, Missing
 from mrtuner.history.program import Place, Rows
 from mrtuner.history.store.layout import last_value
+from mrtuner.history.unchanged import while_same
 from mrtuner.host.model import Host, HugePages, VirtualMemory
 from mrtuner.inputs import Storage
 from mrtuner.units import Bytes
@@ -115,7 +116,10 @@ def facts(history: History, instance: str, *, until: datetime | None = None) -> 
     """
     if not history.has("machine"):
         return {}
-    return history.once(("facts", instance, until), lambda: _known(history, instance, until))
+    return while_same(
+        history, "machine", ("facts", instance), lambda: _known(history, instance, until),
+        until=None if until is None else until.replace(tzinfo=None),
+    )  # fmt: skip
 
 
 def _known(history: History, instance: str, until: datetime | None) -> Facts:

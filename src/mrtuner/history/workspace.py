@@ -81,8 +81,8 @@ class Workspace:
     def keep(self, key: Any, state: Any, ask: Callable[[], Answer]) -> Answer:
         """What `ask` gives, which is asked again when that on which it depends is another."""
         damaged = self.known.get(DAMAGED)
-        before, found = self._kept.pop(key, (None, None))
-        answer: Answer = found if before == state else ask()
+        kept = self._kept.pop(key, None)
+        answer: Answer = kept[1] if kept is not None and kept[0] == state else ask()
         if self.known.get(DAMAGED) == damaged:  # Else it is of fewer files than the state says.
             self._kept[key] = state, answer
         while len(self._kept) > _KEPT:

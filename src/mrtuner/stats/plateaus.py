@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Values = NDArray[np.float64]
+    Counts = NDArray[np.signedinteger[Any]]
     Mask = NDArray[np.bool_]
 
 #: Half the width of a level, as a share of it: at a ceiling, one-minute averages vary by less.
@@ -110,11 +111,11 @@ def densest(values: Values, half: float) -> float | None:
     return float(np.exp(ordered[int(np.argmax(_around(ordered, ordered, half)))]))
 
 
-def _around(ordered: Values, places: Values, half: float) -> Values:
+def _around(ordered: Values, places: Values, half: float) -> Counts:
     """Return, for each place, how many of the values are within `half` of it."""
-    many: Values = ordered.searchsorted(places + half, "right")
-    many -= ordered.searchsorted(places - half, "left")
-    return many
+    return ordered.searchsorted(places + half, "right") - ordered.searchsorted(
+        places - half, "left"
+    )
 
 
 def united(values: Values, some: Sequence[Plateau]) -> Plateau:

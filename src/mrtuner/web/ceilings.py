@@ -13,7 +13,6 @@ from mrtuner.history.host_metrics import (
     STEP,
     HostMetrics,
     cloudwatch_metrics,
-    device,
     host_ceilings,
     host_metrics,
     max_connections,
@@ -113,9 +112,7 @@ def _judged(history: History, about: Period) -> Limits:
             raise
         nothing = Series(start=about.begin, step=STEP, metrics={}, notices=(error.message,))
         return on_host(nothing, found, name=about.instance, storage=None)
-    return on_host(
-        _series(metrics, apart=True), found, name=about.instance, storage=device(history, about)
-    )
+    return on_host(_series(metrics, apart=True), found, name=about.instance, storage=metrics.device)
 
 
 def _of_rds(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from mrtuner.history.headroom import by_database
 from mrtuner.history.series import Kind, Measure, Series
 from mrtuner.limits.assess import Limits
 from mrtuner.limits.ceilings import Resource
@@ -112,7 +113,7 @@ def _known(series: list[Series]) -> list[Series]:
 
 def _transaction_ids(view: View) -> Chart:
     """The age of the oldest transaction ID, with what forces a vacuum and what stops the server."""
-    series = view.split("ages", Measure(Kind.LAST, "age"), "database")
+    series = by_database(view.history, view.grid)["age"] if view.has("ages") else []
     forced, stop = id_limits(view.history, view.about)
     limits = [(f"server takes no more writes {stop:,}", float(stop))]
     if forced is not None:

@@ -1,0 +1,100 @@
+"""Answers that hold as long as a source has the rows that it had, kept for the next opening."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from mrtuner.history.store import layout
+from mrtuner.history.store.layout import MICRO
+
+if TYPE_CHECKING:
+    from mrtuner.history.reading import History
+
+Answer = TypeVar("Answer")
+
+
+@dataclass(frozen=True, slots=True)
+class RowsOf:
+    """Which rows a source has.
+
+    They leave SQLite for a file alone, and only then can the number of a row be given again.
+    """
+
+    files: Sequence[int]  # their numbers
+    newest: int  # the number of the newest row that is in none
+
+
+def rows_of(history: History, source: str) -> RowsOf:
+    """Which rows a source has now."""
+
+    def found() -> RowsOf:
+        files = tuple(file.number for file in history.files if file.view == source)
+        return RowsOf(files, _in_sqlite(history, source, "max(rowid)") or 0)
+
+    return history.once(("rows of", source), found)
+
+
+def while_same(
+    history: History, source: str, key: Any, ask: Callable[[], Answer], *,
+    until: datetime | None = None,
+) -> Answer:  # fmt: skip
+    """Return what `ask` gives, which is asked again when the source has other rows.
+
+    For what is stored when it changes, and asked for with each screen.
+
+    Args:
+        history: The store.
+        source: Whose rows are asked for.
+        key: What is asked, but for `until`.
+        ask: Asks it.
+        until: Later rows do not count. While there are none, it does not matter which time it is.
+    """
+    if until is not None and until <= _last(history, source):
+        return history.once((key, until), ask)
+    now, known = rows_of(history, source), history.work.known
+    if key not in known or known[key][0] != now:
+        known[key] = now, ask()
+    found: Answer = known[key][1]
+    return found
+
+
+def _last(history: History, source: str) -> datetime:
+    """When a source was stored last, of any instance. Reads all its rows that are in SQLite."""
+
+    def found() -> datetime:
+        sealed = (file.last for file in history.files if file.view == source)
+        last = max(_in_sqlite(history, source, "max(time)") or 0, *sealed, 0)
+        return datetime.fromtimestamp(last / MICRO, UTC).replace(tzinfo=None)
+
+    return history.once(("last of", source), found)
+
+
+def changed_since(history: History, before: Mapping[str, RowsOf], instance: str) -> int | None:
+    """Return the earliest time of which sources have other rows of an instance than before.
+
+    In microseconds since 1970: 0 if rows went to other files, None if nothing came.
+    """
+    times = []
+    for source, then in before.items():
+        now = rows_of(history, source)
+        if now.files != then.files:
+            return 0
+        if now.newest != then.newest:
+            came = "rowid > ? AND instance = ?"
+            times.append(_in_sqlite(history, source, "min(time)", came, then.newest, instance))
+    return min((time for time in times if time is not None), default=None)
+
+
+def _in_sqlite(
+    history: History, source: str, what: str, where: str = "true", *values: Any
+) -> int | None:
+    """A number over the rows of a source that are in no file; None if there are none."""
+    (table,) = (layout.hot_table(one) for one in history.sources if one.name == source)
+    if not history.db.execute(f"PRAGMA table_info({table})").fetchone():
+        return None  # of a source that is newer than the store
+    found: int | None
+    (found,) = history.db.execute(f"SELECT {what} FROM {table} WHERE {where}", values).fetchone()
+    return found
