@@ -153,7 +153,7 @@ function controls(state: State): HTMLElement {
 
 /** What to compare with: Before and after always does. */
 function compared(state: State): [string, string][] {
-  return state.screen === "compare" ? [["", "a week before, if recorded"], ...COMPARED.slice(1)] : COMPARED;
+  return state.screen === "compare" ? [["", "automatic"], ...COMPARED.slice(1)] : COMPARED;
 }
 
 /** The choices, with one from the address that is not among them. */
