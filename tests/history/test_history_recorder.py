@@ -116,6 +116,27 @@ def test_a_store_that_cannot_be_written_is_told_and_tried_again(
     assert samples(tmp_path, "sessions") > 0
 
 
+def test_many_instances_begin_one_after_the_other(
+    cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An hour apart here, so only the first is sampled; and ending does not wait for the second."""
+    monkeypatch.setattr("mrtuner.history.recorder._APART", 3600.0)
+    monkeypatch.setattr("mrtuner.history.recorder._LAST_BEGINS", 7200.0)
+    instances = [Instance(name=name, dsn=cluster.dsn()) for name in ("first", "second")]
+    stop = threading.Event()
+
+    def end_when_sampled() -> None:
+        until(lambda: samples(tmp_path, "sessions") > 1)
+        stop.set()
+
+    watching = threading.Thread(target=end_when_sampled)
+    with Writer(tmp_path, [built_in()["sessions"]]) as writer:
+        watching.start()
+        record(writer, instances, stop)
+    watching.join()
+    assert rows(tmp_path, "SELECT DISTINCT instance FROM samples") == [("first",)]
+
+
 def test_the_recorder_is_idle_in_no_transaction(cluster: Cluster, tmp_path: Path) -> None:
     """What stays in a transaction holds back vacuum."""
     with recorder(tmp_path, cluster.dsn()):

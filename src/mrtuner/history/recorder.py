@@ -42,6 +42,10 @@ _LAST_PUBLISH: Final = 60.0
 _LAST_SAMPLES: Final = 5.0
 #: Batches an instance may be ahead of the writer; beyond that, samples are left out.
 _AHEAD: Final = 120
+#: Between the first samples of two instances, and of the first and the last of many [s]: they are
+#: large, and those of all at once would wait in memory for the writer.
+_APART: Final = 0.1
+_LAST_BEGINS: Final = 60.0
 #: Between two attempts to connect [s]: doubled until the longest.
 _FIRST_RETRY: Final = 1.0
 _LAST_RETRY: Final = 30.0
@@ -93,10 +97,14 @@ def record(
     queue: Queue[Batch] = Queue(maxsize=_AHEAD * (len(instances) + len(known)))
     sampled = [source for source in writer.sources if source.queries or source.program]
     silent = SilentSessions(limits.silence)
+    apart = min(_APART, _LAST_BEGINS / max(1, len(instances)))
     runs: dict[str, Callable[[], None]] = {
-        one.name: _Watch(one, sampled, queue, stop, tell, silent=silent, share=limits.budget).run
-        for one in instances
-    }
+        one.name: _Watch(
+            one, sampled, queue, stop, tell,
+            silent=silent, share=limits.budget, begin_after=number * apart,
+        ).run
+        for number, one in enumerate(instances)
+    }  # fmt: skip
     if managed:
         from mrtuner.history.managed import CloudWatchThread
 
@@ -282,8 +290,10 @@ class _Watch:
     def __init__(
         self, instance: Instance, sources: Iterable[Source], queue: Queue[Batch],
         stop: threading.Event, tell: Tell, *, silent: SilentSessions, share: float,
+        begin_after: float,
     ) -> None:  # fmt: skip
         self.instance, self.stop, self.silent, self.tell = instance, stop, silent, tell
+        self.begin_after = begin_after
         self.outlet = Outlet(instance.name, queue)
         self.sources = {source.name: source for source in sources}
         self.budget = Budget.of(
@@ -294,6 +304,7 @@ class _Watch:
     def run(self) -> None:
         """Connect and sample until told to stop; after each loss, connect again."""
         retry, lost = _FIRST_RETRY, False
+        self.stop.wait(self.begin_after)
         while not self.stop.is_set():
             try:
                 with connect(self.instance.dsn) as conn, translated():
