@@ -7,7 +7,7 @@ WORKERS ?= 3
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: install page site demo test test-web test-browser test-access test-site test-lambda test-slow test-killed test-engines dist lint types docs requirements catalog pictures bench-start bench-tune bench-worth bench-overhead bench-same bench-demo bench-history bench-recording bench-bursts bench-viewer bench-fleet bench-serverless bench-image clean bench-waiting bench-pods
+.PHONY: install page site demo test test-web test-browser test-access test-site test-lambda test-slow test-killed test-engines dist lint types docs requirements catalog pictures bench-start bench-tune bench-worth bench-overhead bench-same bench-demo bench-history bench-recording bench-bursts bench-viewer bench-fleet bench-serverless bench-image bench-image-steps clean bench-waiting bench-pods
 
 install: $(STAMP)
 
@@ -168,6 +168,11 @@ bench-serverless: install page
 # How long the cost of a change takes to tell of a context of 100,000 files. ARGS is another number.
 bench-image: install
 	$(BIN)/python bench/image.py $(ARGS)
+
+# Images brought to their best form, each step built and pushed: MrTuner's own from a clone, its
+# recorder's, and the seed's at a small scale. Half an hour; root, podman, docker-registry.
+bench-image-steps: install
+	for subject in seed wheel clone; do PYTHONPATH=tests/image $(BIN)/python bench/image_steps.py $$subject $(ARGS) || exit 1; done
 
 # Application servers under load beside the simulation: 20 minutes. Root, and Debian's puma, unicorn,
 # ruby-pg, pgbouncer.

@@ -216,7 +216,7 @@ def test_what_was_changed_is_known_at_the_next_opening(writer: Writer, work: Wor
     put(writer, known["machine"], 3, machine(8))
     put(writer, known["settings"], 3, setting("8192"))
     put(writer, LIMITS, 3, ceiling(6000.0))
-    at_three = [(3, "cpus"), (3, "work_mem"), (3, "ceilings")]
+    at_three: list[tuple[float, str]] = [(3, "cpus"), (3, "work_mem"), (3, "ceilings")]
     check(directory, work, 2, 4, "4096", 3000.0, [])
     check(directory, work, 5, 8, "8192", 6000.0, at_three)
 

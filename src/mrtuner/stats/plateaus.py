@@ -113,9 +113,8 @@ def densest(values: Values, half: float) -> float | None:
 
 def _around(ordered: Values, places: Values, half: float) -> Counts:
     """Return, for each place, how many of the values are within `half` of it."""
-    return ordered.searchsorted(places + half, "right") - ordered.searchsorted(
-        places - half, "left"
-    )
+    first = ordered.searchsorted(places - half, "left")
+    return ordered.searchsorted(places + half, "right") - first
 
 
 def united(values: Values, some: Sequence[Plateau]) -> Plateau:
