@@ -107,6 +107,16 @@ def test_what_is_given_wins_over_the_history(history: Path) -> None:
     assert "web, app in shop" in screen
 
 
+def test_the_page_shows_the_sessions(history: Path, tmp_path: Path) -> None:
+    page = tmp_path / "plan.html"
+    given = ("--history", history, "--application", "web", "--html", page)
+    assert run("plan", *LOAD, *given).exit_code == 0
+    text = page.read_text(encoding="utf-8")
+    assert '<caption id="sessions">Sessions at the database</caption>' in text
+    assert '<th scope="row">web, app in shop</th><td class="n">7</td><td class="n">6</td>' in text
+    assert 'id="pools"' not in text
+
+
 def test_more_in_the_database_than_a_request_takes_is_not_used(history: Path) -> None:
     """At 20 requests a second six statements are 300 ms of each 100: the minutes are another's."""
     plan = told(

@@ -82,6 +82,19 @@ def test_the_page_and_the_picture_show_the_point(tmp_path: Path) -> None:
     assert png.read_bytes().startswith(b"\x89PNG")
 
 
+def test_the_page_shows_the_pools_of_pgbouncer() -> None:
+    from mrtuner.present.pods_plan_page import page
+
+    told = json.loads(run(*LOAD, "--json").stdout)
+    told["pools"] = [
+        {"database": "shop", "user": "app", "mode": "transaction", "clients": 12, "waiting": 3,
+         "longest_wait": 0.02, "servers": 8, "idle": 1}
+    ]  # fmt: skip
+    text = page(told)
+    assert '<caption id="pools">Pool of PgBouncer</caption>' in text
+    assert '<th scope="row">app in shop (transaction)</th><td class="n">12</td>' in text
+
+
 def test_a_picture_of_another_kind_is_refused(tmp_path: Path) -> None:
     done = run(*LOAD, "--picture", str(tmp_path / "plan.gif"))
     assert (done.exit_code, done.stdout) == (2, "")

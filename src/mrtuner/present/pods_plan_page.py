@@ -5,12 +5,13 @@ Both use only the document ``mrtuner.pods.plan/1``.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from mrtuner.present import figures
 from mrtuner.present.html import environment
+from mrtuner.present.pods import pool_rows, session_rows
 from mrtuner.present.pods_plan import (
     alternative_rows,
     answer,
@@ -26,6 +27,7 @@ from mrtuner.present.pods_plan import (
     stage_rows,
     unit_of,
 )
+from mrtuner.wording import first_upper
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -40,6 +42,8 @@ _STYLES: Final = {
 }
 _TALL: Final = 370
 _PNG_DPI: Final = 144
+#: Above the highest point, for its label.
+_HEADROOM: Final = 1.15
 
 
 @figures.for_every_screen()
@@ -49,6 +53,7 @@ def page(told: Mapping[str, Any]) -> str:
     Raises BadValue for data of another schema, MissingPart without jinja2 or matplotlib.
     """
     heads, rows = curve_rows(told)
+    changes = list(before_and_after(told)) if told.get("present") else []
     return (
         environment()
         .get_template("pods_plan.html")
@@ -57,18 +62,36 @@ def page(told: Mapping[str, Any]) -> str:
             answer=answer(told),
             reason=reason(told),
             facts=list(facts(told)),
-            changes=list(before_and_after(told)) if told.get("present") else [],
+            change_heads=_of_numbers(*changes[0]) if changes else [],
+            changes=changes[1:],
             read=list(read_where(told)),
             stages=list(stage_rows(told)),
             others=list(alternative_rows(told)),
-            other_heads=other_heads(told),
-            heads=heads,
+            other_heads=[f"#{head}" for head in other_heads(told)],
+            heads=_of_numbers(*heads),
             rows=rows,
+            seen=list(_seen(told)),
             unit=unit_of(told),
             picture=picture(told, key="pods"),
             palette=figures.PALETTE,
         )
     )
+
+
+def _seen(told: Mapping[str, Any]) -> Iterator[tuple[str, str, list[str], list[tuple[str, ...]]]]:
+    """Tables of what was watched: an id, a caption, heads and rows."""
+    for key, rows in (
+        ("sessions", session_rows(told.get("sessions", ()))),
+        ("pools", pool_rows(told.get("pools", ()))),
+    ):
+        if rows:
+            (caption, *heads), *rest = rows
+            yield key, first_upper(caption), _of_numbers("Whose", *heads), rest
+
+
+def _of_numbers(first: str, *others: str) -> list[str]:
+    """Heads of a table whose columns but the first are of numbers."""
+    return [first, *(f"#{head}" for head in others)]
 
 
 def picture(told: Mapping[str, Any], *, key: str) -> str:
@@ -171,6 +194,7 @@ def _mark(axes: Axes, told: Mapping[str, Any], places: Sequence[int]) -> None:
         xytext=(12 if right else -12, 8), textcoords="offset points",
         ha="left" if right else "right", va="bottom", color=ink, weight="bold",
     )  # fmt: skip
+    axes.set_ylim(top=max(axes.get_ylim()[1], _HEADROOM * p95 * 1000))
 
 
 def _point_words(told: Mapping[str, Any]) -> str:
