@@ -113,7 +113,8 @@ def test_commits_are_replayed_by_line(app: Path) -> None:
     shown = run("cost", app, "--history", "5").output
     assert "The last 2 commits, replayed; 1 changed the Dockerfile or its ignore file" in shown
     assert any(
-        line.split()[:2] == ["4", "1"] and line.endswith("code") for line in shown.splitlines()
+        line.split()[:3] == ["4", "code", "1"] and line.endswith("code")
+        for line in shown.splitlines()
     )
     told = json.loads(run("cost", app, "--history", "5", "--json").output)
     assert_valid(told, "mrtuner.image.cost/1")
