@@ -384,7 +384,14 @@ def test_on_a_phone_the_menu_shows_where_one_is(browser: Any, viewer: Viewer) ->
         assert 0 <= box["x"] <= box["x"] + box["width"] <= PHONE["width"]
 
 
-@pytest.mark.parametrize("name", SCREENS)
+#: With charts, without, and the two that read another time than the others.
+ZOOMED = ("load", "changes", "moment", "compare")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [name if name in ZOOMED else pytest.param(name, marks=pytest.mark.slow) for name in SCREENS],
+)
 def test_every_screen_can_be_zoomed_and_compared(at: Tab, name: str) -> None:
     """By dragging where there is a chart, else by the button."""
     page = at.open(hour(name))
