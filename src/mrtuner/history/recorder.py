@@ -42,6 +42,8 @@ _LAST_PUBLISH: Final = 60.0
 _LAST_SAMPLES: Final = 5.0
 #: Batches an instance may be ahead of the writer; beyond that, samples are left out.
 _AHEAD: Final = 120
+#: Batches that are stored in one transaction at most.
+_AT_ONCE: Final = 200
 #: Between the first samples of two instances, and of the first and the last of many [s]: they are
 #: large, and those of all at once would wait in memory for the writer.
 _APART: Final = 0.1
@@ -126,7 +128,8 @@ def record(
                 _store(writer, _taken(queue), stop, tell)
         for _ in _while_any_runs(threads, stop):
             _store(writer, _taken(queue), stop, tell)
-        _store(writer, _taken(queue), stop, tell)
+        while batches := _taken(queue):
+            _store(writer, batches, stop, tell)
     if publisher:
         publisher.finish()
 
@@ -145,11 +148,11 @@ def _silent(_sentence: str) -> None:
 
 
 def _taken(queue: Queue[Batch]) -> list[Batch]:
-    """What is waiting, after at most a second."""
+    """What is waiting, after at most a second; of very much, a part, since more comes meanwhile."""
     found = []
     with suppress(Empty):
         found.append(queue.get(timeout=1.0))
-        while True:
+        while len(found) < _AT_ONCE:
             found.append(queue.get_nowait())
     return found
 
