@@ -112,8 +112,8 @@ def densest(values: Values, half: float) -> float | None:
 
 def _around(ordered: Values, places: Values, half: float) -> Values:
     """Return, for each place, how many of the values are within `half` of it."""
-    many: Values = ordered.searchsorted(places + half, "right")
-    many -= ordered.searchsorted(places - half, "left")
+    low: Any = ordered.searchsorted(places - half, "left")
+    many: Values = ordered.searchsorted(places + half, "right") - low
     return many
 
 
