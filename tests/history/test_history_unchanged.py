@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -183,7 +183,7 @@ def ceiling(value: float) -> Row:
 
 def check(
     directory: Path, work: Workspace, hour: float, cpus: int, work_mem: str, iops: float,
-    changed: list[tuple[float, str]],
+    changed: Sequence[tuple[float, str]],
 ) -> None:  # fmt: skip
     """What was known at an hour, and what was changed until then, by hour."""
     with open_history(directory, work=work) as history:

@@ -62,6 +62,16 @@ def test_sessions_are_counted_at_a_time_not_over_all_samples(history: History) -
     assert by_class["IO"][50:55] == [None] * 5
 
 
+def test_all_at_work_are_counted_without_those_that_are_idle(history: History) -> None:
+    """Two, and eight more in the busy minutes; the third, idle in a transaction, is not at work."""
+    number = Measure(Kind.NUMBER)
+    (found,) = split(history, MINUTES, "sessions", number, "''", where=AT_WORK)
+    assert found.values[:50] == [2.0] * 30 + [10.0] * 10 + [2.0] * 10
+    assert found.values[50:55] == [None] * 5
+    (everybody,) = split(history, MINUTES, "sessions", number, "''")
+    assert everybody.values[:31] == [3.0] * 30 + [11.0]
+
+
 def test_the_largest_come_first_and_the_rest_is_one_line(history: History) -> None:
     """The dear statement keeps half a session busy, the cheap one a hundredth."""
     busy = rate("exec_ms", scale=0.001)

@@ -65,7 +65,7 @@ def host_metrics(history: History, about: Period) -> HostMetrics:
     """
     steps = _Steps(about, STEP)
     of_host = _of_host(history, steps) if history.has("host") else {}
-    devices = of_host.pop(_DEVICE, ())
+    devices: list[str | None] = of_host.pop(_DEVICE, [])
     if not of_host:
         raise UsageError(
             f"the host of {about.instance} was not recorded",

@@ -224,13 +224,12 @@ class _Split:
         """Lines of what is counted, and of what can be added up the sum of the rest."""
         adds = measure.kind in {Kind.RATE, Kind.NUMBER}
         weight, rest = ("sum", f"'{_REST}'") if adds else ("max", "NULL")
-        asked = _asked([measure], self.by, self.where)
-        view = _view(self.history, self.over, self.source, asked)
+        view, where = _view_of([measure], self.history, self.over, self.source, self.by, self.where)
         _, rows = self.history.table(
             f"""WITH cells AS (
                     SELECT coalesce(({self.by})::VARCHAR, '?') AS name, {_step(self.over)} AS step,
                            {measure.sql(summarized=view != self.source)} AS value
-                    FROM {view} WHERE {IN_PERIOD} AND ({self.where}) GROUP BY 1, 2),
+                    FROM {view} WHERE {IN_PERIOD} AND ({where}) GROUP BY 1, 2),
                 places AS (
                     SELECT name, row_number() OVER (ORDER BY weight DESC NULLS LAST, name) AS place
                     FROM (SELECT name, {weight}(value) AS weight FROM cells GROUP BY 1) AS w)
@@ -307,7 +306,7 @@ def _view(history: History, over: Grid, name: str, asked: str = "") -> str:
     `asked` is SQL with the columns that are.
     """
     source = source_named(history, name)
-    columns = set(_WORD.findall(asked)) & {column.name for column in source.columns}
+    columns = _columns(source, asked)
     for one in summaries.of_source(name):
         if one.by and columns <= set(one.by) and over.step % one.step.seconds == 0:
             return one.view
@@ -321,7 +320,7 @@ def _aggregated(
     *, names: Sequence[str] | None = None, step: str = "",
 ) -> dict[str, dict[int, tuple[Any, ...]]]:  # fmt: skip
     """Aggregates by the value of `by`, or some of its values, and by the number of the step."""
-    view = _view(history, over, source, _asked(measures, by, where))
+    view, where = _view_of(measures, history, over, source, by, where)
     sums = ", ".join(measure.sql(summarized=view != source) for measure in measures)
     name = f"coalesce(({by})::VARCHAR, '?')"
     some = "" if names is None else f"AND list_contains($names, {name})"
@@ -337,9 +336,24 @@ def _aggregated(
     return found
 
 
-def _asked(measures: Sequence[Measure], by: str, where: str) -> str:
-    """SQL with all columns that a query needs."""
-    return " ".join([by, where, *(measure.columns for measure in measures)])
+def _view_of(
+    measures: Sequence[Measure], history: History, over: Grid, source: str, by: str, where: str
+) -> tuple[str, str]:
+    """The view to be asked, and for which of its rows."""
+    asked = " ".join([by, *(measure.columns for measure in measures)])
+    view = _view(history, over, source, f"{asked} {where}")
+    of = source_named(history, source)
+    if view == rollup_view(of) and not _columns(of, asked):
+        for one in summaries.of_source(source):
+            # It has just these rows, without the columns that tell them from others.
+            if (one.of, one.where, one.step) == (view, where, of.rollup) and where != "true":
+                return one.view, "true"
+    return view, where
+
+
+def _columns(source: Source, asked: str) -> set[str]:
+    """The columns of a source that SQL names."""
+    return set(_WORD.findall(asked)) & {column.name for column in source.columns}
 
 
 def _step(over: Grid) -> str:
@@ -380,7 +394,7 @@ def _before(
     history: History, over: Grid, source: str, measures: Sequence[Measure], by: str, where: str
 ) -> dict[str, tuple[Any, ...]]:
     """The last values before the period, by the value of `by`."""
-    view = _view(history, over, source, _asked(measures, by, where))
+    view, where = _view_of(measures, history, over, source, by, where)
     last = ", ".join(measure.sql(summarized=view != source) for measure in measures)
     rows = history.latest(
         f"""SELECT coalesce(({by})::VARCHAR, '?'), {last}

@@ -54,11 +54,7 @@ def while_same(
     """
     if until is not None and until <= _last(history, source):
         return history.once((key, until), ask)
-    now, known = rows_of(history, source), history.work.known
-    if key not in known or known[key][0] != now:
-        known[key] = now, ask()
-    found: Answer = known[key][1]
-    return found
+    return history.work.keep(key, rows_of(history, source), ask)
 
 
 def _last(history: History, source: str) -> datetime:

@@ -25,8 +25,8 @@ Answer = TypeVar("Answer")
 DAMAGED: Final = "damaged"
 #: Of a query: views are made when it names them.
 WORD: Final = re.compile(r"\w+")
-#: Periods whose views are kept: that of a screen, and one to compare it with, and those before.
-_PERIODS: Final = 16
+#: Periods whose views are kept, those that were asked for last: a screen takes up to five.
+_PERIODS: Final = 32
 #: Instances whose recent rows are kept in memory.
 _INSTANCES: Final = 8
 #: Since which format rows in files are in the further summaries.
@@ -72,11 +72,13 @@ class Workspace:
     def views(self, instance: str | None, span: tuple[int, int] | None) -> Views:
         """The views over all rows of an instance or of all, or over those of a period."""
         key = instance, span
-        if key not in self._made:
+        found = self._made.pop(key, None)
+        if found is None:
             while len(self._made) >= _PERIODS:
                 self._made.pop(next(iter(self._made))).drop()
-            self._made[key] = Views.of(self.con, instance, span, next(self._numbers))
-        return self._made[key]
+            found = Views.of(self.con, instance, span, next(self._numbers))
+        self._made[key] = found  # the last: the first one was not asked for longest
+        return found
 
     def keep(self, key: Any, state: Any, ask: Callable[[], Answer]) -> Answer:
         """What `ask` gives, which is asked again when that on which it depends is another."""
