@@ -71,6 +71,18 @@ def _build(view: View) -> tuple[Sequence[Chart], Sequence[Table]]:
             series=of_tables["dead"],
         ),
         Chart(
+            name="bloat", title="Bloat of tables, estimated", unit="bytes",
+            missing=_UNKNOWN_BLOAT,
+            help="Dead rows and free space at the last vacuum or analyze.",
+            series=_bloat_of(view, "table"),
+        ),
+        Chart(
+            name="index_bloat", title="Bloat of B-tree indexes, estimated", unit="bytes",
+            missing=_UNKNOWN_BLOAT,
+            help="What REINDEX would give back; where values repeat, at least so much.",
+            series=_bloat_of(view, "index"),
+        ),
+        Chart(
             name="changed", title="Rows updated and deleted", unit="/s", stacked=True,
             series=of_tables["changed"],
         ),
@@ -82,18 +94,6 @@ def _build(view: View) -> tuple[Sequence[Chart], Sequence[Table]]:
             name="size", title="Size of tables", unit="bytes",
             help="Without indexes and TOAST, as of the last vacuum or analyze.",
             series=of_tables["size"],
-        ),
-        Chart(
-            name="bloat", title="Bloat of tables, estimated", unit="bytes",
-            missing=_UNKNOWN_BLOAT,
-            help="Dead rows and free space at the last vacuum or analyze.",
-            series=_bloat_of(view, "table"),
-        ),
-        Chart(
-            name="index_bloat", title="Bloat of B-tree indexes, estimated", unit="bytes",
-            missing=_UNKNOWN_BLOAT,
-            help="What REINDEX would give back; where values repeat, at least so much.",
-            series=_bloat_of(view, "index"),
         ),
         Chart(
             name="ages", title="Age of transaction IDs", unit="transactions",
