@@ -285,7 +285,7 @@ def test_a_server_that_dies_in_a_cell_costs_that_run_and_the_rest_goes_on(tmp_pa
     arms = (Variant(name="a"), Variant(name="b", connect="tcp"))
     record = run_grid(tiny(command(f"{program} {{host}}"), variants=arms), tmp_path / "run")
     assert record.sealed
-    assert {one.label for one in record.failures} == {"b"}
+    assert {one.label for one in record.failures} == {"b"}, record.failures
     assert "the server is gone" in record.failures[0].reason
     assert [one.label for one in record.samples] == ["a", "a"]  # it was tried twice
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import stat
 import subprocess
 import sys
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -109,6 +111,17 @@ def test_a_server_has_ended_though_nobody_collects_its_exit_status(new_cluster: 
         os.waitid(os.P_PID, ended.pid, os.WEXITED | os.WNOWAIT)
         (cluster.data / "postmaster.pid").write_text(f"{ended.pid}\n")
         assert not cluster.running()
+
+
+def test_a_server_that_was_killed_can_be_started_at_once(new_cluster: NewCluster) -> None:
+    cluster = new_cluster()
+    pid = cluster.pid
+    assert pid is not None
+    os.kill(pid, signal.SIGKILL)
+    while cluster.running():
+        time.sleep(0.001)
+    cluster.start()
+    assert sql(cluster.dsn(), "SELECT 1") == [(1,)]
 
 
 def test_a_failing_start_tells_what_the_log_says(new_cluster: NewCluster) -> None:

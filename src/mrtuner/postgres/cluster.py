@@ -116,6 +116,7 @@ class Cluster:
     def start(self) -> None:
         """Start and wait for connections; ConnectError with the log's reason if it fails."""
         before = len(self._whole_log())
+        self._wait_for_collection()
         atexit.register(self._stop_at_exit, os.getpid())
         done = self._pg_ctl("start", "-w", "-t", str(_START_SECONDS), "-l", str(self._log_path))
         if done.returncode != 0:
@@ -287,6 +288,16 @@ class Cluster:
             return ours and not uncollected(number)
         except OSError:
             return False
+
+    def _wait_for_collection(self) -> None:
+        """Wait until the exit status of a server that was killed has been collected.
+
+        Until then PostgreSQL refuses to start, since the process of postmaster.pid is still there.
+        """
+        pid, deadline = self.pid, time.monotonic() + _STOP_SECONDS
+        with suppress(OSError):  # it is gone
+            while pid is not None and uncollected(abs(pid)) and time.monotonic() < deadline:
+                time.sleep(_POLL)
 
     def _stop_at_exit(self, owner: int) -> None:
         if os.getpid() == owner:  # a forked child must not stop its parent's server
