@@ -7,7 +7,7 @@ WORKERS ?= 3
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: install page site demo test test-web test-browser test-access test-site test-lambda test-slow test-killed test-engines dist lint types docs requirements catalog pictures bench-start bench-tune bench-worth bench-overhead bench-same bench-demo bench-history bench-recording bench-bursts bench-viewer bench-fleet bench-serverless bench-image bench-image-steps clean bench-waiting bench-pods
+.PHONY: install page site demo test test-web test-browser test-access test-site test-lambda test-slow test-killed test-engines dist lint types docs requirements catalog pictures bench-start bench-tune bench-worth bench-overhead bench-same bench-demo bench-history bench-recording bench-bursts bench-viewer bench-fleet bench-serverless bench-tuner-page bench-image bench-image-steps clean bench-waiting bench-pods
 
 install: $(STAMP)
 
@@ -163,7 +163,11 @@ bench-fleet: install
 
 # The viewer as a Lambda function on Lambda's emulator: package, cold start, warm answers; minutes.
 bench-serverless: install page
-	PYTHONPATH=tools:tests/history:tests/web $(BIN)/python bench/serverless.py $(ARGS)
+	PYTHONPATH=tools:tests:tests/history:tests/web $(BIN)/python bench/serverless.py $(ARGS)
+
+# How soon the static tuner page answers in Chromium: half a minute.
+bench-tuner-page: install page
+	PYTHONPATH=tools:tests:tests/history:tests/web $(BIN)/python bench/tuner_page.py $(ARGS)
 
 # How long the cost of a change takes to tell of a context of 100,000 files. ARGS is another number.
 bench-image: install
