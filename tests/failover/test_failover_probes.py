@@ -152,6 +152,8 @@ def test_a_server_that_does_not_come_back_leaves_the_gap_open_and_names_what_is_
     with Probes(cluster.dsn(), QUICK) as probes:
         assert probes.wait_until_steady(0.5, patience=60)
         cluster.stop("immediate")
+        while probes.wait_until_steady(0.5, patience=0):  # they have not asked since
+            time.sleep(0.01)
         assert not probes.wait_until_steady(0.5, patience=1.0)
         seen = probes.finish()
     (gap,) = seen.gaps(ProbeKind.READ)

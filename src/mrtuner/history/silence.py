@@ -71,7 +71,9 @@ class SilentSessions:
         try:
             yield
         except (InterfaceError, OperationalError) as error:
-            if conn in self._given_up:
+            with self._lock:  # which is held from shutting a socket until it is known why
+                given_up = conn in self._given_up
+            if given_up:
                 raise ConnectError(
                     "the server does not answer", "Check whether it is frozen or cut off."
                 ) from error
