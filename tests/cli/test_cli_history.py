@@ -43,7 +43,7 @@ def test_show_tells_what_happened(store: str) -> None:
     assert "on 4 CPUs" in done.stdout
     assert "CPU used                         38%      80%" in done.stdout
     assert "time of a write               6.7 ms     9 ms" in done.stdout
-    assert "setting: max_wal_size: 1024 → 4096 (MB)" in done.stdout
+    assert "setting: max_wal_size: 1GB → 4GB" in done.stdout
     assert "2026-11-23 02:49:59 to 2026-11-23 02:55:00" in done.stdout
 
 

@@ -107,7 +107,7 @@ def test_the_busiest_minute_says_what_waited_and_what_ran(history: History) -> N
 def test_a_setting_that_changed_is_told_and_its_first_value_is_not(history: History) -> None:
     (change,) = analysis.changes(history, period(0, 60))
     assert (change.at, change.what) == (TWO + timedelta(minutes=30), "setting")
-    assert change.detail == "max_wal_size: 1024 → 4096 (MB)"
+    assert change.detail == "max_wal_size: 1GB → 4GB"
     assert analysis.changes(history, period(31, 60)) == ()
 
 

@@ -168,7 +168,7 @@ def test_a_value_that_went_away_in_between_came_back_by_somebody_else(
     written(HALF_PAST - timedelta(hours=1), change(), State.VERIFIED)
     with serving_here(store) as viewer:
         found = viewer.screen("changes", "from=2026-11-23T01:00&to=2026-11-23T03:00")["changes"]
-    assert [one["by"] for one in found if one["detail"].endswith("→ 4096 (MB)")] == [
+    assert [one["by"] for one in found if one["detail"].endswith("→ 4GB")] == [
         "MrTuner's change 1", "not changed by MrTuner",
     ]  # fmt: skip
 

@@ -113,7 +113,7 @@ def test_the_hour_before_is_drawn_beside_it(viewer: Viewer) -> None:
 def test_a_change_is_drawn_on_every_chart(viewer: Viewer) -> None:
     found = viewer.screen("io")
     (change,) = [one for one in found["changes"] if one["what"] == "setting"]
-    assert (change["at"], change["detail"]) == (TWO + 1800, "max_wal_size: 1024 → 4096 (MB)")
+    assert (change["at"], change["detail"]) == (TWO + 1800, "max_wal_size: 1GB → 4GB")
 
 
 def test_a_moment_shows_who_was_at_work(viewer: Viewer) -> None:

@@ -121,7 +121,7 @@ def test_every_screen_shows_what_was_recorded_of_a_real_server(browser: Any, his
         page = tab.open("screen=connections&since=1min")
         assert "Lock: transactionid" in page.inner_text("[data-table=blocked]")
         page = tab.open("screen=changes&since=1min")
-        assert "work_mem: 4096 → 5120 (kB)" in page.inner_text("[data-table=changes]")
+        assert "work_mem: 4MB → 5MB" in page.inner_text("[data-table=changes]")
         if has_statements(binaries(18)):
             page = tab.open("screen=statements&since=1min")
             page.locator("tr:has-text('UPDATE stock SET quantity = quantity') a").first.click()

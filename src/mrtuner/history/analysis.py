@@ -7,16 +7,18 @@ the rows as sampled are kept is answered from their summaries.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from mrtuner.errors import UsageError
+from mrtuner.errors import BadValue, UsageError
 from mrtuner.history.reading import History
 from mrtuner.history.source import Source
 from mrtuner.history.store.layout import rollup_view
 from mrtuner.history.store.summaries import AT_WORK
 from mrtuner.history.unchanged import while_same
+from mrtuner.notation import write_integer
 
 #: The class of load of a session that waits for nothing.
 CPU: Final = "CPU"
@@ -528,8 +530,7 @@ def _settings(history: History, about: Period) -> list[HistoryChange]:
     return [
         HistoryChange(
             at=at, what="setting",
-            detail=f"{name}: {_setting(before)} → {_setting(value)}"
-                   + (f" ({unit})" if unit else ""),
+            detail=f"{name}: {_shown(before, unit)} → {_shown(value, unit)}",
             name=name, before=before, value=value,
         )
         for at, name, before, value, unit in _other_values(history, "settings", "unit", about)
@@ -573,7 +574,7 @@ def machine_changes(history: History, about: Period) -> list[HistoryChange]:
     """What became of the machine: its class, its volume, its parameter group."""
     return [
         HistoryChange(
-            at=at, what="machine", detail=f"{name}: {_setting(before)} → {_setting(value)}",
+            at=at, what="machine", detail=f"{name}: {_shown(before)} → {_shown(value)}",
             name=name, before=before, value=value,
         )
         for at, name, before, value, _ in _other_values(history, "machine", "NULL", about)
@@ -581,8 +582,14 @@ def machine_changes(history: History, about: Period) -> list[HistoryChange]:
     ]  # fmt: skip
 
 
-def _setting(value: str | None) -> str:
-    return "?" if value is None else value or "''"
+def _shown(value: str | None, unit: str | None = None) -> str:
+    """A value as SHOW prints it, of a number in a setting's base unit."""
+    if value is None:
+        return "?"
+    if unit is not None:
+        with suppress(ValueError, BadValue):  # A decimal point, or a unit that is not known here.
+            return write_integer(int(value), unit)
+    return (value + (f" {unit}" if unit else "")) or "''"
 
 
 def gaps(history: History, about: Period) -> tuple[Gap, ...]:
