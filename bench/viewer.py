@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import random
 import signal
@@ -128,9 +129,9 @@ def measure(sides: Sequence[Served], rounds: int, idle: int, periods: set[str]) 
 
 
 def percentile(values: Sequence[float], share: float) -> float:
-    """The value that so many are not above."""
-    ordered = sorted(values)
-    return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
+    """The least value that this share of all does not exceed (nearest rank)."""
+    rank = math.ceil(round(share * len(values), 6))  # 0.95 * 20 is slightly above 19
+    return sorted(values)[max(0, rank - 1)]
 
 
 def table(times: Times) -> Iterator[str]:
