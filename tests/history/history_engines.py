@@ -18,9 +18,9 @@ import sqlglot
 from history_data import MIDNIGHT, SECOND
 from history_story import CHEAP, DEAR, INSTANCE, of_source, story
 
-from mrtuner.history import analysis
-from mrtuner.history.analysis import Period
+from mrtuner.history.analysis import compare, summary
 from mrtuner.history.peaks import peaks
+from mrtuner.history.period import Period, instances
 from mrtuner.history.reading import History, open_history
 from mrtuner.history.sample import Row, Sample
 from mrtuner.history.source import built_in
@@ -91,10 +91,10 @@ def questions(directory: Path, *, old: bool = False) -> list[Question]:
     with open_history(directory) as found:
         given = {one.name: getattr(found, one.name) for one in fields(History) if one.init}
         history = _Listening(**given, asked=asked)
-        analysis.instances(history)
-        analysis.compare(history, period(0, 20), period(30, 50))
+        instances(history)
+        compare(history, period(0, 20), period(30, 50))
         for instance in (INSTANCE, *OTHERS[:2]):
-            analysis.summary(history, period(0, 60, instance))
+            summary(history, period(0, 60, instance))
         if not old:
             peaks(history, period(0, 60))
             peaks(history, period(0, 600, OTHERS[1]))

@@ -15,9 +15,9 @@ from history_story import of_source, story
 from conftest import NewCluster
 from mrtuner.cli import main
 from mrtuner.errors import UsageError
-from mrtuner.history.analysis import Period
 from mrtuner.history.busiest_day import busiest_days
 from mrtuner.history.host_metrics import STEP, WAITING, host_metrics
+from mrtuner.history.period import Period
 from mrtuner.history.reading import open_history
 from mrtuner.history.source import built_in
 from mrtuner.history.store.writer import Batch, Writer

@@ -9,10 +9,16 @@ import pytest
 from history_story import CHEAP, DEAR, INSTANCE, MB, TEXTS, opened_story
 
 from mrtuner.errors import UsageError
-from mrtuner.history import analysis
-from mrtuner.history.analysis import Period
+from mrtuner.history import period as periods
+from mrtuner.history.active_sessions import load_by_step
+from mrtuner.history.analysis import checkpoints, compare, slowest_minute
+from mrtuner.history.changes import changes
+from mrtuner.history.gaps import gaps
+from mrtuner.history.host_work import host_work
 from mrtuner.history.peaks import peaks
+from mrtuner.history.period import Period
 from mrtuner.history.reading import History
+from mrtuner.history.statements import statements
 
 TWO = datetime(2026, 11, 23, 2, tzinfo=UTC)
 
@@ -33,7 +39,7 @@ def history(
 
 
 def test_the_load_is_that_of_sessions_at_work_by_what_they_wait_for(history: History) -> None:
-    steps = analysis.load_by_step(history, period(0, 60), 600)
+    steps = load_by_step(history, period(0, 60), 600)
     assert [step.classes for step in steps] == [
         {"CPU": 2.0}, {"CPU": 2.0}, {"CPU": 2.0}, {"CPU": 2.0, "IO": 8.0}, {"CPU": 2.0},
         {"CPU": 2.0},
@@ -41,9 +47,9 @@ def test_the_load_is_that_of_sessions_at_work_by_what_they_wait_for(history: His
 
 
 def test_where_nobody_recorded_the_load_is_unknown(history: History) -> None:
-    steps = analysis.load_by_step(history, period(48, 52), 60)
+    steps = load_by_step(history, period(48, 52), 60)
     assert [step.total for step in steps] == [2.0, 2.0, None, None]
-    (gap,) = analysis.gaps(history, period(0, 60))
+    (gap,) = gaps(history, period(0, 60))
     assert (gap.begin, gap.end) == (
         TWO + timedelta(minutes=49, seconds=59), TWO + timedelta(minutes=55)
     )  # fmt: skip
@@ -51,14 +57,14 @@ def test_where_nobody_recorded_the_load_is_unknown(history: History) -> None:
 
 def test_statements_come_by_the_time_they_took(history: History) -> None:
     """By hand, 02:00:01 to 02:59: 59 minutes of 600 calls of 1 ms; 29 of 60 calls of 500 ms."""
-    dear, cheap = analysis.statements(history, period(0, 60), 10)
+    dear, cheap = statements(history, period(0, 60), 10)
     assert (dear.query_id, dear.text, dear.calls, dear.seconds) == (DEAR, TEXTS[DEAR], 1740, 870.0)
     assert (cheap.query_id, cheap.calls, cheap.seconds, cheap.role) == (CHEAP, 35_400, 35.4, "web")
 
 
 def test_checkpoints_and_wal_add_up(history: History) -> None:
     """By hand: 59 MB-minutes and 10 busy ones of 15 MB/s more."""
-    about = analysis.checkpoints(history, period(0, 60))
+    about = checkpoints(history, period(0, 60))
     assert (about.timed, about.requested) == (11, 10)
     assert about.wal_bytes == 59 * 60 * MB + 600 * 15 * MB
     assert about.peak_wal == 16 * MB
@@ -66,7 +72,7 @@ def test_checkpoints_and_wal_add_up(history: History) -> None:
 
 def test_the_host_is_told_by_its_average_and_its_highest_sample(history: History) -> None:
     """By hand, over 59 minutes of which 10 were busy; a busy one has 3.2 of 4 CPUs."""
-    host = analysis.host_work(history, period(0, 60))
+    host = host_work(history, period(0, 60))
     assert host is not None
     assert (host.cpus, host.least_memory) == (4, 2 * 2**30)
     assert host.throttled is None
@@ -88,7 +94,7 @@ def test_the_host_is_told_by_its_average_and_its_highest_sample(history: History
 
 def test_a_host_of_which_only_summaries_are_kept_has_the_same_averages(history: History) -> None:
     """A period that begins 40 days ago; the hourly summary covers the same hour."""
-    host = analysis.host_work(history, period(-40 * 24 * 60, 60))
+    host = host_work(history, period(-40 * 24 * 60, 60))
     assert host is not None
     assert host.cpu is not None
     assert host.cpu.average == pytest.approx((1.2 * 3540 + 2 * 600) / (4 * 3540))
@@ -97,7 +103,7 @@ def test_a_host_of_which_only_summaries_are_kept_has_the_same_averages(history: 
 
 
 def test_the_busiest_minute_says_what_waited_and_what_ran(history: History) -> None:
-    minute = analysis.slowest_minute(history, period(0, 60))
+    minute = slowest_minute(history, period(0, 60))
     assert minute is not None
     assert TWO + timedelta(minutes=30) <= minute.at < TWO + timedelta(minutes=40)
     assert (minute.load, minute.waits) == (10.0, (("IO: WALSync", 8.0), ("CPU", 2.0)))
@@ -105,15 +111,15 @@ def test_the_busiest_minute_says_what_waited_and_what_ran(history: History) -> N
 
 
 def test_a_setting_that_changed_is_told_and_its_first_value_is_not(history: History) -> None:
-    (change,) = analysis.changes(history, period(0, 60))
+    (change,) = changes(history, period(0, 60))
     assert (change.at, change.what) == (TWO + timedelta(minutes=30), "setting")
     assert change.detail == "max_wal_size: 1GB → 4GB"
-    assert analysis.changes(history, period(31, 60)) == ()
+    assert changes(history, period(31, 60)) == ()
 
 
 def test_two_periods_are_compared_statement_by_statement(history: History) -> None:
     """By hand: the dear statement keeps 0.5 sessions busy from 02:30 on."""
-    found = analysis.compare(history, period(10, 20), period(41, 49))
+    found = compare(history, period(10, 20), period(41, 49))
     assert found.statements[0].text == TEXTS[DEAR]
     assert found.statements[0].before is None or found.statements[0].before.calls == 0
     assert found.statements[0].more_load == pytest.approx(0.5, abs=0.07)
@@ -136,14 +142,14 @@ def test_a_history_that_is_too_short_has_no_peaks(history: History) -> None:
 
 
 def test_the_period_ends_with_the_last_sample(history: History) -> None:
-    found = analysis.period(history, None, since=600)
+    found = periods.period(history, None, since=600)
     assert (found.instance, found.seconds) == (INSTANCE, 600.0)
     assert found.end == TWO + timedelta(minutes=59, seconds=59)
 
 
 def test_an_instance_that_is_not_there_is_named(history: History) -> None:
     with pytest.raises(UsageError, match="no instance other"):
-        analysis.period(history, "other", since=600)
+        periods.period(history, "other", since=600)
 
 
 def test_a_summary_answers_what_rows_as_sampled_cannot(history: History) -> None:

@@ -9,8 +9,8 @@ import pytest
 from history_story import INSTANCE, opened_story
 
 from mrtuner.errors import UsageError
-from mrtuner.history.analysis import Period
 from mrtuner.history.busiest_sessions import busiest_sessions, most_clients
+from mrtuner.history.period import Period
 from mrtuner.history.reading import History
 
 TWO = datetime(2026, 11, 23, 2, tzinfo=UTC)

@@ -16,7 +16,7 @@ from moto import mock_aws
 from mrtuner.aws.session import Account
 from mrtuner.cli import main
 from mrtuner.errors import MrTunerError
-from mrtuner.history.analysis import Period, host_work
+from mrtuner.history.host_work import host_work
 from mrtuner.history.machine import facts, host_of, instance_of
 from mrtuner.history.managed import (
     CLOUDWATCH,
@@ -24,6 +24,7 @@ from mrtuner.history.managed import (
     ManagedInstance,
     managed_fleet,
 )
+from mrtuner.history.period import Period
 from mrtuner.history.reading import open_history
 from mrtuner.history.source import built_in
 from mrtuner.history.store.writer import Batch, Writer

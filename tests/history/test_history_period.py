@@ -10,10 +10,12 @@ import pytest
 from history_data import MIDNIGHT, SECOND, batch, queue, row, sample
 from history_story import INSTANCE, of_source, story
 
-from mrtuner.history.analysis import Period, gaps, statement_changes, statements
+from mrtuner.history.gaps import gaps
+from mrtuner.history.period import Period
 from mrtuner.history.reading import History, open_history
 from mrtuner.history.sample import Sample
 from mrtuner.history.source import built_in
+from mrtuner.history.statements import statement_changes, statements
 from mrtuner.history.store import layout, sealing
 from mrtuner.history.store.writer import Batch, Writer
 from mrtuner.web.overview import overview

@@ -12,7 +12,7 @@ import pytest
 from history_data import MIDNIGHT, SECOND, batch, sample
 from history_story import of_source
 
-from mrtuner.history.analysis import Period
+from mrtuner.history.period import Period
 from mrtuner.history.reading import History, open_history
 from mrtuner.history.recorded_server import recorded
 from mrtuner.history.source import built_in

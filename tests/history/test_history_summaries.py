@@ -21,7 +21,9 @@ from history_data import MIDNIGHT, SECOND, batch, sample
 from history_story import INSTANCE, of_source
 
 from mrtuner.errors import BadValue
-from mrtuner.history.analysis import WAIT_EVENT, Period, busiest_minute, gaps
+from mrtuner.history.active_sessions import WAIT_EVENT, busiest_minute
+from mrtuner.history.gaps import gaps
+from mrtuner.history.period import Period
 from mrtuner.history.reading import History, open_history
 from mrtuner.history.sample import Sample
 from mrtuner.history.series import Grid, Kind, Measure, split

@@ -11,7 +11,7 @@ import pytest
 from history_data import MIDNIGHT, SECOND, batch, sample
 from history_story import of_source
 
-from mrtuner.history.analysis import Period, changes
+from mrtuner.history.changes import changes
 from mrtuner.history.host_metrics import (
     CONNECTIONS,
     STEP,
@@ -23,6 +23,7 @@ from mrtuner.history.host_metrics import (
 )
 from mrtuner.history.identity import settings
 from mrtuner.history.machine import facts
+from mrtuner.history.period import Period
 from mrtuner.history.reading import History, open_history
 from mrtuner.history.sample import Row
 from mrtuner.history.source import Source, built_in, of_program

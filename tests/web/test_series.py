@@ -10,7 +10,7 @@ import pytest
 from history_data import batch, queue, row, sample
 from history_story import CHEAP, DEAR, INSTANCE, opened_story
 
-from mrtuner.history.analysis import Period
+from mrtuner.history.period import Period
 from mrtuner.history.reading import History, open_history
 from mrtuner.history.series import (
     OTHER,

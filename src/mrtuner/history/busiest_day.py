@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from mrtuner.errors import UsageError
-from mrtuner.history.analysis import Period, view_for
+from mrtuner.history.period import Period, view_for
 from mrtuner.history.reading import History
 
 _DAY: Final = 86_400

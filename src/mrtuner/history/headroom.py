@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from mrtuner.history.analysis import CPU_ALL, CPU_USED
+from mrtuner.history.host_work import CPU_ALL, CPU_USED
 from mrtuner.history.reading import History
 from mrtuner.history.series import Grid, Kind, Measure, Series, lines, rate, ratio, split, splits
 

@@ -12,7 +12,8 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from mrtuner.errors import UsageError
-from mrtuner.history.analysis import CPU_ALL, CPU_USED, IN_PERIOD, Period
+from mrtuner.history.host_work import CPU_ALL, CPU_USED
+from mrtuner.history.period import IN_PERIOD, Period
 from mrtuner.history.reading import History, Rows
 from mrtuner.history.store.layout import MICRO, last_value
 from mrtuner.history.unchanged import RowsOf, changed_since, rows_of, while_same

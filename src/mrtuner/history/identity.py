@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from mrtuner.history.analysis import HistoryChange, Period
+from mrtuner.history.changes import HistoryChange
+from mrtuner.history.period import Period
 from mrtuner.history.reading import History
 from mrtuner.history.sample import Identity
 from mrtuner.history.store.layout import last_value

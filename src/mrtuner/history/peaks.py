@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from mrtuner.errors import UsageError
-from mrtuner.history.analysis import Period
+from mrtuner.history.period import Period
 from mrtuner.history.reading import History
 from mrtuner.postgres.model import Activity
 from mrtuner.units import Bytes

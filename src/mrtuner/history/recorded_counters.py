@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from mrtuner.facts import Missing
-from mrtuner.history.analysis import IN_PERIOD, Period
+from mrtuner.history.period import IN_PERIOD, Period
 from mrtuner.history.reading import History
 from mrtuner.postgres.model import Archiver, JitWork, RoleSpills, Setting, Slru
 from mrtuner.units import Bytes

@@ -13,7 +13,8 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any, Final
 
-from mrtuner.history.analysis import GAP, IN_PERIOD, Period, source_named, view_for
+from mrtuner.history.gaps import GAP
+from mrtuner.history.period import IN_PERIOD, Period, source_named, view_for
 from mrtuner.history.reading import History
 from mrtuner.history.source import Source
 from mrtuner.history.store import summaries

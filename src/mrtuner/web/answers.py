@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from mrtuner import __version__
 from mrtuner.errors import BadValue, UsageError
-from mrtuner.history.analysis import Period
+from mrtuner.history.period import Period
 from mrtuner.history.reading import History
 from mrtuner.history.series import Series, grid, shifted
 from mrtuner.web.journal import attributed_changes

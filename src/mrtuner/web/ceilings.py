@@ -8,7 +8,6 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from mrtuner.errors import BadValue, MissingPart, UsageError
-from mrtuner.history.analysis import Period
 from mrtuner.history.host_metrics import (
     STEP,
     HostMetrics,
@@ -19,6 +18,7 @@ from mrtuner.history.host_metrics import (
 )
 from mrtuner.history.identity import settings
 from mrtuner.history.machine import Facts, facts, instance_of
+from mrtuner.history.period import Period
 from mrtuner.history.reading import History
 from mrtuner.limits.assess import Limits, limits, on_host
 from mrtuner.limits.ceilings import (

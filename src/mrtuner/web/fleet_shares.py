@@ -7,10 +7,10 @@ from datetime import UTC, datetime
 from itertools import groupby
 from typing import Any, Final
 
-from mrtuner.history.analysis import DURING, Period
 from mrtuner.history.headroom import RecordedLimit, highest, recorded
 from mrtuner.history.host_metrics import ceilings_by_instance
 from mrtuner.history.machine import Facts
+from mrtuner.history.period import DURING, Period
 from mrtuner.history.reading import History
 from mrtuner.history.series import Kind, Measure
 from mrtuner.limits.ceilings import Ceiling, CeilingKind, Resource

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from mrtuner.history.analysis import CPU_ALL, CPU_USED
+from mrtuner.history.host_work import CPU_ALL, CPU_USED
 from mrtuner.history.series import Kind, Measure, rate, ratio
 from mrtuner.limits.ceilings import Resource
 

@@ -19,9 +19,10 @@ from mrtuner.catalog.load import parameters
 from mrtuner.change.journal import Step, changes_with_steps, journal_directory
 from mrtuner.change.record import Change, Entry, State
 from mrtuner.errors import MrTunerError, UsageError
-from mrtuner.history.analysis import HistoryChange, Period, changes
+from mrtuner.history.changes import HistoryChange, changes
 from mrtuner.history.identity import identity, other_value_between
 from mrtuner.history.machine import facts
+from mrtuner.history.period import Period
 from mrtuner.history.reading import History
 
 #: Two clocks may differ by so much, and a setting is seen only at the next sample.

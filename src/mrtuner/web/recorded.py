@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from mrtuner.documents import as_builtins
 from mrtuner.errors import MrTunerError
-from mrtuner.history.analysis import period
+from mrtuner.history.period import period
 from mrtuner.history.reading import History
 from mrtuner.history.recorded_server import recorded
 from mrtuner.tuning import tune_recorded

@@ -17,8 +17,9 @@ from itertools import pairwise
 from typing import Final
 
 from mrtuner.history import headroom
-from mrtuner.history.analysis import Period, machine_changes
+from mrtuner.history.changes import machine_changes
 from mrtuner.history.host_metrics import ceiling_changes
+from mrtuner.history.period import Period
 from mrtuner.history.reading import History
 from mrtuner.history.series import Grid, Series
 from mrtuner.limits.assess import Limits

@@ -11,7 +11,7 @@ from mrtuner.cli.common import prerequisites
 from mrtuner.errors import UsageError
 
 if TYPE_CHECKING:
-    from mrtuner.history.analysis import Period
+    from mrtuner.history.period import Period
     from mrtuner.history.reading import History
 
 
@@ -27,7 +27,7 @@ def remembered(
     if watch is not None:
         raise UsageError("--history and --watch cannot be used together", "Omit one of them.")
     prerequisites.require("duckdb")
-    from mrtuner.history.analysis import period
+    from mrtuner.history.period import period
     from mrtuner.history.reading import open_history
 
     with open_history(directory) as history:

@@ -48,9 +48,10 @@ def command(
     """
     prerequisites.require("duckdb")
     from mrtuner.documents import as_builtins
-    from mrtuner.history.analysis import period, summary
+    from mrtuner.history.analysis import summary
     from mrtuner.history.directory import history_directory
     from mrtuner.history.document import as_document
+    from mrtuner.history.period import period
     from mrtuner.history.reading import open_history
     from mrtuner.present.history import lines
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from mrtuner.history.analysis import IN_PERIOD
+from mrtuner.history.period import IN_PERIOD
 from mrtuner.history.series import Kind, Measure, rate
 from mrtuner.web.screens.screen import Chart, Screen, Table, View
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from mrtuner.history.analysis import CPU, WAIT_EVENT
+from mrtuner.history.active_sessions import CPU, WAIT_EVENT
 from mrtuner.history.recorded_server import machine
 from mrtuner.history.series import Kind, Measure, Series
 from mrtuner.history.store.summaries import AT_WORK

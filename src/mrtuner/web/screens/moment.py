@@ -7,13 +7,8 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any, Final
 
-from mrtuner.history.analysis import (
-    IN_PERIOD,
-    WAIT_EVENT,
-    Period,
-    beats_by_minute,
-    busiest_minute,
-)
+from mrtuner.history.active_sessions import WAIT_EVENT, beats_by_minute, busiest_minute
+from mrtuner.history.period import IN_PERIOD, Period
 from mrtuner.history.series import Kind, Measure
 from mrtuner.history.store.summaries import AT_WORK
 from mrtuner.web.screens.screen import Chart, Screen, Table, View

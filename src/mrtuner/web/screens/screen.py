@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from mrtuner.history.analysis import IN_PERIOD, Period
+from mrtuner.history.period import IN_PERIOD, Period
 from mrtuner.history.reading import History
 from mrtuner.history.series import Grid, Measure, Series, lines, splits
 

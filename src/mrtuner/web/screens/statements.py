@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from mrtuner.history.analysis import StatementWork, statements
 from mrtuner.history.series import OTHER, Series, rate, ratio
+from mrtuner.history.statements import StatementWork, statements
 from mrtuner.web.screens.screen import Chart, Screen, Table, View
 
 _TOP: Final = 50

@@ -1,0 +1,80 @@
+"""Average active sessions of a period, by what they wait for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+from mrtuner.history.period import IN_PERIOD, Period, from_minute, minute_of
+from mrtuner.history.reading import History
+from mrtuner.history.store.summaries import AT_WORK
+
+#: The class of load of a session that waits for nothing.
+CPU: Final = "CPU"
+#: What a session waits for, with its class.
+WAIT_EVENT: Final = f"coalesce(wait_type || ': ' || wait_event, '{CPU}')"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadStep:
+    """Average active sessions of one step, by wait class; empty: nobody was at work.
+
+    None where nothing was sampled.
+    """
+
+    at: datetime
+    classes: dict[str, float] | None
+
+    @property
+    def total(self) -> float | None:
+        """All classes."""
+        return None if self.classes is None else sum(self.classes.values())
+
+
+def beats_by_minute(history: History, about: Period) -> dict[datetime, int]:
+    """How often sessions were sampled in each minute, the first one as a whole."""
+    rows = history.rows(
+        f"""SELECT time AS minute, sum(session_samples) AS beats FROM samples_by_minute
+            WHERE {IN_PERIOD} AND session_samples > 0 GROUP BY 1""",
+        from_minute(about), inside=True,
+    )  # fmt: skip
+    return {row["minute"].replace(tzinfo=UTC): row["beats"] for row in rows}
+
+
+def load_by_step(history: History, about: Period, seconds: float) -> tuple[LoadStep, ...]:
+    """Average active sessions by wait class, in steps of whole minutes."""
+    minutes = max(1, round(seconds / 60))
+    beats = beats_by_minute(history, about)
+    rows = history.rows(
+        f"""SELECT time AS minute, coalesce(wait_type, '{CPU}') AS class, sum(samples) AS samples
+            FROM sessions_by_minute WHERE {IN_PERIOD} AND {AT_WORK} GROUP BY 1, 2""",
+        from_minute(about), inside=True,
+    )  # fmt: skip
+    steps: list[LoadStep] = []
+    at = minute_of(about.begin)
+    while at < about.end:
+        inside = [at + timedelta(minutes=n) for n in range(minutes)]
+        sampled = sum(beats.get(minute, 0) for minute in inside)
+        classes: dict[str, float] = {}
+        for row in rows:
+            if at <= row["minute"].replace(tzinfo=UTC) < at + timedelta(minutes=minutes):
+                classes[row["class"]] = classes.get(row["class"], 0) + row["samples"]
+        shares = {name: count / sampled for name, count in classes.items()} if sampled else None
+        steps.append(LoadStep(at=at, classes=shares))
+        at += timedelta(minutes=minutes)
+    return tuple(steps)
+
+
+def busiest_minute(history: History, about: Period) -> tuple[datetime, float] | None:
+    """The minute with the most sessions at work, and how many; None if nobody worked."""
+    rows = history.rows(
+        f"""SELECT w.minute, CAST(w.samples AS DOUBLE) / b.beats AS load
+            FROM (SELECT time AS minute, sum(samples) AS samples FROM sessions_at_work_by_minute
+                  WHERE {IN_PERIOD} GROUP BY 1) AS w
+            JOIN (SELECT time AS minute, sum(session_samples) AS beats FROM samples_by_minute
+                  WHERE {IN_PERIOD} AND session_samples > 0 GROUP BY 1) AS b ON b.minute = w.minute
+            ORDER BY load DESC, w.minute DESC LIMIT 1""",
+        from_minute(about), inside=True,
+    )  # fmt: skip
+    return (rows[0]["minute"].replace(tzinfo=UTC), rows[0]["load"]) if rows else None

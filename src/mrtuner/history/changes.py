@@ -1,0 +1,106 @@
+"""What changed in a period: settings, the machine, and events."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Final
+
+from mrtuner.errors import BadValue
+from mrtuner.history.period import IN_PERIOD, Period
+from mrtuner.history.reading import History
+from mrtuner.history.unchanged import while_same
+from mrtuner.notation import write_integer
+
+#: Of a machine or an instance of RDS: what somebody changes. The rest of its facts varies.
+_CHANGED: Final = (
+    "class_name", "parameter_group", "engine_version", "storage_type", "allocated_storage", "iops",
+    "storage_throughput", "multi_az", "memory", "cpus",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HistoryChange:
+    """A setting that changed, or an event."""
+
+    at: datetime
+    what: str
+    detail: str
+    name: str | None = None  # of a setting
+    before: str | None = None  # its values, in its base unit
+    value: str | None = None
+
+
+def changes(history: History, about: Period) -> tuple[HistoryChange, ...]:
+    """Settings and machines that changed, and events, in the order of time."""
+    found = [
+        HistoryChange(at=row["time"].replace(tzinfo=UTC), what=row["kind"], detail=row["detail"])
+        for row in history.rows(
+            f"SELECT time, kind, detail FROM events WHERE {IN_PERIOD} AND kind <> 'connected'",
+            about.parameters, inside=True,
+        )
+    ]  # fmt: skip
+    found += _settings(history, about)
+    found += machine_changes(history, about)
+    return tuple(sorted(found, key=lambda one: (one.at, one.what, one.detail)))
+
+
+def _settings(history: History, about: Period) -> list[HistoryChange]:
+    return [
+        HistoryChange(
+            at=at, what="setting",
+            detail=f"{name}: {_shown(before, unit)} → {_shown(value, unit)}",
+            name=name, before=before, value=value,
+        )
+        for at, name, before, value, unit in _other_values(history, "settings", "unit", about)
+    ]  # fmt: skip
+
+
+def machine_changes(history: History, about: Period) -> list[HistoryChange]:
+    """What became of the machine: its class, its volume, its parameter group."""
+    return [
+        HistoryChange(
+            at=at, what="machine", detail=f"{name}: {_shown(before)} → {_shown(value)}",
+            name=name, before=before, value=value,
+        )
+        for at, name, before, value, _ in _other_values(history, "machine", "NULL", about)
+        if name in _CHANGED
+    ]  # fmt: skip
+
+
+def _other_values(
+    history: History, source: str, more: str, about: Period
+) -> Iterator[tuple[datetime, str, str | None, str | None, str | None]]:
+    """When a value was another one than before in a period: time, name, both values and `more`.
+
+    They are few, and each screen shows those of its period.
+    """
+    if not history.has(source):
+        return
+    _, rows = while_same(
+        history, source, ("other values", about.instance, source), lambda: history.table(
+            f"""SELECT time, name, before, value, {more} FROM (
+                   SELECT time, name, value, {more},
+                          lag(value) OVER (PARTITION BY name ORDER BY time) AS before,
+                          row_number() OVER (PARTITION BY name ORDER BY time) AS number
+                   FROM {source} WHERE instance = $instance) AS s
+               WHERE number > 1 AND value IS DISTINCT FROM before""",
+            {"instance": about.instance},
+        ),
+    )  # fmt: skip
+    for time, *values in rows:
+        at = time.replace(tzinfo=UTC)
+        if about.begin <= at < about.end:
+            yield at, *values
+
+
+def _shown(value: str | None, unit: str | None = None) -> str:
+    """A value as SHOW prints it, of a number in a setting's base unit."""
+    if value is None:
+        return "?"
+    if unit is not None:
+        with suppress(ValueError, BadValue):  # A decimal point, or a unit that is not known here.
+            return write_integer(int(value), unit)
+    return (value + (f" {unit}" if unit else "")) or "''"

@@ -1,0 +1,123 @@
+"""What the server's host did in a period, by its kernel or by CloudWatch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+from mrtuner.history.period import IN_PERIOD, Period, view_for
+from mrtuner.history.reading import History
+
+#: CPU time that was used, and all there was, over the columns of the host.
+CPU_USED: Final = "(cpu_user + cpu_system + cpu_steal)"
+CPU_ALL: Final = f"({CPU_USED} + cpu_iowait + cpu_idle)"
+#: What is divided by what, over all samples and in each.
+_HOST_FIGURES: Final = {
+    "cpu": (CPU_USED, CPU_ALL),
+    "iowait": ("cpu_iowait", CPU_ALL),
+    "steal": ("cpu_steal", CPU_ALL),
+    "throttled": ("group_throttled", "seconds"),
+    "reads": ("disk_reads", "seconds"),
+    "writes": ("disk_writes", "seconds"),
+    "read_seconds": ("disk_read_time", "disk_reads"),
+    "write_seconds": ("disk_write_time", "disk_writes"),
+}
+#: What CloudWatch tells of an instance of RDS, and what its values are divided by.
+_CLOUDWATCH_FIGURES: Final = {
+    "cpu": ("cpu", 100),
+    "reads": ("read_iops", 1),
+    "writes": ("write_iops", 1),
+    "read_seconds": ("read_latency", 1),
+    "write_seconds": ("write_latency", 1),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostFigure:
+    """A figure of a period: its average, and that of the highest sample.
+
+    Of a time from which only summaries are kept, the highest is that of an hour.
+    """
+
+    average: float
+    highest: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostWork:
+    """What the server's host did in a period; None where it is not counted."""
+
+    cpus: int | None  # that the server can use
+    cpu: HostFigure | None  # share of the CPU time that was used
+    iowait: HostFigure | None  # share that was idle while a disk was waited for
+    steal: HostFigure | None  # share that the hypervisor took away
+    throttled: HostFigure | None  # share of the time for which a CPU quota held the server back
+    reads: HostFigure | None  # of the data directory's disk, a second
+    writes: HostFigure | None
+    read_seconds: HostFigure | None  # of one read
+    write_seconds: HostFigure | None
+    least_memory: int | None  # bytes available
+
+
+def host_work(history: History, about: Period) -> HostWork | None:
+    """What the server's host did, by its kernel or by CloudWatch; None if neither was sampled."""
+    return _kernel_work(history, about) or _cloudwatch_work(history, about)
+
+
+def _cloudwatch_work(history: History, about: Period) -> HostWork | None:
+    if not history.has("cloudwatch"):
+        return None
+    view = view_for(history, "cloudwatch", about.begin)
+    suffixes = ("", "", "") if view == "cloudwatch" else ("_avg", "_max", "_min")
+    average, highest, lowest = suffixes
+    figures = ", ".join(
+        f"""avg({column}{average}) / {whole} AS {name}_average,
+            max({column}{highest}) / {whole} AS {name}_highest"""
+        for name, (column, whole) in _CLOUDWATCH_FIGURES.items()
+    )
+    row = history.row(
+        f"""SELECT count(*) AS samples, min(free_memory{lowest}) AS least_memory, {figures}
+            FROM {view} WHERE {IN_PERIOD}""",
+        about.parameters, inside=True,
+    )  # fmt: skip
+    if not row["samples"]:
+        return None
+    least = row["least_memory"]
+    return HostWork(
+        cpus=None, iowait=None, steal=None, throttled=None,
+        least_memory=None if least is None else int(least),
+        **{name: _figure(row, name) for name in _CLOUDWATCH_FIGURES},
+    )  # fmt: skip
+
+
+def _kernel_work(history: History, about: Period) -> HostWork | None:
+    if not history.has("host"):
+        return None
+    view = view_for(history, "host", about.begin)
+    cpus, memory = (
+        ("cpus", "memory_available") if view == "host" else ("cpus_last", "memory_available_min")
+    )
+    figures = ", ".join(
+        f"""sum({part}) / nullif(sum({whole}) FILTER (WHERE {part} IS NOT NULL), 0)
+                AS {name}_average,
+            max({part} / nullif({whole}, 0)) AS {name}_highest"""
+        for name, (part, whole) in _HOST_FIGURES.items()
+    )
+    row = history.row(
+        f"""SELECT count(*) AS samples, max({cpus}) AS cpus, min({memory}) AS least_memory,
+                   {figures}
+            FROM {view} WHERE {IN_PERIOD}""",
+        about.parameters, inside=True,
+    )  # fmt: skip
+    if not row["samples"]:
+        return None
+    return HostWork(
+        cpus=row["cpus"],
+        least_memory=row["least_memory"],
+        **{name: _figure(row, name) for name in _HOST_FIGURES},
+    )
+
+
+def _figure(row: dict[str, Any], name: str) -> HostFigure | None:
+    average, highest = row[f"{name}_average"], row[f"{name}_highest"]
+    return None if average is None else HostFigure(average=average, highest=highest)

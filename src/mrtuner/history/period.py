@@ -1,0 +1,106 @@
+"""A period of one instance, and where its rows are: as sampled, or summarized."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+from mrtuner.errors import UsageError
+from mrtuner.history.reading import History
+from mrtuner.history.source import Source
+from mrtuner.history.store.layout import rollup_view
+
+#: The rows of a period, and those of one instance in it.
+DURING: Final = "time >= $begin AND time < $end"
+IN_PERIOD: Final = f"instance = $instance AND {DURING}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Period:
+    """A period of one instance, in UTC."""
+
+    instance: str
+    begin: datetime
+    end: datetime
+
+    @property
+    def seconds(self) -> float:
+        """Its length."""
+        return (self.end - self.begin).total_seconds()
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """What the queries are given."""
+        return {
+            "instance": self.instance,
+            "begin": self.begin.replace(tzinfo=None),
+            "end": self.end.replace(tzinfo=None),
+        }
+
+
+def instances(history: History) -> tuple[str, ...]:
+    """The instances of a store, by name."""
+    return tuple(sorted(history.spans()))
+
+
+def period(
+    history: History, instance: str | None, *, since: float, until: datetime | None = None
+) -> Period:
+    """The last `since` seconds of an instance up to `until`, or up to its last sample.
+
+    Raises:
+        UsageError: there is no such instance, or there are several and none is named.
+    """
+    known = instances(history)
+    if instance is None:
+        if len(known) != 1:
+            raise UsageError(
+                f"the store has {len(known)} instances",
+                f"Name one with --instance: {', '.join(known)}." if known else "Record one first.",
+            )
+        instance = known[0]
+    if instance not in known:
+        raise UsageError(
+            f"the store has no instance {instance}",
+            f"It has {', '.join(known)}." if known else "Record one first.",
+        )
+    if until is None:
+        last = history.last_sample(instance)
+        if last is None:
+            raise UsageError(
+                f"nothing of {instance} is as recent as that", "Give a longer --since."
+            )
+        until = last.replace(tzinfo=UTC)
+    return Period(instance=instance, begin=until - timedelta(seconds=since), end=until)
+
+
+def view_for(history: History, name: str, begin: datetime) -> str:
+    """The view of a source that reaches back so far: the rows as sampled, or their summary."""
+    source = source_named(history, name)
+    newest = history.newest()
+    if newest is None:
+        return name
+    oldest = newest.replace(tzinfo=UTC) - timedelta(seconds=source.keep)
+    return name if begin >= oldest else rollup_view(source)
+
+
+def source_named(history: History, name: str) -> Source:
+    """The source of a store with this name.
+
+    Raises:
+        UsageError: it has none.
+    """
+    for source in history.sources:
+        if source.name == name:
+            return source
+    raise UsageError(f"the store has no {name}", "Record them, or name another directory.")
+
+
+def from_minute(about: Period) -> dict[str, Any]:
+    """What queries by minute are given: the first minute is asked for as a whole."""
+    return replace(about, begin=minute_of(about.begin)).parameters
+
+
+def minute_of(at: datetime) -> datetime:
+    return at.replace(second=0, microsecond=0)
