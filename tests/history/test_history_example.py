@@ -212,7 +212,7 @@ def test_what_was_tried_stands_among_the_changes(history: History) -> None:
     told = "\n".join(f"{row[1]}: {row[2]}" for row in table.rows)
     for text in (
         "provisioned IOPS: 20,000 to 30,000", "class: db.r5.2xlarge to db.r5.4xlarge",
-        "restart: started at", "work_mem: 4096 → 16384", "max_wal_size: 8192 → 16384",
+        "restart: started at", "work_mem: 4MB → 16MB", "max_wal_size: 8GB → 16GB",
         "Backing up DB instance", "gap: nothing recorded until",
     ):  # fmt: skip
         assert text in told
