@@ -65,12 +65,20 @@ def test_every_screen_has_one_value_a_step_and_one_cell_a_column(viewer: Viewer,
 @pytest.mark.parametrize("name", SCREENS)
 def test_no_chart_has_more_points_than_2000(viewer: Viewer, name: str) -> None:
     """Of an hour, in which sessions were sampled 3,300 times, and of ten years."""
-    for period in (HOUR, "since=3650d"):
+    for period in (HOUR, "from=2016-11-25T03:00&to=2026-11-23T03:00"):
         for most in (400, 2000):
             found = viewer.screen(name, period if most == 400 else f"{period}&points={most}")
             assert 0 < len(found["times"]) <= most
             values = [one["values"] for one_chart in found["charts"] for one in one_chart["series"]]
             assert all(len(one) <= most for one in values)
+
+
+def test_the_last_days_begin_with_the_first_sample_at_the_earliest(viewer: Viewer) -> None:
+    week, named = (
+        viewer.screen("load", period)
+        for period in ("since=7d", "from=2026-11-16T03:00&to=2026-11-23T03:00")
+    )
+    assert (week["begin"], named["begin"]) == (TWO, TWO + 3600 - 7 * 86_400)
 
 
 def test_waits_are_shown_with_the_line_of_the_cpus(viewer: Viewer) -> None:

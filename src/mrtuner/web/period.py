@@ -16,11 +16,13 @@ from mrtuner.units import parse_duration
 _LONGEST: Final = 10 * 366 * 86_400.0
 _SHORTEST: Final = 10.0
 _DEFAULT: Final = "1h"
-_WEEK, _DAY = timedelta(days=7), timedelta(days=1)
+_WEEK, _DAY, _MINUTE = timedelta(days=7), timedelta(days=1), timedelta(minutes=1)
 
 
 def period_of(history: History, given: Mapping[str, str]) -> Period:
     """Return the period that the parameters of an address name.
+
+    A period of the last so many seconds or days begins with the first sample at the earliest.
 
     Raises:
         BadValue: a time cannot be read, or the period is reversed or too long.
@@ -37,7 +39,21 @@ def period_of(history: History, given: Mapping[str, str]) -> Period:
             f"a period of {since:.0f} seconds cannot be shown",
             "It ends after it begins, and is at least ten seconds and at most ten years long.",
         )
-    return period(history, given.get("instance"), since=since, until=end)
+    about = period(history, given.get("instance"), since=since, until=end)
+    return about if begin is not None else _as_recorded(history, about)
+
+
+def _as_recorded(history: History, about: Period) -> Period:
+    """The period without the time before the first sample, but a minute at least.
+
+    Averages are then those of what was recorded, and a demo of three minutes fills the charts.
+    """
+    begin = min(_first(history, about), about.end - _MINUTE)
+    return replace(about, begin=max(about.begin, begin))
+
+
+def _first(history: History, about: Period) -> datetime:
+    return history.spans()[about.instance][0].replace(tzinfo=UTC)
 
 
 def earlier(about: Period, given: Mapping[str, str]) -> Period | None:
@@ -61,7 +77,7 @@ def usual_comparison(history: History, about: Period) -> Period | None:
     The same time of the same weekday, for most loads have a week; where the history does not reach
     back so far, the day before, or else the time just before.
     """
-    first = history.spans()[about.instance][0].replace(tzinfo=UTC)
+    first = _first(history, about)
     if about.begin <= first:
         return None
     back = next((one for one in (_WEEK, _DAY) if about.begin - one >= first), None)
