@@ -52,10 +52,10 @@ def opened_story(directory: Path, where: str) -> Iterator[History]:
 
 
 def _samples(passed: int, second: int) -> Iterator[Sample]:
-    yield _sample("sessions", second, *_sessions(second))
+    yield sample("sessions", second, *_sessions(second))
     if passed % 60 == 0:
         dear = max(0, passed - 1800)
-        yield _sample(
+        yield sample(
             "statements", second,
             of_source("statements", database="app", role="web", query_id=CHEAP, toplevel=True,
                  calls=10 * passed, exec_ms=10.0 * passed, rows=10 * passed),
@@ -63,20 +63,20 @@ def _samples(passed: int, second: int) -> Iterator[Sample]:
                  calls=dear, exec_ms=500.0 * dear, rows=dear),
         )  # fmt: skip
         busy = min(600, max(0, passed - 1800))
-        yield _sample("wal", second, of_source("wal", bytes=MB * passed + 15 * MB * busy))
-        yield _sample(
+        yield sample("wal", second, of_source("wal", bytes=MB * passed + 15 * MB * busy))
+        yield sample(
             "checkpoints", second,
             of_source("checkpoints", timed=passed // 300, requested=busy // 60,
                       write_ms=100.0 * passed),
         )  # fmt: skip
-        yield _sample("host", second, _host(passed, busy))
+        yield sample("host", second, _host(passed, busy))
         size = "1024" if passed < 1800 else "4096"
-        yield _sample(
+        yield sample(
             "settings", second,
             of_source("settings", name="max_wal_size", value=size, unit="MB", origin="file",
                  pending=False),
         )  # fmt: skip
-        yield _sample(
+        yield sample(
             "connections", second, of_source("connections", clients=20, active=2, maximum=100)
         )
 
@@ -111,7 +111,8 @@ def of_source(source: str, **given: object) -> Row:
     return Row(values=tuple({**zero, **given}.get(name) for name in names), reset=None)
 
 
-def _sample(name: str, second: int, *rows: Row) -> Sample:
+def sample(name: str, second: int, *rows: Row) -> Sample:
+    """Rows of a built-in source at that second."""
     source: Source = built_in()[name]
     return Sample(
         source=source, at=MIDNIGHT + second * SECOND, monotonic=float(second), rows=rows, cost=0.001

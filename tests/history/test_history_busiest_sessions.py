@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
-from history_story import INSTANCE, opened_story
+from history_story import BEGIN, INSTANCE, of_source, opened_story, sample
 
 from mrtuner.errors import UsageError
-from mrtuner.history.busiest_sessions import busiest_sessions, most_clients
+from mrtuner.history.busiest_sessions import STEP, busiest_sessions, most_clients
 from mrtuner.history.period import Period
-from mrtuner.history.reading import History
+from mrtuner.history.reading import History, open_history
+from mrtuner.history.source import built_in
+from mrtuner.history.store.writer import Batch, Writer
 
 TWO = datetime(2026, 11, 23, 2, tzinfo=UTC)
 HOUR = Period(instance=INSTANCE, begin=TWO, end=TWO + timedelta(hours=1))
@@ -45,3 +48,21 @@ def test_an_application_that_is_not_there_is_named(history: History) -> None:
     with pytest.raises(UsageError, match="no session of shop was at work") as refused:
         busiest_sessions(history, HOUR, "shop")
     assert refused.value.hint == "Applications in it: one without a name."
+
+
+def test_the_workers_of_a_ruby_server_are_one_application(tmp_path: Path) -> None:
+    """By hand: two of Puma's at work and one of unicorn's, for five minutes."""
+    titles = ("puma: cluster worker 0: 1 [shop]", "puma: cluster worker 1: 1 [shop]",
+              "unicorn worker[3] -c unicorn.rb")  # fmt: skip
+    rows = [
+        of_source("sessions", pid=pid, application=title, backend_type="client backend",
+                  state="active")
+        for pid, title in enumerate(titles)
+    ]  # fmt: skip
+    at = [sample("sessions", second, *rows) for second in range(BEGIN, BEGIN + STEP + 1)]
+    with Writer(tmp_path, built_in().values()) as writer:
+        writer.commit([Batch(instance=INSTANCE, samples=tuple(at))])
+    with open_history(tmp_path) as history:
+        (shop,) = busiest_sessions(history, HOUR, "puma: cluster worker [shop]").applications
+        (other,) = busiest_sessions(history, HOUR, "unicorn worker -c unicorn.rb").applications
+    assert (shop.active, other.active) == (2, 1)

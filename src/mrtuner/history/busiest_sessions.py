@@ -13,6 +13,9 @@ from mrtuner.history.reading import History, Rows
 
 #: Length of a step [s]: the same as of the busiest minutes that a Prometheus server is asked for.
 STEP: Final = 300
+#: Names of Puma's and unicorn's workers differ in their numbers: without them they are one
+#: application, as in sessions_by_application.sql.
+_NUMBERED: Final = r"^(puma: cluster worker|unicorn worker)( \d+: \d+|\[\d+\])"
 #: A step of which less than this was sampled is left out.
 _COVERED: Final = 0.5
 
@@ -87,7 +90,9 @@ def _by_step(history: History, about: Period) -> Rows:
     return history.rows(
         f"""SELECT s.step, s.application, s.role, s.database,
                    s.active / b.beats AS active, s.in_transaction / b.beats AS in_transaction
-            FROM (SELECT {step} AS step, coalesce(application, '') AS application,
+            FROM (SELECT {step} AS step,
+                         regexp_replace(coalesce(application, ''), '{_NUMBERED}', '\\1')
+                             AS application,
                          coalesce(role, '') AS role, coalesce(database, '') AS database,
                          count(*) FILTER (WHERE state NOT LIKE 'idle%') AS active,
                          count(*) FILTER (WHERE state LIKE 'idle in transaction%')

@@ -1,6 +1,10 @@
 -- Sessions of clients by application. To a lesser role the state and the address of others' sessions
--- are NULL, and so is backend_type.
-SELECT coalesce(application_name, '') AS application, usename AS role, datname AS database,
+-- are NULL, and so is backend_type. Ruby's client gives the title of its process for a name, which of
+-- workers has numbers: without them they are one application (pg 1.4.5, connection.rb; Puma 5.6.5,
+-- cluster/worker.rb; unicorn 6.0, http_server.rb).
+SELECT regexp_replace(coalesce(application_name, ''),
+                      '^(puma: cluster worker|unicorn worker)( \d+: \d+|\[\d+\])', '\1')
+           AS application, usename AS role, datname AS database,
        count(*) AS sessions,
        count(*) FILTER (WHERE state IN ('active', 'fastpath function call')) AS active,
        count(*) FILTER (WHERE state LIKE 'idle in transaction%') AS in_transaction,
