@@ -46,6 +46,17 @@ def name_of(tree: Tree, pid: int) -> str | None:
     return tree.peek(f"/proc/{pid}/comm")
 
 
+def title_of(tree: Tree, pid: int) -> str | None:
+    """Return a process's own title, such as ``nginx: worker process``, else its name.
+
+    A title takes the place of the command line, as one text with blanks. Source: setproctitle(3).
+    """
+    texts = [text for text in (tree.peek(f"/proc/{pid}/cmdline") or "").split("\0") if text]
+    if len(texts) == 1 and " " in texts[0].strip() and not texts[0].startswith("/"):
+        return texts[0].strip()
+    return name_of(tree, pid)
+
+
 def named(tree: Tree, pattern: str) -> list[int]:
     """Return the processes whose name or command line has this pattern, without our own."""
     wanted = re.compile(pattern)

@@ -200,7 +200,7 @@ def _uses(tree: Tree, before: _Reading, after: _Reading, passed: float) -> list[
         uses.append(
             ProcessUse(
                 pid=pid,
-                name=processes.name_of(tree, pid) or "?",
+                name=processes.title_of(tree, pid) or "?",
                 threads=tuple(sorted((one / passed for one in cpu), reverse=True)),
                 delay=sum(delays) / passed if delays else None,
                 memory=processes.proportional_memory(tree, pid),
