@@ -183,7 +183,8 @@ bench-image-steps: install
 bench-waiting: install
 	$(BIN)/python bench/servers_waiting.py $(ARGS)
 
-# Two deployments under load before and after a plan, kept in docs: eight minutes. Needs the same.
+# Two deployments under load before and after a plan, kept in docs: eight minutes. Needs the same,
+# and ruby-railties, ruby-activerecord.
 bench-pods: install
 	$(BIN)/python bench/pods_before_after.py --write docs $(ARGS)
 	$(BIN)/python -m docs.generate

@@ -5,11 +5,13 @@
     python bench/pods_before_after.py --write docs     # and keep it; then python -m docs.generate
 
 Each state starts the real application server once for each pod, under the pod's CPU limit, with its
-configuration (the example's own, then what the plan writes), with PostgreSQL behind it. For Django
-it serves the example's project, for Rails a Rack application: their requests use CPU time, ask the
-database and sleep for as long as the load says. They are sent at random times whether earlier ones
-were answered or not, and waiting is counted from the intended start. Needs root and control groups
-of version 1, and what application_servers.py says.
+configuration and variables (the example's own, then what the plan writes), with PostgreSQL behind
+it. It serves the example's own application, in Django or in Rails, whose requests use CPU time, ask
+the database and sleep for as long as the load says. They are sent at random times whether earlier
+ones were answered or not, and waiting is counted from the intended start. Needs root and control
+groups of version 1, what application_servers.py says, and Rails:
+
+    apt-get install ruby-railties ruby-activerecord
 """
 
 from __future__ import annotations
@@ -19,6 +21,8 @@ import json
 import os
 import platform
 import re
+import secrets
+import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
@@ -27,6 +31,7 @@ from importlib.metadata import version
 from pathlib import Path
 from random import Random
 from typing import Any
+from urllib.parse import quote
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # for docs.generate_pods, which has the tables
 
@@ -70,24 +75,27 @@ class Application:
     service: float
     cpu: float
     database: float
-    app: str | None = None  # in its folder; None: a stand-in
-    framework: str | None = None  # of that
+    app: str  # in its folder, what the server serves
+    framework: str
+    structure: str | None = None  # of its database: SQL, in its folder
 
     @property
     def folder(self) -> Path:
         return EXAMPLES / self.name
 
     @property
-    def serving(self) -> tuple[Path, str] | None:
-        """What the server serves, and where."""
-        return None if self.app is None else (self.folder, self.app)
+    def missing(self) -> str | None:
+        """Why it cannot run here."""
+        lacks = missing(self.server) or database_pooled.missing()
+        if lacks is None and self.framework == "Rails" and rails_version() is None:
+            return "Rails is not installed (apt-get install ruby-railties ruby-activerecord)"
+        return lacks
 
     @property
-    def written_in(self) -> str | None:
+    def written_in(self) -> str:
         """The framework with its version."""
-        if self.framework is None:
-            return None
-        return f"{self.framework.title()} {version(self.framework)}"
+        known = rails_version() if self.framework == "Rails" else version(self.framework)
+        return f"{self.framework} {known}"
 
     @property
     def work(self) -> Work:
@@ -104,10 +112,21 @@ class Application:
 
 APPLICATIONS = (
     Application(name="django", server=Server.GUNICORN, file="gunicorn.conf.py", rate=50,
-                service=80, cpu=6, database=40, app="catalog.wsgi", framework="django"),
-    Application(name="rails", server=Server.PUMA, file="puma.rb", rate=45,
-                service=80, cpu=10, database=40),
+                service=80, cpu=6, database=40, app="catalog.wsgi", framework="Django"),
+    Application(name="rails", server=Server.PUMA, file="config/puma.rb", rate=45,
+                service=80, cpu=10, database=40, app="config.ru", framework="Rails",
+                structure="db/structure.sql"),
 )  # fmt: skip
+
+
+def rails_version() -> str | None:
+    """None: it is not installed."""
+    asked = 'require "rails/version"; require "active_record/version"; print Rails.version'
+    try:
+        done = subprocess.run(["ruby", "-e", asked], capture_output=True, text=True, check=False)
+    except FileNotFoundError:
+        return None
+    return done.stdout if done.returncode == 0 else None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -134,7 +153,8 @@ def states(application: Application) -> Iterator[State]:
     )  # fmt: skip
     made = application.planned(now)
     after = State(
-        name="as planned", layout=made.layout, limit=made.cpu.limit, environment={},
+        name="as planned", layout=made.layout, limit=made.cpu.limit,
+        environment=environment | variables(made.render("kubernetes")),
         configuration=made.render("puma" if application.server == Server.PUMA else "gunicorn"),
     )  # fmt: skip
     yield before
@@ -150,28 +170,45 @@ def manifest(file: Path) -> tuple[dict[str, str], int, float]:
     """Environment of the container, replicas, CPU limit."""
     import yaml
 
-    spec = yaml.safe_load(file.read_text())["spec"]
-    (container,) = spec["template"]["spec"]["containers"]
-    environment = {one["name"]: one["value"] for one in container["env"]}
+    text = file.read_text()
+    environment, spec = variables(text), yaml.safe_load(text)["spec"]
     del environment["DATABASE_URL"]  # here it is another
+    (container,) = spec["template"]["spec"]["containers"]
     limit = re.fullmatch(r"(\d+)m", container["resources"]["limits"]["cpu"])
     assert limit is not None
     return environment, spec["replicas"], int(limit[1]) / 1000
+
+
+def variables(manifest: str) -> dict[str, str]:
+    """Those of the only container of a manifest, or of a patch for one; secrets are made up."""
+    import yaml
+
+    (container,) = yaml.safe_load(manifest)["spec"]["template"]["spec"]["containers"]
+    return {one["name"]: one.get("value", secrets.token_hex(64)) for one in container["env"]}
 
 
 def measured(application: Application, state: State, seconds: float) -> dict[str, Any]:
     layout = state.layout
     with ExitStack() as stack:
         cluster = stack.enter_context(database_pooled.database(layout.slots))
-        url = cluster.dsn()
+        url = prepared(application, cluster)
         if state.pooler is not None:
             url = stack.enter_context(database_pooled.pgbouncer(cluster, state.pgbouncer))
         environment = {**state.environment, "DATABASE_URL": url}
         ports = stack.enter_context(
             pods(application.server, state.configuration, layout.pods, quota=state.limit,
-                 environment=environment, serving=application.serving)
+                 environment=environment, serving=(application.folder, application.app))
         )  # fmt: skip
         return run_precisely(_loaded(application, state, ports, cluster, seconds))
+
+
+def prepared(application: Application, cluster: Cluster) -> str:
+    """A database with what the application's needs; its URL, as frameworks read it."""
+    if application.structure is not None:
+        with connect(cluster.dsn()) as session:
+            session.execute((application.folder / application.structure).read_bytes())
+    socket = quote(str(cluster.directory), safe="")
+    return f"postgresql://postgres@{socket}:{cluster.port}/postgres"
 
 
 async def _loaded(
@@ -227,12 +264,14 @@ def _connections(cluster: Cluster) -> int:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=45.0)
+    parser.add_argument("--only", choices=[one.name for one in APPLICATIONS])
     parser.add_argument("--write", type=Path, metavar="DIR")
     given = parser.parse_args()
     for application in APPLICATIONS:
-        reason = missing(application.server) or database_pooled.missing()
-        if reason:
-            print(f"skipped: {application.name}: {reason}", file=sys.stderr)
+        if given.only not in {None, application.name}:
+            continue
+        if application.missing:
+            print(f"skipped: {application.name}: {application.missing}", file=sys.stderr)
             continue
         found = [measured(application, state, given.seconds) for state in states(application)]
         late = max(one["late_ms"][95] for one in found)

@@ -25,9 +25,10 @@ _ABOUT: Final = f"""\
 The deployments of [the how-to](../how-to/pods-before-and-after.md) under load, as they are, with
 another routing, and as `mrtuner pods plan` has them, without and with its PgBouncer
 (`{COMMAND}`). The servers and PostgreSQL are real; their
-requests spend their time as the load says, in a small Django project or in a stand-in. Waiting is
-counted from the intended start of a request; *simulated* are the same requests. Everything shares
-the CPUs named below, of which the simulation does not know."""
+requests spend their time as the load says, in the small applications of the how-to (*a stand-in*
+where no framework is named). Waiting is counted from the intended start of a request; *simulated*
+are the same requests. Everything shares the CPUs named below, of which the simulation does not
+know."""
 #: By state: colour and name of the line.
 _STYLES: Final = {
     "before": "a",

@@ -19,18 +19,21 @@ EXAMPLE = Path(__file__).parents[2] / "examples/pods/django"
 PATIENCE = 90.0
 
 
-def answered(port: int, process: subprocess.Popen[bytes]) -> http.client.HTTPResponse:
+def answered(
+    port: int, process: subprocess.Popen[bytes], database: float = 0.001
+) -> http.client.HTTPResponse:
     """The answer to a request that asks for a millisecond of everything, once there is one."""
     end = time.monotonic() + PATIENCE
     while True:
-        assert process.poll() is None, "gunicorn ended"
+        assert process.poll() is None, "the server ended"
         client = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE)
         try:
-            parts = {"X-CPU": "0.001", "X-Database": "0.001", "X-Sleep": "0.001"}
+            parts = {"X-CPU": "0.001", "X-Database": str(database), "X-Sleep": "0.001"}
+            parts["Connection"] = "close"
             client.request("GET", "/", headers=parts)
             return client.getresponse()
         except ConnectionRefusedError:
-            assert time.monotonic() < end, "gunicorn does not listen"
+            assert time.monotonic() < end, "the server does not listen"
             time.sleep(0.05)
 
 

@@ -1,0 +1,4 @@
+# What Puma serves.
+require_relative "config/environment"
+
+run Rails.application

@@ -1,0 +1,1 @@
+Rails.application.routes.draw { root "products#index" }
