@@ -31,7 +31,6 @@ from importlib.metadata import version
 from pathlib import Path
 from random import Random
 from typing import Any
-from urllib.parse import quote
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # for docs.generate_pods, which has the tables
 
@@ -203,12 +202,11 @@ def measured(application: Application, state: State, seconds: float) -> dict[str
 
 
 def prepared(application: Application, cluster: Cluster) -> str:
-    """A database with what the application's needs; its URL, as frameworks read it."""
+    """A database with what the application's needs; its URL."""
     if application.structure is not None:
         with connect(cluster.dsn()) as session:
             session.execute((application.folder / application.structure).read_bytes())
-    socket = quote(str(cluster.directory), safe="")
-    return f"postgresql://postgres@{socket}:{cluster.port}/postgres"
+    return database_pooled.url(cluster)
 
 
 async def _loaded(
