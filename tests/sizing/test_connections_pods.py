@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import shutil
+import subprocess
+
 import pytest
 from hypothesis import given as drawn
 from hypothesis import strategies as st
@@ -381,3 +385,29 @@ def test_node_postgres_has_this_default() -> None:
     size = framework("node-postgres").default().size
     assert f"this.options.poolSize || {size}" in source
     assert size == 10
+
+
+def test_rails_has_this_default_and_a_url_wins() -> None:
+    """Asked of Active Record itself."""
+    given = {"plain": "postgresql://db/shop", "pool": "postgresql://db/shop?pool=7"}
+    asked = (
+        'require "active_record"; require "json"; ActiveRecord::Base;'
+        "known = JSON.parse(ARGV[0]).transform_values { |url| { 'url' => url } };"
+        "all = ActiveRecord::DatabaseConfigurations.new(known);"
+        "print JSON[known.to_h { |name, _| [name, all.configs_for(env_name: name).first.pool] }]"
+    )
+    ruby = shutil.which("ruby")
+    if (
+        ruby is None
+        or subprocess.run(
+            [ruby, "-e", 'require "active_record/version"'], capture_output=True, check=False
+        ).returncode
+    ):
+        pytest.skip("no Active Record (apt-get install ruby-activerecord)")
+    done = subprocess.run(
+        [ruby, "-e", asked, json.dumps(given)], capture_output=True, text=True, check=True
+    )
+    assert framework("rails").default().size == 5
+    assert json.loads(done.stdout) == {"plain": 5, "pool": 7}
+    env = {"DATABASE_URL": given["pool"], "RAILS_ENV": "production"}
+    assert checked(deployment(replicas=1, env=env)).reachable(Stage.REST) == 7
