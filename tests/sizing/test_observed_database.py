@@ -171,3 +171,17 @@ def test_a_history_gives_the_time_in_the_database() -> None:
     assert seen.database_time is not None
     assert seen.database_time.value == pytest.approx(0.020)
     assert seen.database_cpus == Fact(8, "CPUs of the server, db in history")
+
+
+def test_workers_of_a_ruby_server_are_one_application(embedded: Cluster) -> None:
+    """Their sessions are named by the titles of their processes."""
+    titles = ("puma: cluster worker 0: 7 [a1]", "puma: cluster worker 12: 7 [a1]",
+              "puma: cluster worker 0: 7 [b2]",
+              "unicorn worker[0] -D", "unicorn worker[1] -D")  # fmt: skip
+    with ExitStack() as stack:
+        for title in titles:
+            stack.enter_context(psycopg.connect(embedded.dsn(), application_name=title))
+        seen = activity.watched(embedded.dsn(), seconds=0.1).sessions
+    found = {one.application: one.sessions for one in seen}
+    assert found["puma: cluster worker [a1]"] == found["unicorn worker -D"] == 2
+    assert found["puma: cluster worker [b2]"] == 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import socket
 import subprocess
 import sys
@@ -340,3 +341,15 @@ def test_bad_input_is_named(given: list[str], message: str) -> None:
     done = CliRunner().invoke(main, ["pods", "measure", *given])
     assert done.exit_code == 2, done.output
     assert message in done.output
+
+
+@pytest.mark.parametrize(
+    ("line", "title"),
+    [(["shop: worker 1"], "shop: worker 1"), (["shop", "-"], "cat"), (["/opt/my shop"], "cat")],
+)
+def test_a_process_is_shown_by_the_title_that_it_gave_itself(line: list[str], title: str) -> None:
+    """A title is one text with blanks in the place of the command line."""
+    program = shutil.which("cat")
+    with subprocess.Popen(line, executable=program, stdin=subprocess.PIPE) as process:
+        found = processes.title_of(Tree(), process.pid)
+    assert found == title
