@@ -53,7 +53,7 @@ def test_an_application_that_is_not_there_is_named(history: History) -> None:
 def test_the_workers_of_a_ruby_server_are_one_application(tmp_path: Path) -> None:
     """By hand: two of Puma's at work and one of unicorn's, for five minutes."""
     titles = ("puma: cluster worker 0: 1 [shop]", "puma: cluster worker 1: 1 [shop]",
-              "unicorn worker[3] -c unicorn.rb")  # fmt: skip
+              "unicorn_rails worker[3] -D")  # fmt: skip
     rows = [
         of_source("sessions", pid=pid, application=title, backend_type="client backend",
                   state="active")
@@ -64,5 +64,5 @@ def test_the_workers_of_a_ruby_server_are_one_application(tmp_path: Path) -> Non
         writer.commit([Batch(instance=INSTANCE, samples=tuple(at))])
     with open_history(tmp_path) as history:
         (shop,) = busiest_sessions(history, HOUR, "puma: cluster worker [shop]").applications
-        (other,) = busiest_sessions(history, HOUR, "unicorn worker -c unicorn.rb").applications
+        (other,) = busiest_sessions(history, HOUR, "unicorn_rails worker -D").applications
     assert (shop.active, other.active) == (2, 1)

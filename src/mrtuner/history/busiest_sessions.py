@@ -15,7 +15,7 @@ from mrtuner.history.reading import History, Rows
 STEP: Final = 300
 #: Names of Puma's and unicorn's workers differ in their numbers: without them they are one
 #: application, as in sessions_by_application.sql.
-_NUMBERED: Final = r"^(puma: cluster worker|unicorn worker)( \d+: \d+|\[\d+\])"
+_NUMBERED: Final = r"^(puma: cluster worker|unicorn\w* worker)( \d+: \d+|\[\d+\])"
 #: A step of which less than this was sampled is left out.
 _COVERED: Final = 0.5
 

@@ -3,7 +3,7 @@
 -- workers has numbers: without them they are one application (pg 1.4.5, connection.rb; Puma 5.6.5,
 -- cluster/worker.rb; unicorn 6.0, http_server.rb).
 SELECT regexp_replace(coalesce(application_name, ''),
-                      '^(puma: cluster worker|unicorn worker)( \d+: \d+|\[\d+\])', '\1')
+                      '^(puma: cluster worker|unicorn\w* worker)( \d+: \d+|\[\d+\])', '\1')
            AS application, usename AS role, datname AS database,
        count(*) AS sessions,
        count(*) FILTER (WHERE state IN ('active', 'fastpath function call')) AS active,
