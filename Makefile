@@ -179,7 +179,7 @@ bench-image-steps: install
 	for subject in seed wheel clone; do PYTHONPATH=tests/image $(BIN)/python bench/image_steps.py $$subject $(ARGS) || exit 1; done
 
 # The image of the seed at full scale, in five forms: one changed line built, pushed, and pushed through
-# slower lines. A quarter of an hour, 10 GB of disk; root, podman, docker-registry. Keep the result by
+# slower lines. Half an hour, 10 GB of disk; root, podman, docker-registry. Keep the result by
 # ARGS='--write docs', then make docs.
 bench-image-seed: install
 	PYTHONPATH=tests/image $(BIN)/python bench/seed_image.py $(ARGS)

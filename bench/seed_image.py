@@ -1,6 +1,6 @@
-"""The seed's image at full scale: four forms of it built, one line of code changed, and pushed.
+"""The seed's image at full scale: five forms of it built, one line of code changed, and pushed.
 
-    python bench/seed_image.py                         # ten minutes, 10 GB of disk
+    python bench/seed_image.py                         # half an hour, 10 GB of disk
     python bench/seed_image.py --unit 4096 --forms 2   # whether it works, at a small scale
     python bench/seed_image.py --write docs            # and keep it; then python -m docs.generate
 
@@ -402,6 +402,8 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--unit", type=int, default=UNIT, help="bytes of a megabyte of the seed")
     parser.add_argument("--forms", type=int, help="the first so many of the five")
-    parser.add_argument("--rates", default=",".join(RATES), help="of the lines, by commas")
+    parser.add_argument(
+        "--rates", default=",".join(RATES), help="of the lines; one twice is measured twice"
+    )
     parser.add_argument("--write", type=Path, metavar="DIR")
     main(parser.parse_args())
