@@ -7,7 +7,7 @@ WORKERS ?= 3
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: install page site demo test test-web test-browser test-access test-site test-lambda test-slow test-killed test-engines dist lint types docs requirements catalog pictures bench-start bench-tune bench-worth bench-overhead bench-same bench-demo bench-history bench-recording bench-bursts bench-viewer bench-fleet bench-serverless bench-tuner-page bench-image bench-image-steps clean bench-waiting bench-pods
+.PHONY: install page site demo test test-web test-browser test-access test-site test-lambda test-slow test-killed test-engines dist lint types docs requirements catalog pictures bench-start bench-tune bench-worth bench-overhead bench-same bench-demo bench-history bench-recording bench-bursts bench-viewer bench-fleet bench-serverless bench-tuner-page bench-image bench-image-steps bench-image-seed clean bench-waiting bench-pods
 
 install: $(STAMP)
 
@@ -177,6 +177,12 @@ bench-image: install
 # recorder's, and the seed's at a small scale. Half an hour; root, podman, docker-registry.
 bench-image-steps: install
 	for subject in seed wheel clone; do PYTHONPATH=tests/image $(BIN)/python bench/image_steps.py $$subject $(ARGS) || exit 1; done
+
+# The image of the seed at full scale, in five forms: one changed line built, pushed, and pushed through
+# slower lines. Half an hour, 10 GB of disk; root, podman, docker-registry. Keep the result by
+# ARGS='--write docs', then make docs.
+bench-image-seed: install
+	PYTHONPATH=tests/image $(BIN)/python bench/seed_image.py $(ARGS)
 
 # Application servers under load beside the simulation: 20 minutes. Root, and Debian's puma, unicorn,
 # ruby-pg, pgbouncer.

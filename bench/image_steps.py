@@ -26,15 +26,14 @@ from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from image_builder import recipe
+from image_builder import OUR_BASE, machine_with
 from image_seed import BASE, RECIPE, UNIT, base, seed
 from python_base import python_base
 
 from mrtuner.documents import as_builtins
 from mrtuner.history.service import written
-from mrtuner.image import builder as builders
 from mrtuner.image.advice.advise import advise
-from mrtuner.image.builder import OURS, Builder, Recipe, short_directory
+from mrtuner.image.builder import Builder, Recipe, short_directory
 from mrtuner.image.cost import cost
 from mrtuner.image.document import cost_document
 from mrtuner.image.proof import contexts
@@ -50,7 +49,6 @@ from mrtuner.units import pretty_bytes
 
 ROOT = Path(__file__).parents[1]
 _HISTORY = 200
-OUR_BASE = f"{OURS}base"
 THEIR_BASE = "docker.io/library/python:3.12-slim"
 #: pip writes the time of the source into compiled files, and who asked for what into its notes.
 PIP_NOTES = ("*.pyc", "*.dist-info/REQUESTED", "*.dist-info/RECORD")
@@ -98,14 +96,8 @@ def machine(place: Path, work: Path, subject: str) -> Iterator[None]:
         project = tomllib.loads((ROOT / "pyproject.toml").read_text())
         wanted = required(_told(project), ["history"]) or []
         python_base(root, [*wanted, *project["build-system"]["requires"]])
-    was = builders._MACHINES
-    with Builder("podman", work / "m") as found:
-        found.build(recipe(root), "base")
-        builders._MACHINES = work / "m/root"
-        try:
-            yield
-        finally:
-            builders._MACHINES = was
+    with machine_with(root, work / "m"):
+        yield
 
 
 def _told(project: dict[str, dict[str, dict[str, list[str]]]]) -> list[str]:

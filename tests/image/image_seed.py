@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import random
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 from image_podman import BUSYBOX
@@ -31,8 +32,8 @@ CMD ["bundle", "exec", "puma"]
 _APPLETS = ("sh", "cat", "chown", "cp", "echo", "find", "mkdir", "ls", "rm", "true")
 _TOOLS = {
     "useradd": 'echo "$1:x:1000:1000::/:/bin/sh" >> /etc/passwd\necho "$1:x:1000:" >> /etc/group\n',
-    "bundle": "test -f Gemfile.lock\nmkdir -p vendor/bundle\ncp /lib/gems vendor/bundle/gems\n",
-    "rake": "test -f Rakefile\nmkdir -p public/assets\ncp /lib/assets public/assets/all\n",
+    "bundle": "test -f Gemfile.lock\nmkdir -p vendor/bundle\ncp -r /lib/gems vendor/bundle/gems\n",
+    "rake": "test -f Rakefile\nmkdir -p public/assets\ncp -r /lib/assets public/assets/all\n",
 }
 
 
@@ -55,9 +56,15 @@ def seed(root: Path, *, rubbish: bool = True) -> Path:
     return root
 
 
-def base(root: Path) -> Path:
-    """Make the directory of the base image; a RUN leaves the builder's own files in it."""
+def stock(root: Path) -> None:
+    """Make what the stand-ins for `bundle` and `rake` copy: one file each."""
     dice = random.Random(2)
+    (root / "gems").write_bytes(dice.randbytes(GEMS))
+    (root / "assets").write_bytes(dice.randbytes(ASSETS))
+
+
+def base(root: Path, stocked: Callable[[Path], None] = stock) -> Path:
+    """Make the directory of the base image; a RUN leaves the builder's own files in it."""
     for name in ("bin", "lib", "etc", "tmp", "srv"):
         (root / "files" / name).mkdir(parents=True)
     shutil.copy(BUSYBOX, root / "files/bin/busybox")
@@ -67,8 +74,7 @@ def base(root: Path) -> Path:
         path = root / "files/bin" / name
         path.write_text(f"#!/bin/sh\nset -e\n{script}")
         path.chmod(0o755)
-    (root / "files/lib/gems").write_bytes(dice.randbytes(GEMS))
-    (root / "files/lib/assets").write_bytes(dice.randbytes(ASSETS))
+    stocked(root / "files/lib")
     (root / "files/etc/passwd").write_text("root:x:0:0::/:/bin/sh\n")
     (root / "files/etc/group").write_text("root:x:0:\n")
     (root / "Dockerfile").write_text("FROM scratch\nCOPY files /\nENV PATH=/bin\nRUN true\n")

@@ -80,6 +80,7 @@ class Builder(AbstractContextManager["Builder"]):
     program: Program
     directory: Path
     network: Network = "none"
+    options: Sequence[str] = ()  # of every build, besides ours
     _kept: set[str] = field(default_factory=set)
 
     def __enter__(self) -> Builder:
@@ -120,7 +121,8 @@ class Builder(AbstractContextManager["Builder"]):
             "build", "--layers", *(() if cache else ("--no-cache",)), "--isolation=oci",
             f"--network={self.network}", *(("--pull=never",) if self.network == "none" else ()),
             "--iidfile", str(named),
-            "--file", str(recipe.file), "--tag", OURS + tag, *given, str(recipe.directory),
+            "--file", str(recipe.file), "--tag", OURS + tag, *given, *self.options,
+            str(recipe.directory),
         ]  # fmt: skip
         for text in self._told(words, f"could not build {recipe.name}"):
             if match := _STEP.fullmatch(text):

@@ -1,0 +1,250 @@
+"""The seed's image, measured, for `docs.generate`: a page with tables, and a picture.
+
+docs/image-seed.json is what `bench/seed_image.py --write docs` measured.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from mrtuner.image.uplink import parse_uplink
+from mrtuner.present import figures
+from mrtuner.units import pretty_bytes
+from mrtuner.wording import plural
+
+FILE: Final = Path(__file__).resolve().parent / "image-seed.json"
+_ABOUT: Final = """\
+# A deploy of 2014, measured
+
+The Dockerfile that [Golf an image](../how-to/golf-an-image.md) begins with, with as many megabytes
+as the application of 2014 had, in five forms (`make bench-image-seed`). Each was built and pushed
+to a registry of its own. Then one line of code was changed in `app/models.rb`, and the form was
+built and pushed again. *Predicted* is what `mrtuner image cost` says, before anything is built and
+with `--image` of the last build.
+"""
+_FORMS: Final[Mapping[str, str]] = {
+    "as it began": "logs and `.git` in the context, `chown -R` below `ADD`, assets made last",
+    "without the rubbish": "with an ignore file: the three layers of 72, 100 and 15 MB",
+    "the seed's end": "gems first, assets made outside, the owner set whenever a container starts",
+    "as advised": "all patches of `mrtuner image advise`",
+    "and fixed times": "the same, built with `podman build --timestamp 0`",
+}
+#: What the change of 2014 saved a deploy [s].
+_NINE_MINUTES: Final = 540
+#: All are compared with the image of this one.
+_REFERENCE: Final = "without the rubbish"
+#: Speeds that are drawn [Mbit/s].
+_FROM, _TO = 2, 200
+_COLOURS: Final = ("limit", "a", "soft", "b", "part-1")
+_TALL: Final = 320
+_PICTURE: Final = (
+    "Seconds of a push by the speed of the line: lines are the division, points measured"
+)
+
+
+def read() -> dict[str, Any]:
+    """What was measured."""
+    told: dict[str, Any] = json.loads(FILE.read_text(encoding="utf-8"))
+    return told
+
+
+def _forms(told: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """From the dearest to the cheapest, as far as they were measured."""
+    by_name = {form["name"]: form for form in told["forms"]}
+    return [by_name[name] for name in _FORMS if name in by_name]
+
+
+def image_page() -> Iterator[str]:
+    """The page."""
+    yield from _ABOUT.splitlines()
+    yield ""
+    yield from sections(read())
+
+
+def sections(told: Mapping[str, Any]) -> Iterator[str]:
+    """Everything below the introduction."""
+    yield from _made_of(told)
+    yield ""
+    yield "## Bytes of one changed line"
+    yield ""
+    yield from _bytes(told)
+    yield ""
+    yield "## Layers"
+    yield ""
+    yield from _layers(next(one for one in told["forms"] if one["name"] == _REFERENCE))
+    yield ""
+    yield "## Minutes"
+    yield ""
+    yield from _minutes(told)
+    yield ""
+    yield f"![{_PICTURE}](../images/image-seed.svg)"
+    yield ""
+    yield "## The Dockerfiles"
+    shown = ("as it began", "the seed's end", "as advised")
+    for form in (one for one in _forms(told) if one["name"] in shown):
+        yield ""
+        yield f"{form['name'].capitalize()}: {_FORMS[form['name']]}."
+        yield ""
+        yield "```"
+        yield from (line for line in form["recipe"].splitlines() if line)
+        yield "```"
+
+
+def _made_of(told: Mapping[str, Any]) -> Iterator[str]:
+    parts = "; ".join(
+        f"{name} {pretty_bytes(part['bytes'])} in {plural(part['files'], 'file')}"
+        for name, part in told["parts"].items()
+    )
+    yield (
+        f"Made from a fixed seed: {parts}. Of the source, 40 MB are pictures and 32 text, which "
+        "is as compressible as MrTuner's own source; pictures, assets and `.git` are compressed "
+        "already. Gems and assets come from stand-ins for `bundle` and `rake`, since builds have "
+        "no network. "
+        f"Measured with {told['builder']}, {told['registry']}, Linux {told['linux']}, "
+        f"{told['cpus']} CPUs."
+    )
+
+
+def _bytes(told: Mapping[str, Any]) -> Iterator[str]:
+    yield (
+        "| Form | sent | lines built | built | **pushed** | predicted with `--image` | "
+        "predicted before | first push |"
+    )
+    yield "|:--|--:|--:|--:|--:|--:|--:|--:|"
+    for form in _forms(told):
+        now = form["changed"]
+        yield (
+            f"| {form['name']} | {pretty_bytes(form['sent'])} | {now['lines']} | "
+            f"{pretty_bytes(now['built'])} | **{pretty_bytes(now['pushed'])}** | "
+            f"{_predicted(form['known'], now['pushed'])} | {_predicted(form['predicted'], 0)} | "
+            f"{pretty_bytes(form['first']['received'])} |"
+        )
+    yield ""
+    yield (
+        "*At least*: what a RUN makes is unknown before it is built. With fixed times, assets that "
+        "are built again come out the same and are not pushed; the prediction, which does not know "
+        "of `--timestamp`, counts them."
+    )
+    yield ""
+    for form in _forms(told):
+        about = f"- *{form['name'].capitalize()}*: {_FORMS[form['name']]}. {_same(form)}"
+        yield about.rstrip()
+    for form in _forms(told):
+        if "start" in form:
+            yield ""
+            yield (
+                "What the seed's end no longer pushes, it writes elsewhere: `chown` at the start "
+                f"of a container copies {pretty_bytes(form['start']['written'])}, each time "
+                "(measured as a line of a Dockerfile)."
+            )
+
+
+def _predicted(one: Mapping[str, Any], pushed: int) -> str:
+    """The bytes; how far from the truth, or of how many lines nothing is known."""
+    least = "at least " if one["unknown"] else ""
+    text = f"{least}{pretty_bytes(one['pushed'])}"
+    if not pushed:
+        return text
+    off = 100 * (one["pushed"] / pushed - 1)
+    return f"{text} ({'within 0.1' if abs(off) < 0.1 else f'{off:+.0f}'} %)"
+
+
+def _same(form: Mapping[str, Any]) -> str:
+    """How its files and configuration are, beside those of the form that all are compared with."""
+    if form["name"] == _REFERENCE:
+        return ""
+    if not form["differs"]:
+        return f"The image is that of *{_REFERENCE}*, but for the rubbish and the recipe."
+    told = ", ".join(
+        f"{plural(number, 'path')} with another owner" if what == "owner" else f"another {what}"
+        for what, number in form["differs"].items()
+    )
+    return f"Not the image of *{_REFERENCE}*: {told}."
+
+
+def _layers(form: Mapping[str, Any]) -> Iterator[str]:
+    yield (
+        "What the changed line pushed without the rubbish. *Again* are the bytes of files that a "
+        "layer below has at the same path with the same content: what `chown` doubles."
+    )
+    yield ""
+    yield "| Made by | archive | pushed | again |"
+    yield "|:--|--:|--:|--:|"
+    for layer in form["changed"]["layers"]:
+        yield (
+            f"| `{layer['by']}` | {pretty_bytes(layer['archive'])} | {pretty_bytes(layer['blob'])} "
+            f"| {pretty_bytes(layer['again']) if layer['again'] else ''} |"
+        )
+
+
+def _minutes(told: Mapping[str, Any]) -> Iterator[str]:
+    yield (
+        "How long a push takes depends on the line to the registry: seconds = bytes / uplink. The "
+        "original names no uplink. So its nine minutes cannot be repeated; they are what is saved "
+        "on a line of this speed:"
+    )
+    yield ""
+    first, *others = _forms(told)
+    for form in others:
+        saved = _received(first) - _received(form)
+        speed = saved * 8 / _NINE_MINUTES / 1e6
+        yield f"- from *{first['name']}* to *{form['name']}*: at {speed:.3g} Mbit/s."
+    yield ""
+    yield (
+        "The same pushes through a line whose speed the kernel limits (a token bucket, packets of "
+        "1,500 bytes, no delay). Headers are 5 %; the rest is questions to the registry and other "
+        "programs on the machine, so the fastest push counts where there are several."
+    )
+    yield ""
+    yield "| Form | uplink | bytes / uplink | measured | more | pushes |"
+    yield "|:--|--:|--:|--:|--:|:--|"
+    for form in _forms(told):
+        for rate, seconds in _pushes(form).items():
+            ideal = _received(form) / parse_uplink(rate)
+            least = min(seconds)
+            each = ", ".join(f"{one:.1f}" for one in sorted(seconds)) if seconds[1:] else ""
+            yield (
+                f"| {form['name']} | {rate} | {ideal:.1f} s | **{least:.1f} s** | "
+                f"{100 * (least / ideal - 1):+.0f} % | {each} |"
+            )
+
+
+def _pushes(form: Mapping[str, Any]) -> dict[str, list[float]]:
+    """The seconds of each push, by the speed of the line."""
+    found: dict[str, list[float]] = {}
+    for one in form["pushes"]:
+        found.setdefault(one["rate"], []).append(one["seconds"])
+    return found
+
+
+def _received(form: Mapping[str, Any]) -> int:
+    return int(form["changed"]["pushed"] + form["changed"]["manifests"])
+
+
+def image_picture() -> str:
+    """Seconds of a push by the speed of the line: a division, and what was measured."""
+    told = read()
+    with figures.canvas(height=_TALL) as figure:
+        axes = figure.add_axes((0.1, 0.16, 0.87, 0.66))
+        for form, name in zip(_forms(told), _COLOURS, strict=True):
+            colour = figures.PALETTE[name].light
+            bits = 8 * _received(form) / 1e6
+            axes.plot([_FROM, _TO], [bits / _FROM, bits / _TO], color=colour, label=form["name"])
+            seen = [(8e-6 * parse_uplink(rate), min(each)) for rate, each in _pushes(form).items()]
+            axes.plot(*zip(*seen, strict=True), "o", color=colour)
+        axes.set(xscale="log", yscale="log", xlim=(_FROM, _TO))
+        axes.set_xticks([2, 5, 10, 20, 50, 100, 200], list(map(str, (2, 5, 10, 20, 50, 100, 200))))
+        axes.set_yticks([1, 10, 60, 600], ["1 s", "10 s", "1 min", "10 min"])
+        axes.minorticks_off()
+        axes.set_xlabel("uplink, Mbit/s; points: measured")
+        axes.tick_params(labelcolor=figures.PALETTE["soft"].light)
+        for side in ("top", "right"):
+            axes.spines[side].set_visible(False)
+        axes.legend(loc="lower left", bbox_to_anchor=(0, 1.0), ncols=3, frameon=False)
+        return figures.finish(
+            figure, "image-seed", title="Pushing one changed line, by uplink",
+            desc=f"{_PICTURE}. The tables have every figure.",
+        )  # fmt: skip
