@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -47,6 +48,17 @@ with guard.directory_removed(place), guard.command_run(["touch", str(trace)]):
     time.sleep(600)
 """
 
+LOOP = """
+import sys
+from pathlib import Path
+from mrtuner.bench.server import guard
+
+print("begun", flush=True)
+while True:
+    with guard.temporary_directory("mrtuner-", Path(sys.argv[1])) as directory:
+        (directory / "file").touch()
+"""
+
 
 @pytest.fixture
 def scratch() -> Iterator[Path]:
@@ -78,6 +90,26 @@ def test_what_is_registered_is_done_when_we_are_killed_and_nothing_else(tmp_path
         child.kill()
     assert soon(lambda: not place.exists() and trace.exists())
     assert kept.exists()
+
+
+@pytest.mark.parametrize("signal_number", [signal.SIGINT, signal.SIGKILL])
+def test_a_temporary_directory_goes_whenever_the_signal_comes(
+    tmp_path: Path, signal_number: signal.Signals
+) -> None:
+    """It comes while directories are made and removed, at another step each time."""
+    for moment in range(8):
+        with subprocess.Popen(
+            [sys.executable, "-c", LOOP, str(tmp_path)],
+            stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+        ) as child:  # fmt: skip
+            assert child.stdout is not None
+            assert child.stdout.readline() == b"begun\n"
+            time.sleep(0.05 + moment * 0.0037)
+            child.send_signal(signal_number)
+        if signal_number == signal.SIGINT:
+            assert child.returncode == -signal.SIGINT
+            assert list(tmp_path.iterdir()) == []  # it has waited for its guard
+        assert soon(lambda: list(tmp_path.iterdir()) == [])
 
 
 def postmaster(scratch: Path) -> int | None:

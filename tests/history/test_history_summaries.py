@@ -32,6 +32,7 @@ from mrtuner.history.source import Rollup, built_in, in_directory
 from mrtuner.history.store import layout, opening, sealing, summaries
 from mrtuner.history.store.summaries import AT_WORK
 from mrtuner.history.store.writer import Writer
+from mrtuner.units import parse_duration
 from mrtuner.web.answers import screen_answer
 
 START = datetime(2026, 11, 23, tzinfo=UTC)
@@ -211,7 +212,9 @@ def test_gaps_are_found_between_the_samples_of_the_period(
 def test_a_screen_of_a_long_time_is_the_same_whoever_recorded_it(
     tmp_path: Path, screen: str, since: str
 ) -> None:
-    asked = {"since": since, "to": "2026-11-23T04:00"}
+    end = START + timedelta(hours=4)
+    begin = end - timedelta(seconds=parse_duration(since))
+    asked = {"from": begin.isoformat(), "to": end.isoformat()}
     if screen == "compare":
         asked["compare"] = "2h"
     answers = []

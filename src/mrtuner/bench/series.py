@@ -12,7 +12,6 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from statistics import median
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Final
 
 from mrtuner.bench.engine.blocks import carry_out
@@ -243,12 +242,7 @@ def measure(
 
     Raises Refused for unequal durability and MrTunerError when a run fails.
     """
-    with (
-        translated(),
-        TemporaryDirectory(prefix=f"mrtuner-{conduct.what}-") as name,
-        guard.directory_removed(Path(name)),
-    ):
-        place = Path(name)
+    with translated(), guard.temporary_directory(f"mrtuner-{conduct.what}-") as place:
         archive = Archive.create(
             place / "record", head(task.plan, host, program, local=True, forced=False)
         )

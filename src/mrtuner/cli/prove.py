@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -171,8 +170,7 @@ def _target(
         undo = change.undo_command(dsn, str(how.run or "never"), journal, proof=True)
         return MeasuredServer(dsn=dsn, restart=how, ours=False, journal=journal, undo=undo)
     cluster = stack.enter_context(proving.own_server(server_bin))
-    scratch = Path(stack.enter_context(TemporaryDirectory(prefix="mrtuner-journal-")))
-    stack.enter_context(guard.directory_removed(scratch))
+    scratch = stack.enter_context(guard.temporary_directory("mrtuner-journal-"))
     how = Restart(run=cluster.restart, start=cluster.start)
     return MeasuredServer(dsn=cluster.dsn(), restart=how, ours=True, journal=scratch)
 

@@ -53,11 +53,10 @@ def run_grid(
         archive, record = _opened(plan, directory, host, program, force=force)
         plan = record.plan if plan is None else plan
         with (
-            TemporaryDirectory(prefix="mrtuner-") as name,
-            guard.directory_removed(Path(name)),
+            guard.temporary_directory("mrtuner-") as scratch,
             servers(plan, embedded) as by_name,
         ):
-            files = RunFiles(plan, Path(name), program)
+            files = RunFiles(plan, scratch, program)
             prepared = Preparation(plan, by_name, archive, files, Conduct(force=force), progress)
             carry_out(prepared, host, record)
             archive.seal(now())

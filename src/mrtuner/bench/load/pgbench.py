@@ -10,7 +10,6 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Final, Literal
 
 from mrtuner.bench.load.output import Latency, complaint, digest, read_summary
@@ -176,16 +175,13 @@ def run_logged(
         options.append(f"--random-seed={seed}")
     if sampling < 1:
         options.append(f"--sampling-rate={sampling}")
-    with (
-        TemporaryDirectory(prefix="mrtuner-pgbench-") as logs,
-        guard.directory_removed(Path(logs)),
-    ):
+    with guard.temporary_directory("mrtuner-pgbench-") as logs:
         options.append(f"--log-prefix={logs}/log")
         began, cpu_before = time.monotonic(), children_cpu()
         patience = load.seconds + _PATIENCE_S
         printed = _call(program or find_pgbench(), options, dsn, timeout=patience)
         wall, cpu = time.monotonic() - began, children_cpu() - cpu_before
-        log = digest(_lines(Path(logs)), sampling)
+        log = digest(_lines(logs), sampling)
     summary = read_summary(printed)
     measured = Run(
         transactions=summary.transactions,

@@ -12,10 +12,12 @@ import fcntl
 import itertools
 import json
 import os
+import secrets
 import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
@@ -42,6 +44,24 @@ def directory_removed(directory: Path) -> Iterator[None]:
     """
     with _marked(directory), _registered("directory", str(directory)):
         yield
+
+
+@contextmanager
+def temporary_directory(prefix: str, base: Path | None = None) -> Iterator[Path]:
+    """An empty directory that goes at the end of the block, or with us.
+
+    The guard knows it before it is made and until it is gone, so that a Ctrl-C leaves nothing,
+    whenever it comes. `base` is TMPDIR or the like unless given.
+    """
+    directory = Path(base or tempfile.gettempdir(), f"{prefix}{secrets.token_hex(8)}")
+    number = _register("directory", str(directory))
+    directory.mkdir(mode=0o700)
+    try:
+        with _marked(directory):
+            yield directory
+    finally:
+        shutil.rmtree(directory)
+        _forget(number)
 
 
 def abandoned(directory: Path) -> bool:
@@ -76,12 +96,21 @@ def command_run(words: Sequence[str]) -> Iterator[None]:
 
 @contextmanager
 def _registered(kind: str, what: str | list[str]) -> Iterator[None]:
-    number = next(_numbers)
-    _send({"number": number, "kind": kind, "what": what})
+    number = _register(kind, what)
     try:
         yield
     finally:
-        _send({"number": number})
+        _forget(number)
+
+
+def _register(kind: str, what: str | list[str]) -> int:
+    number = next(_numbers)
+    _send({"number": number, "kind": kind, "what": what})
+    return number
+
+
+def _forget(number: int) -> None:
+    _send({"number": number})
 
 
 _numbers = itertools.count()

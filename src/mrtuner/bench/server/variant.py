@@ -12,7 +12,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Protocol
 
 from mrtuner.bench.plan.model import Plan, Variant
@@ -120,10 +119,9 @@ def _container(stack: ExitStack, variant: Variant, site: Site) -> Contained:
     installation = containers.installation_mounts(cluster.binaries)
     root: Path | None = Path("/")
     if variant.image == "minimal":
-        directory = Path(
-            stack.enter_context(TemporaryDirectory(prefix="mrtuner-root-", dir="/var/tmp"))
+        directory = stack.enter_context(
+            guard.temporary_directory("mrtuner-root-", Path("/var/tmp"))  # noqa: S108
         )
-        stack.enter_context(guard.directory_removed(directory))
         program = cluster.binaries.program("postgres")
         root = containers.minimal_root(directory, program, installation)
     elif variant.image != "host":
