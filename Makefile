@@ -7,7 +7,7 @@ WORKERS ?= 3
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: install page site demo test test-web test-browser test-access test-site test-lambda test-slow test-killed test-engines dist lint types docs requirements catalog pictures bench-start bench-tune bench-worth bench-overhead bench-same bench-demo bench-history bench-recording bench-bursts bench-viewer bench-fleet bench-serverless bench-tuner-page bench-image bench-image-steps bench-image-seed clean bench-waiting bench-pods
+.PHONY: install page site demo test test-web test-browser test-access test-site test-lambda test-slow test-killed test-engines engines dist lint types docs requirements catalog pictures bench-start bench-tune bench-worth bench-overhead bench-same bench-demo bench-history bench-recording bench-bursts bench-viewer bench-fleet bench-serverless bench-tuner-page bench-image bench-image-steps bench-image-seed clean bench-waiting bench-pods
 
 install: $(STAMP)
 
@@ -70,21 +70,25 @@ test-web test-browser test-access test-site test-lambda: install
 	-$(MAKE) page
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile -m "not slow" $(WEB_TESTS)
 
-# Hours, on a machine that does nothing else; a test is stuck after 20 minutes, not after four.
-test-slow: install
+# All the other tests: hours, on a machine that does nothing else. Those that measure come last, one
+# after the other; the rest share the workers. A test is stuck after 20 minutes, not after four.
+test-slow: install engines
 	-$(BIN)/python tools/fetch_servers.py
 	-$(MAKE) page
-	$(BIN)/python -m pytest -m slow --timeout 1200
+	$(BIN)/python -m pytest -n $(WORKERS) --dist load --timeout 1200 -m "slow and not quiet"; shared=$$?; \
+	$(BIN)/python -m pytest --timeout 1200 -m quiet; alone=$$?; [ $$shared$$alone = 00 ]
+
+# Spark and ClickHouse, half a gigabyte, without which their tests are skipped; Spark needs Java 17.
+engines: install
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements/engines.txt
 
 # A recorder is killed at each seventh line of the store's code that it runs, a thousand times and
 # more, and what it acknowledged is compared with what is there: on all CPUs.
 test-killed: install
 	$(BIN)/python -m pytest -m slow tests/history/test_history_killed.py
 
-# The queries of the history on Spark and ClickHouse, row by row beside DuckDB: ten minutes. Installs
-# the engines, half a gigabyte, without which these tests are skipped; Spark needs Java 17.
-test-engines: install
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements/engines.txt
+# The queries of the history on Spark and ClickHouse, row by row beside DuckDB: ten minutes.
+test-engines: engines
 	$(BIN)/python -m pytest -m slow tests/history/test_history_clickhouse.py tests/history/test_history_spark.py
 
 # A wheel and a source distribution, into dist.

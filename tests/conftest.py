@@ -88,7 +88,11 @@ def pytest_unconfigure(config: pytest.Config) -> None:
     leftovers.remove(config.stash[PLACE])
 
 
+@pytest.hookimpl(tryfirst=True)  # before -m chooses by marks
 def pytest_collection_modifyitems(items: list[pytest.Function]) -> None:
+    for item in items:
+        if item.get_closest_marker("quiet"):
+            item.add_marker("slow")
     # The tests of web/ are the last ones: begun as the first of them, it does not end alone.
     items.sort(key=lambda item: item.path.parent.name == "web" and item.path.name != LONGEST)
     again = pytest.mark.flaky(reruns=2, only_rerun=list(ENVIRONMENT), rerun_except=[AssertionError])

@@ -14,7 +14,7 @@ from servers import binaries
 SCRIPT = Path(__file__).parents[2] / "bench" / "same.py"
 
 
-@pytest.mark.slow
+@pytest.mark.quiet
 @pytest.mark.timeout(7200)
 def test_of_twenty_plans_without_a_difference_two_at_most_call_one() -> None:
     """At 5 % each, three or more of twenty come up once in 13 times, by the binomial; the gates

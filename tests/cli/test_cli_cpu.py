@@ -86,7 +86,7 @@ def test_one_cpu_is_saturated_by_the_second_worker(tmp_path: Path) -> None:
 
 
 @linux
-@pytest.mark.slow
+@pytest.mark.quiet
 def test_on_one_cpu_the_second_worker_makes_both_wait() -> None:
     """On an idle machine; beside other work each worker waits already when it is alone."""
     one, two = told(before=("taskset", "-c", one_cpu()))["diagnosis"]["levels"]
@@ -121,7 +121,7 @@ def test_a_quota_is_what_there_is_to_use() -> None:
 
 
 @linux
-@pytest.mark.slow
+@pytest.mark.quiet
 def test_a_quota_is_named_as_the_cause_of_the_knee() -> None:
     """A fifth of a CPU: periods are throttled. Beside others' work there may be no knee to see."""
     with group("cpu", cpu__cfs_period_us="100000", cpu__cfs_quota_us="20000") as time:
@@ -133,7 +133,7 @@ def test_a_quota_is_named_as_the_cause_of_the_knee() -> None:
 
 
 @linux
-@pytest.mark.slow
+@pytest.mark.quiet
 def test_under_a_quota_two_workers_take_twice_as_long_as_one() -> None:
     """On an idle machine: what others take makes the times of a single worker scatter."""
     with group("cpu", cpu__cfs_period_us="100000", cpu__cfs_quota_us="20000") as time:
@@ -220,7 +220,7 @@ def test_a_busy_machine_is_refused_and_says_what_is_busy() -> None:
     assert "--force" in done.stderr
 
 
-@pytest.mark.slow
+@pytest.mark.quiet
 @linux
 def test_a_quiet_machine_is_saturated_at_its_cpus() -> None:
     """Natively: as many effective cores as CPUs (siblings aside), the last knee at the CPUs."""

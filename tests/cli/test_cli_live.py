@@ -317,7 +317,7 @@ def _talked(terminal: int, answers: dict[str, str]) -> str:
     return shown
 
 
-@pytest.mark.slow
+@pytest.mark.quiet
 def test_help_starts_within_eight_bare_interpreters() -> None:
     """The best of some runs each: the least disturbed one."""
     bare = min(_seconds("pass") for _ in range(5))

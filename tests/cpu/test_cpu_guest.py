@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from smt_guest import require, run
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
+pytestmark = [pytest.mark.quiet, pytest.mark.timeout(1200)]
 
 
 @pytest.fixture(scope="module")

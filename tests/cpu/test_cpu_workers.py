@@ -52,7 +52,7 @@ def test_wall_is_cpu_and_run_delay_and_next_to_nothing(mode: Mode) -> None:
 
 
 @linux
-@pytest.mark.slow
+@pytest.mark.quiet
 def test_the_same_work_takes_the_same_cpu_time_however_many_wait_for_one_cpu() -> None:
     """Three on one CPU of an idle machine: more run delay, not more CPU time; pinning does not
     emulate siblings."""

@@ -22,7 +22,7 @@ from mrtuner.failover.predict.kernel import Kernel, local
 from mrtuner.failover.predict.path import Path
 from mrtuner.failover.settings.advice import settings
 
-pytestmark = [pytest.mark.timed, pytest.mark.slow]
+pytestmark = [pytest.mark.timed, pytest.mark.quiet]
 
 #: From an office's network to the other side of an ocean.
 ROUND_TRIPS = (0.0002, 0.025, 0.07, 0.14, 0.25)

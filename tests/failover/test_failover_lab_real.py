@@ -61,7 +61,7 @@ def test_two_primaries_lose_what_the_old_one_acknowledged() -> None:
     assert outcome["fenced"] > 3
 
 
-@pytest.mark.slow
+@pytest.mark.quiet
 @pytest.mark.parametrize("name", ["crash", "frozen", "address-move", "pgbouncer", "patroni"])
 def test_other_ways_to_lose_a_primary_are_as_predicted_too(name: str) -> None:
     outcome = played(name, patience=180)
@@ -69,7 +69,7 @@ def test_other_ways_to_lose_a_primary_are_as_predicted_too(name: str) -> None:
     assert outcome["writes"]["lost"] == 0
 
 
-@pytest.mark.slow
+@pytest.mark.quiet
 def test_a_name_is_followed_within_its_ttl() -> None:
     outcome = played("name-switch", "--dns-ttl", "8s")
     *_, switch = outcome["cases"]
@@ -77,7 +77,7 @@ def test_a_name_is_followed_within_its_ttl() -> None:
     assert 0 <= switch["measured"][0] <= 8.3
 
 
-@pytest.mark.slow
+@pytest.mark.quiet
 def test_a_user_timeout_is_void_without_keepalives() -> None:
     """The trap: tcp_retries2=3 decides, 6.6 to 6.9 s, and a query in flight hangs forever."""
     outcome = played(

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-pytestmark = [pytest.mark.timed, pytest.mark.slow]
+pytestmark = [pytest.mark.timed, pytest.mark.quiet]
 
 
 def test_every_setting_hangs_as_long_as_predicted(namespaces: None) -> None:

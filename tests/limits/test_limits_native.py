@@ -32,7 +32,7 @@ possible = pytest.mark.skipif(
     or not all(map(shutil.which, ("losetup", "mkfs.ext4", "mount"))),
     reason="a limit on a loop device needs root, cgroup v1 blkio and loop devices",
 )
-pytestmark = [pytest.mark.slow, possible]
+pytestmark = [pytest.mark.quiet, possible]
 #: Direct, so that the page cache does not answer; a thousand reads are within any machine's reach.
 SETTINGS = {"debug_io_direct": "data", "shared_buffers": "16MB", "fsync": "off"}
 CALM, PUSHED = 40, 80  # seconds

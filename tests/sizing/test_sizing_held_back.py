@@ -266,7 +266,7 @@ def test_a_real_cpuset_is_found() -> None:
 
 
 @linux
-@pytest.mark.slow
+@pytest.mark.quiet
 def test_a_global_lock_is_told_from_one_thread() -> None:
     """Needs a machine with a CPU to spare."""
     for threads, cause in (("4", Cause.LOCK), ("1", Cause.ONE_THREAD)):

@@ -28,7 +28,7 @@ KINDS = {"account": TableKind.LONG_LIVED, "session": TableKind.SHORT_LIVED, "job
 SHORT = Sizes(account=40_000, session=1_000_000, job=40_000, each=100)
 
 
-@pytest.mark.slow
+@pytest.mark.quiet
 @pytest.mark.timed
 @pytest.mark.timeout(200)
 def test_our_settings_keep_dead_rows_few_where_the_defaults_let_them_pile_up(
@@ -59,7 +59,7 @@ def test_our_settings_keep_dead_rows_few_where_the_defaults_let_them_pile_up(
     assert peak[OURS, "session"] < peak[PLAIN, "session"]
 
 
-@pytest.mark.slow
+@pytest.mark.quiet
 @pytest.mark.timeout(1200)
 def test_over_twelve_minutes_dead_rows_stay_bounded_by_what_was_computed(
     new_cluster: NewCluster,

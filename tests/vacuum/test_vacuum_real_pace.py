@@ -11,7 +11,7 @@ from mrtuner.vacuum import vacuum
 from mrtuner.vacuum.pace import cost, cost_settings, heap_of
 from servers import sql
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.quiet, pytest.mark.timeout(300)]
 
 STATE = (
     "SELECT n_dead_tup, autovacuum_count, total_autovacuum_time / 1000 "
