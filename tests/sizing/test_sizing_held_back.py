@@ -312,6 +312,15 @@ def test_connections_that_wait_to_be_accepted_are_counted() -> None:
 def test_a_process_that_is_not_there_is_named() -> None:
     with pytest.raises(UsageError, match="there is no process 99999999"):
         measure(Tree(), [99999999], 0.1)
+    done = CliRunner().invoke(main, ["pods", "measure", str(os.getpid()), "99999999"])
+    assert (done.exit_code, "there is no process 99999999" in done.stderr) == (2, True)
+
+
+@linux
+def test_a_process_that_ended_since_it_was_found_is_left_out() -> None:
+    with running(SLEEP) as pid:
+        found = measure(Tree(), [99999999, pid], 0.1)
+    assert [one.pid for one in found.processes] == [pid]
 
 
 @linux

@@ -87,6 +87,7 @@ def command(
 def _chosen(tree: Tree, pids: tuple[int, ...], name: str | None, pods: Any) -> list[int]:
     """The processes to measure: none that descends from another of them."""
     from mrtuner.host import processes
+    from mrtuner.sizing.measure.reading import require
 
     if pids and name is not None:
         raise UsageError("give PID or --name, not both", "Leave out one of them.")
@@ -98,7 +99,7 @@ def _chosen(tree: Tree, pids: tuple[int, ...], name: str | None, pods: Any) -> l
         if pods[option] is not None:
             raise UsageError(f"--{option} needs --selector or --pods", "Give one of them.")
     if pids:
-        return _topmost(tree, pids)
+        return _topmost(tree, [require(tree, pid) for pid in pids])
     if name is None:
         first = processes.name_of(tree, 1)
         if first in _INIT:

@@ -121,15 +121,14 @@ def measure(
 ) -> Measurement:  # fmt: skip
     """Read the counters of these processes and their descendants twice, `seconds` apart.
 
-    `rate` are the connections a second that they accept, where it is known [1/s].
+    `rate` are the connections a second that they accept, where it is known [1/s]. Processes that
+    ended since they were found are left out.
 
     Raises:
-        UsageError: one of them is not there.
+        UsageError: none of them is there.
     """
-    for pid in pids:
-        if processes.name_of(tree, pid) is None:
-            raise UsageError(f"there is no process {pid}", "List processes with ps -e.")
-    first = Tree(tree.root, pids[0])
+    pids = [pid for pid in pids if processes.name_of(tree, pid) is not None] or pids
+    first = Tree(tree.root, require(tree, pids[0]))
     limits = bounds(first)
     groups = [bound.group for bound in limits if bound.group is not None]
     sockets = _sockets(tree, pids)
@@ -155,6 +154,13 @@ def measure(
         opened=_opened(before, after, passed),
         rate=rate,
     )
+
+
+def require(tree: Tree, pid: int) -> int:
+    """This process; UsageError if it is not there."""
+    if processes.name_of(tree, pid) is None:
+        raise UsageError(f"there is no process {pid}", "List processes with ps -e.")
+    return pid
 
 
 def _opened(before: _Reading, after: _Reading, passed: float) -> float | None:
