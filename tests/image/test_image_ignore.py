@@ -76,7 +76,7 @@ def compare(podman: Podman, tmp_path: Path, seeds: range) -> None:
 
 
 def test_random_trees_are_read_as_the_builder_reads_them(podman: Podman, tmp_path: Path) -> None:
-    compare(podman, tmp_path, range(30))
+    compare(podman, tmp_path, range(15))
 
 
 @pytest.mark.slow

@@ -68,13 +68,25 @@ def test_aurora_keeps_its_own_buffers_and_gets_no_checkpoint_settings() -> None:
     assert not {"max_wal_size", "checkpoint_timeout", "backend_flush_after"} & set(made.values)
 
 
-@pytest.mark.parametrize("workload", ["web", "oltp", "olap", "mixed", "desktop"])
+#: Each workload and each class once; all pairs of them in `make test-slow`.
+USUAL = {
+    ("postgres17", "web"), ("postgres17", "olap"), ("postgres13", "mixed"),
+    ("postgres13", "desktop"), ("aurora-postgresql16", "oltp"),
+}  # fmt: skip
+
+
 @pytest.mark.parametrize(
-    ("family_name", "class_name"),
+    ("family_name", "class_name", "workload"),
     [
-        ("postgres17", "db.r6g.xlarge"),
-        ("postgres13", "db.t4g.micro"),
-        ("aurora-postgresql16", "db.t4g.medium"),
+        pytest.param(
+            family, name, workload, marks=[] if (family, workload) in USUAL else pytest.mark.slow
+        )
+        for family, name in (
+            ("postgres17", "db.r6g.xlarge"),
+            ("postgres13", "db.t4g.micro"),
+            ("aurora-postgresql16", "db.t4g.medium"),
+        )
+        for workload in ("web", "oltp", "olap", "mixed", "desktop")
     ],
 )
 def test_without_a_number_max_connections_is_never_lowered(
