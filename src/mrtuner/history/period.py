@@ -75,6 +75,14 @@ def period(
     return Period(instance=instance, begin=until - timedelta(seconds=since), end=until)
 
 
+def since_recorded(history: History, about: Period) -> Period:
+    """The period from the first sample of its instance on, if it began before."""
+    first = history.first_sample(about.instance)
+    if first is None or not about.begin < first.replace(tzinfo=UTC) < about.end:
+        return about
+    return replace(about, begin=first.replace(tzinfo=UTC))
+
+
 def view_for(history: History, name: str, begin: datetime) -> str:
     """The view of a source that reaches back so far: the rows as sampled, or their summary."""
     source = source_named(history, name)

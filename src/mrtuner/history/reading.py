@@ -263,6 +263,17 @@ class History:
         last = max((file.last for file in self.files if file.view in views), default=None)
         return None if last is None else _moment(last)
 
+    def first_sample(self, instance: str) -> datetime | None:
+        """When an instance was sampled first, or in which hour once rows are in files; None: never.
+
+        Rows stay in SQLite for a day, so of a new history the first sample itself is known.
+        """
+        if instance not in self.spans():
+            return None
+        if any(file.view == SAMPLES.name for file in self.files):
+            return self.spans()[instance][0]
+        return _moment(self.once("sampled since", self._sampled_since)[instance][0])
+
     def last_sample(self, instance: str) -> datetime | None:
         """When an instance was sampled last; None if it never was."""
         return self.once(("last", instance), lambda: self._last_sample(instance))
