@@ -114,6 +114,9 @@ def test_a_query_is_answered_as_table_json_and_csv(store: str) -> None:
         (("show", "--dir", "/nowhere"), "there is no history in /nowhere"),
         (("query", "SELEKT 1"), "the query failed"),
         (("query", "SELECT * FROM nothing"), "the query failed"),
+        (("query", "DROP VIEW wal"), "only one query can be run"),
+        (("query", "SELECT 1; SELECT 2"), "only one query can be run"),
+        (("status", "--instance", "other"), "no instance other"),
         (("views", "nothing"), "no view nothing"),
         (("show", "--instance", "other"), "no instance other"),
         (("show", "--until", "yesterday"), "is not a time"),
@@ -160,6 +163,11 @@ def test_size_verify_and_compact(store: str) -> None:
     moved = run("history", "compact", "--dir", store, "--all")
     assert moved.exit_code == 0, moved.output
     assert "rows moved" in moved.stdout
+    again = json.loads(run("history", "compact", "--dir", store, "--all", "--json").stdout)
+    assert again == {
+        "schema": "mrtuner.history.compacted/1", "directory": store,
+        "moved": 0, "merged": 0, "deleted": 0,
+    }  # fmt: skip
     assert "The store is whole." in run("history", "verify", "--dir", store).stdout
     assert "sessions_by_minute" in run("history", "size", "--dir", store).stdout
     damaged = next(Path(store).glob("lake/wal/*/*.parquet"))

@@ -354,6 +354,21 @@ class History:
         self.work.con.execute("SET enable_external_access = false")
         self.work.con.execute("SET lock_configuration = true")
 
+    def require_query(self, sql: str) -> None:
+        """BadValue for what is not one query: it would change what a later one sees, or nothing."""
+        import duckdb
+
+        try:
+            found = self.work.con.extract_statements(sql)
+        except duckdb.Error as error:
+            raise _failed(error) from None
+        kinds = {duckdb.StatementType.SELECT, duckdb.StatementType.EXPLAIN}
+        if len(found) != 1 or found[0].type not in kinds:
+            raise BadValue(
+                "only one query can be run: the history is read and never changed",
+                "Write a single SELECT; see the views with mrtuner history views.",
+            )
+
     def views(self) -> Iterator[tuple[str, str]]:
         """Name and meaning of each view."""
         for source in self.sources:

@@ -39,8 +39,10 @@ from mrtuner.units import parse_duration
 
 #: Every table of a store has these; no column of a source may be called so.
 RESERVED: Final = frozenset({"time", "instance", "seconds", "samples"})
+#: Stands in the place of a source where an instance cannot be reached, so that nothing is sampled.
+CONNECTION: Final = "connection"
 #: No source may be called so, since a view of another is: see `mrtuner.history.store.summaries`.
-_TAKEN: Final = frozenset({"sessions_at_work"})
+_TAKEN: Final = frozenset({"sessions_at_work", CONNECTION})
 _NAME: Final = r"[a-z][a-z0-9_]{0,62}"
 _HEADER: Final = re.compile(r"\s*/\*\n(.*?)\*/\s*", re.DOTALL)
 OLDEST: Final = 130000

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from mrtuner.tables import GAP, aligned
 from mrtuner.units import pretty_bytes, pretty_duration
-from mrtuner.wording import plural
+from mrtuner.wording import first_few, plural
 
 Told = Mapping[str, Any]
 #: Title, cells, and the turn in which the column is left out where there is no room; 0: never.
@@ -354,23 +354,69 @@ def fetched_lines(told: Told) -> Iterator[str]:
 
 
 def status_lines(told: Told) -> Iterator[str]:
-    """Yield how far behind each source is, late and unreadable ones first."""
+    """Yield how far behind each source is, late and unreadable ones first.
+
+    Of several instances, a line each, and for each reason those that it keeps from being recorded.
+    """
     state = "a recorder is running" if told["recording"] else "no recorder is running"
     yield f"{told['directory']}: {state}"
     yield ""
+    sources = told["sources"]
+    if len({one["instance"] for one in sources}) > 1:
+        yield from _status_of_instances(sources)
+    else:
+        yield from _status_of_sources(sources)
+    yield from _cost(sources)
+    hints = dict.fromkeys(one["hint"] for one in sources if one["hint"])
+    yield from _list("What would help", hints)
+
+
+def _status_of_sources(sources: Iterable[Told]) -> Iterator[str]:
+    rows = [
+        (one["instance"], one["source"], _ago(one["lag"]), _share(one["cost"]), _state(one) or "ok")
+        for one in sorted(sources, key=lambda one: (not one["late"], one["why"] is None))
+    ]
+    yield from aligned([("instance", "source", "last sample", "cost", ""), *rows], right={3})
+
+
+def _status_of_instances(sources: Iterable[Told]) -> Iterator[str]:
+    of: dict[str, list[Told]] = defaultdict(list)
+    reasons: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for one in sources:
+        of[one["instance"]].append(one)
+        if state := _state(one):
+            reasons[one["source"], state].append(one["instance"])
     rows = [
         (
-            one["instance"], one["source"],
-            "never" if one["lag"] is None else f"{pretty_duration(one['lag'])} ago",
-            "" if one["cost"] is None else f"{one['cost']:.3%}",
-            one["why"] or ("late" if one["late"] else "ok"),
+            name,
+            _ago(min((one["lag"] for one in its if one["lag"] is not None), default=None)),
+            _share(sum(one["cost"] or 0.0 for one in its) or None),
+            f"{sum(_state(one) is None for one in its)}",
+            f"{sum(one['late'] for one in its) or ''}",
+            f"{sum(one['why'] is not None and not one['late'] for one in its) or ''}",
         )
-        for one in sorted(told["sources"], key=lambda one: (not one["late"], one["why"] is None))
-    ]  # fmt: skip
-    yield from aligned([("instance", "source", "last sample", "cost", ""), *rows], right={3})
-    yield from _cost(told["sources"])
-    hints = dict.fromkeys(one["hint"] for one in told["sources"] if one["hint"])
-    yield from _list("What would help", hints)
+        for name, its in of.items()
+    ]
+    header = ("instance", "last sample", "cost", "sources ok", "late", "not read")
+    yield from aligned([header, *rows], right=set(range(2, 6)))
+    yield from _list("Late, or not read", (
+        f"{source}: {state} ({plural(len(names), 'instance')}: {first_few(names, 3)})"
+        for (source, state), names in reasons.items()
+    ))  # fmt: skip
+
+
+def _ago(lag: float | None) -> str:
+    return "never" if lag is None else f"{pretty_duration(lag)} ago"
+
+
+def _share(cost: float | None) -> str:
+    return "" if cost is None else f"{cost:.3%}"
+
+
+def _state(one: Told) -> str | None:
+    """What is wrong with a source; None: nothing."""
+    why: str | None = one["why"]
+    return why or ("late" if one["late"] else None)
 
 
 def _cost(sources: Iterable[Told]) -> Iterator[str]:
