@@ -83,6 +83,17 @@ def test_a_chart_of_several_days_names_the_dates(store: str) -> None:
     assert labels.split() == ["11-16", "02:59", "11-23", "02:59"]
 
 
+@pytest.mark.parametrize("times", [3, 40])
+def test_changes_of_the_pace_do_not_bury_those_of_the_server(store: str, times: int) -> None:
+    shown = json.loads(run("history", "show", "--dir", store, "--json").stdout)
+    pace = {"at": "2026-11-23T02:31:00Z", "what": "pace", "detail": "sessions is sampled every 2 s"}
+    shown["changes"] += [pace] * times
+    told = "\n".join(lines(shown, 80))
+    assert "setting: max_wal_size: 1GB → 4GB" in told
+    assert told.count("sessions is sampled every 2 s") == (3 if times == 3 else 0)
+    assert ("40 times the recorder changed how often it samples" in told) == (times == 40)
+
+
 def test_show_as_json_is_one_document(store: str) -> None:
     told = json.loads(run("history", "show", "--dir", store, "--json").stdout)
     assert told["schema"] == "mrtuner.history/1"

@@ -24,6 +24,9 @@ _LETTERS: Final = {
     "IPC": "P", "Timeout": "T", "Extension": "E", "InjectionPoint": "J",
 }  # fmt: skip
 _TALL: Final = 8
+#: A change of how often the recorder samples, and how many of these are shown.
+_PACE: Final = "pace"
+_FEW: Final = 3
 #: Columns of the chart: those of a short period are drawn wider.
 _WIDE: Final = 60
 _MOST_TEXT: Final = 60
@@ -239,10 +242,13 @@ def _slowest(minute: Told | None, width: int) -> Iterator[str]:
 
 
 def _changes(told: Told) -> Iterator[str]:
-    yield from _list(
-        "Changes",
-        (f"{_when(one['at'])}  {one['what']}: {one['detail']}" for one in told["changes"]),
-    )
+    """Changes of the recorder's own pace are counted where they would bury those of the server."""
+    paces = sum(one["what"] == _PACE for one in told["changes"])
+    shown = [one for one in told["changes"] if paces <= _FEW or one["what"] != _PACE]
+    texts = [f"{_when(one['at'])}  {one['what']}: {one['detail']}" for one in shown]
+    if paces > _FEW:
+        texts.append(f"{paces} times the recorder changed how often it samples a source")
+    yield from _list("Changes", texts)
 
 
 def _list(title: str, items: Iterable[str]) -> Iterator[str]:
