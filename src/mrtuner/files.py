@@ -20,10 +20,11 @@ LARGEST: Final = Bytes(32 * MiB)
 _AT_ONCE: Final = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
 
 
-def read_file(path: Path) -> str:
+def read_file(path: Path, *, hint: str = "Give a file that exists and can be read.") -> str:
     """Return a regular UTF-8 file. UsageError for anything else, BadValue if it is not text.
 
-    It is opened without waiting: a pipe without a writer would block for ever.
+    It is opened without waiting: a pipe without a writer would block for ever. `hint` says what
+    else to give if it cannot be opened.
     """
     try:
         descriptor = os.open(path, _AT_ONCE)
@@ -34,10 +35,7 @@ def read_file(path: Path) -> str:
         finally:
             os.close(descriptor)
     except OSError as error:
-        raise UsageError(
-            f"cannot read {path}: {error.strerror}",
-            "Give a file, or the name of a parameter group in AWS.",
-        ) from error
+        raise UsageError(f"cannot read {path}: {error.strerror}", hint) from error
 
 
 def read_stream(stream: BinaryIO, name: str) -> str:

@@ -16,6 +16,7 @@ from history_story import story
 
 from mrtuner.cli import main
 from mrtuner.history.store.writer import Writer
+from mrtuner.present.history import comparison_lines, lines
 
 
 def run(*arguments: str) -> Result:
@@ -31,7 +32,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 SCREEN = """\
-db:5432: 2026-11-23 01:59:59 to 2026-11-23 02:59:59 UTC
+db:5432: 2026-11-23 02:00:00 to 2026-11-23 02:59:59 UTC
 """
 
 
@@ -45,6 +46,52 @@ def test_show_tells_what_happened(store: str) -> None:
     assert "time of a write               6.7 ms     9 ms" in done.stdout
     assert "setting: max_wal_size: 1GB → 4GB" in done.stdout
     assert "2026-11-23 02:49:59 to 2026-11-23 02:55:00" in done.stdout
+
+
+def test_show_and_compare_fit_a_terminal_of_80_columns(store: str) -> None:
+    """And the texts of statements are cut no shorter than that."""
+    shown = json.loads(run("history", "show", "--dir", store, "--json").stdout)
+    periods = ("--before", "2026-11-23T02:10", "--after", "2026-11-23T02:41", "--length", "8min")
+    compared = json.loads(run("history", "compare", "--dir", store, *periods, "--json").stdout)
+    long = "SELECT count(*) FROM orders JOIN customers USING (customer) WHERE country = $1"
+    for work in shown["statements"] + shown["slowest"]["statements"]:
+        work["text"] = long
+    for change in compared["statements"]:
+        for side in ("before", "after"):
+            change[side] = (change[side] or {}) | {"calls": 7, "seconds": 2.0, "text": long}
+    for text in ("\n".join(lines(shown, 80)), "\n".join(comparison_lines(compared, 80))):
+        assert max(map(len, text.splitlines())) in range(70, 81), text
+        assert "SELECT count(*) FROM orders JOIN cu" in text
+    assert "rows  read  temp  statement" not in "\n".join(lines(shown, 80))
+    assert "rows  read  temp  statement" in "\n".join(lines(shown, 100))
+
+
+def test_a_short_period_is_drawn_as_wide_as_a_long_one(store: str) -> None:
+    """Six minutes, ten columns each; eight of ten sessions wait for I/O in the last four."""
+    done = run(
+        "history", "show", "--dir", store, "--since", "6min", "--until", "2026-11-23T02:34",
+    )  # fmt: skip
+    columns = " " * 20 + "I" * 40
+    assert f"  10.0 | {columns}\n" in done.stdout
+    assert f"{'':9}02:28{'':50}02:34\n" in done.stdout
+
+
+def test_a_chart_of_several_days_names_the_dates(store: str) -> None:
+    shown = json.loads(run("history", "show", "--dir", store, "--json").stdout)
+    shown["period"]["begin"] = "2026-11-16T02:59:59Z"
+    (labels,) = (line for line in lines(shown, 80) if line.startswith(" " * 9))
+    assert labels.split() == ["11-16", "02:59", "11-23", "02:59"]
+
+
+@pytest.mark.parametrize("times", [3, 40])
+def test_changes_of_the_pace_do_not_bury_those_of_the_server(store: str, times: int) -> None:
+    shown = json.loads(run("history", "show", "--dir", store, "--json").stdout)
+    pace = {"at": "2026-11-23T02:31:00Z", "what": "pace", "detail": "sessions is sampled every 2 s"}
+    shown["changes"] += [pace] * times
+    told = "\n".join(lines(shown, 80))
+    assert "setting: max_wal_size: 1GB → 4GB" in told
+    assert told.count("sessions is sampled every 2 s") == (3 if times == 3 else 0)
+    assert ("40 times the recorder changed how often it samples" in told) == (times == 40)
 
 
 def test_show_as_json_is_one_document(store: str) -> None:
@@ -78,6 +125,9 @@ def test_a_query_is_answered_as_table_json_and_csv(store: str) -> None:
         (("show", "--dir", "/nowhere"), "there is no history in /nowhere"),
         (("query", "SELEKT 1"), "the query failed"),
         (("query", "SELECT * FROM nothing"), "the query failed"),
+        (("query", "DROP VIEW wal"), "only one query can be run"),
+        (("query", "SELECT 1; SELECT 2"), "only one query can be run"),
+        (("status", "--instance", "other"), "no instance other"),
         (("views", "nothing"), "no view nothing"),
         (("show", "--instance", "other"), "no instance other"),
         (("show", "--until", "yesterday"), "is not a time"),
@@ -124,6 +174,11 @@ def test_size_verify_and_compact(store: str) -> None:
     moved = run("history", "compact", "--dir", store, "--all")
     assert moved.exit_code == 0, moved.output
     assert "rows moved" in moved.stdout
+    again = json.loads(run("history", "compact", "--dir", store, "--all", "--json").stdout)
+    assert again == {
+        "schema": "mrtuner.history.compacted/1", "directory": store,
+        "moved": 0, "merged": 0, "deleted": 0,
+    }  # fmt: skip
     assert "The store is whole." in run("history", "verify", "--dir", store).stdout
     assert "sessions_by_minute" in run("history", "size", "--dir", store).stdout
     damaged = next(Path(store).glob("lake/wal/*/*.parquet"))

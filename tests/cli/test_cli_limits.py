@@ -108,6 +108,7 @@ def test_max_connections_are_a_ceiling_as_given_or_estimated(metrics: Path) -> N
         (["x.csv", "--class", "db.r5.2xlarge"], "cannot read x.csv"),
         (["--example", "--json"], "--example prints CSV"),
         (["db", "--since", "soon"], "'soon' is not a time"),
+        (["db", "--since", "0h"], "'0h' is not a time such as 30min, 6h or 14d"),
         (["db", "--watch", "10m"], "--watch is for a server outside RDS"),
         (["local", "--watch", "soon"], "cannot read 'soon' as a duration"),
     ],

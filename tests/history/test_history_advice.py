@@ -111,7 +111,7 @@ def test_a_host_that_was_not_recorded_is_named(tmp_path: Path) -> None:
 def test_limits_judges_what_was_recorded(embedded: Cluster, tmp_path: Path) -> None:
     """An hour and a half: the disk tops out at 300 reads and 30 writes a second, and three wait."""
     written(tmp_path, *host_batches(5400))
-    done = run("limits", embedded.dsn(), "--history", str(tmp_path), "--since", "2h", "--json")
+    done = run("limits", embedded.dsn(), "--history", str(tmp_path), "--since", "120min", "--json")
     assert done.exit_code == 0, done.output
     told = json.loads(done.stdout)
     assert told["step"] == STEP

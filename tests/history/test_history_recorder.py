@@ -7,9 +7,11 @@ import threading
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 from history_recorder import WAIT, recorder, rows, samples, until
 
 from conftest import NewCluster
+from mrtuner.cli import main
 from mrtuner.history.recorder import Instance, record
 from mrtuner.history.source import built_in
 from mrtuner.history.store.writer import Writer
@@ -77,6 +79,27 @@ def test_a_server_that_goes_away_is_a_gap_and_no_end(cluster: Cluster, tmp_path:
     kinds = [row[0] for row in rows(tmp_path, "SELECT kind FROM events ORDER BY time")]
     assert kinds.index("lost") < kinds.index("restart")
     assert rows(tmp_path, "SELECT count(*) FROM databases WHERE commits < 0") == [(0,)]
+
+
+def test_a_server_that_was_never_reached_is_no_healthy_recording(
+    embedded: Cluster, tmp_path: Path
+) -> None:
+    """Beside another that is; and alone it is an error in the end."""
+    gone, store = f"host={tmp_path} user=nobody", tmp_path / "store"
+    fleet = tmp_path / "fleet.toml"
+    fleet.write_text(f'[instances]\ngone = "{gone}"\n', encoding="utf-8")
+    with recorder(store, embedded.dsn(), "--config", str(fleet)) as process:
+        until(lambda: samples(store, "sessions") > 0)
+        told = CliRunner().invoke(main, ["history", "status", "--check", "--dir", str(store)])
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(WAIT) == 0
+    assert told.exit_code == 3
+    assert "connection: nothing is listening there" in told.stdout
+    other = str(tmp_path / "other")
+    alone = CliRunner().invoke(main, ["record", gone, "--dir", other, "--for", "1s"])
+    assert alone.exit_code == 1
+    assert "nothing was recorded" in alone.stderr
+    assert f"HINT: See why with mrtuner history status --dir {other}." in alone.stderr
 
 
 def test_no_password_is_stored_or_told(new_cluster: NewCluster, tmp_path: Path) -> None:

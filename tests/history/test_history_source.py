@@ -51,6 +51,24 @@ def test_a_header_that_is_not_understood_is_refused(text: str, why: str) -> None
         parse("queue", {130000: text})
 
 
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        (QUEUE.replace("[gauges]", "[gauge]"), "its header has gauge, which means nothing"),
+        (QUEUE.replace('reset = "since"', 'keeps = "7d"'), "its header has keeps"),
+        ('/*\nhelp = "x"\ninterval = "1min"\n*/ SELECT 1', "declares no column in any of keys, "),
+    ],
+)
+def test_a_file_that_says_what_means_nothing_is_refused(
+    tmp_path: Path, text: str, why: str
+) -> None:
+    """What is misspelled would be missing from the history without a word."""
+    (tmp_path / "queue.sql").write_text(text, encoding="utf-8")
+    with pytest.raises(BadValue, match=why):
+        in_directory(tmp_path)
+    parse("queue", {130000: text})  # from a store, which another version may have written
+
+
 def test_files_of_a_directory_are_sources(tmp_path: Path) -> None:
     (tmp_path / "queue.sql").write_text(QUEUE)
     (tmp_path / "queue.170000.sql").write_text("SELECT 17")

@@ -14,11 +14,12 @@ from history_data import MIDNIGHT, SECOND, batch, queue, row, sample
 
 from mrtuner.documents import as_builtins
 from mrtuner.errors import BadValue, Refused, UsageError
+from mrtuner.facts import Missing
 from mrtuner.history.reading import open_history
 from mrtuner.history.sample import Identity
 from mrtuner.history.size import is_recording, size, status, verify
 from mrtuner.history.store import layout, parquet, sealing
-from mrtuner.history.store.writer import Event, Writer
+from mrtuner.history.store.writer import Batch, Event, Writer
 from mrtuner.present.history import status_lines
 
 SOURCE = queue()
@@ -427,6 +428,26 @@ def test_status_says_what_sampling_costs(writer: Writer) -> None:
     assert "Sampling db:5432 takes 0.05% of one session's time." in list(
         status_lines(as_builtins(status(writer.directory, MIDNIGHT / SECOND)))
     )
+
+
+def test_status_of_several_instances_has_a_line_each_and_one_for_each_reason(
+    writer: Writer,
+) -> None:
+    """Of 500 nobody reads a line for each of 20 sources."""
+    lack = Missing("bloat", "the role may not read it", hint="GRANT pg_read_all_data TO monitor.")
+    for name in ("a", "b", "c", "d"):
+        one = replace(sample(SOURCE, 0, row("mail", 1, 0.0, 0)), cost=0.0)
+        writer.commit([Batch(instance=name, samples=(one,), missing=(lack,))])
+    gone = Missing("connection", "nothing is listening there")
+    writer.commit([Batch(instance="d", samples=(), missing=(gone,))])
+    told = list(status_lines(as_builtins(status(writer.directory, MIDNIGHT / SECOND + 5))))
+    assert [line.split() for line in told if line.startswith("a  ")] == [
+        ["a", "5", "s", "ago", "1", "1"]
+    ]
+    assert "  bloat: the role may not read it (3 instances: a, b, c)" in told
+    assert "  connection: nothing is listening there (1 instance: d)" in told
+    (alone, _) = status(writer.directory, MIDNIGHT / SECOND + 5, "d").sources
+    assert (alone.source, alone.late) == ("connection", True)
 
 
 def test_size_adds_up_what_is_on_disk(writer: Writer) -> None:

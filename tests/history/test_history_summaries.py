@@ -307,7 +307,10 @@ def test_a_store_of_an_older_recorder_gets_today_s_format_when_it_is_written(
 
 def test_no_metric_of_a_user_may_take_the_name_of_a_summary(tmp_path: Path) -> None:
     """Its summary by minute would be one of sessions."""
-    declared = f'/*\nhelp = "x"\ninterval = "1s"\nrollup = "{Rollup.MINUTE}"\n*/\nSELECT 1\n'
+    declared = (
+        f'/*\nhelp = "x"\ninterval = "1s"\nrollup = "{Rollup.MINUTE}"\n'
+        '[gauges]\nn = { help = "one" }\n*/\nSELECT 1 AS n\n'
+    )
     (tmp_path / "sessions_at_work.sql").write_text(declared, encoding="utf-8")
-    with pytest.raises(BadValue, match="sessions_at_work"):
+    with pytest.raises(BadValue, match=r"sessions_at_work\.sql has the name of a built-in"):
         in_directory(tmp_path)

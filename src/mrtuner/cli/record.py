@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -12,7 +13,7 @@ from mrtuner.cli.common import options, prerequisites, targets, terminal
 from mrtuner.cli.common.stopping import stop_event
 from mrtuner.cli.history.store_options import directory_option
 from mrtuner.cli.rds.change import account_options
-from mrtuner.errors import UsageError
+from mrtuner.errors import MrTunerError, UsageError
 
 if TYPE_CHECKING:
     from mrtuner.aws.session import Account
@@ -123,6 +124,7 @@ def command(
     publisher = None if publish is None else _publisher(publish, place, account)
     with Writer(place, sources.values()) as writer, stop_event(duration) as stop:
         terminal.print_note(f"recording into {place}; Ctrl-C ends it")
+        before = _last_samples(place)
         record(
             writer, instances, stop, managed=fleet, publish=publisher, limits=limits,
             tell=terminal.print_note,
@@ -132,7 +134,19 @@ def command(
         from mrtuner.history.size import size
 
         terminal.answer(as_builtins(size(place)), (), as_json)
+    if _last_samples(place) <= before:
+        raise MrTunerError(
+            "nothing was recorded", f"See why with mrtuner history status --dir {place}."
+        )
     terminal.print_note(f"stopped; see what was recorded: mrtuner history show --dir {place}")
+
+
+def _last_samples(place: Path) -> set[tuple[str, str, datetime]]:
+    """The last sample of each source and instance."""
+    from mrtuner.history.size import status
+
+    found = status(place, 0.0).sources
+    return {(one.instance, one.source, one.last) for one in found if one.last is not None}
 
 
 def _publisher(url: str, directory: Path, account: Account) -> Callable[[], object]:

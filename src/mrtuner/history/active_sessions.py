@@ -51,18 +51,23 @@ def load_by_step(history: History, about: Period, seconds: float) -> tuple[LoadS
             FROM sessions_by_minute WHERE {IN_PERIOD} AND {AT_WORK} GROUP BY 1, 2""",
         from_minute(about), inside=True,
     )  # fmt: skip
-    steps: list[LoadStep] = []
-    at = minute_of(about.begin)
-    while at < about.end:
-        inside = [at + timedelta(minutes=n) for n in range(minutes)]
-        sampled = sum(beats.get(minute, 0) for minute in inside)
-        classes: dict[str, float] = {}
-        for row in rows:
-            if at <= row["minute"].replace(tzinfo=UTC) < at + timedelta(minutes=minutes):
-                classes[row["class"]] = classes.get(row["class"], 0) + row["samples"]
-        shares = {name: count / sampled for name, count in classes.items()} if sampled else None
-        steps.append(LoadStep(at=at, classes=shares))
-        at += timedelta(minutes=minutes)
+    first = minute_of(about.begin)
+    count = -(-(about.end - first) // timedelta(minutes=minutes))
+    sampled = [0] * count
+    classes: list[dict[str, float]] = [{} for _ in range(count)]
+    for minute, times in beats.items():
+        sampled[(minute - first) // timedelta(minutes=minutes)] += times
+    for row in rows:
+        of = classes[(row["minute"].replace(tzinfo=UTC) - first) // timedelta(minutes=minutes)]
+        of[row["class"]] = of.get(row["class"], 0) + row["samples"]
+    steps = (
+        LoadStep(
+            at=first + n * timedelta(minutes=minutes),
+            classes={name: seen / sampled[n] for name, seen in classes[n].items()}
+            if sampled[n] else None,
+        )
+        for n in range(count)
+    )  # fmt: skip
     return tuple(steps)
 
 

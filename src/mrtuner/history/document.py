@@ -180,6 +180,15 @@ class HistoryCheck(Document, tag="mrtuner.history.verify/1"):
     problems: Annotated[list[str], Doc("what is wrong; empty: nothing")]
 
 
+class HistoryCompacted(Document, tag="mrtuner.history.compacted/1"):
+    """What was done to the files of a store."""
+
+    directory: Annotated[str, Doc("the store")]
+    moved: Annotated[int, Doc("rows that were moved from SQLite into files")]
+    merged: Annotated[int, Doc("files that were merged into others")]
+    deleted: Annotated[int, Doc("files that were deleted, past their retention or the size")]
+
+
 class HistoryFetched(Document, tag="mrtuner.history.fetched/1"):
     """What came from a lake on S3."""
 

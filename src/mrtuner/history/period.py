@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from mrtuner.errors import UsageError
+from mrtuner.history.instances import require_instance
 from mrtuner.history.reading import History
 from mrtuner.history.source import Source
 from mrtuner.history.store.layout import rollup_view
@@ -60,11 +61,7 @@ def period(
                 f"Name one with --instance: {', '.join(known)}." if known else "Record one first.",
             )
         instance = known[0]
-    if instance not in known:
-        raise UsageError(
-            f"the store has no instance {instance}",
-            f"It has {', '.join(known)}." if known else "Record one first.",
-        )
+    require_instance(instance, known)
     if until is None:
         last = history.last_sample(instance)
         if last is None:
@@ -73,6 +70,14 @@ def period(
             )
         until = last.replace(tzinfo=UTC)
     return Period(instance=instance, begin=until - timedelta(seconds=since), end=until)
+
+
+def since_recorded(history: History, about: Period) -> Period:
+    """The period from the first sample of its instance on, if it began before."""
+    first = history.first_sample(about.instance)
+    if first is None or not about.begin < first.replace(tzinfo=UTC) < about.end:
+        return about
+    return replace(about, begin=first.replace(tzinfo=UTC))
 
 
 def view_for(history: History, name: str, begin: datetime) -> str:

@@ -263,6 +263,17 @@ class History:
         last = max((file.last for file in self.files if file.view in views), default=None)
         return None if last is None else _moment(last)
 
+    def first_sample(self, instance: str) -> datetime | None:
+        """When an instance was sampled first, or in which hour once rows are in files; None: never.
+
+        Rows stay in SQLite for a day, so of a new history the first sample itself is known.
+        """
+        if instance not in self.spans():
+            return None
+        if any(file.view == SAMPLES.name for file in self.files):
+            return self.spans()[instance][0]
+        return _moment(self.once("sampled since", self._sampled_since)[instance][0])
+
     def last_sample(self, instance: str) -> datetime | None:
         """When an instance was sampled last; None if it never was."""
         return self.once(("last", instance), lambda: self._last_sample(instance))
@@ -342,6 +353,21 @@ class History:
         self.work.con.execute(f"SET allowed_directories = [{lake}]")
         self.work.con.execute("SET enable_external_access = false")
         self.work.con.execute("SET lock_configuration = true")
+
+    def require_query(self, sql: str) -> None:
+        """BadValue for what is not one query: it would change what a later one sees, or nothing."""
+        import duckdb
+
+        try:
+            found = self.work.con.extract_statements(sql)
+        except duckdb.Error as error:
+            raise _failed(error) from None
+        kinds = {duckdb.StatementType.SELECT, duckdb.StatementType.EXPLAIN}
+        if len(found) != 1 or found[0].type not in kinds:
+            raise BadValue(
+                "only one query can be run: the history is read and never changed",
+                "Write a single SELECT; see the views with mrtuner history views.",
+            )
 
     def views(self) -> Iterator[tuple[str, str]]:
         """Name and meaning of each view."""

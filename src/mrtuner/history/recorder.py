@@ -19,11 +19,12 @@ from queue import Empty, Queue
 from typing import TYPE_CHECKING, Final, Self
 
 from mrtuner.errors import MrTunerError
+from mrtuner.facts import Missing
 from mrtuner.history.budget import BUDGET, Budget
 from mrtuner.history.outlet import Outlet, Tell, timestamp
 from mrtuner.history.sample import Sample, Sampler
 from mrtuner.history.silence import SILENCE, SilentSessions
-from mrtuner.history.source import Source
+from mrtuner.history.source import CONNECTION, Source
 from mrtuner.history.statement_text import normalized
 from mrtuner.history.store import opening, sealing
 from mrtuner.history.store.layout import HOUR, MICRO
@@ -317,17 +318,17 @@ class _Watch:
                     retry, lost = _FIRST_RETRY, False
                     self._sample_until_stopped(conn)
             except MrTunerError as error:
-                why = error.message
+                lack = Missing(CONNECTION, error.message, hint=error.hint)
             except Exception as error:  # a fault of ours must not end the recording of this server
-                why = f"{type(error).__name__}: {error}"
+                lack = Missing(CONNECTION, f"{type(error).__name__}: {error}")
             else:
                 return
             if self.stop.is_set():
                 return
             if not lost:
-                self.tell(f"{self.instance.name}: {why}; trying again")
-                self.outlet.note("lost", why)
-                self.outlet.send()
+                self.tell(f"{self.instance.name}: {lack.why}; trying again")
+                self.outlet.note("lost", lack.why)
+                self.outlet.send(missing=[lack])
             lost = True
             self.stop.wait(retry)
             retry = min(retry * 2, _LAST_RETRY)

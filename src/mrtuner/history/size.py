@@ -10,7 +10,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from mrtuner.history.source import Source
+from mrtuner.history.instances import require_instance
+from mrtuner.history.source import CONNECTION, Source
 from mrtuner.history.store import layout, opening, parquet, summaries
 from mrtuner.history.store.layout import MICRO
 from mrtuner.history.store.own import SAMPLES
@@ -124,8 +125,12 @@ def verify(directory: Path) -> HistoryCheck:
     )  # fmt: skip
 
 
-def status(directory: Path, now: float) -> HistoryStatus:
-    """Return how far behind each source is. `now` is in seconds since 1970."""
+def status(directory: Path, now: float, instance: str | None = None) -> HistoryStatus:
+    """Return how far behind each source is, of one instance or all. `now`: seconds since 1970.
+
+    Raises:
+        UsageError: there is no such instance.
+    """
     from mrtuner.history.document import HistoryLag, HistoryStatus
 
     db = opening.for_reading(directory)
@@ -143,14 +148,19 @@ def status(directory: Path, now: float) -> HistoryStatus:
     finally:
         db.close()
     lags: list[HistoryLag] = []
-    for instance, source in sorted(last.keys() | missing.keys()):
-        at = last.get((instance, source))
-        why, hint = missing.get((instance, source), (None, None))
+    known = sorted(last.keys() | missing.keys())
+    if instance is not None:
+        require_instance(instance, sorted({name for name, _ in known}))
+        known = [one for one in known if one[0] == instance]
+    for name, source in known:
+        at = last.get((name, source))
+        why, hint = missing.get((name, source), (None, None))
         lag = None if at is None else max(0.0, now - at)
-        late = why is None and (lag is None or lag > _LATE * intervals.get(source, 60.0) + 10)
+        overdue = lag is None or lag > _LATE * intervals.get(source, 60.0) + 10
+        late = overdue if why is None else source == CONNECTION
         lags.append(HistoryLag(
-            instance=instance, source=source, lag=lag, late=late, why=why, hint=hint,
-            cost=costs.get((instance, source)),
+            instance=name, source=source, lag=lag, late=late, why=why, hint=hint,
+            cost=costs.get((name, source)),
             last=None if at is None else datetime.fromtimestamp(at, UTC),
         ))  # fmt: skip
     return HistoryStatus(directory=str(directory), recording=is_recording(directory), sources=lags)

@@ -39,8 +39,10 @@ from mrtuner.units import parse_duration
 
 #: Every table of a store has these; no column of a source may be called so.
 RESERVED: Final = frozenset({"time", "instance", "seconds", "samples"})
+#: Stands in the place of a source where an instance cannot be reached, so that nothing is sampled.
+CONNECTION: Final = "connection"
 #: No source may be called so, since a view of another is: see `mrtuner.history.store.summaries`.
-_TAKEN: Final = frozenset({"sessions_at_work"})
+_TAKEN: Final = frozenset({"sessions_at_work", CONNECTION})
 _NAME: Final = r"[a-z][a-z0-9_]{0,62}"
 _HEADER: Final = re.compile(r"\s*/\*\n(.*?)\*/\s*", re.DOTALL)
 OLDEST: Final = 130000
@@ -53,6 +55,12 @@ class Kind(StrEnum):
     COUNTER = "counters"
     GAUGE = "gauges"
     TEXT = "texts"
+
+
+_HEADER_KEYS: Final = frozenset({
+    "help", "interval", "timeout", "keep", "keep_rollup", "rollup", "rollup_by", "reset",
+    "extension", "grant", "export_rows", *Kind,
+})  # fmt: skip
 
 
 class Type(StrEnum):
@@ -190,11 +198,17 @@ def _by_name(entries: Iterable[Traversable]) -> dict[str, Source]:
             if not re.fullmatch(_NAME, stem) or not re.fullmatch(r"\d{6}|", since):
                 raise _bad(entry.name, "its name is not like wal.sql or wal.140000.sql")
             variants.setdefault(stem, {})[int(since or OLDEST)] = entry.read_text("utf-8")
-    return {name: parse(name, texts) for name, texts in sorted(variants.items())}
+    return {name: parse(name, texts, strict=True) for name, texts in sorted(variants.items())}
 
 
-def parse(name: str, texts: Mapping[int, str]) -> Source:
+def parse(name: str, texts: Mapping[int, str], *, strict: bool = False) -> Source:
     """Return the source that these files declare, by the first server version each is for.
+
+    Args:
+        name: What it is called.
+        texts: The files.
+        strict: Refuse what the header should not hold, and a source without columns. A store may
+            have been written by another version, whose headers hold more.
 
     Raises:
         BadValue: the oldest one has no header, or the header is not understood.
@@ -207,7 +221,11 @@ def parse(name: str, texts: Mapping[int, str]) -> Source:
         header = tomllib.loads(found[1])
     except tomllib.TOMLDecodeError as error:
         raise _bad(name, str(error)) from None
+    if strict and (unknown := sorted(header.keys() - _HEADER_KEYS)):
+        raise _bad(name, f"its header has {unknown[0]}, which means nothing")
     columns = tuple(_columns(name, header))
+    if strict and not columns:
+        raise _bad(name, f"its header declares no column in any of {', '.join(Kind)}")
     texts = {**texts, oldest: texts[oldest][found.end() :]}
     return Source(
         name=name,

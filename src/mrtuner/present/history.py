@@ -9,11 +9,13 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from mrtuner.tables import aligned
+from mrtuner.tables import GAP, aligned
 from mrtuner.units import pretty_bytes, pretty_duration
-from mrtuner.wording import plural
+from mrtuner.wording import first_few, plural
 
 Told = Mapping[str, Any]
+#: Title, cells, and the turn in which the column is left out where there is no room; 0: never.
+Column = tuple[str, list[str], int]
 
 _CPU: Final = "CPU"
 #: Letters of wait classes in the chart. Source: pg_stat_activity.wait_event_type.
@@ -22,18 +24,25 @@ _LETTERS: Final = {
     "IPC": "P", "Timeout": "T", "Extension": "E", "InjectionPoint": "J",
 }  # fmt: skip
 _TALL: Final = 8
-_TEXT: Final = 60
+#: A change of how often the recorder samples, and how many of these are shown.
+_PACE: Final = "pace"
+_FEW: Final = 3
+#: Columns of the chart: those of a short period are drawn wider.
+_WIDE: Final = 60
+_MOST_TEXT: Final = 60
+#: A statement has this much room, or columns that say less are left out.
+_LEAST_TEXT: Final = 36
 
 
-def lines(told: Told) -> Iterator[str]:
+def lines(told: Told, width: int) -> Iterator[str]:
     """Yield the whole answer: load, statements, checkpoints, the slowest minute, changes, gaps."""
     yield from _head(told)
     yield ""
     yield from _chart(told)
-    yield from _statements("Statements by time", told["statements"])
+    yield from _statements("Statements by time", told["statements"], width)
     yield from _checkpoints(told)
     yield from _host(told["host"])
-    yield from _slowest(told["slowest"])
+    yield from _slowest(told["slowest"], width)
     yield from _changes(told)
     yield from _list("Not recorded", (f"{_when(one['begin'])} to {_when(one['end'])}"
                                       for one in told["gaps"]))  # fmt: skip
@@ -66,19 +75,24 @@ def _chart(told: Told) -> Iterator[str]:
     if not highest:
         return
     top = max(highest, float(told["cpus"] or 0))
-    columns = [_column(step["classes"], top) for step in steps]
+    wider = max(1, _WIDE // len(steps))
+    columns = [_column(step["classes"], top) for step in steps for _ in range(wider)]
     cpu_row = round((told["cpus"] or 0) / top * _TALL)
     for row in range(_TALL, 0, -1):
         figure = f"{top * row / _TALL:6.1f}" if row in {_TALL, _TALL // 2} else " " * 6
         blank = "-" if row == cpu_row else " "
         yield f"{figure} | " + "".join(column[row - 1] or blank for column in columns).rstrip()
     yield f"{'':6} +-" + "-" * len(columns)
-    yield (
-        f"{'':9}{_when(steps[0]['at'])[11:16]}"
-        + " " * max(1, len(columns) - 10)
-        + _when(steps[-1]["at"])[11:16]
-    )
+    begin, end = _labels(told["period"])
+    yield f"{'':9}{begin}{end.rjust(max(len(columns) - len(begin), len(end) + 1))}"
     yield from _legend(steps, told["cpus"])
+
+
+def _labels(period: Told) -> tuple[str, str]:
+    """Begin and end of a period below its chart: the times, with their dates if these differ."""
+    begin, end = _when(period["begin"]), _when(period["end"])
+    first = 11 if begin[:10] == end[:10] else 5
+    return begin[first:16], end[first:16]
 
 
 def _column(classes: Mapping[str, float] | None, top: float) -> list[str]:
@@ -114,28 +128,51 @@ def _legend(steps: Sequence[Told], cpus: int | None) -> Iterator[str]:
         yield f"-  the server's {plural(cpus, 'CPU')}"
 
 
-def _statements(title: str, works: Sequence[Told]) -> Iterator[str]:
+#: Columns of statements: how they are written, and their turns, see `Column`.
+_WORK: Final[tuple[tuple[str, Callable[[Told], str], int], ...]] = (
+    ("calls", lambda work: f"{work['calls']:,}", 0),
+    ("ms/call", lambda work: f"{work['seconds'] * 1000 / max(work['calls'], 1):.3g}", 0),
+    ("rows", lambda work: f"{work['rows']:,}", 1),
+    ("read", lambda work: f"{work['blocks_read']:,}", 3),
+    ("temp", lambda work: f"{work['temp_blocks']:,}", 2),
+)
+
+
+def _statements(title: str, works: Sequence[Told], width: int) -> Iterator[str]:
     if not works:
         return
     yield ""
     yield title
     total = sum(work["seconds"] for work in works) or 1.0
-    header = ("time", "share", "calls", "ms/call", "rows", "read", "temp", "statement")
-    rows = [
-        (
-            pretty_duration(work["seconds"]), f"{work['seconds'] / total:.0%}",
-            f"{work['calls']:,}", f"{work['seconds'] * 1000 / max(work['calls'], 1):.3g}",
-            f"{work['rows']:,}", f"{work['blocks_read']:,}", f"{work['temp_blocks']:,}",
-            _short(work),
-        )
-        for work in works
-    ]  # fmt: skip
-    yield from aligned([header, *rows], right=set(range(7)))
+    columns: list[Column] = [
+        ("time", [pretty_duration(work["seconds"]) for work in works], 0),
+        ("share", [f"{work['seconds'] / total:.0%}" for work in works], 0),
+        *((name, [write(work) for work in works], turn) for name, write, turn in _WORK),
+    ]
+    yield from _with_texts(columns, works, width)
 
 
-def _short(work: Told) -> str:
-    text = work["text"] or f"(text unknown, {work['query_id']})"
-    return text if len(text) <= _TEXT else f"{text[: _TEXT - 1]}…"
+def _with_texts(columns: list[Column], works: Sequence[Told], width: int) -> Iterator[str]:
+    """A table of statements, their texts in the last column; others are left out in their turns."""
+    for turn in sorted({turn for _, _, turn in columns} - {0}):
+        if _room(columns, width) < _LEAST_TEXT:
+            columns = [column for column in columns if column[2] != turn]
+    texts = [_short(work, _room(columns, width)) for work in works]
+    header = (*(name for name, _, _ in columns), "statement")
+    rows = zip(*(cells for _, cells, _ in columns), texts, strict=True)
+    yield from aligned([header, *rows], right=set(range(len(columns))))
+
+
+def _room(columns: Iterable[Column], width: int) -> int:
+    """What columns leave of a line to the text after them."""
+    return width - sum(max(map(len, [name, *cells])) + len(GAP) for name, cells, _ in columns)
+
+
+def _short(work: Told, room: int) -> str:
+    """The text of a statement, cut where there is no room for all of it."""
+    text: str = work["text"] or f"(text unknown, {work['query_id']})"
+    most = max(min(room, _MOST_TEXT), _LEAST_TEXT // 2)
+    return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
 def _checkpoints(told: Told) -> Iterator[str]:
@@ -192,7 +229,7 @@ def _or_unknown(value: Any, write: Any) -> str:
     return "unknown" if value is None else str(write(value))
 
 
-def _slowest(minute: Told | None) -> Iterator[str]:
+def _slowest(minute: Told | None, width: int) -> Iterator[str]:
     if minute is None:
         return
     yield ""
@@ -200,14 +237,18 @@ def _slowest(minute: Told | None) -> Iterator[str]:
     for wait in minute["waits"]:
         yield f"  {wait['sessions']:6.2f}  {wait['event']}"
     for work in minute["statements"]:
-        yield f"  {work['seconds']:6.2f} s in {work['calls']:,} calls: {_short(work)}"
+        what = f"  {work['seconds']:6.2f} s in {work['calls']:,} calls: "
+        yield what + _short(work, width - len(what))
 
 
 def _changes(told: Told) -> Iterator[str]:
-    yield from _list(
-        "Changes",
-        (f"{_when(one['at'])}  {one['what']}: {one['detail']}" for one in told["changes"]),
-    )
+    """Changes of the recorder's own pace are counted where they would bury those of the server."""
+    paces = sum(one["what"] == _PACE for one in told["changes"])
+    shown = [one for one in told["changes"] if paces <= _FEW or one["what"] != _PACE]
+    texts = [f"{_when(one['at'])}  {one['what']}: {one['detail']}" for one in shown]
+    if paces > _FEW:
+        texts.append(f"{paces} times the recorder changed how often it samples a source")
+    yield from _list("Changes", texts)
 
 
 def _list(title: str, items: Iterable[str]) -> Iterator[str]:
@@ -221,7 +262,7 @@ def _list(title: str, items: Iterable[str]) -> Iterator[str]:
 # Two periods.
 
 
-def comparison_lines(told: Told) -> Iterator[str]:
+def comparison_lines(told: Told, width: int) -> Iterator[str]:
     """Yield two periods side by side, and the statements that changed most."""
     before, after = told["before"], told["after"]
     for name, one in (("before", before), ("after", after)):
@@ -231,19 +272,18 @@ def comparison_lines(told: Told) -> Iterator[str]:
     yield from aligned(
         [("", "before", "after", "ratio"), *_figures(before, after)], right={1, 2, 3}
     )
-    rows = [
-        (
-            f"{one['more_load']:+.3f}", _calls(one["before"]), _calls(one["after"]),
-            _each(one["before"]), _each(one["after"]),
-            _short(one["after"] or one["before"]),
-        )
-        for one in told["statements"]
-    ]  # fmt: skip
-    if rows:
+    changed = told["statements"]
+    if changed:
         yield ""
         yield "Statements by change of load [sessions]"
-        header = ("load", "calls before", "after", "ms/call before", "after", "statement")
-        yield from aligned([header, *rows], right=set(range(5)))
+        columns: list[Column] = [
+            ("load", [f"{one['more_load']:+.3f}" for one in changed], 0),
+            ("calls before", [_calls(one["before"]) for one in changed], 1),
+            ("after", [_calls(one["after"]) for one in changed], 1),
+            ("ms/call before", [_each(one["before"]) for one in changed], 0),
+            ("after", [_each(one["after"]) for one in changed], 0),
+        ]
+        yield from _with_texts(columns, [one["after"] or one["before"] for one in changed], width)
 
 
 def _figures(before: Told, after: Told) -> Iterator[tuple[str, str, str, str]]:
@@ -320,23 +360,69 @@ def fetched_lines(told: Told) -> Iterator[str]:
 
 
 def status_lines(told: Told) -> Iterator[str]:
-    """Yield how far behind each source is, late and unreadable ones first."""
+    """Yield how far behind each source is, late and unreadable ones first.
+
+    Of several instances, a line each, and for each reason those that it keeps from being recorded.
+    """
     state = "a recorder is running" if told["recording"] else "no recorder is running"
     yield f"{told['directory']}: {state}"
     yield ""
+    sources = told["sources"]
+    if len({one["instance"] for one in sources}) > 1:
+        yield from _status_of_instances(sources)
+    else:
+        yield from _status_of_sources(sources)
+    yield from _cost(sources)
+    hints = dict.fromkeys(one["hint"] for one in sources if one["hint"])
+    yield from _list("What would help", hints)
+
+
+def _status_of_sources(sources: Iterable[Told]) -> Iterator[str]:
+    rows = [
+        (one["instance"], one["source"], _ago(one["lag"]), _share(one["cost"]), _state(one) or "ok")
+        for one in sorted(sources, key=lambda one: (not one["late"], one["why"] is None))
+    ]
+    yield from aligned([("instance", "source", "last sample", "cost", ""), *rows], right={3})
+
+
+def _status_of_instances(sources: Iterable[Told]) -> Iterator[str]:
+    of: dict[str, list[Told]] = defaultdict(list)
+    reasons: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for one in sources:
+        of[one["instance"]].append(one)
+        if state := _state(one):
+            reasons[one["source"], state].append(one["instance"])
     rows = [
         (
-            one["instance"], one["source"],
-            "never" if one["lag"] is None else f"{pretty_duration(one['lag'])} ago",
-            "" if one["cost"] is None else f"{one['cost']:.3%}",
-            one["why"] or ("late" if one["late"] else "ok"),
+            name,
+            _ago(min((one["lag"] for one in its if one["lag"] is not None), default=None)),
+            _share(sum(one["cost"] or 0.0 for one in its) or None),
+            f"{sum(_state(one) is None for one in its)}",
+            f"{sum(one['late'] for one in its) or ''}",
+            f"{sum(one['why'] is not None and not one['late'] for one in its) or ''}",
         )
-        for one in sorted(told["sources"], key=lambda one: (not one["late"], one["why"] is None))
-    ]  # fmt: skip
-    yield from aligned([("instance", "source", "last sample", "cost", ""), *rows], right={3})
-    yield from _cost(told["sources"])
-    hints = dict.fromkeys(one["hint"] for one in told["sources"] if one["hint"])
-    yield from _list("What would help", hints)
+        for name, its in of.items()
+    ]
+    header = ("instance", "last sample", "cost", "sources ok", "late", "not read")
+    yield from aligned([header, *rows], right=set(range(2, 6)))
+    yield from _list("Late, or not read", (
+        f"{source}: {state} ({plural(len(names), 'instance')}: {first_few(names, 3)})"
+        for (source, state), names in reasons.items()
+    ))  # fmt: skip
+
+
+def _ago(lag: float | None) -> str:
+    return "never" if lag is None else f"{pretty_duration(lag)} ago"
+
+
+def _share(cost: float | None) -> str:
+    return "" if cost is None else f"{cost:.3%}"
+
+
+def _state(one: Told) -> str | None:
+    """What is wrong with a source; None: nothing."""
+    why: str | None = one["why"]
+    return why or ("late" if one["late"] else None)
 
 
 def _cost(sources: Iterable[Told]) -> Iterator[str]:

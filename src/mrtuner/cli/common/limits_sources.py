@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -217,13 +218,14 @@ def _time(since: str) -> tuple[datetime, datetime]:
 
 
 def _ago(text: str) -> timedelta:
-    units = {"h": "hours", "d": "days", "w": "weeks"}
-    number, unit = text[:-1], text[-1:]
-    if not number.isdigit() or unit not in units or int(number) == 0:
+    units = {"min": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+    found = re.fullmatch(f"([0-9]+)({'|'.join(units)})", text)
+    if found is None or int(found[1]) == 0:
         raise BadValue(
-            f"{text!r} is not a time such as 6h or 14d", "CloudWatch keeps data for 455 days."
+            f"{text!r} is not a time such as 30min, 6h or 14d",
+            "CloudWatch keeps data for 455 days.",
         )
-    return timedelta(**{units[unit]: int(number)})
+    return timedelta(**{units[found[2]]: int(found[1])})
 
 
 def _connections_of(class_name: str, given: int | None) -> tuple[int, str] | None:

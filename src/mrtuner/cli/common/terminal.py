@@ -126,16 +126,20 @@ def animated(stream: TextIO) -> bool:
     return stream.isatty() and os.environ.get("TERM") != "dumb"
 
 
-def look(stream: TextIO) -> Look:
-    """How text for people is to look on this stream."""
+def width(stream: TextIO) -> int:
+    """How many columns a line there may have."""
     import shutil
 
+    return shutil.get_terminal_size((WIDTH, 24)).columns if stream.isatty() else WIDTH
+
+
+def look(stream: TextIO) -> Look:
+    """How text for people is to look on this stream."""
     from mrtuner.present.text import Look
 
-    width = shutil.get_terminal_size((WIDTH, 24)).columns if stream.isatty() else WIDTH
     blocks = (stream.encoding or "").lower().replace("-", "").startswith("utf")
     return Look(
-        width=width, bar="█" if blocks else "#", paint=_paint if colourful(stream) else None
+        width=width(stream), bar="█" if blocks else "#", paint=_paint if colourful(stream) else None
     )
 
 

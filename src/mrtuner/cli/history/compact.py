@@ -15,7 +15,8 @@ from mrtuner.cli.history.store_options import directory_option
 @directory_option
 @click.option("--all", "everything", is_flag=True, help="Move the rows of the last day as well.")
 @click.option("--max-size", metavar="SIZE", help="Delete the oldest rows beyond this size.")
-def command(directory: Path | None, everything: bool, max_size: str | None) -> None:
+@options.json_option
+def command(directory: Path | None, everything: bool, max_size: str | None, as_json: bool) -> None:
     """Move rows into Parquet files, merge small files and delete rows past their retention.
 
     \b
@@ -27,7 +28,9 @@ def command(directory: Path | None, everything: bool, max_size: str | None) -> N
     A recorder does the same every hour, so this is for a store that no recorder writes to.
     """
     prerequisites.require("duckdb")
+    from mrtuner.documents import as_builtins
     from mrtuner.history.directory import history_directory
+    from mrtuner.history.document import HistoryCompacted
     from mrtuner.history.store import opening, sealing
     from mrtuner.history.store.writer import Writer
     from mrtuner.units import parse_bytes
@@ -43,4 +46,6 @@ def command(directory: Path | None, everything: bool, max_size: str | None) -> N
         merged = sealing.compact(writer, now)
         expired = sealing.expire(writer, now, largest=largest)
         sealing.sweep(writer, now)
-    terminal.print_line(f"{moved:,} rows moved, {merged} files merged, {expired} files deleted")
+    told = HistoryCompacted(directory=str(place), moved=moved, merged=merged, deleted=expired)
+    line = f"{moved:,} rows moved, {merged} files merged, {expired} files deleted"
+    terminal.answer(as_builtins(told), (line,), as_json)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -62,4 +63,4 @@ def command(
         ]
         found = compare(history, *periods, top=top, cpus=cpus)
     told = as_builtins(as_comparison(found))
-    terminal.answer(told, comparison_lines(told), as_json)
+    terminal.answer(told, comparison_lines(told, terminal.width(sys.stdout)), as_json)

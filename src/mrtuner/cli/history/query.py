@@ -45,6 +45,7 @@ def command(
 
     form = options.one_format(form, as_json)
     with open_history(history_directory(directory)) as history:
+        history.require_query(sql)
         history.provide(sql)
         history.lock()
         columns, rows = history.table(sql)

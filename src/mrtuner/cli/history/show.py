@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from datetime import datetime
 from pathlib import Path
 
@@ -22,7 +23,10 @@ from mrtuner.cli.history.store_options import (
 @directory_option
 @instance_option
 @options.time_option(
-    "--since", "Length of the period, such as 6h or 7d.", most=LONGEST_PERIOD, default="1h"
+    "--since",
+    "Length of the period, such as 6h or 7d; it begins with the first sample at the earliest.",
+    most=LONGEST_PERIOD,
+    default="1h",
 )
 @click.option(
     "--until", type=Moment(), metavar="TIME",
@@ -51,11 +55,11 @@ def command(
     from mrtuner.history.analysis import summary
     from mrtuner.history.directory import history_directory
     from mrtuner.history.document import as_document
-    from mrtuner.history.period import period
+    from mrtuner.history.period import period, since_recorded
     from mrtuner.history.reading import open_history
     from mrtuner.present.history import lines
 
     with open_history(history_directory(directory)) as history:
-        about = period(history, instance, since=since, until=until)
+        about = since_recorded(history, period(history, instance, since=since, until=until))
         told = as_builtins(as_document(summary(history, about, top=top, cpus=cpus)))
-    terminal.answer(told, lines(told), as_json)
+    terminal.answer(told, lines(told, terminal.width(sys.stdout)), as_json)

@@ -13,26 +13,33 @@ from mrtuner.cli.history.store_options import directory_option
 
 @options.command("status")
 @directory_option
-@options.check_option("no recorder is running, nothing was sampled, or a source is late")
+@click.option("--instance", metavar="NAME", help="Show this one alone, with each of its sources.")
+@options.check_option(
+    "no recorder runs, nothing was sampled, an instance is not reached, or a source is late"
+)
 @options.json_option
 @click.pass_context
-def command(ctx: click.Context, /, directory: Path | None, check: bool, as_json: bool) -> None:
+def command(
+    ctx: click.Context, /, directory: Path | None, instance: str | None, check: bool, as_json: bool
+) -> None:
     """Show whether a recorder is running, and how long ago each source was sampled.
 
     \b
     Examples:
       mrtuner history status
+      mrtuner history status --instance db1:5432
       mrtuner history status --check --dir /var/lib/mrtuner      for a health check
 
-    A source is late after three of its intervals. What a role may not read is named, with the
-    grant that would help. The cost is the share of one session's time that sampling takes.
+    A source is late after three of its intervals, and an instance that cannot be reached at once.
+    What a role may not read is named, with the grant that would help. The cost is the share of one
+    session's time that sampling takes. Of several instances, a line each is shown.
     """
     from mrtuner.documents import as_builtins
     from mrtuner.history.directory import history_directory
     from mrtuner.history.size import status
     from mrtuner.present.history import status_lines
 
-    told = as_builtins(status(history_directory(directory), time.time()))
+    told = as_builtins(status(history_directory(directory), time.time(), instance))
     terminal.answer(told, status_lines(told), as_json)
     late = not told["sources"] or any(one["late"] for one in told["sources"])
     if check and (late or not told["recording"]):

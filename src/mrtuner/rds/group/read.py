@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["SUFFIXES", "Entry", "WrittenGroup", "is_file", "read", "read_live", "read_text"]
 
+_HINT: Final = "Give a file, or the name of a parameter group in AWS."
 Reader = Callable[[str, str], tuple[WrittenGroup, ...]]
 
 _READERS: Final[Mapping[str, Reader]] = {
@@ -41,7 +42,7 @@ def is_file(target: str) -> bool:
 
 def read(path: Path) -> tuple[WrittenGroup, ...]:
     """Return every parameter group in a file; BadValue for none or an unknown kind of file."""
-    return read_text(read_file(path), suffix=path.suffix, source=str(path))
+    return read_text(read_file(path, hint=_HINT), suffix=path.suffix, source=str(path))
 
 
 def read_text(text: str, *, suffix: str, source: str) -> tuple[WrittenGroup, ...]:
