@@ -314,6 +314,9 @@ def test_hundreds_of_instances_are_listed_the_worst_first(browser: Any, tmp_path
         rows = page.locator("[data-table=fleet] tbody tr")
         first = rows.first.locator("td").all_inner_texts()
         assert first[:3] == ["db299:5432", "connections", "74.8 %"]
+        age = rows.first.locator("td.stale")
+        assert age.inner_text().endswith(" ago")
+        assert age.get_attribute("title") == "2026-11-23 02:00:00 UTC"
         page.click("button:has-text('Show more of 300 rows')")
         assert rows.count() == 300
         page.fill("[data-table=fleet] input[type=search]", "nothing like that")

@@ -94,6 +94,24 @@ def test_every_page_fits_and_has_no_flaw(
             assert violations(page) == [], name
 
 
+def test_a_line_has_the_same_colour_in_every_chart(browser: Any, shop: Viewer) -> None:
+    """Of tables, which stand in another order in each chart."""
+    with opened(browser, shop.address, DESK) as tab:
+        page = tab.open(f"screen=vacuum&{MONDAY}")
+        painted_as: dict[str, set[str]] = {}
+        orders = set()
+        for legend in page.locator(".legend").all():
+            names = legend.locator("button").all_inner_texts()
+            classes = "all => all.map(one => one.className)"
+            swatches = legend.locator(".swatch").evaluate_all(classes)
+            assert len(set(swatches)) == len(swatches)
+            orders.add(tuple(name for name in names if name in {"public.events", "public.orders"}))
+            for name, swatch in zip(names, swatches, strict=True):
+                painted_as.setdefault(name, set()).add(swatch)
+        assert len(orders - {()}) == 2
+        assert {name for name, found in painted_as.items() if len(found) > 1} == set()
+
+
 def cut_off(page: Any) -> list[str]:
     """Headings, labels and fields whose text is wider than they are."""
     found: list[str] = page.evaluate(

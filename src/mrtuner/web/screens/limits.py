@@ -59,7 +59,8 @@ def _build(view: View) -> tuple[Sequence[Chart], Sequence[Table]]:
         ids,
     ]  # fmt: skip
     rows = [row for one in shares if (row := _row(one)) is not None]
-    rows.sort(key=lambda row: -row["highest"])
+    # What was at its limit longer is tighter; by how much a sample goes beyond it says nothing.
+    rows.sort(key=lambda row: (-min(row["highest"], 1.0), -row["average"]))
     return charts, [
         Table(name="headroom", title="Headroom, the tightest first", columns=_COLUMNS, rows=rows),
         *tables(found, [_FREEZE] if ids.reached else []),
