@@ -132,6 +132,13 @@ def test_from_the_first_page_on_one_finds_what_held_the_instance_down(
         page = tab.open("")
         page.click("[data-table=fleet] tbody td:nth-child(2) a")
         page.wait_for_selector("h1:has-text('Headroom')")
+        # Since Wednesday it has another class: what was reached is named with the limits of before.
+        advice = page.inner_text("[data-table=way_out]")
+        assert "From 2026-03-03 12:00 to 2026-03-04 04:00 UTC: throughput pegged at 213" in advice
+        assert "Since 2026-03-04 04:00 UTC, with other limits: no hard limit was reached" in advice
+        levels = page.locator("[data-table=ceilings] tbody td:nth-child(2)").all_inner_texts()
+        assert levels[:2] == ["212.5 MB/s", "437.5 MB/s"]
+        assert "nknown throughput ceiling" not in page.inner_text("main")
         # A week up to the last sample, of which the last three days were recorded.
         end = START + timedelta(days=DAYS)
         begin = end - timedelta(days=7)
