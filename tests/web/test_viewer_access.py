@@ -172,6 +172,15 @@ def test_with_a_certificate_it_speaks_tls(recorded: Path, secret: Path, tmp_path
             assert re.search(r"<title>MrTuner: log in</title>", answer.read().decode())
 
 
+def test_on_the_loopback_address_a_password_needs_no_certificate(
+    recorded: Path, secret: Path
+) -> None:
+    """It keeps out who works on the same machine."""
+    with serving(recorded, "--password-file", str(secret)) as viewer:
+        assert viewer.address.startswith("http://127.0.0.1:")
+        assert viewer.get("api/fleet")[0] == 401
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
