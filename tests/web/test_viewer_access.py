@@ -156,6 +156,16 @@ def test_the_password_stands_nowhere(closed: Viewer) -> None:
     assert PASSWORD not in page
 
 
+def test_the_login_has_its_style_before_anybody_has_logged_in(closed: Viewer) -> None:
+    from mrtuner.web.app import STATIC
+
+    if not (STATIC / "index.html").is_file():
+        pytest.skip("the page is not built: make page")
+    page = ask(closed, "GET", "/login").body
+    (style,) = re.findall(r'<link rel="stylesheet" href="([^"]+)"', page)
+    assert "prefers-color-scheme: dark" in ask(closed, "GET", style).body
+
+
 def test_with_a_certificate_it_speaks_tls(recorded: Path, secret: Path, tmp_path: Path) -> None:
     cert, key = tmp_path / "cert.pem", tmp_path / "key.pem"
     subprocess.run(

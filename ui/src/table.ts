@@ -6,6 +6,7 @@ import { ago, clock, day, stale, value } from "./format";
 
 const TEXT = new Set(["text", "prose", "sql", "statement", "instance", "headroom", "journal", "tune", "record"]);
 const TIMES = new Set(["time", "moment", "age"]);
+const PHONE = matchMedia("(max-width: 760px)");
 const ROWS = 100;
 /** A table of more rows can be searched. */
 const FEW = 12;
@@ -110,9 +111,9 @@ function full(column: Column, cell: Cell, words: string): { title?: string } {
   return column.unit === "sql" ? { title: words } : {};
 }
 
-/** A name may be broken where its parts end, not in the middle of one. */
+/** On a phone a name is broken where its parts end, not in the middle of one. */
 function parted(words: string): (Node | string)[] {
-  if (!/^\w+_\w+$/.test(words)) return [words];
+  if (!PHONE.matches || !/^\w+_\w+$/.test(words)) return [words];
   return words.split(/(?<=_)/).flatMap((part, n) => (n ? [make("wbr"), part] : [part]));
 }
 
