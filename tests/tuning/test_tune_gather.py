@@ -354,7 +354,7 @@ def test_an_override_of_what_we_do_not_advise_is_not_repeated() -> None:
 def test_a_managed_platform_is_named_with_the_way_to_change_settings() -> None:
     rds = Platform(name="rds", evidence="role rdsadmin", alter_system=False, how="Use a group.")
     texts = [notice.text for notice in tune_server(server(platform=rds)).notices]
-    assert texts[:2] == ["rds (role rdsadmin)", "Use a group."]
+    assert texts[:2] == ["platform: rds (role rdsadmin)", "Use a group."]
 
 
 def test_pg_wal_on_its_own_volume_is_a_fact_of_its_own() -> None:

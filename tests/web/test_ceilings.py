@@ -138,6 +138,7 @@ def test_the_ceilings_are_drawn_into_the_charts_and_their_times_shaded(
 def test_the_share_of_a_ceiling_is_that_of_the_one_that_held(of_rds: Viewer) -> None:
     """By night 443 MB/s of 437.5, by day 213 of 212.5: the limits of before December 2019."""
     shares = {row["resource"]: row for row in rows(of_rds.screen("limits", WEEK), "headroom")}
+    assert next(iter(shares)) == "throughput of the disk"  # for hours, requests for less
     throughput = shares["throughput of the disk"]
     held = "instance throughput, before December 2019"
     assert sorted(throughput["limit"].split("; ")) == [f"{held} 212.5 MB/s", f"{held} 437.5 MB/s"]

@@ -156,6 +156,16 @@ def test_the_password_stands_nowhere(closed: Viewer) -> None:
     assert PASSWORD not in page
 
 
+def test_the_login_has_its_style_before_anybody_has_logged_in(closed: Viewer) -> None:
+    from mrtuner.web.app import STATIC
+
+    if not (STATIC / "index.html").is_file():
+        pytest.skip("the page is not built: make page")
+    page = ask(closed, "GET", "/login").body
+    (style,) = re.findall(r'<link rel="stylesheet" href="([^"]+)"', page)
+    assert "prefers-color-scheme: dark" in ask(closed, "GET", style).body
+
+
 def test_with_a_certificate_it_speaks_tls(recorded: Path, secret: Path, tmp_path: Path) -> None:
     cert, key = tmp_path / "cert.pem", tmp_path / "key.pem"
     subprocess.run(
@@ -170,6 +180,15 @@ def test_with_a_certificate_it_speaks_tls(recorded: Path, secret: Path, tmp_path
         with urllib.request.urlopen(viewer.address, timeout=60, context=trust) as answer:
             assert answer.url.endswith("/login")
             assert re.search(r"<title>MrTuner: log in</title>", answer.read().decode())
+
+
+def test_on_the_loopback_address_a_password_needs_no_certificate(
+    recorded: Path, secret: Path
+) -> None:
+    """It keeps out who works on the same machine."""
+    with serving(recorded, "--password-file", str(secret)) as viewer:
+        assert viewer.address.startswith("http://127.0.0.1:")
+        assert viewer.get("api/fleet")[0] == 401
 
 
 @pytest.mark.parametrize(

@@ -206,8 +206,10 @@ def test_an_instance_is_a_value_and_never_sql(viewer: Viewer) -> None:
 def test_nothing_may_be_written(viewer: Viewer) -> None:
     for path in ("api/fleet", "api/screens/load", ""):
         request = urllib.request.Request(viewer.address + path, data=b"x", method="POST")
-        with pytest.raises(urllib.request.HTTPError, match="405"):
+        with pytest.raises(urllib.request.HTTPError, match="405") as refused:
             urllib.request.urlopen(request, timeout=60)
+        assert sorted(refused.value.headers["Allow"].split(", ")) == ["GET", "HEAD"]
+        assert json.load(refused.value)["error"]["message"] == "POST is not answered here"
 
 
 def test_every_answer_forbids_what_the_page_does_not_need(viewer: Viewer) -> None:

@@ -314,6 +314,9 @@ def test_hundreds_of_instances_are_listed_the_worst_first(browser: Any, tmp_path
         rows = page.locator("[data-table=fleet] tbody tr")
         first = rows.first.locator("td").all_inner_texts()
         assert first[:3] == ["db299:5432", "connections", "74.8 %"]
+        age = rows.first.locator("td.stale")
+        assert age.inner_text().endswith(" ago")
+        assert age.get_attribute("title") == "2026-11-23 00:00:00 UTC"
         page.click("button:has-text('Show more of 300 rows')")
         assert rows.count() == 300
         page.fill("[data-table=fleet] input[type=search]", "nothing like that")
@@ -365,6 +368,26 @@ def test_the_controls_stand_in_one_row(at: Tab) -> None:
     assert max(middles) - min(middles) < 5
     assert all(one["x"] + one["width"] <= other["x"] for one, other in pairwise(boxes))
     assert boxes[-1]["x"] + boxes[-1]["width"] <= DESK["width"]
+
+
+def test_a_long_name_takes_no_room_from_the_other_controls(browser: Any, tmp_path: Path) -> None:
+    source = built_in()["connections"]
+    found = of_source("connections", clients=1, active=0, maximum=400)
+    name = "shop-production-181.abcdefghijkl.eu-west-1.rds.amazonaws.com:5432"
+    with Writer(tmp_path, built_in().values()) as writer:
+        writer.commit([batch(sample(source, 0, found), instance=name)])
+    with serving_here(tmp_path) as viewer, opened(browser, viewer.address, DESK) as tab:
+        page = tab.open("screen=load")
+        assert too_wide(page) <= 0
+        for one in page.locator("header select, header input").all()[1:]:
+            assert one.evaluate(
+                """field => {
+                    const alone = document.body.appendChild(field.cloneNode(true));
+                    const { offsetWidth } = alone;
+                    alone.remove();
+                    return field.offsetWidth >= offsetWidth - 6;  // outside, times are padded more
+                }"""
+            )
 
 
 def test_on_a_phone_no_control_is_cut_off(browser: Any, viewer: Viewer) -> None:

@@ -94,6 +94,24 @@ def test_every_page_fits_and_has_no_flaw(
             assert violations(page) == [], name
 
 
+def test_a_line_has_the_same_colour_in_every_chart(browser: Any, shop: Viewer) -> None:
+    """Of tables, which stand in another order in each chart."""
+    with opened(browser, shop.address, DESK) as tab:
+        page = tab.open(f"screen=vacuum&{MONDAY}")
+        painted_as: dict[str, set[str]] = {}
+        orders = set()
+        for legend in page.locator(".legend").all():
+            names = legend.locator("button").all_inner_texts()
+            classes = "all => all.map(one => one.className)"
+            swatches = legend.locator(".swatch").evaluate_all(classes)
+            assert len(set(swatches)) == len(swatches)
+            orders.add(tuple(name for name in names if name in {"public.events", "public.orders"}))
+            for name, swatch in zip(names, swatches, strict=True):
+                painted_as.setdefault(name, set()).add(swatch)
+        assert len(orders - {()}) == 2
+        assert {name for name, found in painted_as.items() if len(found) > 1} == set()
+
+
 def cut_off(page: Any) -> list[str]:
     """Headings, labels and fields whose text is wider than they are."""
     found: list[str] = page.evaluate(
@@ -114,6 +132,13 @@ def test_from_the_first_page_on_one_finds_what_held_the_instance_down(
         page = tab.open("")
         page.click("[data-table=fleet] tbody td:nth-child(2) a")
         page.wait_for_selector("h1:has-text('Headroom')")
+        # Since Wednesday it has another class: what was reached is named with the limits of before.
+        advice = page.inner_text("[data-table=way_out]")
+        assert "From 2026-03-03 12:00 to 2026-03-04 04:00 UTC: throughput pegged at 213" in advice
+        assert "Since 2026-03-04 04:00 UTC, with other limits: no hard limit was reached" in advice
+        levels = page.locator("[data-table=ceilings] tbody td:nth-child(2)").all_inner_texts()
+        assert levels[:2] == ["212.5 MB/s", "437.5 MB/s"]
+        assert "nknown throughput ceiling" not in page.inner_text("main")
         # A week up to the last sample, of which the last three days were recorded.
         end = START + timedelta(days=DAYS)
         begin = end - timedelta(days=7)

@@ -111,10 +111,11 @@ def test_a_file_that_is_gone_or_another_is_left_out_and_named(
 def test_a_lake_that_is_not_there_is_refused_at_the_start(
     url: str, said: str, bucket: StandIn
 ) -> None:
-    done = CliRunner().invoke(main, ["serve", "--dir", url, "--port", "0"])
-    assert done.exit_code != 0
-    assert said in done.stderr
-    assert "HINT:" in done.stderr
+    for option in ("--dir", "--store"):  # the same under another name
+        done = CliRunner().invoke(main, ["serve", option, url, "--port", "0"])
+        assert done.exit_code != 0
+        assert said in done.stderr
+        assert "HINT:" in done.stderr
 
 
 # Below: without a server, in the process.

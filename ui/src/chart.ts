@@ -20,6 +20,8 @@ const TIMES = [
 ];
 /** Half a date fits beside the last tick, in pixels. */
 const BESIDE = 38;
+/** The room for the labels of values, and the width of a plot on a phone, in pixels. */
+const [LABELS, NARROW] = [76, 400];
 const DASHES = [[], [6, 3], [2, 2], [8, 3, 2, 3]];
 
 export interface Moves {
@@ -35,7 +37,31 @@ export interface Drawn {
   destroy(): void;
 }
 
-export function chart(given: Chart, on: Screen, moves: Moves): Drawn {
+/** The place of each line's colour: of a name the same in all charts of a screen, of two lines in one chart never. */
+export function colours(charts: Chart[]): number[][] {
+  const known = new Map<string, number>();
+  return charts.map((one) => {
+    const taken = new Set<number>();
+    const places = one.series.map(({ name }) => {
+      const place = known.get(name);
+      if (place === undefined || taken.has(place)) return undefined;
+      taken.add(place);
+      return place;
+    });
+    return one.series.map(({ name }, n) => {
+      let place = places[n];
+      if (place === undefined) {
+        for (place = 0; taken.has(place); place += 1);
+        taken.add(place);
+        if (!known.has(name)) known.set(name, place);
+      }
+      return place;
+    });
+  });
+}
+
+/** A chart; `paint` has the place of each line's colour. */
+export function chart(given: Chart, on: Screen, moves: Moves, paint: number[]): Drawn {
   const title = make("figcaption", {}, make("h2", {}, given.title), make("p", { class: "help" }, given.help));
   const figure = make("figure", { class: "chart", "data-chart": given.name }, title);
   if (given.missing !== null) {
@@ -56,10 +82,10 @@ export function chart(given: Chart, on: Screen, moves: Moves): Drawn {
   figure.append(place, make("div", {}, legend, ...ceilings(given, moves), reading, numbers));
 
   const hidden = new Set<number>();
-  const plot = new uPlot(options(given, on, moves, reading), data(given, on, hidden), place);
+  const plot = new uPlot(options(given, on, moves, reading, paint), data(given, on, hidden), place);
   given.series.forEach((series, number) =>
     legend.append(
-      entry(series.name, number, (show) => {
+      entry(series.name, paint[number]!, (show) => {
         if (show) hidden.delete(number);
         else hidden.add(number);
         plot.setData(data(given, on, hidden));
@@ -68,7 +94,7 @@ export function chart(given: Chart, on: Screen, moves: Moves): Drawn {
   );
   place.tabIndex = 0;
   place.setAttribute("role", "img");
-  place.setAttribute("aria-label", `${given.title}. ${described(given, on)} Arrow keys read values; Enter zooms in.`);
+  place.setAttribute("aria-label", `${given.title}. ${described(given, on)} Arrow keys read values; Enter zooms in; Space shows the sessions.`);
   place.addEventListener("keydown", (event) => keys(event, plot, on, moves));
   return {
     element: figure,
@@ -122,17 +148,18 @@ function before(given: Chart, on: Screen): Series[] {
   return [{ name: "all", values }];
 }
 
-function options(given: Chart, on: Screen, moves: Moves, reading: HTMLElement): uPlot.Options {
+function options(given: Chart, on: Screen, moves: Moves, reading: HTMLElement, paint: number[]): uPlot.Options {
   const count = given.series.length;
   const lines: uPlot.Series[] = given.series.map((_, n) => {
     // Sums are drawn from the highest to the lowest, so that each covers what is below it.
     const number = given.stacked ? count - 1 - n : n;
-    const colour = () => css(`--series-${number % COLOURS}`);
+    const place = paint[number]!;
+    const colour = () => css(`--series-${place % COLOURS}`);
     return {
       label: given.series[number]!.name,
       stroke: colour,
       width: given.stacked ? 1 : 2,
-      dash: given.stacked ? [] : DASHES[Math.floor(number / COLOURS) % DASHES.length]!,
+      dash: given.stacked ? [] : DASHES[Math.floor(place / COLOURS) % DASHES.length]!,
       points: { show: sparse(given), size: 5 },
       ...(given.stacked ? { fill: colour } : {}),
     };
@@ -141,7 +168,7 @@ function options(given: Chart, on: Screen, moves: Moves, reading: HTMLElement): 
     const number = given.series.findIndex((one) => one.name === series.name);
     return {
       label: `before: ${series.name}`,
-      stroke: () => (number < 0 ? css("--text") : css(`--series-${number % COLOURS}`)),
+      stroke: () => (number < 0 ? css("--text") : css(`--series-${paint[number]! % COLOURS}`)),
       width: 1.5,
       dash: [4, 4],
       points: { show: false },
@@ -162,8 +189,8 @@ function options(given: Chart, on: Screen, moves: Moves, reading: HTMLElement): 
     },
     series: [{}, ...lines, ...earlier],
     axes: [
-      { ...axis, space: 76, size: 42, values: (_, times, __, ___, step) => ticks(times, step) },
-      { ...axis, size: 76, ...steps(given.unit), values: (_, found) => levels(found, given.unit) },
+      { ...axis, space: 76, size: 45, gap: 8, values: (_, times, __, ___, step) => ticks(times, step) },
+      { ...axis, size: beside, ...steps(given.unit), values: (_, found) => levels(found, given.unit) },
     ],
     cursor: { drag: { x: true, y: false, setScale: false }, points: { size: 7 }, focus: { prox: 24 } },
     legend: { show: false },
@@ -186,6 +213,12 @@ function options(given: Chart, on: Screen, moves: Moves, reading: HTMLElement): 
       ],
     },
   };
+}
+
+/** The room for the labels of an axis: the same in all charts, so that their times are below each other; on a phone as little as they need. */
+function beside(plot: uPlot, labels: string[] | null): number {
+  if (plot.width > NARROW) return LABELS;
+  return Math.min(LABELS, 16 + 7 * Math.max(0, ...(labels ?? []).map((label) => label.length)));
 }
 
 function steps(unit: string): { incrs?: number[] } {

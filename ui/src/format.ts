@@ -73,6 +73,13 @@ export function clock(seconds: number): string {
   return new Date(seconds * 1000).toISOString().slice(11, 19);
 }
 
+/** A sample older than this many seconds is worth a warning. */
+const STALE = 300;
+
+export function stale(seconds: number): boolean {
+  return seconds > STALE;
+}
+
 /** How long ago something was, in words. */
 export function ago(seconds: number): string {
   return seconds < 5 ? "now" : `${value(Math.round(seconds), "s")} ago`;

@@ -3,9 +3,9 @@
 import type { Cell, Fleet, Member, Screen } from "./api";
 import { Failure, fleet, records, screen } from "./api";
 import { RECORDS, benchmarks } from "./records";
-import { chart, type Drawn } from "./chart";
+import { chart, colours, type Drawn } from "./chart";
 import { choice, make } from "./dom";
-import { ago, clock, day, value } from "./format";
+import { ago, clock, day, stale, value } from "./format";
 import { address, go, query, read, type State } from "./state";
 import { table } from "./table";
 import { follow, themes } from "./theme";
@@ -26,8 +26,6 @@ const COMPARED: [string, string][] = [
   ["7d", "a week before"],
   ["28d", "four weeks before"],
 ];
-/** A sample older than this many seconds is worth a warning. */
-const STALE = 300;
 /** What is shown around a moment that was clicked, in seconds to each side. */
 const AROUND = 30;
 /** The history of a statement is shown over at least so many seconds. */
@@ -199,7 +197,7 @@ function fill(main: HTMLElement, on: Screen, state: State): void {
       "div",
       { class: "bar" },
       make("h1", {}, `${title} · ${on.instance}`),
-      make("span", { class: age !== null && age > STALE ? "age stale" : "age" }, age === null ? "" : `last sample ${ago(age)}`),
+      make("span", { class: age !== null && stale(age) ? "age stale" : "age" }, age === null ? "" : `last sample ${ago(age)}`),
       make("span", { class: "moves" }, ...marks(on, state), ...moves(on)),
     ),
     ...on.damaged.map((one) => make("p", { class: "error" }, `left out: ${one}`)),
@@ -213,8 +211,9 @@ function fill(main: HTMLElement, on: Screen, state: State): void {
   };
   const charts = make("div", { class: "charts" });
   main.append(charts);
-  for (const given of on.charts) {
-    const one = chart(given, state.marks === "off" ? { ...on, changes: [] } : on, to);
+  const paint = colours(on.charts);
+  for (const [place, given] of on.charts.entries()) {
+    const one = chart(given, state.marks === "off" ? { ...on, changes: [] } : on, to, paint[place]!);
     charts.append(one.element);
     drawn.push(one);
   }
@@ -313,7 +312,7 @@ function overview(of: Fleet): HTMLElement[] {
     ["load", "Sessions at work", "sessions"],
     ["cpus", "CPUs", "integer"],
     ["changes", "Changes in a day", "changes"],
-    ["last", "Last sample (UTC)", "time"],
+    ["last", "Last sample", "age"],
     ["advice", "Advice", "tune"],
   ].map(([name, words, unit]) => ({ name: name!, title: words!, unit: unit! }));
   const rows = of.instances.map((one) => columns.map(({ name }) => (name === "advice" ? one.instance : one[name as keyof Member])));

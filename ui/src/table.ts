@@ -2,15 +2,16 @@
 
 import type { Cell, Column, Table } from "./api";
 import { make } from "./dom";
-import { day, clock, value } from "./format";
+import { ago, clock, day, stale, value } from "./format";
 
 const TEXT = new Set(["text", "prose", "sql", "statement", "instance", "headroom", "journal", "tune", "record"]);
-const TIMES = new Set(["time", "moment"]);
+const TIMES = new Set(["time", "moment", "age"]);
+const PHONE = matchMedia("(max-width: 760px)");
 const ROWS = 100;
 /** A table of more rows can be searched. */
 const FEW = 12;
 /** Texts of so few characters stay on one line; those of more than so many are given room. */
-const [SHORT, LONG] = [20, 40];
+const [SHORT, LONG] = [28, 40];
 
 /** Where a cell leads to, if anywhere. */
 export type Link = (unit: string, cell: Cell, row: Cell[]) => string | null;
@@ -77,8 +78,8 @@ function line(columns: Column[], row: Cell[], link: Link): HTMLElement {
     const cell = row[place] ?? null;
     const words = written(cell, column.unit);
     const target = link(column.unit, cell, row);
-    const child = target === null ? words : make("a", { href: target }, words);
-    return make("td", { class: `${kind(column)}${column.unit === "text" ? length(words) : ""}`, ...(column.unit === "sql" ? { title: words } : {}) }, child);
+    const child = target === null ? parted(words) : [make("a", { href: target }, words)];
+    return make("td", { class: `${kind(column)}${more(column, cell, words)}`, ...full(column, cell, words) }, ...child);
   });
   return make("tr", {}, ...cells);
 }
@@ -87,6 +88,7 @@ function line(columns: Column[], row: Cell[], link: Link): HTMLElement {
 function written(cell: Cell, unit: string): string {
   if (cell === null) return "–";
   if (unit === "tune") return "Tune";
+  if (unit === "age") return ago(Date.now() / 1000 - Number(cell));
   if (unit === "journal") return `change ${cell}`;
   return typeof cell === "number" ? value(cell, unit) : String(cell);
 }
@@ -95,6 +97,24 @@ function kind(column: Column): string {
   if (TIMES.has(column.unit)) return "time";
   if (column.unit.startsWith("to:")) return "short";
   return TEXT.has(column.unit) ? column.unit : "number";
+}
+
+/** What else is to be known of a cell to draw it: how long a text is, how old a sample. */
+function more(column: Column, cell: Cell, words: string): string {
+  if (column.unit === "age") return stale(Date.now() / 1000 - Number(cell)) ? " stale" : "";
+  return column.unit === "text" ? length(words) : "";
+}
+
+/** What the pointer shows of a cell that says it short. */
+function full(column: Column, cell: Cell, words: string): { title?: string } {
+  if (column.unit === "age") return { title: `${value(Number(cell), "time")} UTC` };
+  return column.unit === "sql" ? { title: words } : {};
+}
+
+/** On a phone a name is broken where its parts end, not in the middle of one. */
+function parted(words: string): (Node | string)[] {
+  if (!PHONE.matches || !/^\w+_\w+$/.test(words)) return [words];
+  return words.split(/(?<=_)/).flatMap((part, n) => (n ? [make("wbr"), part] : [part]));
 }
 
 function length(words: string): string {

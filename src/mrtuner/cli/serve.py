@@ -118,7 +118,8 @@ def _refuse_unsafe(
             f"whoever reaches {host} would see statements and settings",
             "Give --password-file FILE, or answer on 127.0.0.1 and forward a port by ssh.",
         )
-    if password_file is not None and tls[0] is None and not behind_proxy:
+    crosses = not (_is_loopback(host) or behind_proxy)
+    if password_file is not None and tls[0] is None and crosses:
         raise Refused(
             "the password would cross the network unencrypted",
             "Give --tls-cert and --tls-key, or --behind-proxy if a proxy speaks TLS.",

@@ -145,7 +145,7 @@ def _fewer_active(situation: Situation, solution: Solution) -> Iterator[Notice]:
 
 
 def _server_notices(server: Server, chosen: Chosen) -> Iterator[Notice]:
-    yield Notice(Level.INFO, f"{server.platform.name} ({server.platform.evidence})")
+    yield Notice(Level.INFO, f"platform: {server.platform.name} ({server.platform.evidence})")
     if not server.platform.alter_system:
         yield _warn(server.platform.how)
     if server.standby:

@@ -261,6 +261,8 @@ def _page(wrong: str = "", status: int = 200) -> Response:
     <meta charset="utf-8" />
     <meta name="viewport" content="width=device-width, initial-scale=1" />
     <title>MrTuner: log in</title>
+    <link rel="stylesheet" href="/assets/login.css" />
+    <link rel="icon" href="/icon.svg" type="image/svg+xml" />
   </head>
   <body>
     <main>

@@ -102,7 +102,7 @@ def app(
             *([Middleware(Gate, access=access)] if access else []),
             Middleware(GZipMiddleware, minimum_size=1000),
         ],
-        exception_handlers={404: _not_found},
+        exception_handlers={404: _not_found, 405: _only_read},
     )
     shown.state.store = shared
     return shown
@@ -181,6 +181,12 @@ def _error(status: int, message: str, hint: str | None) -> Response:
 
 def _not_found(request: Request, _: Exception) -> Response:
     return _error(404, f"there is nothing at {request.url.path}", "The page is at /.")
+
+
+def _only_read(request: Request, error: Exception) -> Response:
+    told = _error(405, f"{request.method} is not answered here", "The page only reads: use GET.")
+    told.headers.update(getattr(error, "headers", None) or {})
+    return told
 
 
 class _SecurityHeaders:

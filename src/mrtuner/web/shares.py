@@ -27,7 +27,7 @@ from mrtuner.limits.ceilings import Ceiling, CeilingKind, Resource
 from mrtuner.limits.levels import HIGH
 from mrtuner.limits.reached import Pegged
 from mrtuner.limits.sentences import quantity
-from mrtuner.web.ceilings import LONGEST, judged, known_ceilings
+from mrtuner.web.ceilings import LONGEST, Judged, judged, known_ceilings
 from mrtuner.web.host_charts import HOST_CHARTS
 
 #: What is divided by a ceiling: its name among the shares, the chart whose lines add up to it, and
@@ -53,25 +53,29 @@ class Share:
     limit: str
 
 
-def over_time(history: History, over: Grid, carried: Mapping[str, Sequence[Series]]) -> list[Share]:
-    """Return the share of each limit; `carried` has the lines of the host's charts, by name."""
+def over_time(
+    history: History, over: Grid, carried: Mapping[str, Sequence[Series]],
+    parts: Sequence[Configuration],
+) -> list[Share]:  # fmt: skip
+    """Return the share of each limit.
+
+    `carried` has the lines of the host's charts, by name; `parts` is what `configurations` found.
+    """
     meaning = {one.name: one.meaning for one in headroom.LIMITS}
     found = [Share(one, meaning[one.name]) for one in headroom.shares(history, over)]
     known = {one.series.name for one in found}
     return found + [
-        one for one in _of_ceilings(history, over, carried) if one.series.name not in known
+        one for one in _of_ceilings(over, carried, parts) if one.series.name not in known
     ]
 
 
 def _of_ceilings(
-    history: History, over: Grid, carried: Mapping[str, Sequence[Series]]
+    over: Grid, carried: Mapping[str, Sequence[Series]], parts: Sequence[Configuration]
 ) -> Iterator[Share]:
     """What disk and CPU carried, as a share of what they could at that moment."""
-    of_charts = [one for one in CARRIED if carried.get(one[1])]
-    configurations = list(_configurations(history, over.about)) if of_charts else []
-    for name, chart, resource in of_charts:
+    for name, chart, resource in (one for one in CARRIED if carried.get(one[1])):
         per_unit = 1 / _scale(chart)
-        held = [one.ceilings(resource) for one in configurations]
+        held = [one.ceilings(resource) for one in parts]
         values: list[float | None] = []
         labels = Counter[str]()
         steps = zip(*(one.values for one in carried[chart]), strict=True)
@@ -183,12 +187,17 @@ class _Ceilings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Configuration:
+class Configuration:
     """A time in which an instance had one class and volume, and what `limits` found in it."""
 
     end: float  # seconds since 1970
     known: Sequence[Ceiling]
-    limits: Limits | None
+    judged: Judged | None  # None: too many changes came later
+
+    @property
+    def limits(self) -> Limits | None:
+        """What was found, if it was judged."""
+        return None if self.judged is None else self.judged.limits
 
     def ceilings(self, resource: Resource) -> _Ceilings:
         """Those of a resource."""
@@ -208,7 +217,7 @@ class _Configuration:
                     yield first, last, held
 
 
-def _configurations(history: History, about: Period) -> Iterator[_Configuration]:
+def configurations(history: History, about: Period) -> Iterator[Configuration]:
     """The configurations of a period, in the order of time; one if nothing was changed."""
     cuts = _cuts(history, replace(about, begin=about.begin - LONGEST))
     begins = [about.begin, *(at for at in cuts if about.begin < at < about.end)]
@@ -218,8 +227,8 @@ def _configurations(history: History, about: Period) -> Iterator[_Configuration]
         late = place >= len(begins) - _MOST_JUDGED
         found = judged(history, within, since=begin if place else earliest) if late else None
         limits = None if found is None else found.limits
-        yield _Configuration(
-            end=end.timestamp(), limits=limits,
+        yield Configuration(
+            end=end.timestamp(), judged=found,
             known=known_ceilings(history, within) if limits is None else limits.ceilings,
         )  # fmt: skip
 

@@ -13,7 +13,7 @@ from mrtuner.errors import UsageError
 
 @options.command("lambda")
 @click.option(
-    "--dir", "place", required=True, metavar="s3://BUCKET/PREFIX",
+    "--dir", "--store", "place", required=True, metavar="s3://BUCKET/PREFIX",
     help="Where recorders publish the history.",
 )  # fmt: skip
 @click.option(

@@ -18,7 +18,7 @@ directory_option = click.option(
     help="Directory of the history.  [default: MRTUNER_HISTORY_DIR, or the user's data directory]",
 )  # fmt: skip
 place_option = click.option(
-    "--dir", "place", metavar="DIR|s3://BUCKET/PREFIX",
+    "--dir", "--store", "place", metavar="DIR|s3://BUCKET/PREFIX",
     help="Directory of the history, or where recorders publish it on S3.  "
     "[default: MRTUNER_HISTORY_DIR, or the user's data directory]",
 )  # fmt: skip

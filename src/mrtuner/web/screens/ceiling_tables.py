@@ -37,6 +37,7 @@ _STRETCHES: Final = (
     ("end", "To", "time"),
     ("seconds", "For", "s"),
     ("ceiling", "Ceiling", "text"),
+    ("reached", "Reached at", "text"),
 )
 _CANDIDATES: Final = (
     ("class", "Class", "text"),
@@ -49,20 +50,32 @@ _CANDIDATES: Final = (
 _MOST: Final = 200
 
 
-def tables(found: Judged, more: Sequence[str]) -> Iterator[Table]:
-    """The ceilings and the way out; `more` is to be done besides what `limits` says."""
-    title = f"Ceilings, judged from {_minute(found.about.begin)} to {_minute(found.about.end)} UTC"
-    if found.limits is None:
-        yield Table(name="ceilings", title=title, columns=_REACHED, rows=(), missing=found.why)
+def tables(found: Sequence[Judged], more: Sequence[str]) -> Iterator[Table]:
+    """The ceilings and the way out; `more` is to be done besides what `limits` says.
+
+    Each class and volume that an instance had in the period was judged apart.
+    """
+    begin, end = found[0].about.begin, found[-1].about.end
+    title = f"Ceilings, judged from {_minute(begin)} to {_minute(end)} UTC"
+    parts = [(one.about, one.limits.to_dict()) for one in found if one.limits is not None]
+    if not parts:
+        why = found[-1].why
+        yield Table(name="ceilings", title=title, columns=_REACHED, rows=(), missing=why)
         yield _way_out("The way out", more, "nothing was judged")
         return
-    told = found.limits.to_dict()
     yield Table(
-        name="ceilings", title=title, columns=_REACHED, rows=list(_reached_first(told)),
+        name="ceilings", title=title, columns=_REACHED,
+        rows=list(_reached_first([told for _, told in parts])),
         missing="no limit of this instance is known, and none was learnt",
     )  # fmt: skip
+    last, now = parts[-1]
+    about, told = next((part for part in reversed(parts) if part[1]["pegged"]), parts[-1])
     nothing = f"{told['verdict']}: there is nothing to do"
-    yield _way_out(told["verdict"], [*more, *_sentences(told)], nothing)
+    heading, since = told["verdict"], []
+    if about is not last:  # what was reached was a ceiling of a class or volume of before
+        heading = f"From {_minute(about.begin)} to {_minute(about.end)} UTC: {heading}"
+        since = [f"Since {_minute(last.begin)} UTC, with other limits: {now['verdict']}."]
+    yield _way_out(heading, [*more, *since, *_sentences(told)], nothing)
     if told["candidates"]:
         yield Table(
             name="candidates", title="Enough, the smallest first", columns=_CANDIDATES,
@@ -71,7 +84,7 @@ def tables(found: Judged, more: Sequence[str]) -> Iterator[Table]:
     if told["pegged"]:
         yield Table(
             name="stretches", title="When a ceiling was reached, the latest first",
-            columns=_STRETCHES, rows=_stretches(told)[:_MOST],
+            columns=_STRETCHES, rows=_stretches([each for _, each in parts])[:_MOST],
         )  # fmt: skip
 
 
@@ -94,13 +107,29 @@ def _sentences(told: Mapping[str, Any]) -> Iterator[str]:
     yield from (f"Note: {text}." for text in told["notices"])
 
 
-def _reached_first(told: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """Every ceiling: those that were reached, the longest first, then the others."""
-    reached = {_name(one) for one in told["pegged"]}
-    yield from (_pegged(one, told["step"]) for one in told["pegged"])
-    for one in told["ceilings"]:
+def _reached_first(parts: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Every ceiling that was reached, the longest first, then the others of the end."""
+    rows: dict[Any, dict[str, Any]] = {}
+    for told in parts:
+        for one in told["pegged"]:
+            row = _pegged(one, told["step"])
+            # A level that was learnt may be another one each time.
+            key = (row["ceiling"], row["value"]) if "value" in row else len(rows)
+            rows[key] = _together(rows[key], row) if key in rows else row
+    yield from sorted(rows.values(), key=lambda row: -row["seconds"])
+    reached = {row["ceiling"] for row in rows.values()}
+    for one in parts[-1]["ceilings"]:
         if one["name"] not in reached:
             yield _ceiling(one["name"], one)
+
+
+def _together(one: Mapping[str, Any], later: Mapping[str, Any]) -> dict[str, Any]:
+    """The same ceiling, reached before and after something was changed."""
+    longer = max(one, later, key=lambda row: row["longest"])
+    return {
+        **longer, "seconds": one["seconds"] + later["seconds"],
+        "first": one["first"], "last": later["last"],
+    }  # fmt: skip
 
 
 def _name(pegged: Mapping[str, Any]) -> str:
@@ -130,9 +159,16 @@ def _pegged(one: Mapping[str, Any], step: int) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _stretches(told: Mapping[str, Any]) -> list[dict[str, Any]]:
+def _stretches(parts: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     found = [
-        {"begin": begin, "end": end, "seconds": end - begin, "ceiling": _name(one)}
+        {
+            "begin": begin,
+            "end": end,
+            "seconds": end - begin,
+            "ceiling": _name(one),
+            "reached": quantity(Resource(one["resource"]), one["level"]),
+        }
+        for told in parts
         for one in told["pegged"]
         for begin, end in (map(_seconds, span) for span in one["spans"])
     ]

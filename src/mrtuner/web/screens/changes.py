@@ -31,7 +31,7 @@ def _build(view: View) -> tuple[Sequence[Chart], Sequence[Table]]:
     found = [
         {
             "at": one.change.at, "what": one.change.what, "detail": one.change.detail,
-            "by": one.by, "journal": None if one.entry is None else str(one.entry),
+            "by": one.by or None, "journal": None if one.entry is None else str(one.entry),
         }
         for one in attributed_changes(view.history, view.about)
     ]  # fmt: skip

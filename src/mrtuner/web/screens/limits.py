@@ -9,11 +9,11 @@ from mrtuner.history.headroom import by_database
 from mrtuner.history.series import Kind, Measure, Series
 from mrtuner.limits.assess import Limits
 from mrtuner.limits.ceilings import Resource
-from mrtuner.web.ceilings import id_limits, judged
+from mrtuner.web.ceilings import id_limits
 from mrtuner.web.host_charts import HOST_CHARTS, SOURCES
 from mrtuner.web.screens.ceiling_tables import tables
 from mrtuner.web.screens.screen import Chart, Screen, Table, View
-from mrtuner.web.shares import Share, label, over_time
+from mrtuner.web.shares import Share, configurations, label, over_time
 
 _COLUMNS: Final = (
     ("resource", "Resource", "text"),
@@ -38,28 +38,31 @@ _FREEZE: Final = (
 
 
 def _build(view: View) -> tuple[Sequence[Chart], Sequence[Table]]:
-    found = judged(view.history, view.about)
+    parts = list(configurations(view.history, view.about))
+    found = [one.judged for one in parts if one.judged is not None]
+    known = [one.limits for one in found if one.limits is not None]
     ids = _transaction_ids(view)
     lines = _lines(view)
-    shares = over_time(view.history, view.grid, lines)
+    shares = over_time(view.history, view.grid, lines, parts)
     charts = [
         Chart(
             name="shares", title="Share of each limit", unit="share",
             help="Each moment is divided by the limit of that moment.",
             series=[one.series for one in shares], limits=[("limit", 1.0)],
         ),
-        *_of_host(lines, found.limits),
+        *_of_host(lines, known),
         Chart(
             name="connections", title="Sessions of clients", unit="sessions",
             series=_known(
                 view.lines("connections", {"clients": Measure(Kind.HIGHEST, "clients")})
             ) or view.lines("cloudwatch", {"clients": Measure(Kind.HIGHEST, "connections")}),
-            **_ceilings(found.limits, frozenset({Resource.CONNECTIONS})),
+            **_ceilings(known, frozenset({Resource.CONNECTIONS})),
         ),
         ids,
     ]  # fmt: skip
     rows = [row for one in shares if (row := _row(one)) is not None]
-    rows.sort(key=lambda row: -row["highest"])
+    # What was at its limit longer is tighter; by how much a sample goes beyond it says nothing.
+    rows.sort(key=lambda row: (-min(row["highest"], 1.0), -row["average"]))
     return charts, [
         Table(name="headroom", title="Headroom, the tightest first", columns=_COLUMNS, rows=rows),
         *tables(found, [_FREEZE] if ids.reached else []),
@@ -74,7 +77,7 @@ def _build(view: View) -> tuple[Sequence[Chart], Sequence[Table]]:
 # Ceilings in the charts.
 
 
-def _of_host(lines: Mapping[str, Sequence[Series]], found: Limits | None) -> list[Chart]:
+def _of_host(lines: Mapping[str, Sequence[Series]], found: Sequence[Limits]) -> list[Chart]:
     return [
         Chart(
             name=one.name, title=one.title, unit=one.unit, stacked=one.stacked, help=one.help,
@@ -127,30 +130,29 @@ def _transaction_ids(view: View) -> Chart:
 
 
 def _ceilings(
-    found: Limits | None, resources: frozenset[Resource], scale: float = 1.0
+    found: Sequence[Limits], resources: frozenset[Resource], scale: float = 1.0
 ) -> dict[str, Any]:
-    """The ceilings of a chart: known ones, levels that were learnt, and when they were reached."""
-    if found is None:
-        return {}
+    """The ceilings of a chart: those of the end, and all that were reached, with their times."""
     limits = {
         label(one.resource, one.name, one.value): one.value * scale
-        for one in found.ceilings
+        for part in found[-1:]
+        for one in part.ceilings
         if one.resource in resources
     }
-    reached, bands = [], []
-    for one in found.pegged:
+    reached, bands = dict[str, None](), []
+    for part, one in ((each, one) for each in found for one in each.pegged):
         if one.resource not in resources:
             continue
         level = one.plateau.level if one.ceiling is None else one.ceiling.value
         name = f"unknown {one.resource} ceiling" if one.ceiling is None else one.ceiling.name
         text = label(one.resource, name, level)
         limits[text] = level * scale
-        reached.append(text)
+        reached[text] = None
         bands += [
-            (found.series.at(begin).timestamp(), found.series.at(end).timestamp())
+            (part.series.at(begin).timestamp(), part.series.at(end).timestamp())
             for begin, end in one.plateau.spans
         ]
-    return {"limits": list(limits.items()), "reached": reached, "bands": bands}
+    return {"limits": list(limits.items()), "reached": list(reached), "bands": bands}
 
 
 def _sequences(view: View) -> Sequence[Mapping[str, Any]]:
