@@ -309,6 +309,17 @@ def test_connections_that_wait_to_be_accepted_are_counted() -> None:
 # The command.
 
 
+@linux
+def test_processes_found_by_name_may_have_ended_before_they_are_read() -> None:
+    """Those named by number may not; nor may all of them have ended."""
+    ended, here = 99_999_999, os.getpid()
+    found = measure(Tree(), [ended, here], 0.01, may_end=True)
+    assert here in {one.pid for one in found.processes}
+    for pids, may_end in (([here, ended], False), ([ended], True)):
+        with pytest.raises(UsageError, match="there is no process 99999999"):
+            measure(Tree(), pids, 0.01, may_end=may_end)
+
+
 def test_a_process_that_is_not_there_is_named() -> None:
     with pytest.raises(UsageError, match="there is no process 99999999"):
         measure(Tree(), [99999999], 0.1)

@@ -80,7 +80,9 @@ def command(
     chosen = _chosen(tree, pids, name, pods)
     terminal.print_note(f"reading the counters of {len(chosen)} for {seconds:g} s")
     with terminal.sigterm_as_interrupt():
-        told = as_builtins(held_back_document(measure(tree, chosen, seconds, rate=rate)))
+        told = as_builtins(
+            held_back_document(measure(tree, chosen, seconds, rate=rate, may_end=not pids))
+        )
     terminal.answer(told, lines(told), as_json)
 
 

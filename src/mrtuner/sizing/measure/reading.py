@@ -117,18 +117,22 @@ class _Reading:
 
 def measure(
     tree: Tree, pids: Sequence[int], seconds: float, *, rate: float | None = None,
-    sleep: Callable[[float], object] = time.sleep, clock: Callable[[], float] = time.monotonic,
+    may_end: bool = False, sleep: Callable[[float], object] = time.sleep,
+    clock: Callable[[], float] = time.monotonic,
 ) -> Measurement:  # fmt: skip
     """Read the counters of these processes and their descendants twice, `seconds` apart.
 
-    `rate` are the connections a second that they accept, where it is known [1/s].
+    `rate` are the connections a second that they accept, where it is known [1/s]. With `may_end`,
+    processes that have ended since they were found are left out.
 
     Raises:
         UsageError: one of them is not there.
     """
+    there = [pid for pid in pids if processes.name_of(tree, pid) is not None]
     for pid in pids:
-        if processes.name_of(tree, pid) is None:
+        if pid not in there and not (may_end and there):
             raise UsageError(f"there is no process {pid}", "List processes with ps -e.")
+    pids = there
     first = Tree(tree.root, pids[0])
     limits = bounds(first)
     groups = [bound.group for bound in limits if bound.group is not None]
