@@ -44,7 +44,7 @@ def test_one_second_form_is_needed(app: Path, second: tuple[str, ...]) -> None:
     named = [str(app / "Dockerfile") if word == "FILE" else word for word in named]
     done = run("prove", app, *named)
     assert done.exit_code == 2
-    assert "prove needs two forms\nHINT: " in done.output
+    assert "prove needs two versions\nHINT: " in done.output
 
 
 def test_an_uplink_without_a_unit_is_refused(app: Path) -> None:

@@ -87,14 +87,14 @@ def test_only_what_is_told_to_check_ends_with_3() -> None:
 
 
 def test_the_help_of_an_option_is_a_sentence_that_stands_alone() -> None:
-    """No "Of the server.", no "The same.", no "likewise"."""
+    """No "Of the server.", no "The same.", no "Its unit.", no "likewise"."""
     leaning = [
         f"{path} {option.opts[-1]}: {text}"
         for path, command in (*leaves(cli.main, "mrtuner"), *leaves(cli.rdstune, "rdstune"))
         for option in command.params
         if isinstance(option, click.Option) and not option.hidden
         if (text := re.sub(r"\s+\[default: .*\]$", "", option.help or ""))
-        if not text.endswith(".") or re.search(r"^(Of|The same) |\blikewise\b", text)
+        if not text.endswith(".") or re.search(r"^(Of|The same|Its|Their) |\blikewise\b", text)
     ]
     assert leaning == []
 

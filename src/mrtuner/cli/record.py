@@ -40,7 +40,7 @@ UNITS: Final = ("systemd", "container", "kubernetes")
 )
 @click.option(
     "--metrics", type=click.Path(path_type=Path, file_okay=False), metavar="DIR",
-    help="Directory with SQL files of your own to sample as well.",
+    help="Directory with your own SQL files to sample as well.",
 )  # fmt: skip
 @options.share_option(
     "--budget", "Share of one session's time that sampling may take.", default=f"{_BUDGET:.0%}"

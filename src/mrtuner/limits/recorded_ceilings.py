@@ -6,18 +6,15 @@ knows nothing of limits.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final, Protocol
 
 from mrtuner.host.tree import Tree
 from mrtuner.limits.ceilings import Ceiling, CeilingKind, Resource
 from mrtuner.limits.host_ceilings import watched_host
-
-if TYPE_CHECKING:
-    from mrtuner.history.program import Place, Rows
 
 _DECLARATION: Final = """
 help = "Limits of the server's host: of its control groups, network interface, CPUs and memory"
@@ -37,11 +34,23 @@ note = { help = "more about the number" }
 """
 
 
+class _Place(Protocol):
+    """What is needed of a history's `Place`."""
+
+    @property
+    def postmaster(self) -> int | None:
+        """Process ID of the server on this host."""
+
+    @property
+    def data_directory(self) -> str | None:
+        """Its data directory, if known."""
+
+
 @dataclass(frozen=True, slots=True)
 class _CeilingsProgram:
     declaration: str = _DECLARATION
 
-    def open(self, place: Place) -> Rows | None:
+    def open(self, place: _Place) -> Callable[[], Iterable[Mapping[str, Any]]] | None:
         """Find what limits this server; None if it runs elsewhere."""
         if place.postmaster is None:
             return None

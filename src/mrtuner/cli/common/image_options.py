@@ -15,7 +15,7 @@ file_option = click.option(
 )  # fmt: skip
 arguments_option = click.option(
     "--build-arg", "arguments", multiple=True, metavar="NAME=VALUE",
-    help="Value of an ARG, as the build is given it; may be repeated.",
+    help="Value of an ARG, as given to the build; may be repeated.",
 )  # fmt: skip
 
 

@@ -22,7 +22,7 @@ _DEFAULT: Final = "127.0.0.1:9188"
 )  # fmt: skip
 @click.option(
     "--max-rows", type=click.IntRange(1), metavar="N", default=200, show_default=True,
-    help="Most rows to export of each source and instance: tables, databases, slots.",
+    help="Maximum number of rows (tables, databases, slots) to export per source and instance.",
 )  # fmt: skip
 @click.option("--once", is_flag=True, help="Write the metrics to stdout, and do not listen.")
 @options.output_option

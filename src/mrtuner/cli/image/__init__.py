@@ -10,11 +10,11 @@ command = Commands(
     "image",
     {
         "cost": "Show what one changed line costs: sent, rebuilt and pushed.",
-        "advise": "Advise what would make deploys cheaper, each change as a patch.",
-        "prove": "Build and push two forms of an image, and count what each change costs.",
+        "advise": "Advise changes that make deploys cheaper, each as a patch.",
+        "prove": "Build and push two versions of an image, and count what each change costs.",
     },
     package="mrtuner.cli.image",
-    help="""Show what a change costs in a container image, and prove what would save it.
+    help="""Show what a change costs in a container image, and how to make it cheaper.
 
     \b
     Examples:

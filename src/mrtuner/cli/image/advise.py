@@ -28,7 +28,7 @@ from mrtuner.cli.image.history_option import history_option, warn_of_shallow
 )
 @click.option(
     "--builder", type=click.Choice(["podman", "buildkit"]), default="podman", metavar="NAME",
-    help="Advise also what only this builder can: podman or buildkit (not proven).",
+    help="Also advise what only this builder supports: podman or buildkit (not proven).",
 )  # fmt: skip
 @click.option(
     "-o", "--patch", "output", type=click.Path(path_type=Path, dir_okay=False),

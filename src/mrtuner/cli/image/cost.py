@@ -24,7 +24,7 @@ from mrtuner.errors import UsageError
 )  # fmt: skip
 @click.option(
     "--platform", metavar="OS/ARCH",
-    help="Platform of an IMAGE that has several.  [default: this machine's]",
+    help="Platform to use, if IMAGE has several.  [default: this machine's]",
 )  # fmt: skip
 @options.json_option
 def command(
@@ -47,11 +47,11 @@ def command(
       mrtuner image cost . --image registry.example/app:latest
 
     Nothing is built. For each kind of change it shows the lines that podman builds again and their
-    bytes, then the context by directory and what the ignore file misses. Where only a build tells
-    the bytes, such as those of a RUN, they are unknown, unless --image names the last build.
+    bytes, then the context by directory and what the ignore file misses. Bytes that are known only
+    after a build, such as those of a RUN, are unknown, unless --image names the last build.
     """
     if platform is not None and image is None:
-        raise UsageError("--platform chooses of an image", "Name the image with --image.")
+        raise UsageError("--platform needs --image", "Name the image with --image.")
     from mrtuner.documents import as_builtins
     from mrtuner.image.cost import cost
     from mrtuner.image.document import cost_document

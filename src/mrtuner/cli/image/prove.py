@@ -42,7 +42,7 @@ _DIRECTORY = click.Path(path_type=Path, file_okay=False, exists=True)
 @arguments_option
 @click.option(
     "--commits", type=click.IntRange(1, 1000), default=10, show_default=True, metavar="N",
-    help="Commits to replay, or edits of each kind where there is no repository.",
+    help="Number of commits to replay, or of edits of each kind if there is no repository.",
 )  # fmt: skip
 @click.option(
     "--builder", "program", type=click.Choice(("podman", "buildah")), default="podman",
@@ -54,11 +54,11 @@ _DIRECTORY = click.Path(path_type=Path, file_okay=False, exists=True)
 )  # fmt: skip
 @click.option(
     "--except", "excepted", multiple=True, metavar="PATH",
-    help="Path in the image that may differ, with all below it; may be repeated.",
+    help="Path in the image that may differ, with everything below it; may be repeated.",
 )  # fmt: skip
 @click.option(
     "--uplink", type=_Uplink(), metavar="RATE",
-    help="Also show the seconds that the bytes take on such a line: 20Mbit/s.",
+    help="Also show how many seconds the bytes take on this uplink, such as 20Mbit/s.",
 )  # fmt: skip
 @click.option("--seed", type=int, help="Seed of the random order, to repeat an earlier proof.")
 @options.json_option
@@ -80,15 +80,15 @@ def command(
       mrtuner image prove app better --except /srv/app/log --uplink 20Mbit/s
       mrtuner image prove app better --network
 
-    Each form is built in a storage of its own and pushed to a registry of its own, on this machine;
-    all are removed at the end. Two that do not give the same files and configuration are refused.
-    The last commits that touch DIR are replayed in random order, or generated edits where it is in
-    no repository. Needs root, podman or buildah, runc or crun, and docker-registry.
+    Each version is built in temporary storage and pushed to a temporary registry on this machine;
+    all are removed at the end. Versions that do not give the same files and configuration are
+    refused. The last commits that touch DIR are replayed in random order, or generated edits if it
+    is not in a repository. Needs root, podman or buildah, runc or crun, and docker-registry.
 
-    Builds have no network unless you say so, and use base images that podman has here.
+    Builds have no network unless you allow it, and use base images that podman already has.
     """
     if (second is None) is (patch is None):
-        raise UsageError("prove needs two forms", "Name a second directory, or --patch FILE.")
+        raise UsageError("prove needs two versions", "Name a second directory, or --patch FILE.")
     from mrtuner.documents import as_builtins
     from mrtuner.image.proof.document import proof_document
     from mrtuner.image.proof.run import prove

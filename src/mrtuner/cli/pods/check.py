@@ -127,13 +127,13 @@ _pods_options = options.stacked(
     "and new ones.",
 )  # fmt: skip
 @options.input_option("rate", Rate(help="Requests per second, such as 400/s"))
-@options.history_options("Show the most sessions that mrtuner record saw here in 35 days.")
+@options.history_options("Show the most sessions in 35 days, as recorded by mrtuner record.")
 @options.time_option("--hold", "Time for which a request holds a connection, such as 12ms.")
 @options.declared_option("memory", help="Memory of the database server, for the memory budget.")
 @options.declared_option("cpus", help="CPUs of the database server, for the memory budget.")
 @options.declared_option("workload")
 @options.declared_option("postgres")
-@click.option("--example", is_flag=True, help="Print the manifest of a made-up shop, to try it.")
+@click.option("--example", is_flag=True, help="Print the manifest of an example shop.")
 @change.account_options
 @options.json_option
 @click.pass_context

@@ -35,21 +35,21 @@ _INIT: Final = ("systemd", "init", "launchd", "runit", "openrc-init")
 )  # fmt: skip
 @click.option(
     "--selector", metavar="LABELS",
-    help="The pod with these labels that runs on this node, such as app=web; asks kubectl.",
+    help="Labels of a pod on this node, such as app=web; needs kubectl.",
 )  # fmt: skip
-@click.option("--namespace", metavar="NAME", help="Its namespace.  [default: kubectl's]")
+@click.option("--namespace", metavar="NAME", help="Namespace of the pod.  [default: kubectl's]")
 @click.option(
     "--pods", "file", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
-    help="What kubectl get pods -o json wrote, instead of asking it.",
+    help="File with the output of kubectl get pods -o json, instead of calling it.",
 )  # fmt: skip
-@click.option("--pod", metavar="NAME", help="Name of the pod, where several run on this node.")
-@click.option("--container", metavar="NAME", help="Its container, where it has several.")
+@click.option("--pod", metavar="NAME", help="Name of the pod, if several run on this node.")
+@click.option("--container", metavar="NAME", help="Container of the pod, if it has several.")
 @options.json_option
 def command(
     pids: tuple[int, ...], name: str | None, seconds: float, rate: float | None, as_json: bool,
     **pods: Any,
 ) -> None:  # fmt: skip
-    """Find out what holds an application server back: why it uses no more CPU than it does.
+    """Find out what holds an application server back: why it does not use more CPU.
 
     \b
     Examples:
@@ -57,11 +57,11 @@ def command(
       mrtuner pods measure 4711 --seconds 60
       mrtuner pods measure --name 'gunicorn: master'
       mrtuner pods measure --selector app=web --namespace shop      on the pod's node, as root
-      mrtuner pods measure 4711 --rate 40/s           with the time until a connection is accepted
-      kubectl exec web-0 -- mrtuner pods measure      where MrTuner is in the image
+      mrtuner pods measure 4711 --rate 40/s           also the wait to be accepted
+      kubectl exec web-0 -- mrtuner pods measure      if MrTuner is in the image
 
     Run it while the server has its usual load. Counters are read twice: the CPU time of each thread
-    and its wait for a CPU, quotas of its control group and of those above, the queue of connections
+    and its wait for a CPU, quotas of its control group and its parents, the queue of connections
     that wait to be accepted. Nothing is changed. Below the answer is the number of CPUs that each
     runtime detects here, on which its defaults are based.
 

@@ -30,20 +30,20 @@ observing_options = options.stacked(
                  help="Metric of the service times, such as 'NAME{job=\"web\"}'.  "
                  "[default: the first known one]"),
     click.option("--metric-unit", type=click.Choice(_UNITS),
-                 help="Its unit.  [default: as its name says]"),
+                 help="Unit of --metric.  [default: as its name says]"),
     options.time_option("--over", "Time between two readings of an application [60s]; of a "
                         "Prometheus server, how far to look back for the busiest minutes [1d].",
                         most=365 * 86_400.0),
     click.option("--activity", type=targets.ServerArgument(), metavar="DSN",
-                 help="Watch the sessions of this server for ten seconds: time in the database."),
+                 help="Watch this server's sessions for ten seconds: time in the database."),
     click.option("--application", metavar="NAME",
                  help="application_name of the sessions that serve these requests."),
     click.option("--pgbouncer", type=targets.ServerArgument(), metavar="DSN",
-                 help="Watch this PgBouncer for ten seconds, by its console."),
+                 help="Watch this PgBouncer's counters for ten seconds: time in the database."),
     options.history_options("Take the busiest five minutes of the sessions that mrtuner record "
                             "kept here, in the last seven days."),
     click.option("--request-start", type=_file, metavar="FILE",
-                 help="Measured waiting: a log with X-Request-Start and the time of receipt."),
+                 help="Log of X-Request-Start and times of receipt: the measured wait."),
 )  # fmt: skip
 NAMES: Final = (
     "prometheus", "metric", "metric_unit", "over", "activity", "application", "pgbouncer",

@@ -26,20 +26,20 @@ _FORMATS = ("text", "json", *NAMES)
 @click.option(
     "--deployment",
     metavar="NAME",
-    help="Workload of the manifest that is planned, where several serve.",
+    help="Workload of the manifest to plan, if there are several.",
 )
 @options.stacked(*(options.input_option(name, PLAN_INPUTS[name]) for name in PLAN_INPUTS))
 @click.option(
     "--samples",
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE",
-    help="Measured service times, one in a line with its unit, instead of a mean.",
+    help="File of measured service times, one per line with its unit, instead of a mean.",
 )
 @click.option(
     "--measure-logins",
     type=targets.ServerArgument(),
     metavar="DSN",
-    help="Count for two seconds how many logins this server takes, instead of --logins.",
+    help="Measure for two seconds how many logins this server can take, instead of --logins.",
 )
 @observing.observing_options
 @options.html_option("Write the plan as one HTML page with its picture.")
@@ -47,7 +47,7 @@ _FORMATS = ("text", "json", *NAMES)
     "--picture",
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE",
-    help="Draw p95 of waiting over density and routing: FILE.svg or FILE.png.",
+    help="Draw the p95 wait by density and routing: FILE.svg or FILE.png.",
 )
 @options.format_option(_FORMATS)
 @options.json_option
@@ -72,15 +72,14 @@ def command(
       mrtuner pods plan --rate 400/s --service-time 27ms --pgbouncer postgresql://stats@db:6432
       mrtuner pods plan web.yaml --rate 400/s --samples times.txt --request-start access.log
 
-    MANIFEST is a file of Kubernetes objects, or - for standard input: what runs now is shown beside
-    the plan, and --format kubernetes patches that workload. What is given wins over what the
-    manifest, Prometheus and the others say; the answer names where each figure was read.
+    MANIFEST is a file of Kubernetes objects, or - for standard input: the current deployment, which
+    is compared with the plan and which --format kubernetes patches. Options override figures from
+    the manifest, Prometheus and the other sources; the output names the source of each figure.
 
-    Requests are simulated one by one: in front of the workers, for the global lock, under the CPU
-    limit, in the pool, the pooler and the database. They arrive whether earlier ones are answered
-    or not. Times need a unit (27ms, 2min), rates the time they are for (400/s). A load that a
-    stage cannot carry is refused with what it needs. Nothing is changed; nothing is contacted but
-    what options name.
+    The simulation covers waiting for a worker, the global lock, CPU quota, the pool, the pooler and
+    the database. Requests arrive whether or not earlier ones have been answered. Times need a unit
+    (27ms, 2min), rates a period (400/s). If a stage cannot carry the load, the command refuses and
+    says what it needs. Nothing is changed; only servers that options name are contacted.
     """
     form = options.one_format(form, as_json)
     prerequisites.require(*(["matplotlib"] if picture else []), page=html)

@@ -100,7 +100,7 @@ class PlanInputs(TypedDict, total=False):
         Number(
             most=MOST_VARIATION,
             default="1",
-            help="Standard deviation of the service time over its mean",
+            help="Standard deviation of the service time divided by its mean",
         ),
     ]
     bursts: Annotated[
@@ -108,7 +108,7 @@ class PlanInputs(TypedDict, total=False):
         Number(
             most=MOST_VARIATION,
             default="1: requests come independently",
-            help="Standard deviation of the time between two requests over its mean",
+            help="Standard deviation of the time between two requests divided by its mean",
         ),
     ]
     wait_p95: Annotated[
@@ -117,7 +117,7 @@ class PlanInputs(TypedDict, total=False):
             unit=True,
             most=_LONGEST,
             default="the service time",
-            help="Longest waiting allowed for 95 % of the requests",
+            help="Longest wait allowed for 95 % of the requests",
         ),
     ]
     routing: Annotated[
@@ -149,9 +149,10 @@ class PlanInputs(TypedDict, total=False):
         int | None, Count(most=_MOST_THREADS, help="Plan for exactly this many threads in a worker")
     ]
     most_workers: Annotated[
-        int | None, Count(most=_MOST_WORKERS, default="8", help="Most workers in a pod")
+        int | None,
+        Count(most=_MOST_WORKERS, default="8", help="Most workers per pod"),
     ]
-    now: Annotated[str | None, Pods(help="What runs now, pods x workers x threads, such as 4x2")]
+    now: Annotated[str | None, Pods(help="Current pods x workers x threads, such as 4x2")]
     database_cpus: Annotated[int | None, Count(most=MOST_CPUS, help="CPUs of the database")]
     pooler: Annotated[
         int | None,
@@ -170,7 +171,7 @@ class PlanInputs(TypedDict, total=False):
     ]
     logins: Annotated[
         str | float | None,
-        Rate(most=_MOST_RATE, help="Logins that the database takes, such as 300/s"),
+        Rate(most=_MOST_RATE, help="Logins per second that the database can take, such as 300/s"),
     ]
     seed: Annotated[
         int | None, Count(most=2**31, default="1", help="Seed of the simulation, to vary it")
