@@ -286,11 +286,15 @@ class Client:
     async def busy(self, length: float, width: int) -> float:
         """What a request takes beyond its length of servers that are never idle [s].
 
-        Less than alone: it has been sent already, and nobody has to wake up.
+        Less than alone: it has been sent already, and nobody has to wake up. The first ones are of
+        different lengths, so that servers go on one after another, as under load: all at once they
+        would be in each other's way.
         """
         loop = asyncio.get_running_loop()
         began, many = loop.time(), _WAVES * width
-        served = await asyncio.gather(*(self.one(length, began) for _ in range(many)))
+        lengths = [length * (1 + place / width) for place in range(width)]
+        lengths += [length] * (many - width)
+        served = await asyncio.gather(*(self.one(each, began) for each in lengths))
         ends = sorted(one.took for one in served)
         return max(0.0, width * (ends[-width] - ends[width]) / (many - 2 * width) - length)
 

@@ -116,13 +116,21 @@ class Case:
         return self.load * self.layout.slots / (self.mean + overhead.busy)
 
     def site(self) -> Site:
-        return Site(layout=self.layout, routing=self.routing, quota=self.quota, pooler=self.pooler)
+        facts = self.server.facts
+        return Site(
+            layout=self.layout, routing=self.routing, quota=self.quota, pooler=self.pooler,
+            turn=facts.turn, hands_over=facts.hands_over,
+        )  # fmt: skip
 
     def work_beside(self, overhead: Overhead) -> Work:
-        """Shares of the whole service time, of which the overhead is a part."""
+        """Shares of the whole service time, of which the overhead is a part.
+
+        Without a quota, where the CPU time of servers is not counted, all of it is CPU time.
+        """
         whole = self.mean + overhead.busy
+        beside = overhead.cpu if self.quota else overhead.busy
         return Work(
-            cpu=(self.work.cpu * self.mean + overhead.cpu) / whole if self.work.cpu else 0.0,
+            cpu=(self.work.cpu * self.mean + beside) / whole if self.work.cpu else 0.0,
             database=(self.mean + overhead.database) / whole if self.work.database else 0.0,
         )
 

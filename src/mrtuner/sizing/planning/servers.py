@@ -10,9 +10,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from math import inf
 from typing import Final
 
 from mrtuner.sizing.waiting.queues import Layout
+from mrtuner.sizing.waiting.turns import PYTHON_TURN, RUBY_TURN
 
 
 class Server(StrEnum):
@@ -39,6 +41,9 @@ class ServerFacts:
     #: A worker accepts with a free thread only: when nobody says otherwise. Planned ones all do.
     accept_when_idle: bool = True
     lock: bool = True  # one of them computes at a time
+    turn: float = inf  # for as long as this, while another waits [s]
+    #: One thread accepts for the others (ThreadWorker.accept; Server.handle_servers).
+    hands_over: bool = False
     one_process: bool = False
 
     def layout(self, pods: int, workers: int, threads: int) -> Layout:
@@ -52,9 +57,12 @@ class ServerFacts:
 
 _FACTS: Final = {
     Server.GUNICORN: ServerFacts(title="gunicorn, sync", threads=False),
-    Server.GTHREAD: ServerFacts(title="gunicorn, gthread", accept_when_idle=False, threads=True),
+    Server.GTHREAD: ServerFacts(
+        title="gunicorn, gthread", accept_when_idle=False, threads=True, turn=PYTHON_TURN,
+        hands_over=True,
+    ),
     Server.UNICORN: ServerFacts(title="unicorn", threads=False),
-    Server.PUMA: ServerFacts(title="Puma", threads=True),
+    Server.PUMA: ServerFacts(title="Puma", threads=True, turn=RUBY_TURN, hands_over=True),
     Server.JVM: ServerFacts(
         title="one process of threads", threads=True, lock=False, one_process=True
     ),
