@@ -104,3 +104,11 @@ def test_who_hands_over_waits_behind_what_came_between() -> None:
     )
     assert plain.stages[Stage.LOCK] == (2.0, 0.0, 2.0)
     assert handed.stages[Stage.LOCK] == (1.0, 0.0, 4.0)
+
+
+def test_an_event_loop_takes_every_request_and_lets_it_wait_in_the_pool() -> None:
+    """By hand: one connection; 0 to 4, 4 to 8, and the third, of 2, from 8 on."""
+    site = Site(layout=Layout(pods=1, workers=1), any_number=True, pool=1)
+    found = simulate([0.0, 1.0, 2.0], [4.0, 4.0, 2.0], site, Work(cpu=0, database=1), Random(1))
+    assert found.stages[Stage.POOL] == (0.0, 3.0, 6.0)
+    assert found.total == found.stages[Stage.POOL]

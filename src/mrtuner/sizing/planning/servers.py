@@ -13,8 +13,21 @@ from enum import StrEnum
 from math import inf
 from typing import Final
 
+from mrtuner.errors import BadValue
 from mrtuner.sizing.waiting.queues import Layout
 from mrtuner.sizing.waiting.turns import PYTHON_TURN, RUBY_TURN
+
+#: Servers of event loops: they have no queue in front of workers that could be planned.
+EVENT_LOOPS: Final = ("uvicorn", "hypercorn", "daphne")
+
+
+def event_loop_refused(title: str) -> BadValue:
+    """Return the error for a server that takes any number of requests at once."""
+    return BadValue(
+        f"{title} takes any number of requests at once, which wait in its pool and for its event "
+        "loop: it cannot be planned for",
+        "Count its connections with mrtuner pods check; another server is planned with --server.",
+    )
 
 
 class Server(StrEnum):

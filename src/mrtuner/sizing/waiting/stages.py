@@ -79,6 +79,8 @@ class Site:
     quota: float | None = None  # CPU limit of a pod, in CPUs
     #: When each pod's quota is first renewed [s]; spread evenly where that is not known.
     renewals: tuple[float, ...] = ()
+    #: Workers are event loops, which take any number of requests: these wait in the pool instead.
+    any_number: bool = False
     pool: int | None = None  # connections of a worker; None: one for each thread
     pooler: int | None = None  # server connections of all poolers
     database: int | None = None  # cores
@@ -87,7 +89,8 @@ class Site:
         """Whether requests can wait in front of workers only."""
         threads = self.layout.threads
         return (
-            (threads == 1 or not self.lock or work.cpu == 0)
+            not self.any_number
+            and (threads == 1 or not self.lock or work.cpu == 0)
             and self.quota is None
             and (self.pool is None or self.pool >= threads or work.database == 0)
             and (work.database == 0 or (self.pooler is None and self.database is None))
@@ -187,7 +190,7 @@ class _Simulation:
         self._cpus = [self._pod_cpu(site, pod) for pod in range(layout.pods)]
         self._slots = [self._pod_slots(site, pod) for pod in range(layout.pods)]
         self._used: list[dict[int, float]] = [{} for _ in range(layout.pods)]
-        self._hands_over = site.hands_over
+        self._hands_over, self._any_number = site.hands_over, site.any_number
 
     def _pod_cpu(self, site: Site, pod: int) -> PodCpu[_Request] | None:
         if site.quota is None:
@@ -254,7 +257,10 @@ class _Simulation:
         queues = self._queues
         slots = self._slots[pod][int(self._chance.random() * queues) if queues > 1 else 0]
         if slots.free:
-            self._start(now, request, slots.free.popleft())
+            worker = slots.free.popleft()
+            if self._any_number:
+                slots.free.append(worker)  # the next request is another one's, if there is one
+            self._start(now, request, worker)
         else:
             slots.queue.append(request)
 
@@ -347,6 +353,8 @@ class _Simulation:
         if self._work.database and (following := worker.pool.handed_on(now)) is not None:
             self._connected(now, following)
         self._busy[worker.pod] -= 1
+        if self._any_number:
+            return
         if worker.slots.queue:
             self._start(now, worker.slots.queue.popleft(), worker)
         else:
