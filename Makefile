@@ -194,7 +194,7 @@ bench-image-steps: install
 bench-image-seed: install
 	PYTHONPATH=tests/image $(BIN)/python bench/seed_image.py $(ARGS)
 
-# Application servers under load beside the simulation: 20 minutes. Root, and Debian's puma, unicorn,
+# Application servers under load beside the simulation: 25 minutes. Root, and Debian's puma, unicorn,
 # ruby-pg, pgbouncer.
 bench-waiting: install
 	$(BIN)/python bench/servers_waiting.py $(ARGS)

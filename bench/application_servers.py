@@ -61,7 +61,18 @@ _GUNICORN = Program(
     listen='bind = "127.0.0.1:{port}"\nbacklog = {backlog}\n',
     needs=sys.executable,
 )  # fmt: skip
-PROGRAMS: Mapping[Server, Program] = {
+_UVICORN = Program(
+    command=(sys.executable, "{file}"),
+    app="app_async:app",
+    format="",
+    listen="import uvicorn\n"
+    'if __name__ == "__main__":\n'
+    f"    uvicorn.run('app_async:app', app_dir={str(APPS)!r}, workers=workers,"
+    " host='127.0.0.1', port={port}, backlog={backlog}, log_level='error')\n",
+    needs=sys.executable,
+)
+PROGRAMS: Mapping[str, Program] = {
+    "uvicorn": _UVICORN,
     Server.GUNICORN: _GUNICORN,
     Server.GTHREAD: _GUNICORN,
     Server.UNICORN: Program(
@@ -81,14 +92,16 @@ PROGRAMS: Mapping[Server, Program] = {
 }
 
 
-def missing(server: Server) -> str | None:
+def missing(server: str) -> str | None:
     """Why a server cannot run here."""
     needs = PROGRAMS[server].needs
     return None if shutil.which(needs) else f"{needs} is not installed"
 
 
-def configuration(server: Server, layout: Layout, pool: int | None = None) -> str:
-    """What `mrtuner pods plan` writes for it."""
+def configuration(server: str, layout: Layout, pool: int | None = None) -> str:
+    """What `mrtuner pods plan` writes for it; it does not plan for uvicorn."""
+    if not isinstance(server, Server):
+        return f"workers = {layout.workers}\n"
     return render(
         PROGRAMS[server].format,
         Application(
@@ -101,7 +114,7 @@ def configuration(server: Server, layout: Layout, pool: int | None = None) -> st
 
 @contextmanager
 def pods(
-    server: Server,
+    server: str,
     text: str,
     count: int,
     *,
@@ -130,7 +143,7 @@ def _one(
     program: Program, text: str, folder: Path, port: int, group: Path | None,
     environment: Mapping[str, str],
 ) -> Iterator[None]:  # fmt: skip
-    file = folder / f"{port}.{'py' if program.format == 'gunicorn' else 'rb'}"
+    file = folder / f"{port}.{'rb' if program.format in {'puma', 'unicorn'} else 'py'}"
     file.write_text(text + program.listen.format(port=port, backlog=_BACKLOG))
     names = {"{file}": str(file), "{folder}": str(program.folder), "{app}": program.app}
     command = list(program.command)
@@ -286,11 +299,15 @@ class Client:
     async def busy(self, length: float, width: int) -> float:
         """What a request takes beyond its length of servers that are never idle [s].
 
-        Less than alone: it has been sent already, and nobody has to wake up.
+        Less than alone: it has been sent already, and nobody has to wake up. The first ones are of
+        different lengths, so that servers go on one after another, as under load: all at once they
+        would be in each other's way.
         """
         loop = asyncio.get_running_loop()
         began, many = loop.time(), _WAVES * width
-        served = await asyncio.gather(*(self.one(length, began) for _ in range(many)))
+        lengths = [length * (1 + place / width) for place in range(width)]
+        lengths += [length] * (many - width)
+        served = await asyncio.gather(*(self.one(each, began) for each in lengths))
         ends = sorted(one.took for one in served)
         return max(0.0, width * (ends[-width] - ends[width]) / (many - 2 * width) - length)
 

@@ -225,8 +225,10 @@ async def _loaded(
     renewed = renewals([group_of(port) for port in ports]) if state.limit else []
     client = Client(ports, state.routing, work, Random("routing"))
     served = await client.run(arriving, lengths)
+    facts = application.server.facts
     site = Site(
         layout=layout, routing=state.routing, quota=state.limit, pooler=state.pooler,
+        turn=facts.turn, hands_over=facts.hands_over,
         renewals=tuple((one - client.began) % PERIOD or PERIOD for one in renewed),
     )  # fmt: skip
     simulated = simulate(arriving, services, site, work, Random("routing"))

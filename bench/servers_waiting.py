@@ -1,6 +1,6 @@
 """Application servers under open-loop load beside the simulation of the same requests.
 
-    python bench/servers_waiting.py                         # some 20 minutes, on an idle machine
+    python bench/servers_waiting.py                         # some 25 minutes, on an idle machine
     python bench/servers_waiting.py --only 'puma;unicorn'
     python bench/servers_waiting.py --count 200 --runs 1    # whether it works
 
@@ -65,6 +65,8 @@ ASLEEP, BEHIND = Work(cpu=0.0), Work(cpu=0.0, database=1.0)
 MOST_LATE = 1.0
 #: gunicorn's own; the plan has other ones.
 DEFAULT = "worker_connections = 1000\nkeepalive = 2\n"
+#: What Puma does by default from version 6 on.
+LESS_BUSY = "wait_for_less_busy_worker 0.005\n"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,12 +83,13 @@ class Overhead:
 class Case:
     """What runs, and how busy it is to be."""
 
-    server: Server
+    server: Server | str  # or uvicorn, which is not planned for
     layout: Layout
     load: float  # of the stage that is busiest
     routing: Routing = Routing.RANDOM
     quota: float | None = None
     pooler: int | None = None
+    pool: int | None = None  # connections of a worker, which takes any number of requests
     work: Work = ASLEEP
     extra: str = ""  # lines in the configuration
 
@@ -98,6 +101,8 @@ class Case:
         parts += [self.routing.words] if layout.pods > 1 else []
         parts += [f"{self.quota:g} CPUs"] if self.quota else []
         parts += [f"{self.pooler} server connections"] if self.pooler else []
+        parts += [f"a pool of {self.pool}"] if self.pool else []
+        parts += ["waits for a less busy worker"] if LESS_BUSY in self.extra else []
         parts += [f"{self.work.cpu:.0%} CPU"] if 0 < self.work.cpu < 1 else []
         parts += ["worker_connections by default"] if DEFAULT in self.extra else []
         parts += ["reuse_port"] if "reuse_port" in self.extra else []
@@ -113,17 +118,30 @@ class Case:
             return self.load * self.layout.pods * self.quota / (self.mean + overhead.cpu)
         if self.pooler:
             return self.load * self.pooler / (self.mean + overhead.database)
+        if self.pool:
+            places = self.layout.pods * self.layout.workers * self.pool
+            return self.load * places / (self.mean + overhead.database)
         return self.load * self.layout.slots / (self.mean + overhead.busy)
 
     def site(self) -> Site:
-        return Site(layout=self.layout, routing=self.routing, quota=self.quota, pooler=self.pooler)
+        site = Site(
+            layout=self.layout, routing=self.routing, quota=self.quota, pooler=self.pooler,
+            pool=self.pool, any_number=self.pool is not None,
+        )  # fmt: skip
+        if not isinstance(self.server, Server):
+            return site
+        return replace(site, turn=self.server.facts.turn, hands_over=self.server.facts.hands_over)
 
     def work_beside(self, overhead: Overhead) -> Work:
-        """Shares of the whole service time, of which the overhead is a part."""
+        """Shares of the whole service time, of which the overhead is a part.
+
+        Where requests compute it is CPU time: counted under a quota, all of it without one.
+        """
         whole = self.mean + overhead.busy
+        beside = overhead.cpu if self.quota else overhead.busy
         return Work(
-            cpu=(self.work.cpu * self.mean + overhead.cpu) / whole if self.work.cpu else 0.0,
-            database=(self.mean + overhead.database) / whole if self.work.database else 0.0,
+            cpu=(self.work.cpu * self.mean + beside) / whole if self.work.cpu else 0.0,
+            database=(self.work.database * self.mean + overhead.database) / whole,
         )
 
 
@@ -166,6 +184,16 @@ def cases() -> Iterator[Case]:
     for routing in (Routing.RANDOM, Routing.LEAST_CONNECTIONS):
         yield Case(server=puma, layout=shared(4, 1, 2), load=0.7, routing=routing)
     yield Case(server=puma, layout=shared(1, 4, 3), load=0.8, pooler=6, work=BEHIND)
+    yield Case(server=puma, layout=shared(1, 4, 2), load=0.8, extra=LESS_BUSY)
+    for load in (0.7, 0.8):
+        yield Case(server="uvicorn", layout=shared(1, 1), load=load, pool=6, work=BEHIND)
+    yield Case(
+        server="uvicorn", layout=shared(4, 1), load=0.7, pool=2, work=BEHIND,
+        routing=Routing.LEAST_CONNECTIONS,
+    )  # fmt: skip
+    yield Case(
+        server="uvicorn", layout=shared(1, 1), load=0.7, pool=4, work=Work(cpu=0.1, database=0.9)
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -246,10 +274,13 @@ async def measured_overhead(case: Case, ports: Sequence[int]) -> Overhead:
     alone = await client.alone(length, 40)
     if not case.layout.accept_when_idle:  # some of its workers idle while requests wait
         return Overhead(alone=alone, busy=alone)
-    busy = min(alone, await client.busy(length, case.pooler or case.layout.slots))
-    if case.pooler is None:
+    width = case.pooler or case.layout.pods * case.layout.workers * (
+        case.pool or case.layout.threads
+    )
+    busy = min(alone, await client.busy(length, width))
+    if case.pooler is None and case.pool is None:
         return Overhead(alone=alone, busy=busy)
-    return Overhead(alone=alone, busy=alone, database=busy)
+    return Overhead(alone=alone, busy=alone, database=0.0 if case.work.cpu else busy)
 
 
 def loads(case: Case, count: int, runs: int) -> list[Run]:
@@ -261,6 +292,11 @@ def loads(case: Case, count: int, runs: int) -> list[Run]:
             written = database_pooled.settings(case.pooler, layout.slots + 10)
             pooler = database_pooled.pgbouncer(cluster, written)
             environment["DATABASE_URL"] = stack.enter_context(pooler)
+        if case.pool:
+            cluster = stack.enter_context(database_pooled.database(2 * layout.pods * case.pool))
+            environment |= {
+                "DATABASE_URL": database_pooled.url(cluster), "POOL": str(case.pool)
+            }  # fmt: skip
         text = configuration(case.server, layout) + case.extra
         ports = stack.enter_context(
             pods(case.server, text, layout.pods, quota=case.quota, environment=environment)

@@ -66,8 +66,20 @@ def test_a_server_that_is_not_known_has_to_be_given() -> None:
         read(deployment(command='["./web"]'))
     assert "--server" in (refused.value.hint or "")
     assert read(deployment(command='["./web"]'), server=Server.JVM).server is Server.JVM
-    with pytest.raises(BadValue, match="uvicorn serves in container app"):
-        read(deployment(command='["uvicorn", "app:app"]'))
+
+
+@pytest.mark.parametrize(
+    ("command", "name"),
+    [
+        ('["uvicorn", "app:app"]', "uvicorn"),
+        ('["gunicorn", "-k", "uvicorn_worker.UvicornWorker", "a:b"]', "uvicorn_worker"),
+        ('["gunicorn", "--worker-class=gevent", "a:b"]', "gevent"),
+    ],
+)
+def test_an_event_loop_is_refused_with_the_reason(command: str, name: str) -> None:
+    with pytest.raises(BadValue, match=f"{name}.* takes any number of requests at once") as refused:
+        read(deployment(command=command))
+    assert "mrtuner pods check" in (refused.value.hint or "")
 
 
 def test_of_several_that_serve_one_has_to_be_named() -> None:

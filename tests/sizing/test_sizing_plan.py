@@ -301,6 +301,7 @@ def test_the_document_is_as_its_schema_says() -> None:
         ({"bursts": 50}, "not a number from 0 to 20"),
         ({"routing": "sticky"}, "routing cannot be 'sticky'"),
         ({"server": "apache"}, "server cannot be 'apache'"),
+        ({"server": "uvicorn"}, "uvicorn takes any number of requests at once"),
         ({"cpu_time": "20ms", "database_time": "12ms"}, "more than the service time"),
         ({"threads": 5}, "one thread in a worker"),
         ({"server": "jvm", "workers": 4}, "one process in a pod"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Sequence
 from dataclasses import replace
+from math import inf
 from random import Random
 from typing import Any
 
@@ -37,6 +38,7 @@ class Replay:
         self.pool = [self.places(site.pool or 10**6) for _ in range(layout.pods)]
         self.pooler = self.places(site.pooler or 10**6)
         self.database = self.places(site.database or 10**6)
+        self.knocks: list[list[simpy.Event]] = [[] for _ in range(layout.pods)]
         self.cpu = [Throttled(self.clock, site.quota) for _ in range(layout.pods)]
         self.started: dict[int, float] = {}
         self.ended: dict[int, float] = {}
@@ -55,6 +57,8 @@ class Replay:
         with self.slots[pod].request() as slot:
             yield slot
             self.started[number] = self.clock.now
+            if self.site.hands_over:
+                yield from self.compute(pod, 0.0)
             if self.work.pieces == 1:
                 yield from self.compute(pod, time * self.work.cpu)
             else:
@@ -70,9 +74,33 @@ class Replay:
         if not self.site.lock:
             yield from self.cpu[pod].use(demand)
             return
+        if self.site.turn < inf:
+            yield from self.take_turns(pod, demand)
+            return
         with self.lock[pod].request() as held:
             yield held
             yield from self.cpu[pod].use(demand)
+
+    def take_turns(self, pod: int, left: float) -> Steps:
+        """Whoever comes knocks; who computes then has a turn more at most."""
+        lock, knocks = self.lock[pod], self.knocks[pod]
+        while True:
+            while knocks:
+                knocks.pop().succeed()
+            with lock.request() as held:
+                yield held
+                if not lock.queue:
+                    began, knock = self.clock.now, self.clock.event()
+                    knocks.append(knock)
+                    yield self.clock.timeout(left) | knock
+                    left = max(0.0, left - self.clock.now + began)
+                    if knock in knocks:
+                        knocks.remove(knock)
+                step = min(left, self.site.turn)
+                yield self.clock.timeout(step)
+                left -= step
+            if left < 1e-12:
+                return
 
     def query(self, time: float) -> Steps:
         with self.pooler.request() as server:
@@ -179,11 +207,18 @@ WITH_DATABASE = Work(cpu=0.5, database=0.3)
     [
         (Site(layout=Layout(pods=3, workers=2), lock=False), ONE_PIECE),
         (Site(layout=Layout(pods=2, workers=1, threads=3)), WITH_DATABASE),
+        (Site(layout=Layout(pods=2, workers=1, threads=3), turn=0.2), WITH_DATABASE),
+        (
+            Site(
+                layout=Layout(pods=2, workers=1, threads=4), turn=0.3, hands_over=True, database=2
+            ),
+            WITH_DATABASE,
+        ),
         (Site(layout=Layout(pods=2, workers=1, threads=3), pool=2), WITH_DATABASE),
         (Site(layout=Layout(pods=2, workers=1, threads=4), lock=False, pooler=2), WITH_DATABASE),
         (Site(layout=Layout(pods=2, workers=1, threads=4), database=1, pooler=3), WITH_DATABASE),
     ],
-    ids=["workers", "lock", "pool", "pooler", "database"],
+    ids=["workers", "lock", "turns", "hand over", "pool", "pooler", "database"],
 )
 def test_every_request_waits_as_long_as_in_simpy(site: Site, work: Work) -> None:
     site = replace(site, routing=Routing.ROUND_ROBIN)

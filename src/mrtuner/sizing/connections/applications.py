@@ -104,7 +104,7 @@ def threads(container: Container, server: AppServer | None, given: Given) -> Fac
     said = container.said(given.threads, "--threads")
     if said is not None:
         return said
-    if server is None or server.threads is None or _event_loop(container, server):
+    if server is None or server.threads is None or event_loop(container, server):
         return None
     found = option(container, server, server.thread_options) or variable(
         container.environment, server.thread_variables
@@ -115,7 +115,8 @@ def threads(container: Container, server: AppServer | None, given: Given) -> Fac
     return Fact(whole(Fact(most, found.source), 1), found.source)
 
 
-def _event_loop(container: Container, server: AppServer) -> bool:
+def event_loop(container: Container, server: AppServer) -> bool:
+    """Whether its workers take any number of requests at once."""
     if server.asynchronous:
         return True
     kind = option(container, server, server.worker_options)

@@ -10,6 +10,7 @@ from mrtuner.sizing.planning.model import Point, p95_of
 from mrtuner.sizing.planning.runs import Runs
 from mrtuner.sizing.waiting.queues import Layout
 from mrtuner.sizing.waiting.routing import Routing
+from mrtuner.wording import plural
 
 #: Densities in a picture.
 _MOST_DENSITIES: Final = 6
@@ -76,8 +77,9 @@ def routing_or_density(
     gained = f"{denser} workers a pod instead of {base.workers}: {_ms(dense)}"
     if better and routed < dense:
         yield (
-            f"Change the routing before the density: {routing.words} with {base.workers} workers a "
-            f"pod waits {_ms(routed)} at p95, {question.routing.words} {_ms(now)}; {gained}."
+            f"Change the routing before the density: {routing.words} with "
+            f"{plural(base.workers, 'worker')} a pod waits {_ms(routed)} at p95, "
+            f"{question.routing.words} {_ms(now)}; {gained}."
         )
     elif now - dense > _MATTERS * now:
         other = f"; {routing.words}: {_ms(routed)}" if better else ""

@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from math import inf, isfinite
 from typing import Annotated, Any, Final, TypedDict, Unpack, get_type_hints
 
 from mrtuner.errors import BadValue
 from mrtuner.inputs import MOST_CPUS, MOST_MEMORY, MOST_SESSIONS, Choice, Count, Input, Rate, Time
 from mrtuner.inputs import Size as Memory
-from mrtuner.sizing.planning.servers import Server
+from mrtuner.sizing.planning.servers import EVENT_LOOPS, Server, event_loop_refused
 from mrtuner.sizing.waiting.queues import Layout
 from mrtuner.sizing.waiting.routing import Routing
 from mrtuner.sizing.waiting.stages import Work
@@ -85,6 +86,17 @@ class Pods(Input):
         return {"type": "string", "pattern": _LAYOUT.pattern}
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerKind(Choice):
+    """An application server."""
+
+    def check(self, name: str, value: Any, /) -> StrEnum:
+        """Return the server; BadValue says why there is no plan for an event loop."""
+        if (word := str(value).lower()) in EVENT_LOOPS:
+            raise event_loop_refused(word)
+        return Choice.check(self, name, value)
+
+
 class PlanInputs(TypedDict, total=False):
     """What a plan can be told; what is None or left out is not given."""
 
@@ -126,7 +138,7 @@ class PlanInputs(TypedDict, total=False):
     ]
     server: Annotated[
         str | None,
-        Choice(words=Server, default="gunicorn", help="Application server"),
+        ServerKind(words=Server, default="gunicorn", help="Application server"),
     ]
     cpu_time: Annotated[
         str | float | None,

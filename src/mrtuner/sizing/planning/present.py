@@ -11,7 +11,7 @@ from typing import Any, Final
 from mrtuner.catalog.frameworks import AppServer
 from mrtuner.errors import BadValue, UsageError
 from mrtuner.facts import Fact
-from mrtuner.sizing.connections.applications import processes, server_of, threads
+from mrtuner.sizing.connections.applications import event_loop, processes, server_of, threads
 from mrtuner.sizing.connections.cluster import Cluster
 from mrtuner.sizing.connections.container import Container, option
 from mrtuner.sizing.connections.containers import containers, odd_memory, pod_of
@@ -20,7 +20,7 @@ from mrtuner.sizing.connections.manifest import Place, Resource
 from mrtuner.sizing.connections.model import Count
 from mrtuner.sizing.connections.pools import pools
 from mrtuner.sizing.connections.rollouts import rollout_of
-from mrtuner.sizing.planning.servers import Server
+from mrtuner.sizing.planning.servers import Server, event_loop_refused
 from mrtuner.wording import enumerated
 
 #: Kinds whose pods answer requests.
@@ -172,12 +172,17 @@ def _container(one: Resource, pod: Place, known: Cluster) -> tuple[Container, Pl
 def _server(container: Container, inside: Fact[int]) -> Server:
     """The server that a plan can be made for; BadValue where there is none."""
     found = server_of(container)
+    if found is not None and event_loop(container, found):
+        kind = option(container, found, found.worker_options)
+        raise event_loop_refused(
+            f"{container.where}: {found.title if kind is None else kind.value}"
+        )
     if found is None or found.name not in _SERVERS:
         what = "no application server shows in" if found is None else f"{found.title} serves in"
         raise BadValue(
             f"{container.where}: {what} container {container.name}, so how it accepts requests is "
             "not known",
-            "Give --server; an event loop is like one process of threads: --server jvm.",
+            "Give --server.",
         )
     server = _SERVERS[found.name]
     if server is Server.GUNICORN and inside.value > 1:

@@ -31,11 +31,13 @@ class Runs:
 
     def site(self, layout: Layout, routing: Routing | None = None) -> Site:
         """Return the pods with what the question says is behind them."""
-        asked = self._question
+        asked, facts = self._question, self._question.server.facts
         return Site(
             layout=layout,
             routing=routing or asked.routing,
-            lock=asked.server.facts.lock,
+            lock=facts.lock,
+            turn=facts.turn,
+            hands_over=facts.hands_over,
             pooler=asked.pooler,
             database=asked.database_cpus,
         )

@@ -10,9 +10,24 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from math import inf
 from typing import Final
 
+from mrtuner.errors import BadValue
 from mrtuner.sizing.waiting.queues import Layout
+from mrtuner.sizing.waiting.turns import PYTHON_TURN, RUBY_TURN
+
+#: Servers of event loops: they have no queue in front of workers that could be planned.
+EVENT_LOOPS: Final = ("uvicorn", "hypercorn", "daphne")
+
+
+def event_loop_refused(title: str) -> BadValue:
+    """Return the error for a server that takes any number of requests at once."""
+    return BadValue(
+        f"{title} takes any number of requests at once, which wait in its pool and for its event "
+        "loop: it cannot be planned for",
+        "Count its connections with mrtuner pods check; another server is planned with --server.",
+    )
 
 
 class Server(StrEnum):
@@ -39,6 +54,9 @@ class ServerFacts:
     #: A worker accepts with a free thread only: when nobody says otherwise. Planned ones all do.
     accept_when_idle: bool = True
     lock: bool = True  # one of them computes at a time
+    turn: float = inf  # for as long as this, while another waits [s]
+    #: One thread accepts for the others (ThreadWorker.accept; Server.handle_servers).
+    hands_over: bool = False
     one_process: bool = False
 
     def layout(self, pods: int, workers: int, threads: int) -> Layout:
@@ -52,9 +70,12 @@ class ServerFacts:
 
 _FACTS: Final = {
     Server.GUNICORN: ServerFacts(title="gunicorn, sync", threads=False),
-    Server.GTHREAD: ServerFacts(title="gunicorn, gthread", accept_when_idle=False, threads=True),
+    Server.GTHREAD: ServerFacts(
+        title="gunicorn, gthread", accept_when_idle=False, threads=True, turn=PYTHON_TURN,
+        hands_over=True,
+    ),
     Server.UNICORN: ServerFacts(title="unicorn", threads=False),
-    Server.PUMA: ServerFacts(title="Puma", threads=True),
+    Server.PUMA: ServerFacts(title="Puma", threads=True, turn=RUBY_TURN, hands_over=True),
     Server.JVM: ServerFacts(
         title="one process of threads", threads=True, lock=False, one_process=True
     ),

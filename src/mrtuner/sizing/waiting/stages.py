@@ -13,14 +13,17 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
+from functools import partial
 from heapq import heappop, heappush
 from itertools import count
+from math import inf
 from random import Random
 from typing import Final
 
 from mrtuner.sizing.waiting.cpu import PERIOD, PodCpu
 from mrtuner.sizing.waiting.queues import Layout
 from mrtuner.sizing.waiting.routing import Routing, router
+from mrtuner.sizing.waiting.turns import Turns
 
 
 class Stage(IntEnum):
@@ -69,9 +72,15 @@ class Site:
     layout: Layout
     routing: Routing = Routing.RANDOM
     lock: bool = True  # one thread of a worker computes at a time (Python, Ruby)
+    #: How long it does that while another waits [s]; not simulated under a quota.
+    turn: float = inf
+    #: One thread accepts requests and others serve them: each request needs the lock once more.
+    hands_over: bool = False
     quota: float | None = None  # CPU limit of a pod, in CPUs
     #: When each pod's quota is first renewed [s]; spread evenly where that is not known.
     renewals: tuple[float, ...] = ()
+    #: Workers are event loops, which take any number of requests: these wait in the pool instead.
+    any_number: bool = False
     pool: int | None = None  # connections of a worker; None: one for each thread
     pooler: int | None = None  # server connections of all poolers
     database: int | None = None  # cores
@@ -80,7 +89,8 @@ class Site:
         """Whether requests can wait in front of workers only."""
         threads = self.layout.threads
         return (
-            (threads == 1 or not self.lock or work.cpu == 0)
+            not self.any_number
+            and (threads == 1 or not self.lock or work.cpu == 0)
             and self.quota is None
             and (self.pool is None or self.pool >= threads or work.database == 0)
             and (work.database == 0 or (self.pooler is None and self.database is None))
@@ -106,6 +116,7 @@ class _Request:
     pieces: int
     since: float = 0.0
     worker: _Worker | None = None
+    handed_over: bool = False
 
 
 class _Places:
@@ -141,6 +152,7 @@ class _Worker:
     pod: int
     cpu: PodCpu[_Request] | None
     lock: _Places
+    turns: Turns[_Request] | None  # the same lock where threads take turns
     pool: _Places
     slots: _Slots
 
@@ -178,6 +190,7 @@ class _Simulation:
         self._cpus = [self._pod_cpu(site, pod) for pod in range(layout.pods)]
         self._slots = [self._pod_slots(site, pod) for pod in range(layout.pods)]
         self._used: list[dict[int, float]] = [{} for _ in range(layout.pods)]
+        self._hands_over, self._any_number = site.hands_over, site.any_number
 
     def _pod_cpu(self, site: Site, pod: int) -> PodCpu[_Request] | None:
         if site.quota is None:
@@ -195,6 +208,7 @@ class _Simulation:
                 pod,
                 self._cpus[pod],
                 _Places(1 if site.lock else many, Stage.LOCK),
+                self._turns(site, pod),
                 _Places(site.pool or many, Stage.POOL),
                 made[number % layout.queues],
             )
@@ -203,6 +217,13 @@ class _Simulation:
             for worker in workers:
                 worker.slots.free.append(worker)
         return made
+
+    def _turns(self, site: Site, pod: int) -> Turns[_Request] | None:
+        if not site.lock or site.quota is not None or site.layout.threads == 1 or site.turn == inf:
+            return None
+        return Turns(
+            site.turn, self._later_on_cpu, partial(self._count_stint, pod), self._took_turns
+        )
 
     def run(self, arriving: Sequence[float], times: Sequence[float]) -> Simulated:
         requests = [
@@ -236,18 +257,27 @@ class _Simulation:
         queues = self._queues
         slots = self._slots[pod][int(self._chance.random() * queues) if queues > 1 else 0]
         if slots.free:
-            self._start(now, request, slots.free.popleft())
+            worker = slots.free.popleft()
+            if self._any_number:
+                slots.free.append(worker)  # the next request is another one's, if there is one
+            self._start(now, request, worker)
         else:
             slots.queue.append(request)
 
     def _start(self, now: float, request: _Request, worker: _Worker) -> None:
         request.waited[Stage.WORKER] = now - request.arrival
         request.worker = worker
-        self._compute(now, request)
+        if self._hands_over and self._work.cpu and worker.turns is not None:
+            worker.turns.compute(now, 0.0, request)
+        else:
+            self._compute(now, request)
 
     def _compute(self, now: float, request: _Request) -> None:
         if self._work.cpu == 0:
-            self._computed(now, request)
+            self._proceed(now, request)
+        elif (turns := _worker(request).turns) is not None:
+            request.handed_over = True
+            turns.compute(now, self._demand(request), request)
         elif _worker(request).lock.taken(now, request):
             self._on_cpu(now, request)
 
@@ -264,13 +294,22 @@ class _Simulation:
 
     def _computed(self, now: float, request: _Request) -> None:
         worker = _worker(request)
-        if self._work.cpu:
-            demand = self._demand(request)
-            if (stall := now - request.since - demand) > _INSTANT:
-                request.waited[Stage.CPU] += stall
-            self._count_use(worker.pod, request.since, now, demand)
-            if (following := worker.lock.handed_on(now)) is not None:
-                self._on_cpu(now, following)
+        demand = self._demand(request)
+        if (stall := now - request.since - demand) > _INSTANT:
+            request.waited[Stage.CPU] += stall
+        self._count_use(worker.pod, request.since, now, demand)
+        if (following := worker.lock.handed_on(now)) is not None:
+            self._on_cpu(now, following)
+        self._proceed(now, request)
+
+    def _took_turns(self, now: float, request: _Request, waited: float) -> None:
+        request.waited[Stage.LOCK] += waited
+        if request.handed_over:
+            self._proceed(now, request)
+        else:
+            self._compute(now, request)
+
+    def _proceed(self, now: float, request: _Request) -> None:
         request.pieces -= 1
         if request.pieces:
             self._connect(now, request)
@@ -314,12 +353,18 @@ class _Simulation:
         if self._work.database and (following := worker.pool.handed_on(now)) is not None:
             self._connected(now, following)
         self._busy[worker.pod] -= 1
+        if self._any_number:
+            return
         if worker.slots.queue:
             self._start(now, worker.slots.queue.popleft(), worker)
         else:
             worker.slots.free.append(worker)
 
     # What comes of it.
+
+    def _count_stint(self, pod: int, begin: float, end: float) -> None:
+        if end > begin:
+            self._count_use(pod, begin, end, end - begin)
 
     def _count_use(self, pod: int, begin: float, end: float, demand: float) -> None:
         """Spread CPU time evenly over the seconds in which it was used."""
