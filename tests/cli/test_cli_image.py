@@ -120,3 +120,16 @@ def test_another_dockerfile_has_an_ignore_file_of_its_own(app: Path) -> None:
     told = json.loads(run(app, "--file", "Two", "--json").output)
     assert told["context"]["ignore_file"].endswith("Two.dockerignore")
     assert told["context"]["missed"] == []
+
+
+def test_another_builder_takes_what_podman_does_not(app: Path) -> None:
+    """BuildKit's heredocs; its rules are told to be unproven, and only what changed is sent."""
+    (app / "Dockerfile").write_text("FROM debian\nRUN <<EOF\ntrue\nEOF\nCOPY --link main.py /\n")
+    assert "BuildKit takes it: --builder buildkit" in " ".join(run(app).output.split())
+    told = json.loads(run(app, "--builder", "buildkit", "--json").output)
+    assert told["builder"] == "BuildKit, from its documentation, not proven"
+    code = next(one for one in told["changes"] if one["example"] == "main.py")
+    size = (app / "main.py").stat().st_size
+    assert code["sent"] == 512 + -(-size // 512) * 512
+    assert run(app, "--builder", "buildah").exit_code == 2
+    assert "BuildKit is sent what lines copy" in run(app, "--builder", "buildkit").output

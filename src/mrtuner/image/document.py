@@ -146,7 +146,7 @@ def cost_document(found: Cost) -> CostDocument:
     """Return what a change costs; names that are no UTF-8 are escaped."""
     context = found.context
     return CostDocument(
-        builder=BUILDER,
+        builder=BUILDER[found.builder],
         dockerfile=_text(str(found.dockerfile)),
         context=SentContext(
             files=context.files,

@@ -23,7 +23,7 @@ def lines(told: Mapping[str, Any]) -> Iterator[str]:
     yield ""
     yield from _instructions(told["lines"], told["changes"])
     yield ""
-    yield from _context(told["context"])
+    yield from _context(told["context"], told["builder"].startswith("BuildKit"))
     yield from _missed(told["context"]["missed"])
     yield ""
     yield from _commits(told.get("commits"))
@@ -110,11 +110,15 @@ def _layer(line: Mapping[str, Any]) -> str:
     return f"at least {pretty_bytes(line['at_least'])}" if line["at_least"] else "unknown"
 
 
-def _context(context: Mapping[str, Any]) -> Iterator[str]:
+def _context(context: Mapping[str, Any], by_difference: bool) -> Iterator[str]:
     by = f"after {context['ignore_file']}" if context["ignore_file"] else "no ignore file"
     yield (
         f"Context: {plural(context['files'], 'file')}, {pretty_bytes(context['bytes'])}, {by}. "
-        "A builder elsewhere is sent all of it."
+        + (
+            "BuildKit is sent what lines copy of it, then what has changed."
+            if by_difference
+            else "A builder elsewhere is sent all of it."
+        )
     )
     shown = context["directories"][:_MOST]
     rows = [(f"  {one['path']}", f"{one['files']:,}", pretty_bytes(one["bytes"])) for one in shown]
