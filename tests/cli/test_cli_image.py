@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 from pathlib import Path
 
 import pytest
@@ -120,6 +121,19 @@ def test_another_dockerfile_has_an_ignore_file_of_its_own(app: Path) -> None:
     told = json.loads(run(app, "--file", "Two", "--json").output)
     assert told["context"]["ignore_file"].endswith("Two.dockerignore")
     assert told["context"]["missed"] == []
+
+
+def test_pushed_bytes_have_a_range(app: Path) -> None:
+    """10 % before anything is built; where a part is unknown there is no upper end."""
+    (app / "main.py").write_bytes(random.Random(1).randbytes(100_000))
+    (app / "Dockerfile").write_text("FROM debian\nCOPY main.py /\n")
+    told = json.loads(run(app, "--json").output)
+    assert told["pushed_within"] == 0.1
+    assert told["changes"][0]["pushed"]["bytes"] == pytest.approx(100_300, abs=200)
+    said = " ".join(run(app).output.split())
+    assert "10 % more or less: 97.9 kB is 88.1 kB to 108 kB." in said
+    (app / "Dockerfile").write_text("FROM debian\nCOPY main.py /\nRUN true\n")
+    assert "at least 97.9 kB is at least 88.1 kB." in " ".join(run(app).output.split())
 
 
 def test_another_builder_takes_what_podman_does_not(app: Path) -> None:

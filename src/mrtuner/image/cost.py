@@ -25,6 +25,10 @@ BUILDER: Final[Mapping[Builder, str]] = {
     "podman": "podman 4.3, buildah 1.28",
     "buildkit": "BuildKit, from its documentation, not proven",
 }
+#: How far blobs may be from what is told of them: the builder compresses with other code. With the
+#: sizes of the last build only what changed is compressed here.
+_COLD: Final = 0.10
+_WARM: Final = 0.02
 _ORDER: Final[tuple[ChangeKind, ...]] = (
     "code",
     "dependencies",
@@ -95,6 +99,11 @@ class Cost:
     commits: tuple[CommitCost, ...] | None = None  # None: not asked for
     previous: Previous | None = None  # the image that sizes were taken from
     builder: Builder = "podman"
+
+    @property
+    def pushed_within(self) -> float:
+        """The share by which pushed bytes that are known may be wrong, either way."""
+        return _COLD if self.previous is None else _WARM
 
 
 def cost(

@@ -29,9 +29,23 @@ def lines(told: Mapping[str, Any]) -> Iterator[str]:
     yield from _commits(told.get("commits"))
     yield from _image(told.get("image"))
     yield (
-        f"Rules of {told['builder']}; other builders decide differently. Pushed bytes are "
-        "compressed, so about; a layer that comes out the same is not pushed again."
+        f"Rules of {told['builder']}; other builders decide differently. "
+        f"{_accuracy(told['changes'], told['pushed_within'])} A layer that comes out the same is "
+        "not pushed again."
     )
+
+
+def _accuracy(changes: Sequence[Mapping[str, Any]], share: float) -> str:
+    """How far off pushed bytes may be, with the first that are known as an example."""
+    said = f"Pushed bytes are compressed by other code than the builder's, {share:.0%}"
+    said = said.replace("%", " % more or less")
+    pushed = next((one["pushed"] for one in changes if one["pushed"]["bytes"]), None)
+    if pushed is None:
+        return f"{said}."
+    least, most = (pretty_bytes(round(pushed["bytes"] * part)) for part in (1 - share, 1 + share))
+    if pushed["unknown_lines"]:
+        return f"{said}: {_total(pushed)} is at least {least}."
+    return f"{said}: {_total(pushed)} is {least} to {most}."
 
 
 def _image(image: Mapping[str, Any] | None) -> Iterator[str]:
