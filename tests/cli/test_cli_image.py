@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 from pathlib import Path
 
 import pytest
@@ -120,3 +121,29 @@ def test_another_dockerfile_has_an_ignore_file_of_its_own(app: Path) -> None:
     told = json.loads(run(app, "--file", "Two", "--json").output)
     assert told["context"]["ignore_file"].endswith("Two.dockerignore")
     assert told["context"]["missed"] == []
+
+
+def test_pushed_bytes_have_a_range(app: Path) -> None:
+    """10 % before anything is built; where a part is unknown there is no upper end."""
+    (app / "main.py").write_bytes(random.Random(1).randbytes(100_000))
+    (app / "Dockerfile").write_text("FROM debian\nCOPY main.py /\n")
+    told = json.loads(run(app, "--json").output)
+    assert told["pushed_within"] == 0.1
+    assert told["changes"][0]["pushed"]["bytes"] == pytest.approx(100_300, abs=200)
+    said = " ".join(run(app).output.split())
+    assert "10 % more or less: 97.9 kB is 88.1 kB to 108 kB." in said
+    (app / "Dockerfile").write_text("FROM debian\nCOPY main.py /\nRUN true\n")
+    assert "at least 97.9 kB is at least 88.1 kB." in " ".join(run(app).output.split())
+
+
+def test_another_builder_takes_what_podman_does_not(app: Path) -> None:
+    """BuildKit's heredocs; its rules are told to be unproven, and only what changed is sent."""
+    (app / "Dockerfile").write_text("FROM debian\nRUN <<EOF\ntrue\nEOF\nCOPY --link main.py /\n")
+    assert "BuildKit takes it: --builder buildkit" in " ".join(run(app).output.split())
+    told = json.loads(run(app, "--builder", "buildkit", "--json").output)
+    assert told["builder"] == "BuildKit, from its documentation, not proven"
+    code = next(one for one in told["changes"] if one["example"] == "main.py")
+    size = (app / "main.py").stat().st_size
+    assert code["sent"] == 512 + -(-size // 512) * 512
+    assert run(app, "--builder", "buildah").exit_code == 2
+    assert "BuildKit is sent what lines copy" in run(app, "--builder", "buildkit").output

@@ -211,6 +211,9 @@ def test_no_rule_finds_its_own_result(tmp_path: Path, rule: str, _before: str, a
             "FROM python AS a\nRUN pip install x\nFROM scratch\nCOPY --from=a / /\n",
         ),
         ("removed-where-made", "FROM debian\nRUN make\nUSER a\nRUN rm -rf /x\n"),
+        # deleted here, but copied again, or to another place
+        ("deleted-copies", "FROM debian\nCOPY . /a\nRUN rm -f /a/src/main.py\nCOPY . /a\n"),
+        ("deleted-copies", "FROM debian\nCOPY . /b\nCOPY . /a\nRUN rm -f /a/src/main.py\n"),
         ("copied-twice", "FROM debian\nCOPY src /src\nCOPY --chown=7 src /src\n"),
         ("copied-twice", "FROM debian\nCOPY src /src\nRUN rm src/main.py\nCOPY src /src\n"),
         ("asset-stage", "FROM ruby\nARG X\nWORKDIR /a\nCOPY . .\nRUN rake assets:precompile\n"),

@@ -56,6 +56,8 @@ def test_stages_have_names_or_numbers_and_resolved_bases() -> None:
         ("FROM scratch\nCOPY --link a b", "COPY --link, which this builder does not know"),
         ("FROM scratch\nCOPY a", "takes a source and a destination"),
         ("ARG IMAGE\nFROM $IMAGE", "line 2 of the Dockerfile: \\$IMAGE is empty"),
+        ("FROM debian:$TAG", "line 1 of the Dockerfile: debian:\\$TAG is debian:, which names no"),
+        ("FROM $REGISTRY/app", "line 1 of the Dockerfile: \\$REGISTRY/app is /app, which names no"),
         ("FROM ${X?}", "cannot resolve"),
         ("FROM a b", "FROM takes an image"),
     ],

@@ -9,6 +9,10 @@ What surprises: the text of ENV and LABEL is compared before variables are resol
 --build-arg leaves them cached; what a RUN reads by --mount=type=bind is not compared at all; and
 a copied file counts as changed when it passes from the user who builds to another or back, whatever
 --chown says: the digest has the name of its owner, which the builder knows of itself alone.
+
+BuildKit compares otherwise, as its documentation says; no daemon was asked. ENV and its values
+reach every later RUN, but no COPY; what a RUN reads by --mount=type=bind is compared; owners of
+files are not. `COPY --link` has no parent. Of lines that make no layer nothing is built.
 """
 
 from __future__ import annotations
@@ -20,7 +24,15 @@ from dataclasses import dataclass, field
 from typing import Final, Literal
 
 from mrtuner.image.context import Context, Entry
-from mrtuner.image.dockerfile import NO_BASE, Dockerfile, Instruction, Stage, assigned, expanded
+from mrtuner.image.dockerfile import (
+    NO_BASE,
+    Builder,
+    Dockerfile,
+    Instruction,
+    Stage,
+    assigned,
+    expanded,
+)
 from mrtuner.image.sources import Source, is_remote, sources
 
 State = Literal["cached", "rebuilt", "unknown"]
@@ -37,6 +49,14 @@ class Step:
     origin: int | None = None  # the stage that COPY --from, or a mount, takes from
     copied: tuple[Source, ...] = ()  # from the context
     at: str = ""  # of COPY and ADD the destination, of RUN and WORKDIR the directory
+    compares_origin: bool = False  # what is taken from the stage is compared
+    mounted: tuple[Source, ...] = ()  # from the context, as what is compared of a RUN
+    passes: bool = False  # nothing is built of it: the image below stays
+
+    @property
+    def inputs(self) -> tuple[Source, ...]:
+        """What changes it when it changes in the context."""
+        return self.copied + self.mounted
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +81,7 @@ def plan(
     context: Context,
     digest: Digest,
     arguments: Mapping[str, str] | None = None,
+    builder: Builder = "podman",
 ) -> Plan:
     """Return what the builder compares of each line.
 
@@ -70,7 +91,7 @@ def plan(
     keyed: list[_Keys] = []
     for stage in dockerfile.stages:
         base = dockerfile.stage_of(stage.base, stage.index)
-        keys = _Keys(dockerfile, context, digest, stage, arguments or {})
+        keys = _Keys(dockerfile, context, digest, stage, arguments or {}, builder)
         if base is not None:
             keys.environment = dict(keyed[base.index].environment)
             keys.foreign, keys.directory = keyed[base.index].foreign, keyed[base.index].directory
@@ -106,6 +127,7 @@ class _Keys:
     digest: Digest
     stage: Stage
     given: Mapping[str, str]
+    builder: Builder = "podman"
     environment: dict[str, str] = field(default_factory=dict)
     arguments: dict[str, str] = field(default_factory=dict)
     foreign: bool = False  # whether variables may come from an image that we have not seen
@@ -127,19 +149,43 @@ class _Keys:
         if one.name in {"COPY", "ADD"}:
             return self._copy(one)
         if one.name == "RUN":
-            text = f"RUN {self._declared()} {one.original[4:]}"
-            return Step(one, text, self._mounted(one), at=self.directory)
+            return self._run(one)
         if one.name == "ARG":
             self._declare(one)
-            return Step(one, f"ARG {' '.join(sorted(self.arguments))}")
+            key = f"ARG {' '.join(sorted(self.arguments))}"
+            return Step(one, key, passes=self.builder == "buildkit")
         if one.name == "ENV":
             self.environment |= {
                 name: expanded(value or "", self._values(), one) for name, value in assigned(one)
             }
         if one.name == "WORKDIR":
             self.directory = self._absolute(expanded(one.text, self._values(), one))
-            return Step(one, one.original, at=self.directory)
-        return Step(one, one.original)
+            key = one.original if self.builder == "podman" else f"WORKDIR {self.directory}"
+            return Step(one, key, at=self.directory)
+        return Step(one, one.original, passes=self.builder == "buildkit")
+
+    def _run(self, one: Instruction) -> Step:
+        text = f"RUN {self._declared()} {one.original[4:]}"
+        if self.builder == "podman":
+            return Step(one, text, self._mounted(one), at=self.directory)
+        mounts = [
+            dict(part.partition("=")[::2] for part in flag.removeprefix("--mount=").split(","))
+            for flag in one.flags
+            if flag.startswith("--mount=")
+        ]
+        bound = [mount for mount in mounts if mount.get("type", "bind") == "bind"]
+        origins = [self._stage_number(mount.get("from")) for mount in mounts]
+        origin = next((stage for stage in origins if stage is not None), None)
+        words = [
+            mount.get("source", mount.get("src", ".")) for mount in bound if "from" not in mount
+        ]
+        read = tuple(sources(self.context, one, words))
+        content = "\n".join(self._content(source, "", "", None) for source in read)
+        return Step(
+            one, f"{text} {sorted(self.environment.items())} {_digested(content)}", origin,
+            at=self.directory, mounted=read,
+            compares_origin=any("from" in mount for mount in bound),
+        )  # fmt: skip
 
     def _absolute(self, path: str) -> str:
         """The path in the image; a slash at its end stays."""
@@ -181,18 +227,26 @@ class _Keys:
             origin = expanded(origin, values, one)
             key = f"{one.name} {' '.join(one.flags)} {words[:-1]} in {goes_to}"
             at = self._absolute(words[-1])
-            return Step(one, key, self._stage_number(origin), at=at)
+            return Step(one, key, self._stage_number(origin), at=at, compares_origin=True)
         unset = self.foreign and any("$" in word for word in one.words[:-1])
-        if unset or any(is_remote(word) for word in words[:-1]):
+        if unset or any(is_remote(word, self.builder) for word in words[:-1]):
             return Step(one, None)
-        found = tuple(sources(self.context, one, words[:-1]))
+        named = [word for word in words[:-1] if not (one.heredocs and word.startswith("<<"))]
+        found = tuple(sources(self.context, one, named))
         owner = _owner(expanded(one.flag("chown") or "", values, one))
         mode = expanded(one.flag("chmod") or "", values, one)
         name = _renamed(found, words[-1])
         content = "\n".join(self._content(source, owner, mode, name) for source in found)
-        added = hashlib.sha256(content.encode("utf-8", "surrogateescape")).hexdigest()
         at = self._absolute(words[-1])
-        return Step(one, f"{one.name} {added} in {goes_to}", None, found, at)
+        if self.builder == "buildkit":
+            used = {
+                name: value
+                for name, value in values.items()
+                if any(name in text.text and not text.literal for text in one.heredocs)
+            }
+            key = f"{one.name} {_digested(content)} {one.heredocs} {used} in {at}"
+            return Step(one, key, None, found, at)
+        return Step(one, f"{one.name} {_digested(content)} in {goes_to}", None, found, at)
 
     def _content(self, source: Source, owner: str, mode: str, name: str | None) -> str:
         """Everything that the builder's digest is made of; a time is no part of it."""
@@ -202,7 +256,8 @@ class _Keys:
             if entry.kind == "symlink":
                 shown = ""
             told = self.digest(entry) if entry.kind == "file" else entry.target
-            said = (name or relative, entry.kind, shown, str(entry.own), str(entry.size), told)
+            own = str(entry.own) if self.builder == "podman" else ""
+            said = (name or relative, entry.kind, shown, own, str(entry.size), told)
             rows.append("\0".join(said))
         return "\n".join(rows)
 
@@ -211,6 +266,10 @@ class _Keys:
 _SOMEWHERE: Final = "/(working directory of the base)"
 #: Taken from what comes out of the context.
 _SETID: Final = 0o6000
+
+
+def _digested(content: str) -> str:
+    return hashlib.sha256(content.encode("utf-8", "surrogateescape")).hexdigest()
 
 
 def _owner(told: str) -> str:
@@ -225,6 +284,10 @@ def _renamed(found: tuple[Source, ...], target: str) -> str | None:
     return posixpath.basename(target)
 
 
+#: What `COPY --link` is built on.
+_NO_PARENT: Final = "nothing"
+
+
 class Store:
     """The images that a builder keeps: what was built once is found again.
 
@@ -234,6 +297,7 @@ class Store:
     def __init__(self) -> None:
         self._known: dict[tuple[object, str], int] = {}
         self._alike: dict[tuple[object, str], int] = {}
+        self._merged: dict[tuple[object, object], int] = {}
         self._made = 0
         #: Of each line of the last build: whether its image is of that build, though another stage
         #: may have made it.
@@ -252,12 +316,29 @@ class Store:
             image, sure = images[stage.base] if isinstance(stage.base, int) else (stage.base, True)
             looking = True
             for step in stage.steps:
+                if step.passes:
+                    states[-1].append("cached")
+                    self.fresh[-1].append(False)
+                    continue
+                if step.instruction.links:
+                    layer, known, state = self._take(step, _NO_PARENT, True, True, images)
+                    image, sure = self._over(image, layer), sure and known
+                    states[-1].append(state)
+                    self.fresh[-1].append(isinstance(layer, int) and layer > before)
+                    continue
                 image, sure, state = self._take(step, image, sure, looking, images)
                 looking = state != "rebuilt"
                 states[-1].append(state)
                 self.fresh[-1].append(isinstance(image, int) and image > before)
             images[index] = image, sure
         return states
+
+    def _over(self, below: object, layer: object) -> int:
+        """The image of a layer that was made by itself, on top of another image."""
+        if (below, layer) not in self._merged:
+            self._made += 1
+            self._merged[below, layer] = self._made
+        return self._merged[below, layer]
 
     def _take(
         self,
@@ -282,7 +363,7 @@ class Store:
     def _key(self, step: Step, images: Mapping[int, tuple[object, bool]]) -> tuple[str, str, bool]:
         """What is compared, what is compared of it for certain, and whether the first is known."""
         loose = step.key if step.key is not None else step.instruction.original
-        if step.instruction.name == "RUN" or step.origin is None:
+        if not step.compares_origin or step.origin is None:
             return loose, loose, step.key is not None
         image, sure = images[step.origin]
         return f"{loose} of {image}", loose, sure

@@ -153,7 +153,17 @@ def expected(model: Model, deploys: Deploys) -> Expected:
     for one in model.built(model.cold()):
         if one.pushed:
             image.add(1, *_bytes(one, one.layer.compressed, one.layer.least_compressed))
-    return Expected(model.context.sent, rebuilt, pushed, image, tuple(by_line.values()))
+    return Expected(_sent(model, deploys), rebuilt, pushed, image, tuple(by_line.values()))
+
+
+def _sent(model: Model, deploys: Deploys) -> int:
+    """Bytes of the context that a deploy sends, on average."""
+    if model.builder == "podman":
+        return model.context.sent
+    always = changed_always(model)
+    whole = sum(deploy.weight for deploy in deploys.each)
+    found = sum(deploy.weight * model.sent([*deploy.paths, *always]) for deploy in deploys.each)
+    return round(found / whole)
 
 
 def _alike(model: Model, deploys: Deploys) -> list[tuple[float, list[BuiltLine]]]:

@@ -1,7 +1,8 @@
 """A Dockerfile as podman and buildah read it: lines, stages, flags, words, variables.
 
 Source: openshift/imagebuilder of buildah 1.28.2, dockerfile/parser and shell_parser.go. Heredocs
-and `COPY --link`, which this builder does not know, are refused as it refuses them.
+and `COPY --link`, which this builder does not know, are refused as it refuses them; BuildKit, of
+whose reference the rest is, takes them.
 """
 
 from __future__ import annotations
@@ -9,23 +10,43 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Final
+from dataclasses import dataclass, replace
+from typing import Final, Literal
 
 from mrtuner.errors import BadValue
 
+Builder = Literal["podman", "buildkit"]
+
 _ESCAPE: Final = re.compile(r"^#[ \t]*escape[ \t]*=[ \t]*(.).*$", re.IGNORECASE)
 _BLANKS: Final = re.compile(r"[\t\v\f\r ]+")
-_HEREDOC: Final = re.compile(r"(?<!<)<<-?\s*(['\"]?)([A-Za-z_]\w*)\1(?=\s|$)")
+_HEREDOC: Final = re.compile(
+    r"(?<!<)<<(?P<tabs>-?)\s*(?P<quote>['\"]?)(?P<name>[A-Za-z_]\w*)(?P=quote)(?=\s|$)"
+)
 _KNOWN: Final = frozenset(
     {
         "ADD", "ARG", "CMD", "COPY", "ENTRYPOINT", "ENV", "EXPOSE", "FROM", "HEALTHCHECK", "LABEL",
         "MAINTAINER", "ONBUILD", "RUN", "SHELL", "STOPSIGNAL", "USER", "VOLUME", "WORKDIR",
     }
 )  # fmt: skip
+#: What COPY and ADD take, by the builder; of BuildKit's, --parents and --exclude are not modelled.
+_FLAGS: Final[Mapping[tuple[Builder, str], tuple[str, ...]]] = {
+    ("podman", "COPY"): ("--chown=", "--chmod=", "--from="),
+    ("podman", "ADD"): ("--chown=", "--chmod="),
+    ("buildkit", "COPY"): ("--chown=", "--chmod=", "--from=", "--link"),
+    ("buildkit", "ADD"): ("--chown=", "--chmod=", "--link", "--checksum=", "--keep-git-dir"),
+}
 #: Those whose line makes a layer; the others change the configuration alone.
 LAYERED: Final = frozenset({"ADD", "COPY", "RUN"})
 NO_BASE: Final = "scratch"
+
+
+@dataclass(frozen=True, slots=True)
+class Heredoc:
+    """Text that stands below a line, and the name that it has there."""
+
+    name: str
+    text: str
+    literal: bool  # its variables are not resolved
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +59,7 @@ class Instruction:
     flags: tuple[str, ...] = ()
     text: str = ""  # behind the name and the flags
     end: int = 0  # the last line that continues it
+    heredocs: tuple[Heredoc, ...] = ()
 
     @property
     def words(self) -> tuple[str, ...]:
@@ -55,6 +77,11 @@ class Instruction:
         """The value of ``--name=value``."""
         start = f"--{name}="
         return next((one.removeprefix(start) for one in self.flags if one.startswith(start)), None)
+
+    @property
+    def links(self) -> bool:
+        """Whether its layer does not depend on those below it."""
+        return "--link" in self.flags or self.flag("link") == "true"
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,14 +110,16 @@ class Dockerfile:
         return None
 
 
-def parse(text: str, arguments: Mapping[str, str] | None = None) -> Dockerfile:
+def parse(
+    text: str, arguments: Mapping[str, str] | None = None, builder: Builder = "podman"
+) -> Dockerfile:
     """Return the stages of a Dockerfile; `arguments` are those of --build-arg.
 
     Raises:
         BadValue: what this builder refuses; the message names the line.
     """
     given = dict(arguments or {})
-    found = list(instructions(text))
+    found = list(instructions(text, builder))
     first = next((place for place, one in enumerate(found) if one.name == "FROM"), None)
     if first is None:
         raise BadValue("the Dockerfile has no FROM", "Begin it with FROM and an image.")
@@ -117,15 +146,15 @@ def _stage(
     if len(words) != 1 and not named:
         raise _bad(start, "FROM takes an image, or an image AS a name", "Correct the line.")
     base = expanded(words[0], heading, start)
-    if not base:
+    if not base or base.startswith((":", "/")) or base.endswith((":", "@", "/")):
         raise _bad(
-            start, f"{words[0]} is empty",
+            start, f"{words[0]} is {base or 'empty'}" + (", which names no image" if base else ""),
             "Give the ARG above FROM a value, or name one with --build-arg.",
         )  # fmt: skip
     return Stage(index, words[2] if named else str(index), base, start, tuple(steps))
 
 
-def instructions(text: str) -> Iterator[Instruction]:
+def instructions(text: str, builder: Builder = "podman") -> Iterator[Instruction]:
     """Yield the lines that say something, joined with those that continue them."""
     escape, heading = "\\", True
     rows = iter(enumerate(text.removeprefix("\ufeff").split("\n"), 1))
@@ -144,7 +173,7 @@ def instructions(text: str) -> Iterator[Instruction]:
             if ended:
                 break
         if line:
-            yield _instruction(number, line, last)
+            yield _instruction(number, line, last, rows, builder)
 
 
 def _continued(
@@ -159,27 +188,56 @@ def _continued(
     return line, True, last
 
 
-def _instruction(number: int, line: str, last: int) -> Instruction:
+def _instruction(
+    number: int, line: str, last: int, rows: Iterator[tuple[int, str]], builder: Builder
+) -> Instruction:
     name, _, rest = _BLANKS.sub("\0", line.strip(), count=1).partition("\0")
     flags, text = _flags(rest)
     one = Instruction(number, name.upper(), line, flags, text.strip(), last)
     if one.name not in _KNOWN:
         raise _bad(one, f"unknown instruction {name}", "Correct it: the builder would fail.")
     if one.name in LAYERED and _HEREDOC.search(one.text):
-        raise _bad(
-            one, "a heredoc, which this builder does not know",
-            "Write the commands with && and backslashes, or COPY a file.",
-        )  # fmt: skip
+        if builder == "podman":
+            raise _bad(
+                one, "a heredoc, which this builder does not know",
+                "Write the commands with && and backslashes, or COPY a file; BuildKit takes it: "
+                "--builder buildkit.",
+            )  # fmt: skip
+        one = _with_heredocs(one, rows)
     if one.name in {"ADD", "COPY"}:
-        _check_copy(one)
+        _check_copy(one, builder)
     return one
 
 
-def _check_copy(one: Instruction) -> None:
-    known = ("--chown=", "--chmod=", "--from=") if one.name == "COPY" else ("--chown=", "--chmod=")
+def _with_heredocs(one: Instruction, rows: Iterator[tuple[int, str]]) -> Instruction:
+    """The line with the texts below it, each to the row that has its name alone."""
+    found: list[Heredoc] = []
+    end, original = one.end, one.original
+    for start in _HEREDOC.finditer(one.text):
+        text: list[str] = []
+        for number, row in rows:
+            row = row.lstrip("\t") if start["tabs"] else row
+            end, original = number, f"{original}\n{row}"
+            if row.removesuffix("\r") == start["name"]:
+                break
+            text.append(f"{row}\n")
+        else:
+            raise _bad(
+                one, f"the heredoc {start['name']} is not closed",
+                f"End it with a row of {start['name']} alone.",
+            )  # fmt: skip
+        found.append(Heredoc(start["name"], "".join(text), bool(start["quote"])))
+    return replace(one, original=original, end=end, heredocs=tuple(found))
+
+
+def _check_copy(one: Instruction, builder: Builder) -> None:
     for flag in one.flags:
-        if not flag.startswith(known):
-            raise _bad(one, f"{one.name} {flag}, which this builder does not know", "Omit it.")
+        if not flag.startswith(_FLAGS[builder, one.name]):
+            if builder == "buildkit":
+                raise _bad(one, f"{one.name} {flag}, which is not modelled", "Omit it.")
+            hint = "Omit it, or, where BuildKit builds, give --builder buildkit."
+            hint = hint if flag.startswith(_FLAGS["buildkit", one.name]) else "Omit it."
+            raise _bad(one, f"{one.name} {flag}, which this builder does not know", hint)
     if len(one.words) < 2:
         raise _bad(one, f"{one.name} takes a source and a destination", "Name both.")
 

@@ -132,6 +132,9 @@ class CostDocument(Document, tag="mrtuner.image.cost/1"):
     dockerfile: Annotated[str, Doc("the Dockerfile")]
     context: Annotated[SentContext, Doc("what the builder sees of the directory")]
     changes: Annotated[list[CostedChange], Doc("by kind")]
+    pushed_within: Annotated[
+        float, Doc("share by which pushed bytes may be wrong, either way: other code compresses")
+    ]
     lines: Annotated[list[CostLine], Doc("each line of the stages that are built")]
     commits: Annotated[
         list[ReplayedCommit] | None,
@@ -146,7 +149,7 @@ def cost_document(found: Cost) -> CostDocument:
     """Return what a change costs; names that are no UTF-8 are escaped."""
     context = found.context
     return CostDocument(
-        builder=BUILDER,
+        builder=BUILDER[found.builder],
         dockerfile=_text(str(found.dockerfile)),
         context=SentContext(
             files=context.files,
@@ -162,6 +165,7 @@ def cost_document(found: Cost) -> CostDocument:
             ],
         ),
         changes=[_change(one) for one in found.changes],
+        pushed_within=found.pushed_within,
         lines=[_line(one) for one in found.lines],
         commits=None if found.commits is None else [_commit(one) for one in found.commits],
         image=None if found.previous is None else _previous(found.previous),

@@ -16,7 +16,7 @@ from typing import Final
 from mrtuner.errors import MrTunerError
 from mrtuner.image.cache import Plan, PlannedStage, Step
 from mrtuner.image.context import BLOCK, Entry
-from mrtuner.image.dockerfile import LAYERED
+from mrtuner.image.dockerfile import LAYERED, Heredoc
 
 _CHUNK: Final = 1 << 20
 #: gzip's default, and that of the builder.
@@ -68,13 +68,9 @@ def _layer(step: Step, files: dict[str, Entry], packing: Packing) -> Layer:
     if name not in LAYERED:
         return Layer(0, 0, 0)
     if name == "RUN":
-        again = _owned_again(step, files)
-        if not again:
-            return Layer(None, 0, None, "depends on the command")
-        least = sum(entry.archived for entry in again.values())
-        return Layer(
-            None, least, None, "chown copies what was added before", packing.compressed(again)
-        )
+        return _of_run(step, files, packing)
+    if step.instruction.heredocs:
+        return _of_heredocs(step, packing)
     if not step.copied:
         remote = step.key is None
         return Layer(None, 0, None, "comes from elsewhere" if remote else "comes from a stage")
@@ -87,6 +83,29 @@ def _layer(step: Step, files: dict[str, Entry], packing: Packing) -> Layer:
         return Layer(None, 0, None, "an archive that is unpacked")
     size = sum(entry.archived for entry in copied.values()) + 2 * BLOCK
     return Layer(size, size, packed := packing.compressed(copied), "", packed)
+
+
+def _of_run(step: Step, files: Mapping[str, Entry], packing: Packing) -> Layer:
+    again = _owned_again(step, files)
+    if not again:
+        return Layer(None, 0, None, "depends on the command")
+    least = sum(entry.archived for entry in again.values())
+    return Layer(None, least, None, "chown copies what was added before", packing.compressed(again))
+
+
+def _of_heredocs(step: Step, packing: Packing) -> Layer:
+    """The layer of a COPY whose files stand below it."""
+    texts = step.instruction.heredocs
+    if step.copied or any("$" in text.text and not text.literal for text in texts):
+        return Layer(None, 0, None, "a heredoc beside files, or with variables")
+    written = {text.name: _written(text) for text in texts}
+    size = sum(entry.archived for entry in written.values()) + 2 * BLOCK
+    return Layer(size, size, packed := packing.compressed(written), "", packed)
+
+
+def _written(text: Heredoc) -> Entry:
+    content = text.text.encode("utf-8", "surrogateescape")
+    return Entry(text.name, "file", 0o644, len(content), content=content)
 
 
 def destinations(step: Step) -> Iterator[tuple[str, Entry]]:

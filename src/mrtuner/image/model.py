@@ -9,7 +9,7 @@ from typing import Final
 
 from mrtuner.image.cache import Digest, Plan, PlannedStage, State, Step, Store, plan
 from mrtuner.image.context import Context, Entry
-from mrtuner.image.dockerfile import Dockerfile, parse
+from mrtuner.image.dockerfile import Builder, Dockerfile, parse
 from mrtuner.image.layers import Layer, Packing, layers, shipped
 from mrtuner.image.misplaced import Misplaced, misplaced
 from mrtuner.image.tree import Tree
@@ -57,6 +57,7 @@ class Model:
     given: Mapping[str, str]
     wanted: Plan
     sizes: list[list[Layer]]
+    builder: Builder = "podman"
     _builds: dict[tuple[frozenset[int], frozenset[str]], Build] = field(default_factory=dict)
 
     @cached_property
@@ -65,10 +66,23 @@ class Model:
         found: dict[str, set[int]] = {}
         for stage in self.wanted.stages:
             for step in stage.steps if stage.needed else ():
-                for source in step.copied:
+                for source in step.inputs:
                     for _, entry in source.entries:
                         found.setdefault(entry.path, set()).add(step.instruction.line)
         return {path: frozenset(lines) for path, lines in found.items()}
+
+    def sent(self, paths: Iterable[str]) -> int:
+        """Bytes of the context that a builder elsewhere is sent when these paths have changed.
+
+        All of it; BuildKit gets the changed files that a line copies.
+        """
+        if self.builder == "podman":
+            return self.context.sent
+        return sum(self._archived.get(path, 0) for path in set(paths) if path in self.copying)
+
+    @cached_property
+    def _archived(self) -> dict[str, int]:
+        return {entry.path: entry.archived for entry in self.context.entries}
 
     @cached_property
     def missed(self) -> list[Misplaced]:
@@ -88,7 +102,7 @@ class Model:
             step.instruction.line
             for stage in self.wanted.stages
             for step in (stage.steps if stage.needed else ())
-            for source in step.copied
+            for source in step.inputs
             if source.is_directory and path.startswith(f"{source.path}/" if source.path else "")
         )
 
@@ -125,7 +139,8 @@ class Model:
         passed = {
             name: self.given.get(name, value) if value == "1" else value for name in sorted(names)
         }
-        return plan(self.recipe, self.context, _SAME, {**self.given, **passed})
+        given = {**self.given, **passed}
+        return plan(self.recipe, self.context, _SAME, given, self.builder)
 
     def cold(self) -> Build:
         """The first build."""
@@ -168,7 +183,10 @@ def _changed(step: Step, lines: frozenset[int]) -> Step:
 
 
 def model_of(
-    tree: Tree, arguments: Mapping[str, str] | None = None, packing: Packing | None = None
+    tree: Tree,
+    arguments: Mapping[str, str] | None = None,
+    packing: Packing | None = None,
+    builder: Builder = "podman",
 ) -> Model:
     """Return what a build makes of a tree; `packing` knows what was compressed earlier.
 
@@ -176,7 +194,7 @@ def model_of(
         BadValue: the builder would refuse it.
     """
     given = dict(arguments or {})
-    recipe, context = parse(tree.recipe, given), tree.context()
-    wanted = plan(recipe, context, _SAME, given)
+    recipe, context = parse(tree.recipe, given, builder), tree.context()
+    wanted = plan(recipe, context, _SAME, given, builder)
     sizes = layers(wanted, packing or Packing(tree.root))
-    return Model(tree, recipe, context, given, wanted, sizes)
+    return Model(tree, recipe, context, given, wanted, sizes, builder)

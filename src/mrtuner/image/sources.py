@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from mrtuner.errors import BadValue
 from mrtuner.image.context import Context, Entry
-from mrtuner.image.dockerfile import Instruction
+from mrtuner.image.dockerfile import Builder, Instruction
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,8 +26,10 @@ class Source:
     entries: tuple[tuple[str, Entry], ...]
 
 
-def is_remote(word: str) -> bool:
-    """Whether ADD would fetch it."""
+def is_remote(word: str, builder: Builder = "podman") -> bool:
+    """Whether ADD would fetch it; repositories by other protocols than http only BuildKit."""
+    if builder == "buildkit" and word.startswith(("git@", "git://", "ssh://")):
+        return True
     return word.startswith(("http://", "https://"))
 
 

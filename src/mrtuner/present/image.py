@@ -23,15 +23,29 @@ def lines(told: Mapping[str, Any]) -> Iterator[str]:
     yield ""
     yield from _instructions(told["lines"], told["changes"])
     yield ""
-    yield from _context(told["context"])
+    yield from _context(told["context"], told["builder"].startswith("BuildKit"))
     yield from _missed(told["context"]["missed"])
     yield ""
     yield from _commits(told.get("commits"))
     yield from _image(told.get("image"))
     yield (
-        f"Rules of {told['builder']}; other builders decide differently. Pushed bytes are "
-        "compressed, so about; a layer that comes out the same is not pushed again."
+        f"Rules of {told['builder']}; other builders decide differently. "
+        f"{_accuracy(told['changes'], told['pushed_within'])} A layer that comes out the same is "
+        "not pushed again."
     )
+
+
+def _accuracy(changes: Sequence[Mapping[str, Any]], share: float) -> str:
+    """How far off pushed bytes may be, with the first that are known as an example."""
+    said = f"Pushed bytes are compressed by other code than the builder's, {share:.0%}"
+    said = said.replace("%", " % more or less")
+    pushed = next((one["pushed"] for one in changes if one["pushed"]["bytes"]), None)
+    if pushed is None:
+        return f"{said}."
+    least, most = (pretty_bytes(round(pushed["bytes"] * part)) for part in (1 - share, 1 + share))
+    if pushed["unknown_lines"]:
+        return f"{said}: {_total(pushed)} is at least {least}."
+    return f"{said}: {_total(pushed)} is {least} to {most}."
 
 
 def _image(image: Mapping[str, Any] | None) -> Iterator[str]:
@@ -110,11 +124,15 @@ def _layer(line: Mapping[str, Any]) -> str:
     return f"at least {pretty_bytes(line['at_least'])}" if line["at_least"] else "unknown"
 
 
-def _context(context: Mapping[str, Any]) -> Iterator[str]:
+def _context(context: Mapping[str, Any], by_difference: bool) -> Iterator[str]:
     by = f"after {context['ignore_file']}" if context["ignore_file"] else "no ignore file"
     yield (
         f"Context: {plural(context['files'], 'file')}, {pretty_bytes(context['bytes'])}, {by}. "
-        "A builder elsewhere is sent all of it."
+        + (
+            "BuildKit is sent what lines copy of it, then what has changed."
+            if by_difference
+            else "A builder elsewhere is sent all of it."
+        )
     )
     shown = context["directories"][:_MOST]
     rows = [(f"  {one['path']}", f"{one['files']:,}", pretty_bytes(one["bytes"])) for one in shown]

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from mrtuner.errors import UsageError
+
+if TYPE_CHECKING:
+    from mrtuner.image.dockerfile import Builder
 
 file_option = click.option(
     "--file", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
@@ -17,6 +21,19 @@ arguments_option = click.option(
     "--build-arg", "arguments", multiple=True, metavar="NAME=VALUE",
     help="Value of an ARG, as given to the build; may be repeated.",
 )  # fmt: skip
+
+
+model_option = click.option(
+    "--builder", type=click.Choice(["podman", "buildah", "buildkit"]), default="podman",
+    show_default=True,
+    help="Builder by whose rules the cache works; buildkit's are those of its documentation, not "
+    "proven.",
+)  # fmt: skip
+
+
+def model_builder(name: str) -> Builder:
+    """The rules of a builder: podman builds with buildah's."""
+    return "buildkit" if name == "buildkit" else "podman"
 
 
 def named(arguments: Sequence[str]) -> dict[str, str]:

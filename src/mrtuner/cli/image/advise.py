@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal
 
 import click
 
 from mrtuner.cli.common import options, prerequisites, terminal
-from mrtuner.cli.common.image_options import arguments_option, file_option, named
+from mrtuner.cli.common.image_options import (
+    arguments_option,
+    file_option,
+    model_builder,
+    model_option,
+    named,
+)
 from mrtuner.cli.image.history_option import history_option, warn_of_shallow
 
 
@@ -26,10 +31,7 @@ from mrtuner.cli.image.history_option import history_option, warn_of_shallow
     metavar="NO",
     help="Number of a piece of advice to combine; may be repeated.  [default: all]",
 )
-@click.option(
-    "--builder", type=click.Choice(["podman", "buildkit"]), default="podman", metavar="NAME",
-    help="Also advise what only this builder supports: podman or buildkit (not proven).",
-)  # fmt: skip
+@model_option
 @click.option(
     "-o", "--patch", "output", type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE", help="Write the combined changes to this file as one patch.",
@@ -38,7 +40,7 @@ from mrtuner.cli.image.history_option import history_option, warn_of_shallow
 @options.json_option
 def command(
     directory: Path, file: Path | None, arguments: tuple[str, ...], history: int | None,
-    only: tuple[int, ...], builder: Literal["podman", "buildkit"], output: Path | None,
+    only: tuple[int, ...], builder: str, output: Path | None,
     html: Path | None, as_json: bool,
 ) -> None:  # fmt: skip
     """Advise what would make deploys of an image cheaper, each change as a patch.
@@ -62,7 +64,10 @@ def command(
     from mrtuner.present.image_advice import lines
 
     prerequisites.require(page=html)
-    found = advise(directory, file, named(arguments), history=history, only=only, builder=builder)
+    found = advise(
+        directory, file, named(arguments),
+        history=history, only=only, builder=model_builder(builder),
+    )  # fmt: skip
     told = as_builtins(advice_document(found))
     warn_of_shallow(directory, history)
     if output is not None and found.together.patch:

@@ -7,7 +7,13 @@ from pathlib import Path
 import click
 
 from mrtuner.cli.common import options, progress, terminal
-from mrtuner.cli.common.image_options import arguments_option, file_option, named
+from mrtuner.cli.common.image_options import (
+    arguments_option,
+    file_option,
+    model_builder,
+    model_option,
+    named,
+)
 from mrtuner.cli.image.history_option import history_option, warn_of_shallow
 from mrtuner.errors import UsageError
 
@@ -26,6 +32,7 @@ from mrtuner.errors import UsageError
     "--platform", metavar="OS/ARCH",
     help="Platform to use, if IMAGE has several.  [default: this machine's]",
 )  # fmt: skip
+@model_option
 @options.json_option
 def command(
     directory: Path,
@@ -34,6 +41,7 @@ def command(
     history: int | None,
     image: str | None,
     platform: str | None,
+    builder: str,
     as_json: bool,
 ) -> None:
     """Show what one changed line costs an image: bytes sent, rebuilt and pushed.
@@ -45,10 +53,11 @@ def command(
       mrtuner image cost . --build-arg BASE=debian:12
       mrtuner image cost . --history 50
       mrtuner image cost . --image registry.example/app:latest
+      mrtuner image cost . --builder buildkit
 
-    Nothing is built. For each kind of change it shows the lines that podman builds again and their
-    bytes, then the context by directory and what the ignore file misses. Bytes that are known only
-    after a build, such as those of a RUN, are unknown, unless --image names the last build.
+    Nothing is built. For each kind of change it shows the lines that the builder builds again and
+    their bytes, then the context by directory and what the ignore file misses. Bytes that are known
+    only after a build, such as those of a RUN, are unknown, unless --image names the last build.
     """
     if platform is not None and image is None:
         raise UsageError("--platform needs --image", "Name the image with --image.")
@@ -60,7 +69,10 @@ def command(
 
     previous = None if image is None else read_image(image, platform)
     with progress.bar() as shown:
-        found = cost(directory, file, named(arguments), history, previous, shown.move)
+        found = cost(
+            directory, file, named(arguments), history, previous, shown.move,
+            builder=model_builder(builder),
+        )  # fmt: skip
     told = as_builtins(cost_document(found))
     warn_of_shallow(directory, history)
     terminal.answer(told, lines(told), as_json)

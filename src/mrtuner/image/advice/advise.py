@@ -10,7 +10,7 @@ from typing import Final
 from mrtuner.errors import MrTunerError, UsageError
 from mrtuner.image.advice.patch import unified
 from mrtuner.image.advice.rules import RULES
-from mrtuner.image.advice.situation import Builder, Proposal, Situation
+from mrtuner.image.advice.situation import Proposal, Situation
 from mrtuner.image.commits import read_commits
 from mrtuner.image.deploys import (
     Amount,
@@ -20,6 +20,7 @@ from mrtuner.image.deploys import (
     expected,
     recorded_deploys,
 )
+from mrtuner.image.dockerfile import Builder
 from mrtuner.image.layers import Packing
 from mrtuner.image.model import Model, model_of
 from mrtuner.image.tree import Tree, tree_of
@@ -126,7 +127,7 @@ def advise(
     """
     tree = tree_of(directory, file)
     packing = Packing(directory)
-    model = model_of(tree, arguments, packing)
+    model = model_of(tree, arguments, packing, builder)
     if history is None:
         deploys = assumed_deploys(model)
     else:
@@ -256,7 +257,7 @@ class _Adviser:
         if not proposal.proven:
             return replace(now.model, tree=tree), expected(now.model, self.deploys)
         try:
-            model = model_of(tree, self.arguments, self.packing)
+            model = model_of(tree, self.arguments, self.packing, self.builder)
         except MrTunerError:
             return None
         return model, expected(model, self.deploys)

@@ -7,16 +7,14 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from mrtuner.errors import MrTunerError
 from mrtuner.image.cache import PlannedStage, Step
 from mrtuner.image.deploys import Deploys
-from mrtuner.image.dockerfile import Instruction
+from mrtuner.image.dockerfile import Builder, Instruction
 from mrtuner.image.model import Model
 from mrtuner.image.tree import Tree
-
-Builder = Literal["podman", "buildkit"]
 
 
 class Edit(NamedTuple):

@@ -18,6 +18,7 @@ from mrtuner.image.advice.situation import (
 )
 from mrtuner.image.cache import Step
 from mrtuner.image.deploys import removes
+from mrtuner.image.layers import destinations
 from mrtuner.image.shell import commands
 from mrtuner.wording import first_few
 
@@ -51,7 +52,7 @@ def deleted_copies(now: Situation) -> Iterator[Proposal]:
             if not _only_removes(step) or not _forced(step):
                 continue
             entries, all_found = _unused(stage.steps[:place], step)
-            if not entries:
+            if not entries or _stays(now, stage.steps[:place], step, entries):
                 continue
             edits = dict(with_entries(now, entries))
             if all_found:
@@ -93,6 +94,31 @@ def _unused(before: Sequence[Step], step: Step) -> tuple[list[str], bool]:
             whole = whole and bool(found)
             entries += found
     return list(dict.fromkeys(entries)), whole
+
+
+def _stays(now: Situation, before: Sequence[Step], step: Step, entries: Sequence[str]) -> bool:
+    """Whether a file is copied elsewhere too, or once more below the line that deletes it."""
+    deleted = [
+        absolute(step, word)
+        for command in commands(step.instruction.text)
+        for word in command.words[1:]
+        if not word.startswith("-")
+    ]
+    above = {one.instruction.line for one in before}
+    return any(
+        other.instruction.line not in above or not any(is_within(path, one) for one in deleted)
+        for stage in now.stages()
+        for other in stage.steps
+        for path, entry in destinations(other)
+        if any(is_within(entry.path, one) for one in entries)
+    ) or any(
+        is_within(entry.path, one)
+        for stage in now.stages()
+        for other in stage.steps
+        for source in other.mounted
+        for _, entry in source.entries
+        for one in entries
+    )
 
 
 def _copied(before: Sequence[Step], path: str) -> list[str]:

@@ -81,12 +81,12 @@ def _of_kinds(now: Situation, kinds: Sequence[What]) -> Iterator[Proposal]:
 
 
 def _asked_for(now: Situation) -> set[str]:
-    """What a COPY names: it is there on purpose."""
+    """What a line names: it is there on purpose."""
     return {
         source.path
         for stage in now.model.wanted.stages
         for step in stage.steps
-        for source in step.copied
+        for source in step.inputs
         if source.path
     }
 
