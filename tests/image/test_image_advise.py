@@ -279,6 +279,12 @@ def test_link_is_for_the_builder_that_has_it_and_not_proven(tmp_path: Path) -> N
     assert one.saved.pushed == Saving(0, more=True, less=True)
 
 
+@pytest.mark.parametrize("flag", ["--chown=app", "--chown=1:app", "--chmod=644"])
+def test_link_is_not_for_what_it_would_break_or_not_help(tmp_path: Path, flag: str) -> None:
+    make(tmp_path, f"FROM debian\nRUN make\nCOPY {flag} src /src\n")
+    assert "copy-link" not in {one.rule for one in advise(tmp_path, builder="buildkit").advice}
+
+
 def test_the_last_of_several_owners_wins(tmp_path: Path) -> None:
     """The first chown may go, not the second: the first would have the last word then."""
     make(tmp_path, "FROM debian\nCOPY src /a\nRUN chown -R 7:7 /a\nRUN chown -R 9:9 /a\n")

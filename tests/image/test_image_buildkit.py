@@ -1,8 +1,12 @@
-"""BuildKit's rules as its documentation tells them, by hand; no daemon is asked."""
+"""BuildKit's rules as its documentation and source tell them, by hand; no daemon is asked.
+
+Pages of docs.docker.com are named by their path, files of moby/buildkit by theirs.
+"""
 
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -12,7 +16,7 @@ from mrtuner.image.cache import plan
 from mrtuner.image.context import read_context
 from mrtuner.image.cost import Change, Cost, cost
 from mrtuner.image.dockerfile import Builder, instructions, parse
-from mrtuner.image.ignore import rules_for
+from mrtuner.image.ignore import rules_for, rules_of
 
 
 def costed(root: Path, text: str, builder: Builder = "buildkit") -> Cost:
@@ -140,5 +144,187 @@ def test_what_it_refuses_or_the_model_does_not_know_is_refused(
 
 
 def test_a_repository_is_fetched_by_any_protocol(tmp_path: Path) -> None:
-    found = costed(tmp_path, "FROM debian\nADD git@example.com:a/b.git /x\n")
-    assert [line.layer.why for line in found.lines] == ["comes from elsewhere"]
+    words = ("git@example.com:a/b.git", "me@example.com:b", "ssh://example.com/a", "git://a.b/c")
+    for word in words:
+        found = costed(tmp_path, f"FROM debian\nADD {word} /x\n")
+        assert [line.layer.why for line in found.lines] == ["comes from elsewhere"]
+
+
+def keys(root: Path, text: str, builder: Builder = "buildkit") -> list[str | None]:
+    """What is compared of each line of the last stage."""
+    recipe = parse(text, builder=builder)
+    context = read_context(root, rules_for(root, root / "Dockerfile", builder=builder))
+    planned = plan(recipe, context, lambda _entry: "", None, builder)
+    return [step.key for step in planned.stages[-1].steps]
+
+
+def test_a_stage_inherits_the_arguments_of_its_base(tmp_path: Path) -> None:
+    """Page build/building/variables, Scoping."""
+    text = "FROM debian AS one\nARG SHA=0\nFROM one\nRUN true\n"
+    assert states(tmp_path, text, "--build-arg SHA") == ["cached", "rebuilt"]
+    assert states(tmp_path, text, "--build-arg SHA", "podman") == ["cached", "cached"]
+
+
+def test_of_arg_and_env_the_later_one_counts(tmp_path: Path) -> None:
+    """dockerfile2llb/convert.go, dispatchArg: both set the variable. With podman, ENV wins."""
+    text = "FROM debian\nENV A=1\nARG A=2\nRUN true\n"
+    assert states(tmp_path, text, "--build-arg A") == ["cached", "cached", "rebuilt"]
+    assert states(tmp_path, text, "--build-arg A", "podman") == ["cached", "cached", "cached"]
+    text = "FROM debian\nARG A=2\nENV A=1\nRUN true\n"
+    assert states(tmp_path, text, "--build-arg A") == ["cached", "cached", "cached"]
+
+
+@pytest.mark.parametrize("line", ["USER", "SHELL", "WORKDIR", "ENV A="])
+def test_what_a_run_runs_in_is_part_of_it(tmp_path: Path, line: str) -> None:
+    """ops/exec.go, CacheMap: the whole of the process, with user, directory and arguments."""
+    one, other = (
+        keys(tmp_path, f"FROM debian\n{line} {value}\nRUN true\n")[-1]
+        for value in ('["/1"]', '["/2"]')
+    )
+    assert one != other
+
+
+def test_the_root_directory_is_no_layer(tmp_path: Path) -> None:
+    """dockerfile2llb/convert.go, dispatchWorkdir."""
+    text = "FROM debian\nCOPY a.py /\nWORKDIR {}\nRUN true\n"
+    assert states(tmp_path, text.format("/"), "a.py") == ["rebuilt", "cached", "rebuilt"]
+    assert states(tmp_path, text.format("/x"), "a.py") == ["rebuilt", "rebuilt", "rebuilt"]
+
+
+def test_a_link_with_chmod_is_none(tmp_path: Path) -> None:
+    """dockerfile2llb/convert_copy.go, dispatchCopy."""
+    text = "FROM debian\nCOPY a.py /\nCOPY --link --chmod=644 b.py /\n"
+    assert states(tmp_path, text, "a.py") == ["rebuilt", "rebuilt"]
+    owned = text.replace("--chmod=644", "--chown=1000:root")
+    assert states(tmp_path, owned, "a.py") == ["rebuilt", "cached"]
+
+
+def test_a_link_takes_no_name_of_an_owner(tmp_path: Path) -> None:
+    """Issue 2987 of moby/buildkit: invalid user index; numbers and root alone are known."""
+    for owner in ("app", "1000:app"):
+        with pytest.raises(
+            BadValue, match=f"line 2 .*--chown={owner}, but there is no /etc/passwd"
+        ):
+            costed(tmp_path, f"FROM debian\nCOPY --link --chown={owner} a.py /\n")
+    assert len(costed(tmp_path, "FROM debian\nCOPY --chown=app a.py /\n").lines) == 1
+
+
+def test_permissions_are_compared_even_with_chmod(tmp_path: Path) -> None:
+    """contenthash/tarsum.go: mode, but no time; the copy's own mode is another part of the key."""
+    text = "FROM debian\nCOPY --chmod=755 a /\n"
+    (tmp_path / "a").touch(mode=0o644)
+    builders: tuple[Builder, ...] = ("podman", "buildkit")
+    before = [keys(tmp_path, text, one) for one in builders]
+    os.utime(tmp_path / "a", (0, 0))
+    assert [keys(tmp_path, text, one) for one in builders] == before
+    (tmp_path / "a").chmod(0o600)
+    after = [keys(tmp_path, text, one) for one in builders]
+    assert [old == new for old, new in zip(before, after, strict=True)] == [True, False]
+    assert keys(tmp_path, text.replace("755", "700")) != after[1]
+
+
+def test_permissions_may_be_letters(tmp_path: Path) -> None:
+    """Page reference/dockerfile, COPY --chmod."""
+    (tmp_path / "a").touch()
+    text = "FROM debian\nCOPY --chmod=u=rwX,go=rX a /\n"
+    assert keys(tmp_path, text)
+    with pytest.raises(BadValue, match="which is no octal number"):
+        keys(tmp_path, text, "podman")
+
+
+def test_an_owner_of_what_comes_from_a_stage_is_compared(tmp_path: Path) -> None:
+    text = "FROM debian AS one\nRUN true\nFROM debian\nARG U=1\nCOPY --from=one --chown=$U /a /b\n"
+    assert states(tmp_path, text, "--build-arg U") == ["cached", "cached", "rebuilt"]
+    assert states(tmp_path, text, "--build-arg U", "podman") == ["cached", "cached", "cached"]
+
+
+def test_every_mount_counts_a_cache_of_a_stage_too(tmp_path: Path) -> None:
+    """ops/exec.go, getMountDeps: content is compared of each mount that leaves no output."""
+    stages = "FROM debian AS one\nCOPY a.py /\nFROM debian AS two\nRUN true\nFROM debian\n"
+    text = f"{stages}RUN --mount=from=two,target=/t --mount=from=one,target=/o true\n"
+    assert states(tmp_path, text, "a.py") == ["rebuilt", "cached", "unknown"]
+    cache = text.replace("=from=one", "=type=cache,from=one")
+    assert states(tmp_path, cache, "a.py") == ["rebuilt", "cached", "unknown"]
+
+
+def test_what_a_mount_with_a_variable_reads_is_unknown(tmp_path: Path) -> None:
+    """instructions/commands_runmount.go, parseMount: it is resolved, keys in any case."""
+    text = "FROM debian\nARG F=a.py\nRUN --mount=SOURCE=$F,target=/a cat /a\n"
+    assert states(tmp_path, text, "--build-arg F") == ["cached", "unknown"]
+    assert states(tmp_path, text.replace("$F", "a.py"), "a.py") == ["cached", "rebuilt"]
+
+
+def test_what_is_fetched_is_known_by_its_checksum(tmp_path: Path) -> None:
+    """source/http/source.go, CacheKey: nothing is fetched to look it up."""
+    text = f"FROM debian\nADD --checksum=sha256:{'0' * 64} https://example.com/x /\nCOPY a.py /\n"
+    assert states(tmp_path, text, "a.py") == ["cached", "rebuilt"]
+    bare = re.sub("--checksum=[^ ]* ", "", text)
+    assert states(tmp_path, bare, "a.py")[0] == "unknown"
+
+
+def test_a_heredoc_is_a_whole_word() -> None:
+    """parser.go, heredocsFromLine and ParseHeredoc: any name, but nothing inside quotes."""
+    text = (
+        "FROM debian\nRUN cat 3<<end-of.txt\nx\nend-of.txt\nRUN echo '<<A b' \"<<A b\" << A a<<A\n"
+    )
+    found = list(instructions(text, "buildkit"))
+    assert [[doc.name for doc in one.heredocs] for one in found] == [[], ["end-of.txt"], []]
+
+
+def test_a_heredoc_uses_what_it_names_behind_a_dollar(tmp_path: Path) -> None:
+    text = "FROM debian\nARG A\nCOPY <<EOF /x\n$AB A ${AB:-A}\nEOF\n"
+    assert states(tmp_path, text, "--build-arg A") == ["cached", "cached"]
+    used = text.replace("AB:-A", "A:-b")
+    assert states(tmp_path, used, "--build-arg A") == ["cached", "rebuilt"]
+
+
+@pytest.mark.parametrize(
+    ("lines", "left_out", "kept"),
+    [
+        # page build/concepts/context, .dockerignore files
+        (["*/temp*"], ["d/temporary.txt", "d/temp"], ["temp", "d/e/temp"]),
+        (["temp?"], ["tempa", "tempb/x"], ["temp", "d/tempa"]),
+        (["**/*.go"], ["a.go", "b/c/d.go"], ["a.gox"]),
+        (["*.md", "!README.md"], ["a.md"], ["README.md"]),
+        (["*.md", "!README*.md", "README-secret.md"], ["README-secret.md"], ["README.md"]),
+        (["/foo/bar/", " x "], ["foo/bar", "foo/bar/y", "x"], ["bar", "a/x"]),
+        # patternmatcher.go, compile
+        (["a+b", "{a}"], ["a+b", "{a}"], ["aab", "a"]),
+        (["**.log"], ["x.log", "d/x.log"], ["x.logs"]),
+        (["foo**"], ["foo", "foobar/x"], ["a/foo"]),
+        (["a/**/b", "[a-c]x"], ["a/b", "a/c/d/b/e", "bx"], ["ab", "dx"]),
+    ],
+)
+def test_patterns_are_read_as_they_are_told(
+    lines: list[str], left_out: list[str], kept: list[str]
+) -> None:
+    rules = rules_of(lines, "buildkit")
+    assert [path for path in left_out + kept if rules.excludes(path)] == left_out
+
+
+def test_a_directory_is_entered_for_what_comes_back_of_it_alone() -> None:
+    """filter.go, Walk, onlyPrefixExcludeExceptions; podman compares letters."""
+    lines = ["*", "!ab/c/**"]
+    places = ["a", "ab", "ab/c", "ab/d"]
+    rules, podman = rules_of(lines, "buildkit"), rules_of(lines)
+    assert [place for place in places if rules.enters(place)] == ["ab", "ab/c"]
+    assert [place for place in places if podman.enters(place)] == ["a", "ab", "ab/c"]
+    assert all(map(rules_of(["*", "!*/c"], "buildkit").enters, places))
+
+
+def test_anything_may_be_brought_back(tmp_path: Path) -> None:
+    """filter.go, Walk; podman does not look into d for `!*/keep`."""
+    (tmp_path / "d").mkdir()
+    (tmp_path / "d/keep").touch()
+    (tmp_path / "Dockerfile.dockerignore").write_text("*\n!*/keep\n")
+    builders: tuple[Builder, ...] = ("buildkit", "podman")
+    for builder, left in zip(builders, (["d/keep"], []), strict=True):
+        rules = rules_for(tmp_path, tmp_path / "Dockerfile", builder=builder)
+        assert [entry.path for entry in read_context(tmp_path, rules).entries] == left
+
+
+def test_a_containerignore_is_not_for_buildkit(tmp_path: Path) -> None:
+    (tmp_path / ".containerignore").write_text("a.py\n")
+    text = "FROM debian\nCOPY . /\n"
+    assert costed(tmp_path, text).context.files == 4
+    assert costed(tmp_path, text, "podman").context.files == 3

@@ -10,19 +10,28 @@ What surprises: the text of ENV and LABEL is compared before variables are resol
 a copied file counts as changed when it passes from the user who builds to another or back, whatever
 --chown says: the digest has the name of its owner, which the builder knows of itself alone.
 
-BuildKit compares otherwise, as its documentation says; no daemon was asked. ENV and its values
-reach every later RUN, but no COPY; what a RUN reads by --mount=type=bind is compared; owners of
-files are not. `COPY --link` has no parent. Of lines that make no layer nothing is built.
+BuildKit compares otherwise, as its documentation and its source say; no daemon was asked. ARG and
+ENV, user, directory and shell are part of every later RUN, in stages built on this one too, but of
+no COPY; what a RUN reads by --mount is compared; permissions of files are, even with --chmod;
+owners in the context are not: the client sends all as root's. `COPY --link` has no parent, except
+with --chmod. Of lines that make no layer nothing is built. Source: docs.docker.com,
+build/cache/invalidation, build/building/variables (Scoping) and reference/dockerfile;
+moby/buildkit, frontend/dockerfile/dockerfile2llb/convert.go (dispatchRun, dispatchArg,
+dispatchWorkdir) and convert_copy.go (dispatchCopy), solver/llbsolver/ops/exec.go (CacheMap,
+getMountDeps) and file.go (CacheMap), cache/contenthash/tarsum.go and filehash.go, client/solve.go
+(prepareSyncedDirs), source/http/source.go (CacheKey).
 """
 
 from __future__ import annotations
 
 import hashlib
 import posixpath
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
+from mrtuner.errors import BadValue
 from mrtuner.image.context import Context, Entry
 from mrtuner.image.dockerfile import (
     NO_BASE,
@@ -46,10 +55,10 @@ class Step:
 
     instruction: Instruction
     key: str | None  # None: it cannot be known before building
-    origin: int | None = None  # the stage that COPY --from, or a mount, takes from
+    origins: tuple[int, ...] = ()  # the stages that COPY --from, or mounts, take from
     copied: tuple[Source, ...] = ()  # from the context
     at: str = ""  # of COPY and ADD the destination, of RUN and WORKDIR the directory
-    compares_origin: bool = False  # what is taken from the stage is compared
+    compares_origins: bool = False  # what is taken from the stages is compared
     mounted: tuple[Source, ...] = ()  # from the context, as what is compared of a RUN
     passes: bool = False  # nothing is built of it: the image below stays
 
@@ -95,6 +104,9 @@ def plan(
         if base is not None:
             keys.environment = dict(keyed[base.index].environment)
             keys.foreign, keys.directory = keyed[base.index].foreign, keyed[base.index].directory
+            if builder == "buildkit":
+                keys.arguments = dict(keyed[base.index].arguments)
+                keys.settings = dict(keyed[base.index].settings)
         keys.read()
         keyed.append(keys)
     needed = _needed(dockerfile, keyed)
@@ -113,7 +125,7 @@ def _needed(dockerfile: Dockerfile, keyed: list[_Keys]) -> set[int]:
         if index in needed:
             continue
         needed.add(index)
-        found = [keyed[index].base, *(step.origin for step in keyed[index].steps)]
+        found = [keyed[index].base, *(one for step in keyed[index].steps for one in step.origins)]
         waiting += [origin for origin in found if isinstance(origin, int)]
     return needed
 
@@ -130,6 +142,7 @@ class _Keys:
     builder: Builder = "podman"
     environment: dict[str, str] = field(default_factory=dict)
     arguments: dict[str, str] = field(default_factory=dict)
+    settings: dict[str, str] = field(default_factory=dict)  # of USER and SHELL
     foreign: bool = False  # whether variables may come from an image that we have not seen
     directory: str = ""  # the working directory
     steps: list[Step] = field(default_factory=list)
@@ -160,8 +173,13 @@ class _Keys:
             }
         if one.name == "WORKDIR":
             self.directory = self._absolute(expanded(one.text, self._values(), one))
-            key = one.original if self.builder == "podman" else f"WORKDIR {self.directory}"
-            return Step(one, key, at=self.directory)
+            if self.builder == "podman":
+                return Step(one, one.original, at=self.directory)
+            key = f"WORKDIR {self.directory} {self.settings.get('USER')}"
+            return Step(one, key, at=self.directory, passes=self.directory == "/")
+        if one.name in {"USER", "SHELL"}:
+            said = expanded(one.text, self._values(), one) if one.name == "USER" else one.text
+            self.settings[one.name] = said
         return Step(one, one.original, passes=self.builder == "buildkit")
 
     def _run(self, one: Instruction) -> Step:
@@ -169,22 +187,27 @@ class _Keys:
         if self.builder == "podman":
             return Step(one, text, self._mounted(one), at=self.directory)
         mounts = [
-            dict(part.partition("=")[::2] for part in flag.removeprefix("--mount=").split(","))
+            {
+                name.lower(): value
+                for name, _, value in (part.partition("=") for part in flag[8:].split(","))
+            }
             for flag in one.flags
             if flag.startswith("--mount=")
         ]
-        bound = [mount for mount in mounts if mount.get("type", "bind") == "bind"]
-        origins = [self._stage_number(mount.get("from")) for mount in mounts]
-        origin = next((stage for stage in origins if stage is not None), None)
         words = [
-            mount.get("source", mount.get("src", ".")) for mount in bound if "from" not in mount
+            mount.get("source", mount.get("src", "")) or "."
+            for mount in mounts
+            if mount.get("type", "bind") == "bind" and "from" not in mount
         ]
+        origins = tuple(sorted({n for mount in mounts for n in self._origins(mount.get("from"))}))
+        if any("$" in word for word in words):
+            return Step(one, None, origins, at=self.directory, compares_origins=True)
         read = tuple(sources(self.context, one, words))
         content = "\n".join(self._content(source, "", "", None) for source in read)
+        around = sorted(self.environment.items()), sorted(self.settings.items()), self.directory
         return Step(
-            one, f"{text} {sorted(self.environment.items())} {_digested(content)}", origin,
-            at=self.directory, mounted=read,
-            compares_origin=any("from" in mount for mount in bound),
+            one, f"{text} {around} {_digested(content)}",
+            origins, at=self.directory, mounted=read, compares_origins=True,
         )  # fmt: skip
 
     def _absolute(self, path: str) -> str:
@@ -201,19 +224,25 @@ class _Keys:
                 settled = self.dockerfile.heading.get(name)
             if settled is not None:
                 self.arguments[name] = settled
+                if self.builder == "buildkit":
+                    self.environment.pop(name, None)  # the later one counts
 
     def _values(self) -> dict[str, str]:
         return self.arguments | self.environment
 
     def _declared(self) -> str:
-        """The arguments as a RUN gets them: ENV of the same name wins."""
+        """The arguments as a RUN gets them: ENV of the same name wins (BuildKit's: if later)."""
         values = self._values()
         return " ".join(f"{name}={values[name]}" for name in sorted(self.arguments))
 
-    def _mounted(self, one: Instruction) -> int | None:
+    def _mounted(self, one: Instruction) -> tuple[int, ...]:
         mount = one.flag("mount")
         parts = dict(part.partition("=")[::2] for part in (mount or "").split(","))
-        return self._stage_number(parts.get("from"))
+        return self._origins(parts.get("from"))
+
+    def _origins(self, name: str | None) -> tuple[int, ...]:
+        number = self._stage_number(name)
+        return () if number is None else (number,)
 
     def _stage_number(self, name: str | None) -> int | None:
         found = None if name is None else self.dockerfile.stage_of(name, self.stage.index)
@@ -222,37 +251,55 @@ class _Keys:
     def _copy(self, one: Instruction) -> Step:
         values = self._values()
         words = [expanded(word, values, one) for word in one.words]
-        goes_to = one.words[-1]
+        goes_to, at = one.words[-1], self._absolute(words[-1])
+        owner, mode = (expanded(one.flag(name) or "", values, one) for name in ("chown", "chmod"))
+        if one.links and any(not part.isdecimal() and part != "root" for part in _names(owner)):
+            raise BadValue(
+                f"line {one.line} of the Dockerfile: COPY --link --chown={owner}, but there is no "
+                "/etc/passwd in an empty image",
+                "Give numbers, or omit --link.",
+            )
         if (origin := one.flag("from")) is not None:
             origin = expanded(origin, values, one)
             key = f"{one.name} {' '.join(one.flags)} {words[:-1]} in {goes_to}"
-            at = self._absolute(words[-1])
-            return Step(one, key, self._stage_number(origin), at=at, compares_origin=True)
+            if self.builder == "buildkit":
+                key = f"{one.name} {owner} {mode} {origin} {words[:-1]} in {at}"
+            return Step(one, key, self._origins(origin), at=at, compares_origins=True)
         unset = self.foreign and any("$" in word for word in one.words[:-1])
         if unset or any(is_remote(word, self.builder) for word in words[:-1]):
-            return Step(one, None)
+            pinned = expanded(one.flag("checksum") or "", values, one)
+            key = f"ADD {pinned} {owner} {mode} {words[:-1]} in {at}"
+            return Step(one, key if pinned and len(words) == 2 else None)
         named = [word for word in words[:-1] if not (one.heredocs and word.startswith("<<"))]
         found = tuple(sources(self.context, one, named))
-        owner = _owner(expanded(one.flag("chown") or "", values, one))
-        mode = expanded(one.flag("chmod") or "", values, one)
+        if self.builder == "podman" and not set(mode) <= set("01234567"):
+            raise BadValue(
+                f"line {one.line} of the Dockerfile: {one.name} --chmod={mode}, "
+                "which is no octal number",
+                "Give digits from 0 to 7; BuildKit takes letters too: --builder buildkit.",
+            )
         name = _renamed(found, words[-1])
-        content = "\n".join(self._content(source, owner, mode, name) for source in found)
-        at = self._absolute(words[-1])
+        content = "\n".join(self._content(source, _owner(owner), mode, name) for source in found)
         if self.builder == "buildkit":
             used = {
                 name: value
                 for name, value in values.items()
-                if any(name in text.text and not text.literal for text in one.heredocs)
+                if any(_uses(text.text, name) and not text.literal for text in one.heredocs)
             }
             key = f"{one.name} {_digested(content)} {one.heredocs} {used} in {at}"
-            return Step(one, key, None, found, at)
-        return Step(one, f"{one.name} {_digested(content)} in {goes_to}", None, found, at)
+            return Step(one, key, (), found, at)
+        return Step(one, f"{one.name} {_digested(content)} in {goes_to}", (), found, at)
 
     def _content(self, source: Source, owner: str, mode: str, name: str | None) -> str:
         """Everything that the builder's digest is made of; a time is no part of it."""
         rows = [f"{'dir' if source.is_directory else 'file'} {owner}"]
+        if self.builder == "buildkit":
+            rows.append(mode)
         for relative, entry in source.entries:
-            shown = f"{int(mode, 8) if mode else entry.mode & ~_SETID:o}"
+            if self.builder == "buildkit":
+                shown = f"{entry.mode:o}"
+            else:
+                shown = f"{int(mode, 8) if mode else entry.mode & ~_SETID:o}"
             if entry.kind == "symlink":
                 shown = ""
             told = self.digest(entry) if entry.kind == "file" else entry.target
@@ -264,12 +311,20 @@ class _Keys:
 
 #: The working directory of an image that was not looked into.
 _SOMEWHERE: Final = "/(working directory of the base)"
-#: Taken from what comes out of the context.
+#: Taken by podman from what comes out of the context.
 _SETID: Final = 0o6000
 
 
 def _digested(content: str) -> str:
     return hashlib.sha256(content.encode("utf-8", "surrogateescape")).hexdigest()
+
+
+def _names(owner: str) -> list[str]:
+    return [part for part in owner.split(":") if part]
+
+
+def _uses(text: str, name: str) -> bool:
+    return re.search(rf"\$(?:{name}\b|\{{{name}\b)", text) is not None
 
 
 def _owner(told: str) -> str:
@@ -363,7 +418,8 @@ class Store:
     def _key(self, step: Step, images: Mapping[int, tuple[object, bool]]) -> tuple[str, str, bool]:
         """What is compared, what is compared of it for certain, and whether the first is known."""
         loose = step.key if step.key is not None else step.instruction.original
-        if not step.compares_origin or step.origin is None:
+        if not step.compares_origins or not step.origins:
             return loose, loose, step.key is not None
-        image, sure = images[step.origin]
-        return f"{loose} of {image}", loose, sure
+        taken = [images[origin] for origin in step.origins]
+        certain = step.key is not None and all(sure for _, sure in taken)
+        return f"{loose} of {[image for image, _ in taken]}", loose, certain

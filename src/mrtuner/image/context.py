@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final, Literal
 
 from mrtuner.errors import MrTunerError, UsageError
-from mrtuner.image.ignore import IgnoreRules, Pattern
+from mrtuner.image.ignore import IgnoreRules
 
 #: A header of an archive, and what a file is padded to [bytes].
 BLOCK: Final = 512
@@ -36,7 +36,7 @@ class Entry:
 
 
 #: What was read of a directory, by the rules and the start of the walk: it is not read again.
-Found = dict[tuple[tuple[Pattern, ...], str], tuple[Entry, ...]]
+Found = dict[tuple[IgnoreRules, str], tuple[Entry, ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,9 +110,9 @@ def walk(
     within = f"{start}/" if start else ""
     new = {path: content for path, content in (edits or {}).items() if path.startswith(within)}
     try:
-        if (rules.patterns, start) not in found:
-            found[rules.patterns, start] = tuple(_below(os.fspath(root), rules, start, seen))
-        for entry in found[rules.patterns, start]:
+        if (rules, start) not in found:
+            found[rules, start] = tuple(_below(os.fspath(root), rules, start, seen))
+        for entry in found[rules, start]:
             content = new.pop(entry.path, None)
             yield entry if content is None else _edited(entry, content)
         for path, content in new.items():

@@ -1,8 +1,9 @@
 """A Dockerfile as podman and buildah read it: lines, stages, flags, words, variables.
 
 Source: openshift/imagebuilder of buildah 1.28.2, dockerfile/parser and shell_parser.go. Heredocs
-and `COPY --link`, which this builder does not know, are refused as it refuses them; BuildKit, of
-whose reference the rest is, takes them.
+and `COPY --link`, which this builder does not know, are refused as it refuses them; BuildKit takes
+them. Source of these: docs.docker.com, reference/dockerfile (Here-documents, COPY --link);
+moby/buildkit, frontend/dockerfile/parser/parser.go (heredocsFromLine, ParseHeredoc).
 """
 
 from __future__ import annotations
@@ -21,6 +22,11 @@ _ESCAPE: Final = re.compile(r"^#[ \t]*escape[ \t]*=[ \t]*(.).*$", re.IGNORECASE)
 _BLANKS: Final = re.compile(r"[\t\v\f\r ]+")
 _HEREDOC: Final = re.compile(
     r"(?<!<)<<(?P<tabs>-?)\s*(?P<quote>['\"]?)(?P<name>[A-Za-z_]\w*)(?P=quote)(?=\s|$)"
+)
+#: A word as a shell reads it, and one that begins a heredoc for BuildKit: the whole word.
+_WORD: Final = re.compile(r"(?:\\.|\"(?:\\.|[^\"\\])*\"|'[^']*'|[^\s\\\"'])+")
+_HEREDOC_WORD: Final = re.compile(
+    r"\d*<<(?P<tabs>-?)(?P<quote>['\"]?)(?P<name>[^\s<'\"]+)(?P=quote)"
 )
 _KNOWN: Final = frozenset(
     {
@@ -80,8 +86,9 @@ class Instruction:
 
     @property
     def links(self) -> bool:
-        """Whether its layer does not depend on those below it."""
-        return "--link" in self.flags or self.flag("link") == "true"
+        """Whether its layer does not depend on those below it: BuildKit ignores it with --chmod."""
+        asked = "--link" in self.flags or self.flag("link") == "true"
+        return asked and not self.flag("chmod")
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,14 +203,14 @@ def _instruction(
     one = Instruction(number, name.upper(), line, flags, text.strip(), last)
     if one.name not in _KNOWN:
         raise _bad(one, f"unknown instruction {name}", "Correct it: the builder would fail.")
-    if one.name in LAYERED and _HEREDOC.search(one.text):
-        if builder == "podman":
-            raise _bad(
-                one, "a heredoc, which this builder does not know",
-                "Write the commands with && and backslashes, or COPY a file; BuildKit takes it: "
-                "--builder buildkit.",
-            )  # fmt: skip
+    if builder == "buildkit" and one.name in LAYERED:
         one = _with_heredocs(one, rows)
+    elif one.name in LAYERED and _HEREDOC.search(one.text):
+        raise _bad(
+            one, "a heredoc, which this builder does not know",
+            "Write the commands with && and backslashes, or COPY a file; BuildKit takes it: "
+            "--builder buildkit.",
+        )  # fmt: skip
     if one.name in {"ADD", "COPY"}:
         _check_copy(one, builder)
     return one
@@ -213,7 +220,7 @@ def _with_heredocs(one: Instruction, rows: Iterator[tuple[int, str]]) -> Instruc
     """The line with the texts below it, each to the row that has its name alone."""
     found: list[Heredoc] = []
     end, original = one.end, one.original
-    for start in _HEREDOC.finditer(one.text):
+    for start in filter(None, map(_HEREDOC_WORD.fullmatch, _WORD.findall(one.text))):
         text: list[str] = []
         for number, row in rows:
             row = row.lstrip("\t") if start["tabs"] else row
@@ -259,7 +266,7 @@ def assigned(one: Instruction) -> list[tuple[str, str | None]]:
     >>> assigned(Instruction(1, "ENV", "", (), "OLD a form"))
     [('OLD', 'a form')]
     """
-    words = re.findall(r"(?:\\.|\"(?:\\.|[^\"\\])*\"|'[^']*'|[^\s\\\"'])+", one.text)
+    words = _WORD.findall(one.text)
     if one.name == "ENV" and words and "=" not in words[0]:
         name, _, value = _BLANKS.sub(" ", one.text, count=1).partition(" ")
         return [(name, value)]

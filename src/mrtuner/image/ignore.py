@@ -1,9 +1,12 @@
-"""The ignore file of a build context, read as podman and buildah read it.
+"""The ignore file of a build context, read as podman and buildah read it, or BuildKit.
 
 These are not gitignore's rules, nor quite those of docker-py's matcher, which ignores case.
 Source: buildah 1.28.2, pkg/parse/parse.go (ContainerIgnoreFile) and copier/copier.go;
 openshift/imagebuilder builder.go (ParseIgnore); containers/storage pkg/fileutils/fileutils.go
-(PatternMatcher).
+(PatternMatcher). BuildKit's, with which nothing was compared: docs.docker.com,
+build/concepts/context (.dockerignore files); moby/buildkit,
+frontend/dockerfile/dockerignore/dockerignore.go (ReadAll); moby/patternmatcher, patternmatcher.go
+(compile); tonistiigi/fsutil, filter.go (Walk).
 """
 
 from __future__ import annotations
@@ -11,11 +14,12 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
 from mrtuner.errors import BadValue, UsageError
+from mrtuner.image.dockerfile import Builder
 
 #: What Go's strings.TrimSpace removes.
 _SPACE: Final = " \t\n\v\f\r\x85\xa0"
@@ -26,6 +30,8 @@ _SYNTAX: Final = re.compile(
     rf"(?:\\.|\[\^?(?:{_IN_CLASS}(?:-{_IN_CLASS})?)+\]|[^\[\\])*", re.DOTALL
 )
 _GO_REPEAT: Final = re.compile(r"\{\d+(?:,\d*)?\}")
+#: Where it stands in a pattern that brings files back, BuildKit looks into every directory.
+_WILD: Final = re.compile(r"[*?\[\]^\\]")
 _HINT: Final = "Correct the pattern: the builder would fail as well."
 
 
@@ -44,6 +50,7 @@ class IgnoreRules:
 
     patterns: tuple[Pattern, ...] = ()
     file: Path | None = None
+    builder: Builder = "podman"
 
     def excludes(self, path: str) -> bool:
         """Whether the path, relative to the context, is left out.
@@ -60,9 +67,16 @@ class IgnoreRules:
     def enters(self, directory: str) -> bool:
         """Whether the builder looks into a directory that is left out.
 
-        It compares letters, not names: `!ab/c` makes it look into `a` as well, and `!*/c` into
-        nothing.
+        Podman compares letters, not names: `!ab/c` makes it look into `a` as well, and `!*/c` into
+        nothing. BuildKit looks wherever something may be brought back.
         """
+        if self.builder == "buildkit":
+            back = [
+                pattern.text.removesuffix("/**").removesuffix("/*") + "/"
+                for pattern in self.patterns
+                if pattern.negated
+            ]
+            return any(_WILD.search(text) or text.startswith(f"{directory}/") for text in back)
         return any(
             (pattern.text.strip("/") + "/").startswith(directory)
             for pattern in self.patterns
@@ -71,6 +85,8 @@ class IgnoreRules:
 
     def enters_source(self, directory: str) -> bool:
         """Whether it looks into a directory that is left out, but named by a COPY."""
+        if self.builder == "buildkit":
+            return self.enters(directory)
         return any(
             pattern.text.removeprefix("/").startswith(directory + "/")
             for pattern in self.patterns
@@ -79,7 +95,10 @@ class IgnoreRules:
 
 
 def rules_for(
-    directory: Path, dockerfile: Path, edits: Mapping[Path, str] | None = None
+    directory: Path,
+    dockerfile: Path,
+    edits: Mapping[Path, str] | None = None,
+    builder: Builder = "podman",
 ) -> IgnoreRules:
     """Return the rules in force for a build; none without an ignore file.
 
@@ -88,10 +107,11 @@ def rules_for(
     Raises:
         BadValue: a pattern at which the builder fails, or whose meaning is its alone.
     """
-    beside = [dockerfile.with_name(dockerfile.name + end) for end in _ENDS]
-    for file in (*beside, directory / ".containerignore", directory / ".dockerignore"):
+    ends = _ENDS[builder]
+    beside = [dockerfile.with_name(dockerfile.name + end) for end in ends]
+    for file in (*beside, *(directory / end for end in reversed(ends))):
         if edits and file in edits:
-            return IgnoreRules(rules_of(edits[file].split("\n")).patterns, file)
+            return replace(rules_of(edits[file].split("\n"), builder), file=file)
         try:
             text = file.read_bytes().decode("utf-8", "surrogateescape")
         except FileNotFoundError:
@@ -100,16 +120,24 @@ def rules_for(
             raise UsageError(
                 f"cannot read {file}: {error.strerror}", "Make it a file that you may read."
             ) from error
-        return IgnoreRules(rules_of(text.split("\n")).patterns, file)
-    return IgnoreRules()
+        return replace(rules_of(text.split("\n"), builder), file=file)
+    return IgnoreRules(builder=builder)
 
 
-#: For Dockerfile X, X.dockerignore wins over X.containerignore, and either over the others.
-_ENDS: Final = (".dockerignore", ".containerignore")
+#: For Dockerfile X, X.dockerignore wins over X.containerignore, and either over the others, of
+#: which .containerignore wins. BuildKit does not know it.
+_ENDS: Final[Mapping[Builder, tuple[str, ...]]] = {
+    "podman": (".dockerignore", ".containerignore"),
+    "buildkit": (".dockerignore",),
+}
 
 
-def rules_of(lines: Iterable[str]) -> IgnoreRules:
+def rules_of(lines: Iterable[str], builder: Builder = "podman") -> IgnoreRules:
     """Return the rules that these lines of an ignore file make."""
+    if builder == "buildkit":
+        said = [line for line in lines if not line.removeprefix("\ufeff").startswith("#")]
+        found = [line.removeprefix("\ufeff").strip(_SPACE) for line in said]
+        return IgnoreRules(tuple(_for_buildkit(line) for line in found if line), None, builder)
     stripped = [line.strip("/") for line in lines if line and line[0] != "#"]
     return IgnoreRules(tuple(_pattern(line) for line in stripped if line.strip(_SPACE)))
 
@@ -124,6 +152,55 @@ def _pattern(line: str) -> Pattern:
     if not _SYNTAX.fullmatch(text):
         raise _bad(line)
     return Pattern(text, negated, _compiled(text, line))
+
+
+def _for_buildkit(line: str) -> Pattern:
+    negated = line.startswith("!")
+    text = line[1:].strip(_SPACE) if negated else line
+    text = _clean(text).removeprefix("/")
+    if negated and line.strip("!/" + _SPACE) == "":
+        raise BadValue("illegal pattern ! in the ignore file: it excludes nothing", _HINT)
+    if not _SYNTAX.fullmatch(text):
+        raise _bad(line)
+    if re.search(r"\\[a-zA-Z0-9]", text):
+        raise _bad(line, "backslash before a letter or digit")
+    if "[[:" in text:
+        raise _bad(line, "character class by name")
+    return Pattern(text, negated, re.compile(rf"^(?:{_matched(text)})(?:/.*)?\Z", re.DOTALL))
+
+
+def _matched(text: str) -> str:
+    """The expression of a pattern: `**` before plain text, or behind it, stands for any text."""
+    plain = re.compile(r"[^*?\[\]\\]*")
+    if text.startswith("**") and plain.fullmatch(text, 2):
+        rest = re.escape(text[2:])
+        return rf".*{rest}" + (f"|{re.escape(text[3:])}" if text.startswith("**/") else "")
+    if plain.fullmatch(text):
+        return re.escape(text)
+    if text.endswith("**") and plain.fullmatch(text, 0, len(text) - 2):
+        return re.escape(text[:-2]) + ".*"
+    return _PIECES.sub(_expression, text)
+
+
+#: What a pattern is made of, for BuildKit: any text, text without a slash, an escaped character, a
+#: class, or what stands for itself.
+_PIECES: Final = re.compile(r"(\*\*/?)(\Z)?|\*|\?|\\.|\[\^?(?:\\.|[^\]\\])*\]|.", re.DOTALL)
+
+
+def _expression(piece: re.Match[str]) -> str:
+    said = piece[0]
+    if piece[1]:
+        return ".*" if piece[2] is not None else "(?:.*/)?"
+    if said in {"*", "?"}:
+        return "[^/]*" if said == "*" else "[^/]"
+    if said[0] == "[" and len(said) > 1:
+        return "[" + ("^" if said[1] == "^" else "") + _class(said[2 if said[1] == "^" else 1 : -1])
+    return said if said[0] == "\\" else re.escape(said)
+
+
+def _class(inside: str) -> str:
+    """The rest of a class, with what Python would read otherwise escaped."""
+    return re.sub(r"(\\.)|([\[&~|])", lambda kept: kept[1] or "\\" + kept[2], inside) + "]"
 
 
 def _bad(line: str, why: str = "syntax error") -> BadValue:

@@ -72,7 +72,7 @@ def _layer(step: Step, files: dict[str, Entry], packing: Packing) -> Layer:
     if step.instruction.heredocs:
         return _of_heredocs(step, packing)
     if not step.copied:
-        remote = step.key is None
+        remote = step.instruction.flag("from") is None
         return Layer(None, 0, None, "comes from elsewhere" if remote else "comes from a stage")
     copied = dict(destinations(step))
     files |= copied

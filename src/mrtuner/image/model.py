@@ -74,7 +74,9 @@ class Model:
     def sent(self, paths: Iterable[str]) -> int:
         """Bytes of the context that a builder elsewhere is sent when these paths have changed.
 
-        All of it; BuildKit gets the changed files that a line copies.
+        All of it; BuildKit gets the changed files that a line copies, besides a record of each
+        file. Source: docs.docker.com, build/buildkit; moby/buildkit,
+        frontend/dockerfile/dockerfile2llb/convert.go (filterPaths).
         """
         if self.builder == "podman":
             return self.context.sent
@@ -194,6 +196,8 @@ def model_of(
         BadValue: the builder would refuse it.
     """
     given = dict(arguments or {})
+    if tree.builder != builder:
+        tree = replace(tree, builder=builder)
     recipe, context = parse(tree.recipe, given, builder), tree.context()
     wanted = plan(recipe, context, _SAME, given, builder)
     sizes = layers(wanted, packing or Packing(tree.root))

@@ -11,6 +11,7 @@ import posixpath
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from mrtuner.errors import BadValue
 from mrtuner.image.context import Context, Entry
@@ -26,9 +27,13 @@ class Source:
     entries: tuple[tuple[str, Entry], ...]
 
 
+#: Source: moby/buildkit, util/sshutil (ParseSCPStyleURL); an http address ends with .git.
+_REPOSITORY: Final = re.compile(r"(git|ssh)://|[a-zA-Z0-9_-]+@[a-zA-Z0-9.-]+:")
+
+
 def is_remote(word: str, builder: Builder = "podman") -> bool:
     """Whether ADD would fetch it; repositories by other protocols than http only BuildKit."""
-    if builder == "buildkit" and word.startswith(("git@", "git://", "ssh://")):
+    if builder == "buildkit" and _REPOSITORY.match(word):
         return True
     return word.startswith(("http://", "https://"))
 

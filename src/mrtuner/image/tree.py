@@ -12,6 +12,7 @@ from typing import Final
 from mrtuner.errors import UsageError
 from mrtuner.files import read_file
 from mrtuner.image.context import Context, Found, read_context
+from mrtuner.image.dockerfile import Builder
 from mrtuner.image.ignore import IgnoreRules, rules_for
 
 _USUAL: Final = ("Containerfile", "Dockerfile")
@@ -26,6 +27,7 @@ class Tree:
     root: Path
     dockerfile: Path
     edits: Mapping[Path, str] = field(default_factory=dict)
+    builder: Builder = "podman"  # by whose rules the ignore file is read
     found: Found = field(
         default_factory=dict, repr=False, compare=False
     )  # read once, for all edits
@@ -54,7 +56,7 @@ class Tree:
 
     def rules(self) -> IgnoreRules:
         """The ignore rules in force."""
-        return rules_for(self.root, self.dockerfile, self.edits)
+        return rules_for(self.root, self.dockerfile, self.edits, self.builder)
 
     def context(self) -> Context:
         """What the builder sees."""

@@ -128,6 +128,7 @@ def advise(
     tree = tree_of(directory, file)
     packing = Packing(directory)
     model = model_of(tree, arguments, packing, builder)
+    tree = model.tree
     if history is None:
         deploys = assumed_deploys(model)
     else:

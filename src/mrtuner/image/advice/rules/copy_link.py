@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from mrtuner.image.advice.situation import Proposal, Situation, replaced
+from mrtuner.image.dockerfile import Instruction
 from mrtuner.image.layers import shipped
+
+
+def _gains(one: Instruction) -> bool:
+    """With --chmod it changes nothing, and the name of an owner cannot be looked up."""
+    owner = (one.flag("chown") or "0").split(":")
+    known = all(part.isdecimal() or part == "root" for part in owner if part)
+    return known and "--link" not in one.flags and not one.flag("chmod")
 
 
 def copy_link(now: Situation) -> Iterator[Proposal]:
@@ -18,7 +26,7 @@ def copy_link(now: Situation) -> Iterator[Proposal]:
         for stage in now.stages()
         if stage.stage.index in inside
         for step in stage.steps[1:]
-        if step.instruction.name == "COPY" and "--link" not in step.instruction.flags
+        if step.instruction.name == "COPY" and _gains(step.instruction)
     ]
     if found:
         edits = []
