@@ -232,6 +232,21 @@ def test_permissions_may_be_letters(tmp_path: Path) -> None:
         keys(tmp_path, text, "podman")
 
 
+@pytest.mark.parametrize("builder", ["podman", "buildkit"])
+def test_owner_and_permissions_may_be_variables(tmp_path: Path, builder: Builder) -> None:
+    text = "FROM debian\nARG M=644\nARG U=1\nCOPY --chmod=$M a.py /\nCOPY --chown=$U b.py /\n"
+    after = {name: states(tmp_path, text, f"--build-arg {name}", builder) for name in "MU"}
+    assert after["M"][2:] == ["rebuilt", "rebuilt"]
+    assert after["U"][2:] == ["cached", "rebuilt"]
+
+
+def test_a_link_may_have_a_variable_as_owner(tmp_path: Path) -> None:
+    text = (
+        "FROM debian\nARG U=1\nCOPY --link --chown=$U a.py /\nCOPY --chmod=644 <<EOF /x\nx\nEOF\n"
+    )
+    assert states(tmp_path, text, "--build-arg U") == ["cached", "rebuilt", "rebuilt"]
+
+
 def test_an_owner_of_what_comes_from_a_stage_is_compared(tmp_path: Path) -> None:
     text = "FROM debian AS one\nRUN true\nFROM debian\nARG U=1\nCOPY --from=one --chown=$U /a /b\n"
     assert states(tmp_path, text, "--build-arg U") == ["cached", "cached", "rebuilt"]

@@ -253,12 +253,7 @@ class _Keys:
         words = [expanded(word, values, one) for word in one.words]
         goes_to, at = one.words[-1], self._absolute(words[-1])
         owner, mode = (expanded(one.flag(name) or "", values, one) for name in ("chown", "chmod"))
-        if one.links and any(not part.isdecimal() and part != "root" for part in _names(owner)):
-            raise BadValue(
-                f"line {one.line} of the Dockerfile: COPY --link --chown={owner}, but there is no "
-                "/etc/passwd in an empty image",
-                "Give numbers, or omit --link.",
-            )
+        self._check(one)
         if (origin := one.flag("from")) is not None:
             origin = expanded(origin, values, one)
             key = f"{one.name} {' '.join(one.flags)} {words[:-1]} in {goes_to}"
@@ -272,12 +267,6 @@ class _Keys:
             return Step(one, key if pinned and len(words) == 2 else None)
         named = [word for word in words[:-1] if not (one.heredocs and word.startswith("<<"))]
         found = tuple(sources(self.context, one, named))
-        if self.builder == "podman" and not set(mode) <= set("01234567"):
-            raise BadValue(
-                f"line {one.line} of the Dockerfile: {one.name} --chmod={mode}, "
-                "which is no octal number",
-                "Give digits from 0 to 7; BuildKit takes letters too: --builder buildkit.",
-            )
         name = _renamed(found, words[-1])
         content = "\n".join(self._content(source, _owner(owner), mode, name) for source in found)
         if self.builder == "buildkit":
@@ -286,20 +275,34 @@ class _Keys:
                 for name, value in values.items()
                 if any(_uses(text.text, name) and not text.literal for text in one.heredocs)
             }
-            key = f"{one.name} {_digested(content)} {one.heredocs} {used} in {at}"
+            key = f"{one.name} {owner} {mode} {_digested(content)} {one.heredocs} {used} in {at}"
             return Step(one, key, (), found, at)
         return Step(one, f"{one.name} {_digested(content)} in {goes_to}", (), found, at)
+
+    def _check(self, one: Instruction) -> None:
+        """Refuse owners and permissions that the builder refuses; variables may hold any."""
+        owner, mode = one.flag("chown") or "", one.flag("chmod") or ""
+        named = [part for part in owner.split(":") if not part.isdecimal()]
+        if one.links and "$" not in owner and not set(named) <= {"", "root"}:
+            raise BadValue(
+                f"line {one.line} of the Dockerfile: {one.name} --link --chown={owner}, "
+                "but there is no /etc/passwd in an empty image",
+                "Give numbers, or omit --link.",
+            )
+        if self.builder == "podman" and "$" not in mode and not set(mode) <= set("01234567"):
+            raise BadValue(
+                f"line {one.line} of the Dockerfile: {one.name} --chmod={mode}, "
+                "which is no octal number",
+                "Give digits from 0 to 7; BuildKit takes letters too: --builder buildkit.",
+            )
 
     def _content(self, source: Source, owner: str, mode: str, name: str | None) -> str:
         """Everything that the builder's digest is made of; a time is no part of it."""
         rows = [f"{'dir' if source.is_directory else 'file'} {owner}"]
-        if self.builder == "buildkit":
-            rows.append(mode)
         for relative, entry in source.entries:
-            if self.builder == "buildkit":
-                shown = f"{entry.mode:o}"
-            else:
-                shown = f"{int(mode, 8) if mode else entry.mode & ~_SETID:o}"
+            shown = f"{entry.mode:o}"
+            if self.builder == "podman":
+                shown = (mode.lstrip("0") or "0") if mode else f"{entry.mode & ~_SETID:o}"
             if entry.kind == "symlink":
                 shown = ""
             told = self.digest(entry) if entry.kind == "file" else entry.target
@@ -317,10 +320,6 @@ _SETID: Final = 0o6000
 
 def _digested(content: str) -> str:
     return hashlib.sha256(content.encode("utf-8", "surrogateescape")).hexdigest()
-
-
-def _names(owner: str) -> list[str]:
-    return [part for part in owner.split(":") if part]
 
 
 def _uses(text: str, name: str) -> bool:
