@@ -362,7 +362,7 @@ def main() -> None:
     )
     given = parser.parse_args()
     print(
-        f"p95 of waiting [ms], {given.count:,} requests a run of {SLEEPING * 1000:g} ms asleep or "
+        f"p95 wait [ms], {given.count:,} requests a run of {SLEEPING * 1000:g} ms asleep or "
         f"{BURNING * 1000:g} ms of CPU time (quotas: half as many); {os.cpu_count()} CPUs, Linux "
         f"{platform.release().partition('-')[0]}, Python {platform.python_version()}\n"
     )

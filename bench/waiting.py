@@ -3,7 +3,7 @@
     python bench/waiting.py            about a minute
     python bench/waiting.py --count 20000
 
-Each figure is p95 of waiting in units of the mean service time, with the mean of ten seeds and, in
+Each figure is p95 wait in units of the mean service time, with the mean of ten seeds and, in
 brackets, the deviation from seed to seed.
 """
 

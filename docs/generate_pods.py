@@ -70,7 +70,7 @@ def section(told: Mapping[str, Any]) -> Iterator[str]:
     )
     yield ""
     yield (
-        "| | pods x workers x threads | routing | p95 of waiting, simulated | measured | p99 | "
+        "| | pods x workers x threads | routing | p95 wait, simulated | measured | p99 | "
         "p95 of the whole answer | connections |"
     )
     yield "|:--|:--|:--|--:|--:|--:|--:|--:|"
@@ -106,7 +106,7 @@ def _read(name: str) -> dict[str, Any]:
 def _words(told: Mapping[str, Any]) -> str:
     states = {one["state"]: one for one in told["states"]}
     return "; ".join(
-        f"{state}: p95 of waiting {states[state]['waited_ms'][95]:.0f} ms measured, "
+        f"{state}: p95 wait {states[state]['waited_ms'][95]:.0f} ms measured, "
         f"{states[state]['simulated_ms'][95]:.0f} ms simulated"
         for state in _STYLES
     )

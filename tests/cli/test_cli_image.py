@@ -146,4 +146,4 @@ def test_another_builder_takes_what_podman_does_not(app: Path) -> None:
     size = (app / "main.py").stat().st_size
     assert code["sent"] == 512 + -(-size // 512) * 512
     assert run(app, "--builder", "buildah").exit_code == 2
-    assert "BuildKit is sent what lines copy" in run(app, "--builder", "buildkit").output
+    assert "BuildKit receives the files that lines copy" in run(app, "--builder", "buildkit").output

@@ -51,7 +51,7 @@ def test_the_sum_comes_first_and_every_piece_has_its_risk(app: Path) -> None:
     assert "together it sends" in shown[1]
     assert shown[3].split() == ["no.", "rule", "sent", "rebuilt", "pushed", "image"]
     assert shown[4].split()[:2] == ["1", "secrets"]
-    assert "Every deploy is taken to pass a new GIT_SHA." in shown
+    assert "Every deploy is assumed to pass a new GIT_SHA." in shown
     assert " ".join(done.output.split()).count("Risk: ") == done.output.count("Risk:") >= 6
 
 

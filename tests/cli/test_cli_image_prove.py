@@ -80,7 +80,7 @@ def test_sums_and_the_verdict_are_those_of_all_changes() -> None:
     assert_valid(json.loads(json.dumps(told)), "mrtuner.image.proof/1")
     shown = "\n".join(lines(told))
     assert shown.startswith(
-        "The second form is better: 3 changes pushed 1 MB where they pushed 4 MB, -75 %.\n"
+        "The second form is better: 3 changes pushed 1 MB instead of 4 MB, -75 %.\n"
     )
     rows = [row.split() for row in shown.splitlines()]
     assert ["code", "2", "4", "MB", "200", "kB", "-95", "%", "2", "0"] in rows

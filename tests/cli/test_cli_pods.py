@@ -58,7 +58,7 @@ def test_the_answer_comes_first_and_3_says_that_it_does_not_fit(manifest: str) -
     screen = done.stdout.splitlines()
     assert screen[:12] == [
         "does not fit: 160 connections can be reached during a rollout, and 100 are admitted",
-        'what gives first is max_connections, at the stage "first step"',
+        'the first limit to be exceeded is max_connections, at the stage "first step"',
         "",
         "who connects to the server  can be reached  how",
         "web (Deployment)                       160  8 pods x 4 processes x 5",

@@ -1,4 +1,4 @@
-"""The sum, the limits, what gives first, and three ways to make it fit; worked out by hand."""
+"""The sum, the limits, the first exceeded, and three ways to make it fit; worked out by hand."""
 
 from __future__ import annotations
 

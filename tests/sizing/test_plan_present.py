@@ -195,10 +195,12 @@ def test_what_runs_now_is_simulated_under_its_cpu_limit(tmp_path: Path) -> None:
     text = deployment(env=ENV, container="resources: {limits: {cpu: 250m}}")
     now, advice = now_and_advice(tmp_path, text)
     assert now["p95"] > 10 * now["without_limits"] + 0.05
-    assert "What runs now is held back by its CPU limit of 250m: p95 of waiting is" in advice
+    assert (
+        "The current deployment is slowed down by its CPU limit of 250m: the p95 wait is" in advice
+    )
     plenty, advice = now_and_advice(tmp_path, deployment(env=ENV, container=RESOURCES))
     assert plenty["without_limits"] is None  # two workers use two CPUs at most
-    assert "held back" not in advice
+    assert "slowed down" not in advice
 
 
 def test_a_cpu_limit_that_cannot_carry_the_load_is_told(tmp_path: Path) -> None:
@@ -218,7 +220,7 @@ def test_a_cpu_limit_says_nothing_where_the_cpu_time_is_a_guess(tmp_path: Path) 
     arguments = ["pods", "plan", str(tmp_path / "app.yaml"), *load, "--json"]
     told = json.loads(CliRunner().invoke(main, arguments).stdout)
     assert told["now"]["without_limits"] is None
-    assert any("The CPU limit of what runs now, 250m, is not simulated" in n for n in told["notes"])
+    assert any("The current CPU limit, 250m, is not simulated" in n for n in told["notes"])
 
 
 def test_what_runs_now_is_simulated_with_its_pool(tmp_path: Path) -> None:
@@ -227,7 +229,7 @@ def test_what_runs_now_is_simulated_with_its_pool(tmp_path: Path) -> None:
     text = deployment(env=ENV | {"DATABASE_URL": url})
     now, advice = now_and_advice(tmp_path, text, "--database-time", "12ms")
     assert now["p95"] > now["without_limits"] + 0.002
-    assert "held back by its pool of 1 for 5 threads: p95 of waiting is" in advice
+    assert "slowed down by its pool of 1 for 5 threads: the p95 wait is" in advice
 
 
 def test_a_limit_that_a_limit_range_adds_is_that_of_containers_without_one() -> None:

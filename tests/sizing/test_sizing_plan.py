@@ -39,7 +39,7 @@ def puma() -> Plan:
 
 
 def waited(layout: Layout, *, rate: float = 400, count: int = 200_000) -> float:
-    """p95 of waiting for the usual times, of another seed than the plan's."""
+    """p95 wait for the usual times, of another seed than the plan's."""
     chance = Random(2026)
     arriving = arrivals(rate, count, chance)
     times = Times(mean=0.027).draw(chance, count)

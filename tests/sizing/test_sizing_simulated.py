@@ -300,7 +300,7 @@ def test_two_choices_are_two_different_pods() -> None:
         assert waits(arriving, times, both_pods, Routing.TWO_CHOICES, Random(seed)) == [0, 0]
 
 
-#: p95 of waiting in service times: load 0.7, eight workers (the research's table, one seed).
+#: p95 wait in service times: load 0.7, eight workers (the research's table, one seed).
 SEED = {
     0.0: (0.40, 1.88, 0.39, 0.71),
     1.0: (0.69, 4.11, 2.42, 1.41, 1.03),

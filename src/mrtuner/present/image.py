@@ -30,15 +30,15 @@ def lines(told: Mapping[str, Any]) -> Iterator[str]:
     yield from _image(told.get("image"))
     yield (
         f"Rules of {told['builder']}; other builders decide differently. "
-        f"{_accuracy(told['changes'], told['pushed_within'])} A layer that comes out the same is "
-        "not pushed again."
+        f"{_accuracy(told['changes'], told['pushed_within'])} A layer that is rebuilt "
+        "identically is not pushed again."
     )
 
 
 def _accuracy(changes: Sequence[Mapping[str, Any]], share: float) -> str:
     """How far off pushed bytes may be, with the first that are known as an example."""
-    said = f"Pushed bytes are compressed by other code than the builder's, {share:.0%}"
-    said = said.replace("%", " % more or less")
+    said = "Pushed bytes are compressed by different code than the builder's, and may be "
+    said += f"{share:.0%} more or less".replace("%", " %")
     pushed = next((one["pushed"] for one in changes if one["pushed"]["bytes"]), None)
     if pushed is None:
         return f"{said}."
@@ -115,7 +115,7 @@ def _instructions(
         rows.append((str(line["line"]), cut, _layer(line), by))
     yield from aligned(rows, right={0})
     if any(kind.endswith("?") for kinds in again.values() for kind in kinds):
-        yield "?: it depends on what the stage that is copied from makes of it."
+        yield "?: depends on the result of the stage that the line copies from."
 
 
 def _layer(line: Mapping[str, Any]) -> str:
@@ -129,9 +129,9 @@ def _context(context: Mapping[str, Any], by_difference: bool) -> Iterator[str]:
     yield (
         f"Context: {plural(context['files'], 'file')}, {pretty_bytes(context['bytes'])}, {by}. "
         + (
-            "BuildKit is sent what lines copy of it, then what has changed."
+            "BuildKit receives the files that lines copy, then what has changed."
             if by_difference
-            else "A builder elsewhere is sent all of it."
+            else "A remote builder receives all of it."
         )
     )
     shown = context["directories"][:_MOST]

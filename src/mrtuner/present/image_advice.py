@@ -91,11 +91,11 @@ def notes(told: Mapping[str, Any]) -> Iterator[str]:
     """What the numbers rest on."""
     yield f"Deploys are {told['deploys']}."
     if told["arguments"]:
-        yield f"Every deploy is taken to pass a new {enumerated(told['arguments'])}."
+        yield f"Every deploy is assumed to pass a new {enumerated(told['arguments'])}."
     if told["together"]["needless"]:
         numbers = enumerated(told["together"]["needless"])
         yield f"Together, {numbers} would save nothing more, and is left out of the patch."
     yield (
-        f"Bytes by the rules of {told['builder']}, before building: unknown is what only a build "
-        "tells. Prove a patch before you rely on it."
+        f"Bytes by the rules of {told['builder']}, before building: unknown bytes are known "
+        "only after a build. Prove a patch before you rely on it."
     )

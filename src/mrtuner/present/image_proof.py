@@ -43,8 +43,8 @@ def lines(told: Mapping[str, Any]) -> Iterator[str]:
 def _answer(told: Mapping[str, Any], whole: Mapping[str, Any]) -> str:
     before, after = (pretty_bytes(_received(whole[form])) for form in ("before", "after"))
     return (
-        f"{_VERDICTS[told['verdict']]}: {plural(whole['changes'], 'change')} pushed {after} where "
-        f"they pushed {before}, {_saved(whole)}."
+        f"{_VERDICTS[told['verdict']]}: {plural(whole['changes'], 'change')} pushed {after} "
+        f"instead of {before}, {_saved(whole)}."
     )
 
 

@@ -65,7 +65,7 @@ def _first(told: Row) -> Iterator[str]:
         yield f"the limit with the least to spare is {told['first']}"
         return
     when = "" if told["gives_at"] in {None, "at rest"} else f", at the stage {told['gives_at']!r}"
-    yield f"what gives first is {told['first']}{when}".replace("'", '"')
+    yield f"the first limit to be exceeded is {told['first']}{when}".replace("'", '"')
     for one in told["numbers"]:
         if one["value"] is None:
             yield from _wrapped(f"unbounded: {one['name']} of {one['of']}: {one['source']}", "")

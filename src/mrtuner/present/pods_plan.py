@@ -36,7 +36,7 @@ def lines(told: Mapping[str, Any]) -> Iterator[str]:
     yield from aligned([other_heads(told), *alternative_rows(told)], right=range(4))
     yield ""
     unit = unit_of(told)
-    yield f"equally many {unit}: p95 of waiting by {unit} in a pod"
+    yield f"equally many {unit}: p95 wait by {unit} in a pod"
     heads, rows = curve_rows(told)
     yield from aligned([heads, *rows], right=range(1, len(heads)))
     for rows in (session_rows(told.get("sessions", ())), pool_rows(told.get("pools", ()))):
@@ -146,14 +146,14 @@ def as_it_is(found: Mapping[str, Any], server: str) -> str:
         noun, space, of = found.get("part", "workers").partition(" ")
         part = f"{plural(found['needs'], noun.removesuffix('s'))}{space}{of}"
         return f"{layout}: unstable, needs {part} at least"
-    return f"{layout}: p95 of waiting {milliseconds(found['p95'])}"
+    return f"{layout}: p95 wait {milliseconds(found['p95'])}"
 
 
 def _measured(found: Mapping[str, Any]) -> str:
     if found["p95"] is None:
         return f"requests wait {milliseconds(found['mean'])} on average ({found['source']})"
     return (
-        f"p95 of waiting in front of the application {milliseconds(found['p95'])}, "
+        f"p95 wait in front of the application {milliseconds(found['p95'])}, "
         f"median {milliseconds(found['p50'])} ({found['source']})"
     )
 
@@ -181,7 +181,7 @@ def before_and_after(told: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
         yield "memory limit", _size(known.get("memory_limit")), _size(told["memory"])
     if now is not None:
         before = "unstable" if p95 is None else milliseconds(p95)
-        yield "p95 of waiting", before, milliseconds(told["waiting"]["p95"])
+        yield "p95 wait", before, milliseconds(told["waiting"]["p95"])
 
 
 def _number(value: float | None) -> str:
@@ -248,7 +248,7 @@ def _storm(storm: Mapping[str, Any]) -> str:
     )
 
 
-_STAGE_HEADS: Final = ("stage", "at most", "busy", "p95 of waiting")
+_STAGE_HEADS: Final = ("stage", "at most", "busy", "p95 wait")
 #: The server whose pods are one process of threads.
 _ONE_PROCESS: Final = "jvm"
 
@@ -261,7 +261,7 @@ def unit_of(told: Mapping[str, Any]) -> str:
 def other_heads(told: Mapping[str, Any]) -> tuple[str, ...]:
     """Return the heads of `alternative_rows`."""
     unit = unit_of(told)
-    return f"{unit} a pod", "pods", f"{unit} in all", "p95 of waiting"
+    return f"{unit} a pod", "pods", f"{unit} in all", "p95 wait"
 
 
 def stage_rows(told: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:

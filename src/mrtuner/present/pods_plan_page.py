@@ -95,7 +95,7 @@ def _of_numbers(first: str, *others: str) -> list[str]:
 
 
 def picture(told: Mapping[str, Any], *, key: str) -> str:
-    """Draw p95 of waiting over density, a line for each routing, as inline SVG."""
+    """Draw p95 wait over density, a line for each routing, as inline SVG."""
     with figures.canvas(height=_TALL) as figure:
         _draw(figure, told)
         return figures.finish(
@@ -119,7 +119,7 @@ def title(told: Mapping[str, Any]) -> str:
     layout = told["curve"][0]["layout"]
     whole = layout["pods"] * density(layout, told["load"]["server"])
     return (
-        f"p95 of waiting of {whole} {unit_of(told)} at {told['load']['rate']:,.6g}/s, by "
+        f"p95 wait of {whole} {unit_of(told)} at {told['load']['rate']:,.6g}/s, by "
         f"{unit_of(told)} in a pod and by routing"
     )
 
@@ -139,7 +139,7 @@ def _draw(figure: Figure, told: Mapping[str, Any]) -> None:
     _mark(axes, told, places)
     axes.set_xticks(range(len(places)), [str(at) for at in places])
     axes.set_xlabel(f"{unit_of(told)} in a pod, with equally many in all")
-    axes.set_ylabel("p95 of waiting, ms")
+    axes.set_ylabel("p95 wait, ms")
     axes.set_ylim(bottom=0)
     axes.legend(loc="lower left", bbox_to_anchor=(0, 1.02), ncols=2, frameon=False, borderpad=0,
                 handletextpad=0.4, columnspacing=1.2)  # fmt: skip
@@ -202,7 +202,7 @@ def _point_words(told: Mapping[str, Any]) -> str:
     if found is None:
         return ""
     name, layout, p95 = found
-    words = "What runs now" if name == "now" else "The plan"
+    words = "The current deployment" if name == "now" else "The plan"
     return f"{words}, {size(layout, told['load']['server'])}, waits {milliseconds(p95)}."
 
 

@@ -2,7 +2,7 @@
 
     manifest ─ workloads ─ pools ─▶ Workload       pods, and what each opens, with where it was read
     pgbouncer ─▶ Pooler     database ─▶ Database   what is in between, and what is admitted
-    judge ─▶ Check          remedies               what gives first, and three ways to make it fit
+    judge ─▶ Check          remedies               the limit exceeded first, and three ways to fit
 
 ``check`` is the way in:
 

@@ -158,7 +158,7 @@ class PodsCheckDocument(Document, tag="mrtuner.pods.check/1"):
     gives_at: Annotated[
         StageName | None, Doc("the first stage at which a limit is reached; null if none is")
     ]
-    first: Annotated[str, Doc("the limit that gives first, or has the least to spare")]
+    first: Annotated[str, Doc("the limit that is exceeded first, or has the least to spare")]
     database: Annotated[str, Doc("whose limits these are")]
     terms: Annotated[list[ConnectionsOpened], Doc("who opens connections to the server")]
     clients: Annotated[

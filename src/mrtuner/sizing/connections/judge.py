@@ -1,4 +1,4 @@
-"""Whether the connections that can be reached fit the database, and what gives first.
+"""Whether the connections that can be reached fit the database, and which limit is exceeded first.
 
 *Can be reached* is a ceiling: every pod of the chosen stage with every connection its pools
 allow. *Expected* is what the load needs on average, by Little's law: requests a second, times the
@@ -61,7 +61,7 @@ class Check:
 
     @property
     def first(self) -> Limit:
-        """The limit that gives first, or has the least to spare."""
+        """The limit that is exceeded first, or has the least to spare."""
         return max(self.limits, key=lambda one: one.strain(self.stage))
 
     @property

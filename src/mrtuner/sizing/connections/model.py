@@ -218,7 +218,7 @@ class Limit:
         return demand is not None and demand <= self.capacity
 
     def strain(self, stage: Stage) -> float:
-        """Demand over capacity: the limit with the most of it gives first."""
+        """Demand over capacity: the limit with the most of it is exceeded first."""
         demand = self.demand[stage]
         if demand is None:
             return float("inf")

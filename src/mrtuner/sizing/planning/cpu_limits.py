@@ -16,7 +16,7 @@ from mrtuner.sizing.waiting.stages import Simulated, Site
 
 #: Requests are rounded up to this [CPUs], limits to the second.
 _FINE, _STEP = 0.05, 0.25
-#: A limit is worth its stops only if they add less than this share of the target to p95 of waiting.
+#: A limit is worth its stops only if they add less than this share of the target to the p95 wait.
 _WORTH: Final = 0.1
 
 
@@ -66,7 +66,7 @@ def _limited(
         mean=mean,
         request=request,
         limit=steps * _STEP,
-        because=f"the least with which stops add little: p95 of waiting is {p95 * 1000:.3g} ms "
+        because=f"the least with which stops add little: the p95 wait is {p95 * 1000:.3g} ms "
         f"with it and {waited * 1000:.3g} ms without; a pod is stopped in {throttled:.1%} of the "
         "periods".replace("%", " %"),
         throttled=throttled,
@@ -81,7 +81,7 @@ def _none(most: float, seen: tuple[float, float] | None, target: float, last: in
     p95, throttled = seen
     return (
         f"{reach}; already {last * _STEP:g} CPUs stop a pod in {100 * throttled:.1f} % of the "
-        f"periods and make p95 of waiting {p95 * 1000:.3g} ms (target {target * 1000:.3g} ms)"
+        f"periods and make the p95 wait {p95 * 1000:.3g} ms (target {target * 1000:.3g} ms)"
     )
 
 

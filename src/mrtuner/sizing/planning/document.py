@@ -31,7 +31,7 @@ class PodsLoad(Struct):
     bursts: Annotated[float, Doc("standard deviation over mean of the time between requests")]
     cpu_time: Annotated[float, Doc("of the service time, on the application's CPU")]
     database_time: Annotated[float, Doc("of the service time, in the database")]
-    target: Annotated[float, Doc("p95 of waiting allowed")]
+    target: Annotated[float, Doc("p95 wait allowed")]
     routing: Annotated[Routing, Doc("how requests are spread over pods")]
     server: Annotated[Server, Doc("the application server")]
     busy: Annotated[float, Doc("workers that the load keeps busy on average")]
@@ -53,7 +53,7 @@ class PodsStage(Struct):
     stage: Annotated[str, Doc("workers, global lock, CPU, pool, pooler or database")]
     capacity: Annotated[float | None, Doc("requests a second that it passes on at most, if known")]
     busy: Annotated[float | None, Doc("the load's share of that")]
-    p95: Annotated[float, Doc("p95 of waiting there")]
+    p95: Annotated[float, Doc("p95 wait there")]
 
 
 class PodsScreen(Struct):
@@ -61,7 +61,7 @@ class PodsScreen(Struct):
 
     utilisation: Annotated[float, Doc("of the slots")]
     waits: Annotated[float, Doc("share of the requests that wait")]
-    p95: Annotated[float, Doc("p95 of waiting")]
+    p95: Annotated[float, Doc("p95 wait")]
     doubts: Annotated[list[str], Doc("why this may not be trusted here")]
 
 
@@ -91,7 +91,7 @@ class PodsAlternative(Struct):
     """The fewest pods of another size that keep the target."""
 
     layout: Annotated[PodsLayout, Doc("what to run")]
-    p95: Annotated[float, Doc("p95 of waiting")]
+    p95: Annotated[float, Doc("p95 wait")]
 
 
 class PodsPoint(Struct):
@@ -99,14 +99,14 @@ class PodsPoint(Struct):
 
     routing: Annotated[Routing, Doc("how requests are spread")]
     layout: Annotated[PodsLayout, Doc("what runs")]
-    p95: Annotated[float | None, Doc("p95 of waiting; null: it grows for ever")]
+    p95: Annotated[float | None, Doc("p95 wait; null: it grows for ever")]
 
 
 class PodsNow(Struct):
     """Pods that were not planned."""
 
     layout: Annotated[PodsLayout, Doc("what runs")]
-    p95: Annotated[float | None, Doc("p95 of waiting; null: unstable, it grows for ever")]
+    p95: Annotated[float | None, Doc("p95 wait; null: unstable, it grows for ever")]
     needs: Annotated[int | None, Doc("of `part`, at least; where it is unstable and known")]
     part: Annotated[str, Doc("what there is too little of")] = "workers"
     without_limits: Annotated[

@@ -289,9 +289,9 @@ def _held_back(made: Plan) -> Iterator[str]:
     causes = [f"its CPU limit of {site.quota * 1000:.0f}m"] if site.quota is not None else []
     if site.pool is not None:
         causes.append(f"its pool of {site.pool} for {now.layout.threads} threads")
-    waits = "it cannot carry the load" if now.p95 is None else f"p95 of waiting is {_ms(now.p95)}"
+    waits = "it cannot carry the load" if now.p95 is None else f"the p95 wait is {_ms(now.p95)}"
     yield (
-        f"What runs now is held back by {' and '.join(causes)}: {waits} with "
+        f"The current deployment is slowed down by {' and '.join(causes)}: {waits} with "
         f"{'it' if len(causes) == 1 else 'them'}, and {_ms(now.without_limits)} without."
     )
 
@@ -300,7 +300,7 @@ def _ms(seconds: float) -> str:
     return f"{seconds * 1000:.3g} ms"
 
 
-#: A limit costs something that adds more than this share of the target to p95 of waiting.
+#: A limit costs something that adds more than this share of the target to the p95 wait.
 _COSTS: Final = 0.1
 #: Seconds after which a reconnect storm is longer than the failover itself.
 _LONG_STORM: Final = 60.0
@@ -355,14 +355,14 @@ _FAR, _FAR_MS = 2.0, 0.005
 def _notes(question: Question) -> Iterator[str]:
     if question.now is not None and question.now.queues > 1:
         yield (
-            "What runs now is taken to share requests evenly among the workers of a pod. By "
-            "default which of them accepts is a race that one may win more often: the busier the "
-            "pod, the longer requests then wait."
+            "The current deployment is assumed to share requests evenly among the workers of a "
+            "pod. By default, the workers race to accept, and one may win more often: the busier "
+            "the pod, the longer requests then wait."
         )
     if question.now_limit is not None and not question.cpu_given:
         yield (
-            f"The CPU limit of what runs now, {question.now_limit * 1000:.0f}m, is not simulated: "
-            "without a CPU time nobody knows when it stops a pod."
+            f"The current CPU limit, {question.now_limit * 1000:.0f}m, is not simulated: "
+            "without a CPU time it is unknown when it stops a pod."
         )
     if not question.cpu_given:
         yield (

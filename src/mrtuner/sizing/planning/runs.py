@@ -43,7 +43,7 @@ class Runs:
         )
 
     def p95(self, site: Site) -> float:
-        """Return the p95 of waiting at all stages, by the faster simulation where it will do.
+        """Return the p95 wait at all stages, by the faster simulation where it will do.
 
         It is infinite where the waiting grows from beginning to end: threads that wait for their
         lock keep workers busy, so that less than each stage's own capacity passes.

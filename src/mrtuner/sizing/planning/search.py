@@ -117,7 +117,7 @@ def _missed(question: Question, runs: Runs) -> Refused:
     """The error where more pods do not help."""
     left = runs.p95(runs.site(_plenty(question)))
     return Refused(
-        f"no number of pods keeps p95 of waiting within {question.target * 1000:.3g} ms: with "
+        f"no number of pods keeps the p95 wait within {question.target * 1000:.3g} ms: with "
         f"plenty of workers it is still {left * 1000:.3g} ms",
         "Allow more, or give the database or the pooler more; another routing may do, too.",
     )

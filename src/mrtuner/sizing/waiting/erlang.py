@@ -66,7 +66,7 @@ def screen(
     routing: Routing,
     arrival_variation: float = 1.0,
 ) -> Screen:
-    """Return the p95 of waiting by formula for `pods` queues of `servers` each.
+    """Return the p95 wait by formula for `pods` queues of `servers` each.
 
     Random routing leaves each pod a Poisson stream; round robin gives each every n-th request, so
     c_a² is divided by the pods; where the shorter queue is chosen the formula has only a lower
