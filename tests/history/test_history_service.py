@@ -45,7 +45,10 @@ def fleet(tmp_path: Path) -> Path:
 def metrics(tmp_path: Path) -> Path:
     directory = tmp_path / "metrics"
     directory.mkdir()
-    (directory / "jobs.sql").write_text('/*\nhelp = "Jobs"\ninterval = "1min"\n*/\nSELECT 1\n')
+    (directory / "jobs.sql").write_text(
+        '/*\nhelp = "Jobs"\ninterval = "1min"\n[gauges]\nwaiting = { help = "jobs" }\n*/\n'
+        "SELECT 1 AS waiting\n"
+    )
     return directory
 
 
