@@ -61,7 +61,6 @@ OLD: Final = (
     Old("limits", "-o", "--html"),
     Old("limits", "--output", "--html"),
     Old("limits", "--storage", "--volume"),
-    Old("serve", "--store", "--dir"),
     Old("failover lab", "--report", "--html"),
     Old("failover rehearse", "--report", "--html"),
     Old("failover rehearse", "--for", "--timeout"),
