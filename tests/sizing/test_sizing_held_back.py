@@ -359,6 +359,12 @@ def test_bad_input_is_named(given: list[str], message: str) -> None:
 def test_a_process_is_shown_by_the_title_that_it_gave_itself(line: list[str], title: str) -> None:
     """A title is one text with blanks in the place of the command line."""
     program = shutil.which("cat")
-    with subprocess.Popen(line, executable=program, stdin=subprocess.PIPE) as process:
+    with subprocess.Popen(
+        line, executable=program, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write(b"\n")
+        assert process.stdout.read(1) == b"\n"  # the program runs: its command line is its own
         found = processes.title_of(Tree(), process.pid)
     assert found == title
