@@ -271,8 +271,9 @@ def test_a_load_that_was_written_leads_to_measured_advice(busy: Cluster) -> None
     assert item.basis == "measured"
     assert item.changes
     assert "checkpoints were requested" in item.reason
-    # By hand, from the counters it read: peak of three times the average over 15 min, times 1.9. The
-    # interval is rounded up to a segment, and one is added (2 x 1.9); so is the result: 4.8 of 16 MB.
+    # By hand, from the counters it read: peak of three times the average over 15 min, times 1.9.
+    # The interval is rounded up to a segment and one is added, 2 x 1.9; the result is rounded up,
+    # too: 4.8 segments of 16 MB.
     rate = 3 * activity.wal_bytes / activity.window
     assert isinstance(item.target, int)
     assert item.target * MIB <= rate * 900 * 1.9 * 1.01 + 4.8 * 16 * MIB
