@@ -257,7 +257,7 @@ def test_gthread_is_planned_as_it_is_configured_and_compared_with_its_default() 
     assert (busy.now.p95 or 0) > 2 * (idle.now.p95 or 0) > 0
     (advice,) = (text for text in busy.advice if "worker_connections" in text)
     assert f"wait {(busy.now.p95 or 0) * 1000:.3g} ms at p95, in equal shares" in advice
-    assert any("a race" in note for note in busy.notes)
+    assert any("race to accept" in note for note in busy.notes)
     assert not any("worker_connections" in text for text in idle.advice)
 
 
