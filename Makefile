@@ -195,7 +195,7 @@ bench-image-seed: install
 	PYTHONPATH=tests/image $(BIN)/python bench/seed_image.py $(ARGS)
 
 # Application servers under load beside the simulation: 25 minutes. Root, and Debian's puma, unicorn,
-# ruby-pg, pgbouncer.
+# ruby-pg, pgbouncer. ARGS="--only puma --puma-of sid" takes Puma 8 (trixie: 6.6), by debootstrap.
 bench-waiting: install
 	$(BIN)/python bench/servers_waiting.py $(ARGS)
 

@@ -71,6 +71,13 @@ _UVICORN = Program(
     " host='127.0.0.1', port={port}, backlog={backlog}, log_level='error')\n",
     needs=sys.executable,
 )
+_PUMA = Program(
+    command=("puma", "-q", "-e", "none", "-C", "{file}", "{folder}/{app}"),
+    app="config.ru",
+    format="puma",
+    listen='bind "tcp://127.0.0.1:{port}?backlog={backlog}"\n',
+    needs="puma",
+)
 PROGRAMS: Mapping[str, Program] = {
     "uvicorn": _UVICORN,
     Server.GUNICORN: _GUNICORN,
@@ -82,13 +89,8 @@ PROGRAMS: Mapping[str, Program] = {
         listen='listen "127.0.0.1:{port}", backlog: {backlog}\nlogger Logger.new(File::NULL)\n',
         needs="unicorn",
     ),
-    Server.PUMA: Program(
-        command=("puma", "-q", "-e", "none", "-C", "{file}", "{folder}/{app}"),
-        app="config.ru",
-        format="puma",
-        listen='bind "tcp://127.0.0.1:{port}?backlog={backlog}"\n',
-        needs="puma",
-    ),
+    Server.PUMA: _PUMA,
+    Server.PUMA_6: _PUMA,
 }
 
 
@@ -96,6 +98,14 @@ def missing(server: str) -> str | None:
     """Why a server cannot run here."""
     needs = PROGRAMS[server].needs
     return None if shutil.which(needs) else f"{needs} is not installed"
+
+
+def puma() -> Server:
+    """The installed one, by its version."""
+    told = subprocess.run(["puma", "--version"], capture_output=True, text=True, check=True)
+    major = re.search(r"version (\d+)", told.stdout)
+    assert major is not None, told.stdout
+    return Server.PUMA if int(major[1]) >= 7 else Server.PUMA_6
 
 
 def configuration(server: str, layout: Layout, pool: int | None = None) -> str:

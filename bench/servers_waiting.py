@@ -3,6 +3,7 @@
     python bench/servers_waiting.py                         # some 25 minutes, on an idle machine
     python bench/servers_waiting.py --only 'puma;unicorn'
     python bench/servers_waiting.py --count 200 --runs 1    # whether it works
+    python bench/servers_waiting.py --only puma --puma-of sid    # Puma 8
 
 Each case starts a server for each pod, with the configuration that `mrtuner pods plan` writes, and
 sends requests at the times and of the lengths that the simulation gets too, whether earlier ones
@@ -33,6 +34,7 @@ from heapq import heapreplace
 from random import Random
 
 import database_pooled
+import debian_puma
 from application_servers import (
     Client,
     Served,
@@ -44,10 +46,11 @@ from application_servers import (
     renewals,
     run_precisely,
 )
+from application_servers import puma as installed_puma
 
 from mrtuner.sizing.planning.servers import Server
 from mrtuner.sizing.waiting.cpu import PERIOD
-from mrtuner.sizing.waiting.queues import Layout, quantile, settled
+from mrtuner.sizing.waiting.queues import Accepting, Layout, quantile, settled
 from mrtuner.sizing.waiting.routing import Routing
 from mrtuner.sizing.waiting.stages import Site, Work, simulate
 from mrtuner.sizing.waiting.times import Times, arrivals
@@ -65,8 +68,8 @@ ASLEEP, BEHIND = Work(cpu=0.0), Work(cpu=0.0, database=1.0)
 MOST_LATE = 1.0
 #: gunicorn's own; the plan has other ones.
 DEFAULT = "worker_connections = 1000\nkeepalive = 2\n"
-#: What Puma does by default from version 6 on.
-LESS_BUSY = "wait_for_less_busy_worker 0.005\n"
+#: What Puma 6 does by default, in seconds.
+LESS_BUSY = 0.005
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,7 +105,7 @@ class Case:
         parts += [f"{self.quota:g} CPUs"] if self.quota else []
         parts += [f"{self.pooler} server connections"] if self.pooler else []
         parts += [f"a pool of {self.pool}"] if self.pool else []
-        parts += ["waits for a less busy worker"] if LESS_BUSY in self.extra else []
+        parts += ["waits for a less busy worker"] if layout.accept_delay else []
         parts += [f"{self.work.cpu:.0%} CPU"] if 0 < self.work.cpu < 1 else []
         parts += ["worker_connections by default"] if DEFAULT in self.extra else []
         parts += ["reuse_port"] if "reuse_port" in self.extra else []
@@ -152,11 +155,12 @@ def shared(pods: int, workers: int, threads: int = 1) -> Layout:
 
 def apart(pods: int, workers: int, threads: int) -> Layout:
     """Each worker accepts and lets requests wait."""
-    return replace(shared(pods, workers, threads), accept_when_idle=False)
+    return replace(shared(pods, workers, threads), accepting=Accepting.ANY)
 
 
 def cases() -> Iterator[Case]:
-    sync, gthread, unicorn, puma = Server.GUNICORN, Server.GTHREAD, Server.UNICORN, Server.PUMA
+    sync, gthread, unicorn = Server.GUNICORN, Server.GTHREAD, Server.UNICORN
+    puma = Server.PUMA_6 if missing(Server.PUMA) else installed_puma()
     for load in (0.5, 0.7, 0.8, 0.9):
         yield Case(server=sync, layout=shared(1, 8), load=load)
     for routing in Routing:
@@ -169,7 +173,7 @@ def cases() -> Iterator[Case]:
     for load in (0.7, 0.8, 0.9):
         yield Case(server=gthread, layout=shared(1, 4, 2), load=load)
     for server in (gthread, puma):
-        yield Case(server=server, layout=shared(1, 2, 4), load=0.7, work=LITTLE_CPU)
+        yield Case(server=server, layout=server.facts.layout(1, 2, 4), load=0.7, work=LITTLE_CPU)
     for load in (0.5, 0.7):
         yield Case(server=sync, layout=shared(1, 2), load=load, quota=0.5, work=Work())
     yield Case(
@@ -180,11 +184,17 @@ def cases() -> Iterator[Case]:
     for load in (0.8, 0.9):
         yield Case(server=unicorn, layout=shared(1, 8), load=load)
     for load in (0.7, 0.8, 0.9):
-        yield Case(server=puma, layout=shared(1, 4, 2), load=load)
+        yield Case(server=puma, layout=puma.facts.layout(1, 4, 2), load=load)
     for routing in (Routing.RANDOM, Routing.LEAST_CONNECTIONS):
-        yield Case(server=puma, layout=shared(4, 1, 2), load=0.7, routing=routing)
-    yield Case(server=puma, layout=shared(1, 4, 3), load=0.8, pooler=6, work=BEHIND)
-    yield Case(server=puma, layout=shared(1, 4, 2), load=0.8, extra=LESS_BUSY)
+        yield Case(server=puma, layout=puma.facts.layout(4, 1, 2), load=0.7, routing=routing)
+    yield Case(
+        server=puma, layout=puma.facts.layout(1, 4, 3), load=0.8, pooler=6, work=BEHIND
+    )
+    for load in (0.7, 0.8) if puma is Server.PUMA_6 else ():
+        yield Case(
+            server=puma, layout=replace(shared(1, 4, 2), accept_delay=LESS_BUSY), load=load,
+            extra=f"wait_for_less_busy_worker {LESS_BUSY}\n",
+        )  # fmt: skip
     for load in (0.7, 0.8):
         yield Case(server="uvicorn", layout=shared(1, 1), load=load, pool=6, work=BEHIND)
     yield Case(
@@ -272,7 +282,7 @@ async def measured_overhead(case: Case, ports: Sequence[int]) -> Overhead:
         return Overhead(alone=alone, busy=alone, cpu=(cpu_used(group) - before) / 40)
     length = case.mean / 2
     alone = await client.alone(length, 40)
-    if not case.layout.accept_when_idle:  # some of its workers idle while requests wait
+    if case.layout.accepting is Accepting.ANY:  # some of its workers idle while requests wait
         return Overhead(alone=alone, busy=alone)
     width = case.pooler or case.layout.pods * case.layout.workers * (
         case.pool or case.layout.threads
@@ -326,7 +336,7 @@ def outcome(done: Run) -> Outcome:
     return Outcome(
         predicted=p95(done.predicted()),
         measured=p95(done.measured()),
-        taken=None if done.case.layout.accept_when_idle else p95(done.taken()),
+        taken=p95(done.taken()) if done.case.layout.accepting is Accepting.ANY else None,
         late=p95([one.sent for one in done.served]),
         shares="/".join(
             f"{100 * number / len(done.served):.0f}" for _, number in shares.most_common()
@@ -360,7 +370,10 @@ def main() -> None:
     parser.add_argument(
         "--only", default="", help="servers, or words in the name of a case, with ; between"
     )
+    parser.add_argument("--puma-of", help="a release of Debian: sid, trixie; default: what is here")
     given = parser.parse_args()
+    if given.puma_of:
+        debian_puma.put_first_in_path(given.puma_of)
     print(
         f"p95 wait [ms], {given.count:,} requests a run of {SLEEPING * 1000:g} ms asleep or "
         f"{BURNING * 1000:g} ms of CPU time (quotas: half as many); {os.cpu_count()} CPUs, Linux "

@@ -156,7 +156,7 @@ def test_the_most_sessions_ever_seen_stand_beside_what_can_be_reached(history: P
         "value": 33, "source": f"db:5432 in {history}, 2026-11-23 00:09 UTC",
     }  # fmt: skip
     assert document["warnings"] == []
-    assert "seen at most: 33 sessions (db:5432 in" in run("check", *options).stdout
+    assert "most seen: 33 sessions (db:5432 in" in run("check", *options).stdout
 
 
 def test_more_sessions_than_can_be_reached_are_somebody_elses(history: Path) -> None:

@@ -59,6 +59,9 @@ def test_puma_and_unicorn_say_workers_and_threads() -> None:
     assert re.findall(r"^(workers 4|threads 3, 3|preload_app!)", puma, re.MULTILINE) == [
         "workers 4", "threads 3, 3", "preload_app!",
     ]  # fmt: skip
+    assert "wait_for_less_busy_worker" not in puma
+    before_7 = render("puma", replace(APPLICATION, server="puma-6"))
+    assert "\nwait_for_less_busy_worker 0 #" in before_7
     unicorn = render("unicorn", replace(APPLICATION, server="unicorn", threads=1))
     assert "\nworker_processes 4 #" in unicorn
 

@@ -73,15 +73,16 @@ def serving(server: str, threads: int, here: Path) -> Iterator[tuple[subprocess.
     port = free_port()
     (here / "app.py").write_text(WSGI)
     (here / "config.ru").write_text(RACK)
-    if server in {"puma", "unicorn"}:
-        if shutil.which(server) is None:
-            pytest.skip(f"{server} is not installed (apt-get install {server})")
+    if server in {"puma-6", "unicorn"}:
+        program = server.removesuffix("-6")
+        if shutil.which(program) is None:
+            pytest.skip(f"{program} is not installed (apt-get install {program})")
         file, bind = here / "server.rb", {
             "puma": f'bind "tcp://127.0.0.1:{port}"\n', "unicorn": f'listen "127.0.0.1:{port}"\n',
-        }[server]  # fmt: skip
-        command = [server, *(("-C",) if server == "puma" else ("-c",)), str(file),
+        }[program]  # fmt: skip
+        command = [program, *(("-C",) if program == "puma" else ("-c",)), str(file),
                    str(here / "config.ru")]  # fmt: skip
-        file.write_text(render(server, application) + bind)
+        file.write_text(render(program, application) + bind)
     else:
         file = here / "gunicorn.conf.py"
         file.write_text(render("gunicorn", application) + f'bind = "127.0.0.1:{port}"\n')
@@ -109,7 +110,7 @@ def _environment(signs: Path) -> dict[str, str]:
 
 
 @pytest.mark.parametrize(
-    ("server", "threads"), [("gunicorn", 1), ("gthread", 2), ("unicorn", 1), ("puma", 2)]
+    ("server", "threads"), [("gunicorn", 1), ("gthread", 2), ("unicorn", 1), ("puma-6", 2)]
 )
 def test_no_request_waits_beside_an_idle_thread(server: str, threads: int, tmp_path: Path) -> None:
     """As many requests as slots are all in service, though none has ended: the pod is one queue.

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import simpy
 
-from mrtuner.sizing.waiting.queues import Layout, quantile, settled, waits
+from mrtuner.sizing.waiting.queues import Accepting, Layout, quantile, settled, waits
 from mrtuner.sizing.waiting.routing import Routing
 from mrtuner.sizing.waiting.stages import Simulated, Site, Stage, Work, simulate
 from mrtuner.sizing.waiting.times import Times, arrivals
@@ -247,9 +247,11 @@ def test_a_quota_stops_a_pod_as_long_as_in_simpy() -> None:
 
 
 @pytest.mark.parametrize("routing", Routing)
-@pytest.mark.parametrize("idle", [True, False])
-def test_the_fast_simulation_and_the_whole_one_agree(routing: Routing, idle: bool) -> None:
-    layout = Layout(pods=3, workers=2, threads=2, accept_when_idle=idle)
+@pytest.mark.parametrize("accepting", Accepting)
+def test_the_fast_simulation_and_the_whole_one_agree(
+    routing: Routing, accepting: Accepting
+) -> None:
+    layout = Layout(pods=3, workers=2, threads=2, accepting=accepting)
     arriving, times = a_load(rate=9, mean=1.0)
     site = Site(layout=layout, routing=routing, lock=False)
     assert site.queues_alone(ONE_PIECE)

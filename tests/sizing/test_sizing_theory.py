@@ -16,7 +16,7 @@ from queueing_theory import (
 
 from mrtuner.errors import BadValue
 from mrtuner.sizing.waiting.erlang import erlang_c, screen, wait_beyond
-from mrtuner.sizing.waiting.queues import Layout, quantile, settled, waits
+from mrtuner.sizing.waiting.queues import Accepting, Layout, quantile, settled, waits
 from mrtuner.sizing.waiting.routing import Routing
 from mrtuner.sizing.waiting.times import Times, arrivals
 
@@ -66,7 +66,7 @@ def test_random_routing_makes_a_queue_of_its_own_of_every_pod() -> None:
 
 def test_workers_that_accept_while_busy_have_a_queue_each() -> None:
     """Two workers of three threads: each an M/M/3 of half of the requests."""
-    layout = Layout(pods=1, workers=2, threads=3, accept_when_idle=False)
+    layout = Layout(pods=1, workers=2, threads=3, accepting=Accepting.ANY)
     found = simulated(layout, 4.2, 1, seed=8)
     assert quantile(found, 0.95) == pytest.approx(p95_wait_mmc(3, 2.1), rel=0.02)
 

@@ -15,7 +15,7 @@ def lines(told: Mapping[str, Any]) -> Iterator[str]:
     """The answer, what shows it, and what was measured."""
     cause = told["cause"]
     yield f"{cause[0].upper()}{cause[1:]}: {_used(told)}."
-    yield from bulleted("What shows it:", told["evidence"])
+    yield from bulleted("Evidence:", told["evidence"])
     yield ""
     yield told["action"]
     yield ""
@@ -30,7 +30,7 @@ def lines(told: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _used(told: Mapping[str, Any]) -> str:
-    usable = "" if told["usable"] is None else f" of the {told['usable']:.3g} it can have"
+    usable = "" if told["usable"] is None else f" of the {told['usable']:.3g} available"
     return f"it used {told['cpu']:.2f} CPUs{usable}, over {told['seconds']:.0f} s"
 
 
@@ -53,7 +53,7 @@ def _limits(told: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
         used_up = "" if one["share"] is None else f", used up in {one['share']:.0%} of the periods"
         yield f"quota of {one['group']}", f"{one['cpus']:.3g} CPUs{used_up} ({one['source']})"
     for why in told["hidden"]:
-        yield "not seen", why
+        yield "could not be read", why
     wait = told.get("accept_wait")
     if wait is not None:
         yield (

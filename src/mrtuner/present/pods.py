@@ -114,7 +114,7 @@ def _expected(told: Row) -> Iterator[str]:
         yield f"open now: {plural(told['open_now'], 'session')}"
     seen = told.get("seen")
     if seen is not None:
-        yield f"seen at most: {plural(seen['value'], 'session')} ({seen['source']})"
+        yield f"most seen: {plural(seen['value'], 'session')} ({seen['source']})"
     for rows in (session_rows(told.get("sessions", ())), pool_rows(told.get("pools", ()))):
         if rows:
             yield ""
@@ -208,7 +208,7 @@ def _larger(ways: Row, told: Row) -> str:
         if one["reachable"] is None:
             return "no number is large enough"
         if one["name"] == "max_connections" and ways["larger"] is None:
-            return "PostgreSQL has no more"
+            return "PostgreSQL allows no larger value"
         if one["name"] == "max_connections":
             most, now = (ways[which]["max_connections"] for which in ("larger", "now"))
             parts.append(f"max_connections = {most:,} instead of {now:,}, with a restart")
@@ -222,13 +222,13 @@ def _memory(needs: Row) -> str:
     if needs["memory"] is None:
         return f"{needs['sessions']:,} sessions need more memory than any machine has"
     said = (
-        f"memory: {needs['sessions']:,} sessions need {pretty_bytes(needs['memory'])} at least, by "
-        "the budget of mrtuner tune"
+        f"memory: {needs['sessions']:,} sessions need at least {pretty_bytes(needs['memory'])}, by "
+        "the memory budget of mrtuner tune"
     )
     if needs["price"] is not None:
         said += f"; one more adds {pretty_bytes(needs['price'])}"
     if needs["fits"] is False:
-        return f"{said}; this machine does not hold them"
+        return f"{said}; this machine has less"
     if needs["work_mem"] is not None:
         return f"{said}; here work_mem can then be {pretty_bytes(needs['work_mem'])}"
     return said

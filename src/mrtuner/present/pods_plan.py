@@ -46,7 +46,7 @@ def lines(told: Mapping[str, Any]) -> Iterator[str]:
     yield from bulleted("what to do", told["advice"])
     yield from bulleted("warnings", told.get("warnings", ()))
     yield from bulleted("assumptions", told["notes"])
-    yield from bulleted("where figures were read", list(read_where(told)))
+    yield from bulleted("sources of the figures", list(read_where(told)))
 
 
 def answer(told: Mapping[str, Any]) -> str:
@@ -74,7 +74,7 @@ def reason(told: Mapping[str, Any]) -> str:
     then = enumerated(f"{_named(one)} {percent(one['busy'])}" for one in others)
     after = f"; then {then}" if others else ""
     return (
-        f"The binding stage is {_named(first)}: it passes on {first['capacity']:,.0f}/s at most "
+        f"The binding stage is {_named(first)}: it can pass on at most {first['capacity']:,.0f}/s "
         f"and is {percent(first['busy'])} busy{after}."
     )
 
@@ -89,7 +89,7 @@ def facts(told: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     yield "load", _load(load)
     yield (
         "CPU request",
-        f"{millicores(cpu['request'])} a pod: p95 of use over seconds; "
+        f"{millicores(cpu['request'])} a pod: p95 of the CPU use in each second; "
         + (f"on average {millicores(cpu['mean'])}"),
     )
     limit = "none" if cpu["limit"] is None else millicores(cpu["limit"])
@@ -244,7 +244,7 @@ def _storm(storm: Mapping[str, Any]) -> str:
     return (
         f"{plural(storm['connections'], 'connection')} at {storm['logins']:g} logins/s are back "
         f"after {pretty_duration(storm['back'])}; up to {storm['backlog']:,.0f} requests queue up, "
-        f"and none waits for it after {pretty_duration(storm['caught_up'])}"
+        f"and the queue is gone after {pretty_duration(storm['caught_up'])}"
     )
 
 

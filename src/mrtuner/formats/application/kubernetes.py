@@ -35,7 +35,7 @@ def _rows(application: Application) -> Iterator[str]:
     yield from _environment(application)
     yield "          resources:"
     yield "            requests:"
-    yield "              # p95 of use over seconds at the planned rate"
+    yield "              # p95 of the CPU use in each second at the planned rate"
     yield f'              cpu: "{_millicores(application.cpu_request)}"'
     if memory:
         yield f"              memory: {memory}"
@@ -81,9 +81,9 @@ def _environment(application: Application) -> Iterator[str]:
     known = application.deployment
     workers = known.workers_variable if known else None
     threads = known.threads_variable if known else None
-    if application.server in {"puma", "gunicorn", "gthread"}:
+    if application.server in {"puma", "puma-6", "gunicorn", "gthread"}:
         workers = workers or "WEB_CONCURRENCY"
-    if application.server == "puma":
+    if application.server in {"puma", "puma-6"}:
         threads = threads or "RAILS_MAX_THREADS"
     given = {
         name: number

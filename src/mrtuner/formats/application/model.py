@@ -29,7 +29,7 @@ class Application:
     """Pods of workers of threads, and what each of them gets."""
 
     title: str  # the load, one line
-    server: str  # gunicorn, gthread, unicorn, puma, jvm
+    server: str  # gunicorn, gthread, unicorn, puma, puma-6, jvm
     pods: int
     workers: int  # in a pod
     threads: int  # of a worker

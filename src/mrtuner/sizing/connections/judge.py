@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Literal
 
 from mrtuner.facts import Fact
 from mrtuner.sizing.connections.database import Database
@@ -213,6 +214,23 @@ def count(number: Count) -> str:
 # Limits.
 
 
+def _own_limits(
+    kind: Literal["role", "database"], limits: Mapping[str, Fact[int]], used: frozenset[str],
+    workloads: Sequence[Workload], pooler: Pooler | None,
+) -> Iterator[Limit]:  # fmt: skip
+    """CONNECTION LIMIT of roles or databases that are connected to; "" is the one in use."""
+    for name, limit in limits.items():
+        if not name or name in used:
+            only = {kind: name or None}
+            yield Limit(
+                name=f"limit of {f'{kind} {name}' if name else f'the {kind}'}",
+                capacity=limit.value,
+                how=limit.source,
+                workloads=tuple(_matching(workloads, **only)),
+                fixed=_through(pooler, **only),
+            )
+
+
 def _limits(
     workloads: Sequence[Workload], others: Sequence[Other], database: Database,
     pooler: Pooler | None, pooled: frozenset[str],
@@ -229,25 +247,9 @@ def _limits(
         workloads=straight,
         fixed={stage: number + elsewhere for stage, number in through.items()},
     )
-    for role, limit in database.role_limits.items():
-        if not role or role in roles:
-            yield Limit(
-                name=f"limit of {f'role {role}' if role else 'the role'}",
-                capacity=limit.value,
-                how=limit.source,
-                workloads=tuple(_matching(straight, role=role or None)),
-                fixed=_through(pooler, role=role or None),
-            )
-    databases = {name for _, name in sessions}
-    for name, limit in database.database_limits.items():
-        if not name or name in databases:
-            yield Limit(
-                name=f"limit of {f'database {name}' if name else 'the database'}",
-                capacity=limit.value,
-                how=limit.source,
-                workloads=tuple(_matching(straight, database=name or None)),
-                fixed=_through(pooler, database=name or None),
-            )
+    databases = frozenset(name for _, name in sessions)
+    yield from _own_limits("role", database.role_limits, roles, straight, pooler)
+    yield from _own_limits("database", database.database_limits, databases, straight, pooler)
     if pooler is not None:
         each = pooler.max_client_conn
         yield Limit(

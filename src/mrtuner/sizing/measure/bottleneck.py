@@ -81,7 +81,7 @@ def _by_quota(seen: Measurement) -> Bottleneck | None:
     return Bottleneck(
         cause=Cause.QUOTA_ABOVE,
         evidence=(_throttled(tightest), *_own_quota(seen.quotas)),
-        action=f"Raise the quota of {tightest.group.name}: whoever set it limits all below it.",
+        action=f"Raise the quota of {tightest.group.name}: it limits every group below it.",
     )
 
 

@@ -69,7 +69,7 @@ RUNTIMES: Final = (
     ),
     Runtime(
         name="Go 1.25", counts=lambda known: _at_most(known, ceil, least=2),
-        how="its own quota, rounded up, two at least", source="golang/go#73193, #81180",
+        how="its own quota, rounded up, at least two", source="golang/go#73193, #81180",
     ),
     Runtime(
         name="JVM 10, 8u191", counts=lambda known: _at_most(known, ceil),

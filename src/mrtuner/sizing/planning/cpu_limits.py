@@ -66,7 +66,7 @@ def _limited(
         mean=mean,
         request=request,
         limit=steps * _STEP,
-        because=f"the least with which stops add little: the p95 wait is {p95 * 1000:.3g} ms "
+        because=f"the lowest limit whose stalls add little: the p95 wait is {p95 * 1000:.3g} ms "
         f"with it and {waited * 1000:.3g} ms without; a pod is stopped in {throttled:.1%} of the "
         "periods".replace("%", " %"),
         throttled=throttled,
@@ -75,7 +75,7 @@ def _limited(
 
 def _none(most: float, seen: tuple[float, float] | None, target: float, last: int) -> str:
     """Why there is no limit."""
-    reach = f"its workers can use {most:g} CPUs at most, with a limit or without"
+    reach = f"its workers can use at most {most:g} CPUs, with or without a limit"
     if seen is None:
         return f"{reach}, and they need nearly all of them"
     p95, throttled = seen

@@ -51,7 +51,7 @@ class PodsStage(Struct):
     """One stage under this load."""
 
     stage: Annotated[str, Doc("workers, global lock, CPU, pool, pooler or database")]
-    capacity: Annotated[float | None, Doc("requests a second that it passes on at most, if known")]
+    capacity: Annotated[float | None, Doc("most requests a second that it can pass on, if known")]
     busy: Annotated[float | None, Doc("the load's share of that")]
     p95: Annotated[float, Doc("p95 wait there")]
 
@@ -69,7 +69,7 @@ class PodsCpu(Struct):
     """CPU of a pod."""
 
     mean: Annotated[float, Doc("used on average")]
-    request: Annotated[float, Doc("p95 of use over seconds, rounded up")]
+    request: Annotated[float, Doc("p95 of the CPU use in each second, rounded up")]
     limit: Annotated[float | None, Doc("null: none")]
     because: Annotated[str, Doc("why this limit, or none")]
     throttled: Annotated[float | None, Doc("share of the 100 ms periods in which it stops a pod")]

@@ -20,7 +20,8 @@ from mrtuner.sizing.planning.runs import Runs, grows
 from mrtuner.sizing.planning.search import alternatives, best
 from mrtuner.sizing.planning.storm import Storm, storm
 from mrtuner.sizing.waiting.erlang import Screen, screen, wait_beyond
-from mrtuner.sizing.waiting.queues import Layout, quantile, settled
+from mrtuner.sizing.planning.servers import Server
+from mrtuner.sizing.waiting.queues import Accepting, Layout, quantile, settled
 from mrtuner.sizing.waiting.stages import Simulated, Site, Stage
 from mrtuner.wording import plural
 
@@ -170,12 +171,14 @@ def _stages(question: Question, site: Site, simulated: Simulated) -> tuple[Stage
 
 def _screen(question: Question, layout: Layout) -> Screen:
     servers = layout.workers * layout.threads
+    # The least busy worker accepts almost as one queue of a pod would.
+    queues = layout.queues if layout.accepting is Accepting.ANY else 1
     found = screen(
         rate=question.rate,
         service=question.service.mean,
         variation=question.service.variation,
-        pods=layout.pods * layout.queues,
-        servers=servers // layout.queues,
+        pods=layout.pods * queues,
+        servers=servers // queues,
         routing=question.routing,
         arrival_variation=question.bursts,
     )
@@ -186,6 +189,8 @@ def _screen(question: Question, layout: Layout) -> Screen:
 def _beyond_the_formula(question: Question, layout: Layout) -> Iterator[str]:
     if question.server.facts.lock and layout.threads > 1:
         yield "threads wait for the lock of their worker, too"
+    if layout.queues > 1 and layout.accepting is Accepting.LEAST_BUSY:
+        yield "a request may wait for its worker while another one of the pod has a free thread"
     if question.pooler or question.database_cpus:
         yield "it knows nothing of what is behind the workers"
 
@@ -266,12 +271,24 @@ def _advice(made: Plan, points: Sequence[Point], base: Layout) -> Iterator[str]:
 def _accepting(made: Plan) -> Iterator[str]:
     """What it is worth that only workers with a free thread accept; the format sets it."""
     now = made.now
-    if now is None or now.layout.queues == 1:
+    if now is None:
         return
+    if now.layout.accepting is Accepting.ANY:
+        yield _accept_with_a_free_thread(made, now)
+    elif now.layout.accept_delay:
+        waits = "cannot carry the load" if now.p95 is None else f"wait {_ms(now.p95)} at p95"
+        yield (
+            "Set wait_for_less_busy_worker to 0, as --format puma writes: from Puma 6 on, workers "
+            f"accept requests up to {_ms(now.layout.accept_delay)} late. With that default, the "
+            f"pods that run now {waits}."
+        )
+
+
+def _accept_with_a_free_thread(made: Plan, now: Now) -> str:
     waits = "cannot carry the load" if now.p95 is None else f"wait {_ms(now.p95)} at p95"
     configured = p95_of(made.curve, made.question.routing, now.layout.workers)
     gained = "" if now.p95 is None or configured is None else f", with it {_ms(configured)}"
-    yield (
+    return (
         "Let workers accept only while a thread is free: worker_connections = threads and "
         "keepalive = 0, as --format gunicorn writes. By default requests queue beside idle "
         f"workers: those that run now {waits}, in equal shares{gained}."
@@ -353,7 +370,12 @@ _FAR, _FAR_MS = 2.0, 0.005
 
 
 def _notes(question: Question) -> Iterator[str]:
-    if question.now is not None and question.now.queues > 1:
+    if question.server is Server.PUMA:
+        yield (
+            "Puma 7 or 8 is assumed: their workers accept requests even if no thread is free, the "
+            "least busy worker first. Plan for Puma 5 or 6 with --server puma-6."
+        )
+    if question.now is not None and question.now.accepting is Accepting.ANY:
         yield (
             "The current deployment is assumed to share requests evenly among the workers of a "
             "pod. By default, the workers race to accept, and one may win more often: the busier "

@@ -2,8 +2,12 @@
 
 Sources: gunicorn 27, workers/sync.py and workers/gthread.py (a gthread worker accepts while its
 threads are busy, gunicorn#3433, unless worker_connections keeps it from that, as the plan's
-configuration does); Puma 5.6 to 7, thread_pool.rb (accepts with a free thread only); unicorn 6.0,
-http_server.rb.
+configuration does); unicorn 6.0, http_server.rb; Puma 5.6, server.rb and thread_pool.rb (accepts
+with a free thread only, and from 6 on after wait_for_less_busy_worker, puma#2940, unless that is 0,
+as in the plan's configuration); Puma 7 and 8, server.rb and cluster_accept_loop_delay.rb (accepts
+while all threads are busy, puma#3678 and #3961; before that a worker sleeps for 5 ms times the share
+that its requests are of 25 for each thread, so that the least busy one is first: 0.2 ms at most
+while no thread has to wait, which is not modelled).
 """
 
 from __future__ import annotations
@@ -14,7 +18,7 @@ from math import inf
 from typing import Final
 
 from mrtuner.errors import BadValue
-from mrtuner.sizing.waiting.queues import Layout
+from mrtuner.sizing.waiting.queues import Accepting, Layout
 from mrtuner.sizing.waiting.turns import PYTHON_TURN, RUBY_TURN
 
 #: Servers of event loops: they have no queue in front of workers that could be planned.
@@ -37,6 +41,7 @@ class Server(StrEnum):
     GTHREAD = "gthread"
     UNICORN = "unicorn"
     PUMA = "puma"
+    PUMA_6 = "puma-6"
     JVM = "jvm"
 
     @property
@@ -51,8 +56,9 @@ class ServerFacts:
 
     title: str
     threads: bool  # a worker may have several
-    #: A worker accepts with a free thread only: when nobody says otherwise. Planned ones all do.
-    accept_when_idle: bool = True
+    accepting: Accepting = Accepting.FREE  # as it is planned
+    accepting_by_default: Accepting | None = None  # if not that
+    accept_delay_by_default: float = 0.0  # [s]; 0 as it is planned
     lock: bool = True  # one of them computes at a time
     turn: float = inf  # for as long as this, while another waits [s]
     #: One thread accepts for the others (ThreadWorker.accept; Server.handle_servers).
@@ -61,21 +67,31 @@ class ServerFacts:
 
     def layout(self, pods: int, workers: int, threads: int) -> Layout:
         """Return so many pods of it, configured as the plan says."""
-        return Layout(pods=pods, workers=workers, threads=threads)
+        return Layout(pods=pods, workers=workers, threads=threads, accepting=self.accepting)
 
     def layout_by_default(self, pods: int, workers: int, threads: int) -> Layout:
         """Return so many pods of it as they are without that."""
-        return replace(self.layout(pods, workers, threads), accept_when_idle=self.accept_when_idle)
+        return replace(
+            self.layout(pods, workers, threads),
+            accepting=self.accepting_by_default or self.accepting,
+            accept_delay=self.accept_delay_by_default,
+        )
 
 
+_PUMA: Final = ServerFacts(
+    title="Puma", threads=True, turn=RUBY_TURN, hands_over=True, accepting=Accepting.LEAST_BUSY
+)
 _FACTS: Final = {
     Server.GUNICORN: ServerFacts(title="gunicorn, sync", threads=False),
     Server.GTHREAD: ServerFacts(
-        title="gunicorn, gthread", accept_when_idle=False, threads=True, turn=PYTHON_TURN,
-        hands_over=True,
+        title="gunicorn, gthread", accepting_by_default=Accepting.ANY, threads=True,
+        turn=PYTHON_TURN, hands_over=True,
     ),
     Server.UNICORN: ServerFacts(title="unicorn", threads=False),
-    Server.PUMA: ServerFacts(title="Puma", threads=True, turn=RUBY_TURN, hands_over=True),
+    Server.PUMA: _PUMA,
+    Server.PUMA_6: replace(
+        _PUMA, title="Puma 5 or 6", accepting=Accepting.FREE, accept_delay_by_default=0.005
+    ),
     Server.JVM: ServerFacts(
         title="one process of threads", threads=True, lock=False, one_process=True
     ),

@@ -35,8 +35,6 @@ _A_NANOSECOND: Final = 1e-9
 _INSTANT: Final = 1e-10
 
 _Who = TypeVar("_Who")
-#: Asks for a call at a time; the second argument of the call means nothing.
-_Later = Callable[[float, Callable[[float, object], None]], None]
 
 
 @dataclass(slots=True, eq=False)
@@ -56,7 +54,7 @@ class PodCpu(Generic[_Who]):
     """
 
     def __init__(
-        self, quota: float, renewal: float, later: _Later, done: Callable[[float, _Who], None]
+        self, quota: float, renewal: float, later: Later, done: Callable[[float, _Who], None]
     ) -> None:
         self._quota = self._pool = quota * PERIOD
         self._renewal = renewal

@@ -9,10 +9,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import Enum, auto
 from heapq import heapify, heappop, heappush, heapreplace
 from random import Random
 
 from mrtuner.sizing.waiting.routing import Routing, router
+
+
+class Accepting(Enum):
+    """Which worker of a pod accepts a request."""
+
+    FREE = auto()  # one with a free thread: one queue in a pod
+    ANY = auto()  # any, by chance, which may let it wait: a queue for each
+    LEAST_BUSY = auto()  # the one with the fewest requests, which may let it wait: a queue for each
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,9 +31,9 @@ class Layout:
     pods: int
     workers: int  # in a pod
     threads: int = 1  # of a worker
-    #: Only a worker with a free thread accepts (unicorn, gunicorn sync, Puma): one queue in a pod.
-    #: Else any worker accepts and lets the request wait (gthread by default): a queue for each.
-    accept_when_idle: bool = True
+    accepting: Accepting = Accepting.FREE
+    #: How long a worker that has other requests waits before it accepts one [s]; with FREE only.
+    accept_delay: float = 0.0
 
     @property
     def slots(self) -> int:
@@ -34,7 +43,7 @@ class Layout:
     @property
     def queues(self) -> int:
         """Queues in a pod."""
-        return 1 if self.accept_when_idle else self.workers
+        return 1 if self.accepting is Accepting.FREE else self.workers
 
 
 def waits(
@@ -45,7 +54,7 @@ def waits(
     chance: Random,
 ) -> list[float]:
     """Return how long each request waits for a slot, in the order of arrival."""
-    if routing.looks:
+    if routing.looks or layout.accepting is Accepting.LEAST_BUSY:
         return _waits_of_counted(arriving, times, layout, routing, chance)
     choose, queues, found = router(routing, layout.pods, chance), layout.queues, []
     free = _free(layout)
@@ -68,20 +77,27 @@ def _waits_of_counted(
     routing: Routing,
     chance: Random,
 ) -> list[float]:
-    """The same where the router looks at the requests that each pod has."""
+    """The same where somebody looks at how many requests a pod or a worker has."""
     choose, queues, found = router(routing, layout.pods, chance), layout.queues, []
+    within = Routing.LEAST_CONNECTIONS if layout.accepting is Accepting.LEAST_BUSY else Routing.RANDOM
+    choose_in = [router(within, queues, chance) for _ in range(layout.pods)]
     free = _free(layout)
-    busy = [0] * layout.pods
+    in_pods, in_queues = [0] * layout.pods, [0] * len(free)
     leaving: list[tuple[float, int]] = []
     for arrival, time in zip(arriving, times, strict=True):
         while leaving and leaving[0][0] <= arrival:
-            busy[heappop(leaving)[1]] -= 1
-        pod = choose(busy)
-        slots = free[pod * queues + int(chance.random() * queues) if queues > 1 else pod]
+            place = heappop(leaving)[1]
+            in_pods[place // queues] -= 1
+            in_queues[place] -= 1
+        pod = choose(in_pods)
+        place = pod * queues
+        place += choose_in[pod](in_queues[place : place + queues])
+        slots = free[place]
         start = max(slots[0], arrival)
         heapreplace(slots, start + time)
-        busy[pod] += 1
-        heappush(leaving, (start + time, pod))
+        in_pods[pod] += 1
+        in_queues[place] += 1
+        heappush(leaving, (start + time, place))
         found.append(start - arrival)
     return found
 

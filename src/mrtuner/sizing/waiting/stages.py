@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import IntEnum
 from functools import partial
 from heapq import heappop, heappush
@@ -20,6 +20,7 @@ from math import inf
 from random import Random
 from typing import Final
 
+from mrtuner.sizing.waiting.accepting import Acceptors, acceptors
 from mrtuner.sizing.waiting.cpu import PERIOD, PodCpu
 from mrtuner.sizing.waiting.queues import Layout
 from mrtuner.sizing.waiting.routing import Routing, router
@@ -90,6 +91,7 @@ class Site:
         threads = self.layout.threads
         return (
             not self.any_number
+            and (threads == 1 or self.layout.accept_delay == 0)
             and (threads == 1 or not self.lock or work.cpu == 0)
             and self.quota is None
             and (self.pool is None or self.pool >= threads or work.database == 0)
@@ -154,15 +156,7 @@ class _Worker:
     lock: _Places
     turns: Turns[_Request] | None  # the same lock where threads take turns
     pool: _Places
-    slots: _Slots
-
-
-@dataclass(slots=True, eq=False)
-class _Slots:
-    """A queue and the workers that take requests from it, each as often as it has free threads."""
-
-    free: deque[_Worker] = field(default_factory=deque)
-    queue: deque[_Request] = field(default_factory=deque)
+    number: int  # in its pod
 
 
 def simulate(
@@ -179,7 +173,7 @@ def simulate(
 class _Simulation:
     def __init__(self, site: Site, work: Work, chance: Random) -> None:
         layout = site.layout
-        self._work, self._chance, self._queues = work, chance, layout.queues
+        self._work, self._chance = work, chance
         self._events: list[tuple[float, int, Callable[[float, _Request], None], _Request]] = []
         self._numbers = count()
         self._choose = router(site.routing, layout.pods, chance)
@@ -188,41 +182,43 @@ class _Simulation:
         self._pooler = _Places(site.pooler or many, Stage.POOLER)
         self._database = _Places(site.database or many, Stage.DATABASE)
         self._cpus = [self._pod_cpu(site, pod) for pod in range(layout.pods)]
-        self._slots = [self._pod_slots(site, pod) for pod in range(layout.pods)]
+        self._acceptors = [self._pod_acceptors(site, pod) for pod in range(layout.pods)]
         self._used: list[dict[int, float]] = [{} for _ in range(layout.pods)]
-        self._hands_over, self._any_number = site.hands_over, site.any_number
+        self._hands_over = site.hands_over
 
     def _pod_cpu(self, site: Site, pod: int) -> PodCpu[_Request] | None:
         if site.quota is None:
             return None
         evenly = PERIOD * (pod + 1) / site.layout.pods
         renewal = site.renewals[pod] if site.renewals else evenly
-        return PodCpu(site.quota, renewal, self._later_on_cpu, self._computed)
+        return PodCpu(site.quota, renewal, self._call_later, self._computed)
 
-    def _pod_slots(self, site: Site, pod: int) -> list[_Slots]:
-        layout, many = site.layout, float("inf")
-        made: list[_Slots] = [_Slots() for _ in range(layout.queues)]
-        workers: list[_Worker] = []
-        for number in range(layout.workers):
-            worker = _Worker(
+    def _pod_acceptors(self, site: Site, pod: int) -> Acceptors[_Request]:
+        many = float("inf")
+        workers = [
+            _Worker(
                 pod,
                 self._cpus[pod],
                 _Places(1 if site.lock else many, Stage.LOCK),
                 self._turns(site, pod),
                 _Places(site.pool or many, Stage.POOL),
-                made[number % layout.queues],
+                number,
             )
-            workers.append(worker)
-        for _ in range(layout.threads):  # in turns: the first requests are spread over workers
-            for worker in workers:
-                worker.slots.free.append(worker)
-        return made
+            for number in range(site.layout.workers)
+        ]
+
+        def start(now: float, request: _Request, worker: int) -> None:
+            self._start(now, request, workers[worker])
+
+        return acceptors(
+            site.layout, start, self._call_later, self._chance, any_number=site.any_number
+        )
 
     def _turns(self, site: Site, pod: int) -> Turns[_Request] | None:
         if not site.lock or site.quota is not None or site.layout.threads == 1 or site.turn == inf:
             return None
         return Turns(
-            site.turn, self._later_on_cpu, partial(self._count_stint, pod), self._took_turns
+            site.turn, self._call_later, partial(self._count_stint, pod), self._took_turns
         )
 
     def run(self, arriving: Sequence[float], times: Sequence[float]) -> Simulated:
@@ -246,7 +242,7 @@ class _Simulation:
     ) -> None:
         heappush(self._events, (when, next(self._numbers), happen, request))
 
-    def _later_on_cpu(self, when: float, happen: Callable[[float, object], None]) -> None:
+    def _call_later(self, when: float, happen: Callable[[float, object], None]) -> None:
         heappush(self._events, (when, next(self._numbers), happen, _NOBODY))
 
     # The stages, in their order.
@@ -254,15 +250,7 @@ class _Simulation:
     def _arrive(self, now: float, request: _Request) -> None:
         pod = self._choose(self._busy)
         self._busy[pod] += 1
-        queues = self._queues
-        slots = self._slots[pod][int(self._chance.random() * queues) if queues > 1 else 0]
-        if slots.free:
-            worker = slots.free.popleft()
-            if self._any_number:
-                slots.free.append(worker)  # the next request is another one's, if there is one
-            self._start(now, request, worker)
-        else:
-            slots.queue.append(request)
+        self._acceptors[pod].arrive(now, request)
 
     def _start(self, now: float, request: _Request, worker: _Worker) -> None:
         request.waited[Stage.WORKER] = now - request.arrival
@@ -353,12 +341,7 @@ class _Simulation:
         if self._work.database and (following := worker.pool.handed_on(now)) is not None:
             self._connected(now, following)
         self._busy[worker.pod] -= 1
-        if self._any_number:
-            return
-        if worker.slots.queue:
-            self._start(now, worker.slots.queue.popleft(), worker)
-        else:
-            worker.slots.free.append(worker)
+        self._acceptors[worker.pod].leave(now, worker.number)
 
     # What comes of it.
 

@@ -24,7 +24,7 @@ RUBY_TURN: Final = 0.1
 
 _Who = TypeVar("_Who")
 #: Asks for a call at a time; the second argument of the call means nothing.
-_Later = Callable[[float, Callable[[float, object], None]], None]
+Later = Callable[[float, Callable[[float, object], None]], None]
 
 
 @dataclass(slots=True, eq=False)
@@ -47,7 +47,7 @@ class Turns(Generic[_Who]):
     def __init__(
         self,
         turn: float,
-        later: _Later,
+        later: Later,
         used: Callable[[float, float], None],
         done: Callable[[float, _Who, float], None],
     ) -> None:

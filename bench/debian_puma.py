@@ -1,0 +1,49 @@
+"""Puma of another Debian release: sid has 8, trixie 6.6, bookworm 5.6.
+
+    python bench/servers_waiting.py --puma-of sid --only puma     # as root, with debootstrap
+
+The release is installed once into .cache/debian and Puma runs there by chroot, in a mount namespace
+of its own, with the same CPUs, control groups and network as without.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+from shlex import quote
+
+from application_servers import APPS
+
+RELEASES = Path(__file__).parents[1] / ".cache/debian"
+_PACKAGES = "puma,ruby,ruby-pg"
+
+
+def put_first_in_path(release: str) -> None:
+    """Let `puma` be that of the release for the rest of this process; installs it if need be."""
+    root = RELEASES / release
+    if not (root / "usr/bin/puma").exists():
+        shutil.rmtree(root, ignore_errors=True)
+        root.parent.mkdir(parents=True, exist_ok=True)
+        command = ["debootstrap", "--variant=minbase", f"--include={_PACKAGES}", release, str(root)]
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    folder = Path(tempfile.mkdtemp(prefix="mrtuner-puma-"))
+    wrapper = folder / "puma"
+    wrapper.write_text(_wrapper(root))
+    wrapper.chmod(0o755)
+    os.environ["PATH"] = f"{folder}:{os.environ['PATH']}"
+
+
+def _wrapper(root: Path) -> str:
+    """The same folders are at the same places inside: what is served, and temporary ones."""
+    steps = [
+        f"mkdir -p {quote(f'{root}{folder}')} && mount --bind {quote(folder)} "
+        f"{quote(f'{root}{folder}')}"
+        for folder in (str(APPS), tempfile.gettempdir())
+    ]
+    steps += [f"mount -t proc proc {quote(f'{root}/proc')}"]
+    steps += [f'exec chroot {quote(str(root))} /usr/bin/puma "$@"']
+    inside = " && ".join(steps)
+    return f'#!/bin/sh\nexec unshare --mount --propagation unchanged sh -c {quote(inside)} puma "$@"\n'
