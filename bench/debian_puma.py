@@ -46,4 +46,5 @@ def _wrapper(root: Path) -> str:
     steps += [f"mount -t proc proc {quote(f'{root}/proc')}"]
     steps += [f'exec chroot {quote(str(root))} /usr/bin/puma "$@"']
     inside = " && ".join(steps)
-    return f'#!/bin/sh\nexec unshare --mount --propagation unchanged sh -c {quote(inside)} puma "$@"\n'
+    alone = "unshare --mount --propagation unchanged"
+    return f'#!/bin/sh\nexec {alone} sh -c {quote(inside)} puma "$@"\n'

@@ -38,6 +38,7 @@ import database_pooled
 from application_servers import (
     APPS,
     Client,
+    cpu_used,
     group_of,
     missing,
     pods,
@@ -57,7 +58,7 @@ from mrtuner.sizing.waiting.stages import Site, Work, simulate
 from mrtuner.sizing.waiting.times import Times, arrivals
 
 EXAMPLES = APPS.parents[1] / "examples/pods"
-TARGET = "50ms"
+TARGET = "30ms"
 #: A client that sends 5 % of the requests later than this shares the CPUs with something else: such
 #: figures are not kept [ms].
 MOST_LATE = 3.0
@@ -74,6 +75,9 @@ class Application:
     service: float
     cpu: float
     database: float
+    #: What the plan is told: with what framework and server need, as this benchmark measures it.
+    whole_service: float
+    whole_cpu: float
     app: str  # in its folder, what the server serves
     framework: str
     structure: str | None = None  # of its database: SQL, in its folder
@@ -103,18 +107,20 @@ class Application:
     def planned(self, now: Layout) -> Plan:
         """What the how-to asks for."""
         return plan(
-            rate=f"{self.rate}/s", service_time=f"{self.service}ms", cpu_time=f"{self.cpu}ms",
-            database_time=f"{self.database}ms", wait_p95=TARGET, server=self.server,
+            rate=f"{self.rate}/s", service_time=f"{self.whole_service}ms",
+            cpu_time=f"{self.whole_cpu}ms", database_time=f"{self.database}ms",
+            wait_p95=TARGET, server=self.server,
             now=f"{now.pods}x{now.workers}x{now.threads}",
         )  # fmt: skip
 
 
 APPLICATIONS = (
     Application(name="django", server=Server.GUNICORN, file="gunicorn.conf.py", rate=50,
-                service=80, cpu=6, database=40, app="catalog.wsgi", framework="Django"),
+                service=80, cpu=6, database=40, whole_service=83, whole_cpu=8,
+                app="catalog.wsgi", framework="Django"),
     Application(name="rails", server=Server.PUMA, file="config/puma.rb", rate=45,
-                service=80, cpu=10, database=40, app="config.ru", framework="Rails",
-                structure="db/structure.sql"),
+                service=80, cpu=10, database=40, whole_service=86, whole_cpu=13,
+                app="config.ru", framework="Rails", structure="db/structure.sql"),
 )  # fmt: skip
 
 
@@ -222,22 +228,27 @@ async def _loaded(
     services = [length + overhead for length in lengths]
     each = Client(ports, Routing.ROUND_ROBIN, work, Random())
     await each.run([0.0] * layout.pods, [0.01] * layout.pods)
-    renewed = renewals([group_of(port) for port in ports]) if state.limit else []
+    groups = [group_of(port) for port in ports]
+    renewed = renewals(groups)
     client = Client(ports, state.routing, work, Random("routing"))
+    before = sum(map(cpu_used, groups))
     served = await client.run(arriving, lengths)
+    cpu = (sum(map(cpu_used, groups)) - before) / count
+    mean = application.service / 1000 + overhead
+    spent = Work(cpu=cpu / mean, database=application.database / 1000 / mean)
     facts = application.server.facts
     site = Site(
         layout=layout, routing=state.routing, quota=state.limit, pooler=state.pooler,
         turn=facts.turn, hands_over=facts.hands_over,
         renewals=tuple((one - client.began) % PERIOD or PERIOD for one in renewed),
     )  # fmt: skip
-    simulated = simulate(arriving, services, site, work, Random("routing"))
+    simulated = simulate(arriving, services, site, spent, Random("routing"))
     waited = [one.took - service for one, service in zip(served, services, strict=True)]
     return {
         "state": state.name,
         "pods": layout.pods, "workers": layout.workers, "threads": layout.threads,
         "routing": state.routing, "limit": state.limit, "pooler": state.pooler,
-        "requests": count, "overhead_ms": overhead * 1000,
+        "requests": count, "overhead_ms": overhead * 1000, "cpu_ms": cpu * 1000,
         "waited_ms": _percentiles(waited), "simulated_ms": _percentiles(simulated.total),
         "took_ms": _percentiles([one.took for one in served]),
         "late_ms": _percentiles([one.sent for one in served]),

@@ -187,9 +187,7 @@ def cases() -> Iterator[Case]:
         yield Case(server=puma, layout=puma.facts.layout(1, 4, 2), load=load)
     for routing in (Routing.RANDOM, Routing.LEAST_CONNECTIONS):
         yield Case(server=puma, layout=puma.facts.layout(4, 1, 2), load=0.7, routing=routing)
-    yield Case(
-        server=puma, layout=puma.facts.layout(1, 4, 3), load=0.8, pooler=6, work=BEHIND
-    )
+    yield Case(server=puma, layout=puma.facts.layout(1, 4, 3), load=0.8, pooler=6, work=BEHIND)
     for load in (0.7, 0.8) if puma is Server.PUMA_6 else ():
         yield Case(
             server=puma, layout=replace(shared(1, 4, 2), accept_delay=LESS_BUSY), load=load,

@@ -64,7 +64,8 @@ def section(told: Mapping[str, Any]) -> Iterator[str]:
         f"{told['service_ms']:g} ms ({told['cpu_ms']:g} ms on CPU, {told['database_ms']:g} ms in "
         "the database), for "
         f"{told['seconds']:g} s in each state. One that meets nobody takes "
-        f"{told['states'][0]['overhead_ms']:.1f} ms more. "
+        f"{told['states'][0]['overhead_ms']:.1f} ms more, and under load a request uses "
+        f"{told['states'][0]['cpu_ms']:.1f} ms of CPU. "
         f"{told['cpus']} CPUs, Linux {told['linux']}; the "
         f"client sent 95 % of them within {told['late_ms']:.1f} ms of their time."
     )

@@ -215,7 +215,7 @@ def count(number: Count) -> str:
 
 
 def _own_limits(
-    kind: Literal["role", "database"], limits: Mapping[str, Fact[int]], used: frozenset[str],
+    kind: Literal["role", "database"], limits: Mapping[str, Fact[int]], used: frozenset[str | None],
     workloads: Sequence[Workload], pooler: Pooler | None,
 ) -> Iterator[Limit]:  # fmt: skip
     """CONNECTION LIMIT of roles or databases that are connected to; "" is the one in use."""

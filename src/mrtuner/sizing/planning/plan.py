@@ -18,9 +18,9 @@ from mrtuner.sizing.planning.model import Connections, Now, Plan, Point, StageLo
 from mrtuner.sizing.planning.present import Present
 from mrtuner.sizing.planning.runs import Runs, grows
 from mrtuner.sizing.planning.search import alternatives, best
+from mrtuner.sizing.planning.servers import Server
 from mrtuner.sizing.planning.storm import Storm, storm
 from mrtuner.sizing.waiting.erlang import Screen, screen, wait_beyond
-from mrtuner.sizing.planning.servers import Server
 from mrtuner.sizing.waiting.queues import Accepting, Layout, quantile, settled
 from mrtuner.sizing.waiting.stages import Simulated, Site, Stage
 from mrtuner.wording import plural

@@ -5,9 +5,8 @@ threads are busy, gunicorn#3433, unless worker_connections keeps it from that, a
 configuration does); unicorn 6.0, http_server.rb; Puma 5.6, server.rb and thread_pool.rb (accepts
 with a free thread only, and from 6 on after wait_for_less_busy_worker, puma#2940, unless that is 0,
 as in the plan's configuration); Puma 7 and 8, server.rb and cluster_accept_loop_delay.rb (accepts
-while all threads are busy, puma#3678 and #3961; before that a worker sleeps for 5 ms times the share
-that its requests are of 25 for each thread, so that the least busy one is first: 0.2 ms at most
-while no thread has to wait, which is not modelled).
+while all threads are busy, puma#3678 and #3961; before that, a worker sleeps for 0.2 ms times its
+requests for each thread, so that the least busy one is first; that sleep is not modelled).
 """
 
 from __future__ import annotations

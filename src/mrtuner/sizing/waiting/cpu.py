@@ -19,6 +19,8 @@ from functools import partial
 from math import ceil, floor
 from typing import Final, Generic, TypeVar
 
+from mrtuner.sizing.waiting.turns import Later
+
 #: cpu.cfs_period_us as kubelets leave it [s].
 PERIOD: Final = 0.1
 #: sched_cfs_bandwidth_slice_us; what an idle CPU keeps of it, min_cfs_rq_runtime [s].

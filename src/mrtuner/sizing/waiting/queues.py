@@ -79,7 +79,9 @@ def _waits_of_counted(
 ) -> list[float]:
     """The same where somebody looks at how many requests a pod or a worker has."""
     choose, queues, found = router(routing, layout.pods, chance), layout.queues, []
-    within = Routing.LEAST_CONNECTIONS if layout.accepting is Accepting.LEAST_BUSY else Routing.RANDOM
+    within = (
+        Routing.LEAST_CONNECTIONS if layout.accepting is Accepting.LEAST_BUSY else Routing.RANDOM
+    )
     choose_in = [router(within, queues, chance) for _ in range(layout.pods)]
     free = _free(layout)
     in_pods, in_queues = [0] * layout.pods, [0] * len(free)

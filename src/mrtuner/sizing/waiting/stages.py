@@ -217,9 +217,7 @@ class _Simulation:
     def _turns(self, site: Site, pod: int) -> Turns[_Request] | None:
         if not site.lock or site.quota is not None or site.layout.threads == 1 or site.turn == inf:
             return None
-        return Turns(
-            site.turn, self._call_later, partial(self._count_stint, pod), self._took_turns
-        )
+        return Turns(site.turn, self._call_later, partial(self._count_stint, pod), self._took_turns)
 
     def run(self, arriving: Sequence[float], times: Sequence[float]) -> Simulated:
         requests = [
