@@ -367,8 +367,20 @@ def test_a_group_in_aws_gives_what_somebody_set_there(client: Any) -> None:
 DEEP = 30_000
 
 
-def deep(before: str, after: str = "", middle: str = "1") -> str:
-    return before * DEEP + middle + after * DEEP
+def deep(before: str, after: str = "", middle: str = "1", depth: int = DEEP) -> str:
+    return before * depth + middle + after * depth
+
+
+def is_refused(text: str, path: Path) -> None:
+    """In a process of its own: it used to end by a segmentation fault."""
+    path.write_text(text)
+    done = subprocess.run(
+        [sys.executable, "-c", "from mrtuner.cli import rdstune; rdstune()", "lint", str(path)],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 2, done.stderr
+    assert done.stderr.startswith("error: ")
+    assert "HINT: " in done.stderr
 
 
 @pytest.mark.parametrize(
@@ -379,28 +391,35 @@ def deep(before: str, after: str = "", middle: str = "1") -> str:
         (".json", deep("[")),
         (".yaml", deep("- ")),
         (".yaml", "a: " + deep("[", "]")),
-        (".tf", "locals {\n a = " + deep("(", ")") + "\n}\n"),
-        (".tf", "locals {\n a = " + deep("[", "]") + "\n}\n"),
-        (".tf", "locals {\n a = " + deep("1+") + "\n}\n"),
-        (".tf", "locals {\n a = " + deep("true ? 1 : ") + "\n}\n"),
-        (".tf", "locals {\n a = " + deep('"${', '}"', "x") + "\n}\n"),
-        (".tf", "locals {\n a = a" + deep("", ".a", "") + "\n}\n"),
-        (".tf", deep("a {\n", "}\n", "")),
     ],
 )
 def test_what_is_nested_30_000_deep_is_refused_and_kills_no_process(
     suffix: str, text: str, tmp_path: Path
 ) -> None:
-    """In a process of its own: it used to end by a segmentation fault."""
-    path = tmp_path / f"deep{suffix}"
-    path.write_text(text)
-    done = subprocess.run(
-        [sys.executable, "-c", "from mrtuner.cli import rdstune; rdstune()", "lint", str(path)],
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    assert done.returncode == 2, done.stderr
-    assert done.stderr.startswith("error: ")
-    assert "HINT: " in done.stderr
+    is_refused(text, tmp_path / f"deep{suffix}")
+
+
+@pytest.mark.parametrize("depth", [3_000, pytest.param(DEEP, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    ("before", "after", "middle"),
+    [
+        ("(", ")", "1"),
+        ("[", "]", "1"),
+        ("1+", "", "1"),
+        ("true ? 1 : ", "", "1"),
+        ('"${', '}"', "x"),
+        ("a.", "", "a"),
+        ("a {\n", "}\n", ""),
+    ],
+)
+def test_terraform_nested_so_deep_is_refused_as_well(
+    depth: int, before: str, after: str, middle: str, tmp_path: Path
+) -> None:
+    """Its parser takes seconds for 30,000 levels."""
+    text = deep(before, after, middle, depth)
+    if "{\n" not in before:
+        text = f"locals {{\n a = {text}\n}}\n"
+    is_refused(text, tmp_path / "deep.tf")
 
 
 @pytest.mark.parametrize(
