@@ -15,15 +15,15 @@ from mrtuner.sizing.waiting.routing import Routing, router
 from mrtuner.sizing.waiting.turns import Later
 
 RequestT = TypeVar("RequestT")
-_TakenT = TypeVar("_TakenT", contravariant=True)
+Taken_contra = TypeVar("Taken_contra", contravariant=True)
 #: Serves a request from now on: the time, the request, the worker.
 Start = Callable[[float, RequestT, int], None]
 
 
-class Acceptors(Protocol[_TakenT]):
+class Acceptors(Protocol[Taken_contra]):
     """The workers of a pod."""
 
-    def arrive(self, now: float, request: _TakenT) -> None:
+    def arrive(self, now: float, request: Taken_contra) -> None:
         """Take a request, or let it wait."""
 
     def leave(self, now: float, worker: int) -> None:
