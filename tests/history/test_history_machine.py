@@ -14,10 +14,11 @@ from history_story import of_source
 from mrtuner.cli import main
 from mrtuner.facts import Fact, Missing
 from mrtuner.history.host_metrics import host_ceilings
-from mrtuner.history.machine import MACHINE, facts, host_of, instance_of, rows_of_host
+from mrtuner.history.machine import MACHINE, rows_of_host
 from mrtuner.history.period import period
 from mrtuner.history.program import Place
 from mrtuner.history.reading import open_history
+from mrtuner.history.recorded_machine import facts, host_of, instance_of
 from mrtuner.history.source import built_in
 from mrtuner.history.store.writer import Writer
 from mrtuner.host import probe

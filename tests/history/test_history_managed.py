@@ -17,7 +17,6 @@ from mrtuner.aws.session import Account
 from mrtuner.cli import main
 from mrtuner.errors import MrTunerError
 from mrtuner.history.host_work import host_work
-from mrtuner.history.machine import facts, host_of, instance_of
 from mrtuner.history.managed import (
     CLOUDWATCH,
     CloudWatchThread,
@@ -26,6 +25,7 @@ from mrtuner.history.managed import (
 )
 from mrtuner.history.period import Period
 from mrtuner.history.reading import open_history
+from mrtuner.history.recorded_machine import facts, host_of, instance_of
 from mrtuner.history.source import built_in
 from mrtuner.history.store.writer import Batch, Writer
 

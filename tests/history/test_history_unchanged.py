@@ -22,9 +22,9 @@ from mrtuner.history.host_metrics import (
     max_connections,
 )
 from mrtuner.history.identity import settings
-from mrtuner.history.machine import facts
 from mrtuner.history.period import Period
 from mrtuner.history.reading import History, open_history
+from mrtuner.history.recorded_machine import facts
 from mrtuner.history.sample import Row
 from mrtuner.history.source import Source, built_in, of_program
 from mrtuner.history.store import sealing

@@ -7,9 +7,9 @@ from datetime import UTC, datetime
 from typing import Final
 
 from mrtuner.errors import UsageError
-from mrtuner.history.machine import facts
 from mrtuner.history.period import IN_PERIOD, Period
 from mrtuner.history.reading import History, Rows
+from mrtuner.history.recorded_machine import facts
 
 #: Length of a step [s]: the same as of the busiest minutes that a Prometheus server is asked for.
 STEP: Final = 300

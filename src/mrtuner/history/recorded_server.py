@@ -14,11 +14,11 @@ from mrtuner.catalog.parameter import Parameter
 from mrtuner.errors import BadValue, UsageError
 from mrtuner.facts import Fact, Missing
 from mrtuner.history.identity import identity
-from mrtuner.history.machine import Facts, facts, host_of, instance_of
 from mrtuner.history.peaks import peaks
 from mrtuner.history.period import Period
 from mrtuner.history.reading import History
 from mrtuner.history.recorded_counters import counters
+from mrtuner.history.recorded_machine import Facts, facts, host_of, instance_of
 from mrtuner.history.store.layout import last_value
 from mrtuner.host.model import Host
 from mrtuner.inputs import Storage

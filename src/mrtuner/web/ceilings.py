@@ -17,9 +17,9 @@ from mrtuner.history.host_metrics import (
     max_connections,
 )
 from mrtuner.history.identity import settings
-from mrtuner.history.machine import Facts, facts, instance_of
 from mrtuner.history.period import Period
 from mrtuner.history.reading import History
+from mrtuner.history.recorded_machine import Facts, facts, instance_of
 from mrtuner.limits.assess import Limits, limits, on_host
 from mrtuner.limits.ceilings import (
     AURORA,

@@ -9,9 +9,9 @@ from typing import Any, Final
 
 from mrtuner.history.headroom import RecordedLimit, highest, recorded
 from mrtuner.history.host_metrics import ceilings_by_instance
-from mrtuner.history.machine import Facts
 from mrtuner.history.period import DURING, Period
 from mrtuner.history.reading import History
+from mrtuner.history.recorded_machine import Facts
 from mrtuner.history.series import Kind, Measure
 from mrtuner.limits.ceilings import Ceiling, CeilingKind, Resource
 from mrtuner.limits.levels import HIGH, LOW

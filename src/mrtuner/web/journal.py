@@ -21,9 +21,9 @@ from mrtuner.change.record import Change, Entry, State
 from mrtuner.errors import MrTunerError, UsageError
 from mrtuner.history.changes import HistoryChange, changes
 from mrtuner.history.identity import identity, other_value_between
-from mrtuner.history.machine import facts
 from mrtuner.history.period import Period
 from mrtuner.history.reading import History
+from mrtuner.history.recorded_machine import facts
 
 #: Two clocks may differ by so much, and a setting is seen only at the next sample.
 _CLOCKS: Final = timedelta(minutes=1)
