@@ -7,11 +7,10 @@ from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
 
 import pytest
-from click.testing import CliRunner
 from history_data import MIDNIGHT, SECOND, batch, sample
+from history_recorder import recorder, samples, until
 from history_story import of_source
 
-from mrtuner.cli import main
 from mrtuner.facts import Fact, Missing
 from mrtuner.history.host_metrics import host_ceilings
 from mrtuner.history.machine import MACHINE, rows_of_host
@@ -104,16 +103,13 @@ def test_a_machine_elsewhere_is_not_sampled() -> None:
 
 def test_the_recorder_records_the_machine_and_its_limits(embedded: Cluster, tmp_path: Path) -> None:
     """They are those that `tune` and `limits` read of this machine themselves."""
-    store = str(tmp_path / "store")
-    done = CliRunner().invoke(
-        main, ["record", embedded.dsn(), "--name", "here", "--dir", store, "--for", "3s"]
-    )
-    assert done.exit_code == 0, done.output
+    with recorder(tmp_path, embedded.dsn(), "--name", "here"):
+        until(lambda: samples(tmp_path, "machine") and samples(tmp_path, "ceilings"))
     pid = embedded.pid
     assert pid is not None
     expected = probe(pid=pid, data_directory=embedded.data)
     limits = watched_host(Tree(pid=pid), PurePosixPath(embedded.data)).ceilings
-    with open_history(Path(store)) as history:
+    with open_history(tmp_path) as history:
         found = host_of(facts(history, "here"))
         known = ceilings_of(host_ceilings(history, period(history, "here", since=60)))
     assert found is not None
