@@ -105,6 +105,8 @@ def test_the_recorder_records_the_machine_and_its_limits(embedded: Cluster, tmp_
     """They are those that `tune` and `limits` read of this machine themselves."""
     with recorder(tmp_path, embedded.dsn(), "--name", "here"):
         until(lambda: samples(tmp_path, "machine") and samples(tmp_path, "ceilings"))
+        before = samples(tmp_path, "sessions")
+        until(lambda: samples(tmp_path, "sessions") > before)  # the last sample ends the period
     pid = embedded.pid
     assert pid is not None
     expected = probe(pid=pid, data_directory=embedded.data)
