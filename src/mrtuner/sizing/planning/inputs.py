@@ -138,7 +138,11 @@ class PlanInputs(TypedDict, total=False):
     ]
     server: Annotated[
         str | None,
-        ServerKind(words=Server, default="gunicorn", help="Application server"),
+        ServerKind(
+            words=Server,
+            default="gunicorn",
+            help="Application server (puma is Puma 7 or 8, puma-6 is Puma 5 or 6)",
+        ),
     ]
     cpu_time: Annotated[
         str | float | None,
