@@ -46,8 +46,11 @@ def test_a_full_worker_waits_for_a_thread_and_then_for_the_delay() -> None:
     assert waited(TWO_BY_TWO, *load)[4] == pytest.approx(0.6 + 0.005)
 
 
-def test_workers_of_one_thread_never_wait_for_less_busy_ones() -> None:
-    layout = Layout(pods=1, workers=2, accept_delay=0.005)
+@pytest.mark.parametrize(("workers", "threads"), [(2, 1), (1, 2)])
+def test_one_worker_and_workers_of_one_thread_never_wait_for_others(
+    workers: int, threads: int
+) -> None:
+    layout = Layout(pods=1, workers=workers, threads=threads, accept_delay=0.005)
     load = ((0.0, 1.0), (0.1, 1.0), (0.2, 1.0))
     assert waited(layout, *load) == pytest.approx([0, 0, 0.8])
 

@@ -275,7 +275,7 @@ def _accepting(made: Plan) -> Iterator[str]:
         return
     if now.layout.accepting is Accepting.ANY:
         yield _accept_with_a_free_thread(made, now)
-    elif now.layout.accept_delay:
+    elif now.layout.delays:
         waits = "cannot carry the load" if now.p95 is None else f"wait {_ms(now.p95)} at p95"
         yield (
             "Set wait_for_less_busy_worker to 0, as --format puma writes: from Puma 6 on, workers "

@@ -41,7 +41,7 @@ def acceptors(
     """Return the workers of a pod of this layout; event loops take any number of requests."""
     if layout.accepting is not Accepting.FREE:
         return _OwnQueues(layout, start, chance)
-    if layout.accept_delay and layout.workers > 1 and layout.threads > 1:
+    if layout.delays:
         return _Delayed(layout, start, later)
     return _SharedQueue(layout, start, any_number=any_number)
 

@@ -41,6 +41,11 @@ class Layout:
         return self.pods * self.workers * self.threads
 
     @property
+    def delays(self) -> bool:
+        """Whether requests can wait for that: a single worker has no others to leave them to."""
+        return self.accept_delay > 0 and self.workers > 1 and self.threads > 1
+
+    @property
     def queues(self) -> int:
         """Queues in a pod."""
         return 1 if self.accepting is Accepting.FREE else self.workers

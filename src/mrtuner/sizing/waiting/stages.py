@@ -91,7 +91,7 @@ class Site:
         threads = self.layout.threads
         return (
             not self.any_number
-            and (threads == 1 or self.layout.accept_delay == 0)
+            and not self.layout.delays
             and (threads == 1 or not self.lock or work.cpu == 0)
             and self.quota is None
             and (self.pool is None or self.pool >= threads or work.database == 0)
