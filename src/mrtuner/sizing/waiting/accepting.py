@@ -11,7 +11,7 @@ from random import Random
 from typing import Protocol, TypeVar
 
 from mrtuner.sizing.waiting.queues import Accepting, Layout
-from mrtuner.sizing.waiting.routing import Routing, router
+from mrtuner.sizing.waiting.routing import router
 from mrtuner.sizing.waiting.turns import Later
 
 RequestT = TypeVar("RequestT")
@@ -76,9 +76,7 @@ class _OwnQueues(Acceptors[RequestT]):
     """Any worker accepts, by chance or the least busy first, and lets requests wait."""
 
     def __init__(self, layout: Layout, start: Start[RequestT], chance: Random) -> None:
-        least_busy = layout.accepting is Accepting.LEAST_BUSY
-        routing = Routing.LEAST_CONNECTIONS if least_busy else Routing.RANDOM
-        self._choose = router(routing, layout.workers, chance)
+        self._choose = router(layout.accepting.routing, layout.workers, chance)
         self._start, self._threads = start, layout.threads
         self._has = [0] * layout.workers  # requests, in service or waiting
         self._queues: list[deque[RequestT]] = [deque() for _ in self._has]

@@ -23,6 +23,11 @@ class Accepting(Enum):
     ANY = auto()  # any, by chance, which may let it wait: a queue for each
     LEAST_BUSY = auto()  # the one with the fewest requests, which may let it wait: a queue for each
 
+    @property
+    def routing(self) -> Routing:
+        """How requests are spread over the queues of a pod, where there are several."""
+        return Routing.LEAST_CONNECTIONS if self is Accepting.LEAST_BUSY else Routing.RANDOM
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layout:
@@ -84,10 +89,7 @@ def _waits_of_counted(
 ) -> list[float]:
     """The same where somebody looks at how many requests a pod or a worker has."""
     choose, queues, found = router(routing, layout.pods, chance), layout.queues, []
-    within = (
-        Routing.LEAST_CONNECTIONS if layout.accepting is Accepting.LEAST_BUSY else Routing.RANDOM
-    )
-    choose_in = [router(within, queues, chance) for _ in range(layout.pods)]
+    choose_in = [router(layout.accepting.routing, queues, chance) for _ in range(layout.pods)]
     free = _free(layout)
     in_pods, in_queues = [0] * layout.pods, [0] * len(free)
     leaving: list[tuple[float, int]] = []
