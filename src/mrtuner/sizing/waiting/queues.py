@@ -100,7 +100,8 @@ def _waits_of_counted(
             in_queues[place] -= 1
         pod = choose(in_pods)
         place = pod * queues
-        place += choose_in[pod](in_queues[place : place + queues])
+        if queues > 1:
+            place += choose_in[pod](in_queues[place : place + queues])
         slots = free[place]
         start = max(slots[0], arrival)
         heapreplace(slots, start + time)
