@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import threading
@@ -99,6 +100,13 @@ def pytest_collection_modifyitems(items: list[pytest.Function]) -> None:
     for item in items:
         if item.get_closest_marker("timed") or SERVERS.intersection(item.fixturenames):
             item.add_marker(again)
+
+
+def pytest_collection_finish() -> None:
+    """Looking for garbage among thousands of tests took a seventh of the time."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(100_000, 50, 100)
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
