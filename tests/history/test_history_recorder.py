@@ -12,7 +12,7 @@ from history_recorder import WAIT, recorder, rows, samples, until
 
 from conftest import NewCluster
 from mrtuner.cli import main
-from mrtuner.history.recorder import Instance, record
+from mrtuner.history.recorder import Instance, Limits, record
 from mrtuner.history.source import built_in
 from mrtuner.history.store.writer import Writer
 from mrtuner.postgres.cluster import Cluster
@@ -139,12 +139,8 @@ def test_a_store_that_cannot_be_written_is_told_and_tried_again(
     assert samples(tmp_path, "sessions") > 0
 
 
-def test_many_instances_begin_one_after_the_other(
-    cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """An hour apart here, so only the first is sampled; and ending does not wait for the second."""
-    monkeypatch.setattr("mrtuner.history.recorder._APART", 3600.0)
-    monkeypatch.setattr("mrtuner.history.recorder._LAST_BEGINS", 7200.0)
+def test_many_instances_begin_one_after_the_other(cluster: Cluster, tmp_path: Path) -> None:
+    """Half a minute here, so only the first is sampled; and ending waits for no second."""
     instances = [Instance(name=name, dsn=cluster.dsn()) for name in ("first", "second")]
     stop = threading.Event()
 
@@ -155,7 +151,7 @@ def test_many_instances_begin_one_after_the_other(
     watching = threading.Thread(target=end_when_sampled)
     with Writer(tmp_path, [built_in()["sessions"]]) as writer:
         watching.start()
-        record(writer, instances, stop)
+        record(writer, instances, stop, limits=Limits(apart=3600.0))
     watching.join()
     assert rows(tmp_path, "SELECT DISTINCT instance FROM samples") == [("first",)]
 
