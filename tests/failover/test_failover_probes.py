@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
 import pytest
@@ -17,6 +17,7 @@ from mrtuner.rehearsal.document import probe_log
 from mrtuner.rehearsal.observation import USUAL, Gap, Observation, ProbeKind
 from mrtuner.rehearsal.probes import SCHEMA_PREFIX, Probes, Schedule
 from servers import sql
+from waiting import until
 
 pytestmark = pytest.mark.timed
 
@@ -26,13 +27,6 @@ QUICK = Schedule(interval=0.1, timeout=2.0)
 def schemas(dsn: str) -> list[str]:
     query = f"SELECT nspname::text FROM pg_namespace WHERE nspname LIKE '{SCHEMA_PREFIX}%'"
     return [row[0] for row in sql(dsn, query)]
-
-
-def until(done: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 20
-    while not done():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
 
 
 @contextmanager

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from history_recorder import WAIT, recorder, rows, samples, until
+from history_recorder import WAIT, recorder, rows, samples
 
 from conftest import NewCluster
 from mrtuner.cli import main
@@ -17,6 +17,7 @@ from mrtuner.history.source import built_in
 from mrtuner.history.store.writer import Writer
 from mrtuner.postgres.cluster import Cluster
 from servers import counted, sql
+from waiting import until
 
 
 @pytest.fixture
@@ -26,6 +27,10 @@ def cluster(new_cluster: NewCluster) -> Cluster:
     return cluster
 
 
+IDLE = (
+    "SELECT count(*), count(backend_xmin) FROM pg_stat_activity "
+    "WHERE application_name = 'mrtuner record' AND state = 'idle'"
+)
 INSERT = "INSERT INTO t SELECT n, 0 FROM generate_series(1, 100) AS n"
 
 
@@ -160,10 +165,5 @@ def test_the_recorder_is_idle_in_no_transaction(cluster: Cluster, tmp_path: Path
     """What stays in a transaction holds back vacuum."""
     with recorder(tmp_path, cluster.dsn()):
         until(lambda: samples(tmp_path, "tables") > 0)
-        states = sql(
-            cluster.dsn(),
-            "SELECT count(*), count(backend_xmin) FROM pg_stat_activity "
-            "WHERE application_name = 'mrtuner record' AND state = 'idle'",
-        )
-        until(lambda: states != [(0, 0)])
+        states = until(lambda: [row for row in sql(cluster.dsn(), IDLE) if row != (0, 0)])
     assert states == [(1, 0)]

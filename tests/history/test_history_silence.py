@@ -12,7 +12,7 @@ from typing import Any
 
 import psycopg
 import pytest
-from history_recorder import WAIT, rows, samples, until
+from history_recorder import WAIT, rows, samples
 
 from conftest import NewCluster
 from mrtuner.errors import ConnectError
@@ -24,6 +24,7 @@ from mrtuner.history.store.writer import Writer
 from mrtuner.postgres.cluster import Cluster
 from mrtuner.postgres.connect import connect
 from servers import counted, sql
+from waiting import until
 
 INSERT = "INSERT INTO t SELECT n FROM generate_series(1, 100) AS n"
 

@@ -12,8 +12,7 @@ import re
 import shutil
 import signal
 import subprocess
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from datetime import datetime
 from pathlib import Path
@@ -29,6 +28,8 @@ from history_engines import (
     questions,
     texts_file,
 )
+
+from waiting import until
 
 pytestmark = [
     pytest.mark.slow, pytest.mark.filterwarnings("ignore"), pytest.mark.timeout(1800)
@@ -62,14 +63,6 @@ def daemon(log: Path, name: str, *arguments: str) -> Iterator[Path]:
     finally:
         os.killpg(process.pid, signal.SIGTERM)
         process.wait(WAIT)
-
-
-def until(what: str, condition: Callable[[], Any]) -> Any:
-    end = time.monotonic() + WAIT
-    while not (found := condition()):
-        assert time.monotonic() < end, f"{what} did not happen in time"
-        time.sleep(0.2)
-    return found
 
 
 @contextmanager

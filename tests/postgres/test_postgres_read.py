@@ -20,6 +20,7 @@ from mrtuner.postgres.read import read
 from mrtuner.postgres.server_user import scratch_directory
 from mrtuner.postgres.sql import query
 from servers import binaries, sql
+from waiting import until
 
 pytestmark = pytest.mark.timed
 
@@ -31,13 +32,6 @@ def server(cluster: Cluster, **who: Any) -> Server:
 
 def lacking(found: Server) -> set[str]:
     return {missing.name for missing in found.missing}
-
-
-def until(true: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + 20
-    while not true():
-        assert time.monotonic() < deadline, f"waited in vain for {what}"
-        time.sleep(0.05)
 
 
 def test_every_major_can_be_read_in_full(every_major: int, new_cluster: NewCluster) -> None:

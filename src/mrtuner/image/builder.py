@@ -37,7 +37,8 @@ _CACHED: Final = "--> Using cache"
 _TOLD: Final = 20  # the last lines of what it printed
 #: With less [bytes], a failure may come from a full disk, which builders tell in many words.
 _SCARCE: Final = 256 << 20
-#: The images of the machine, which may be built from. Source: containers-storage.conf(5), additionalimagestores.
+#: Images of the machine, which builds may use.
+#: Source: containers-storage.conf(5), additionalimagestores.
 IMAGE_STORE: Final = Path("/var/lib/containers/storage")
 #: A longer path is refused. Source: podman, "the specified runroot is longer than 50 characters".
 _LONGEST: Final = 50
@@ -81,7 +82,7 @@ class Builder(AbstractContextManager["Builder"]):
     directory: Path
     network: Network = "none"
     options: Sequence[str] = ()  # of every build, besides ours
-    image_store: Path = IMAGE_STORE  # images that may be built from
+    image_store: Path = IMAGE_STORE  # images that builds may use
     _kept: set[str] = field(default_factory=set)
 
     def __enter__(self) -> Builder:

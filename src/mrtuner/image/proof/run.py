@@ -149,7 +149,7 @@ class Task:
     arguments: Mapping[str, str] = field(default_factory=dict)
     program: Program = "podman"
     network: Network = "none"
-    image_store: Path = IMAGE_STORE  # images that may be built from
+    image_store: Path = IMAGE_STORE  # images that builds may use
     changes: int = 10  # commits, or edits of each kind
     seed: int = 0
     excepted: tuple[str, ...] = ()
