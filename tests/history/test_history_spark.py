@@ -74,12 +74,12 @@ def cluster(directory: Path) -> Iterator[str]:
             daemon(directory / "master.log", "master.Master", *common, "--port", "0")
         )
         started = re.compile(r"Starting Spark master at (spark://\S+)")
-        url = until("a master", lambda: started.search(log.read_text()))[1]
+        url = until(lambda: started.search(log.read_text()), "a master", WAIT)[1]
         for number in range(WORKERS):
             work = ["--cores", "1", "--memory", "1g", "--work-dir", str(directory / f"{number}")]
             log_of_it = directory / f"worker{number}.log"
             stack.enter_context(daemon(log_of_it, "worker.Worker", *common, *work, url))
-        until("workers", lambda: log.read_text().count("Registering worker") == WORKERS)
+        until(lambda: log.read_text().count("Registering worker") == WORKERS, "workers", WAIT)
         yield url
 
 
