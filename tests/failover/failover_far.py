@@ -72,6 +72,7 @@ def relay(delay: float, client: str, server: str) -> None:
                     return
                 silent = True
                 waiting.clear()
+                print("silent", flush=True)
                 continue
             packet = os.read(end, 65536)
             if not silent:
@@ -180,9 +181,10 @@ def main() -> None:
                 waits[place] = pool.submit(hung, one, sock, 0.0)
         time.sleep(2 * request["rtt"] + 0.5)  # all acknowledged, late ones too
         assert middle.stdin is not None
+        assert middle.stdout is not None
         middle.stdin.write("silence\n")
         middle.stdin.flush()
-        time.sleep(0.1)
+        assert middle.stdout.readline() == "silent\n"
         for place, (one, sock) in enumerate(zip(clients, socks, strict=True)):
             if one["case"] == "idle":
                 waits[place] = pool.submit(partial(hung, one, sock, place * _APART))

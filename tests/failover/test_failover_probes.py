@@ -54,9 +54,10 @@ def longest(seen: Observation, kind: ProbeKind) -> Gap:
     return max(seen.gaps(kind), key=lambda gap: gap.most or float("inf"))
 
 
-def refused(probes: Probes, kind: ProbeKind) -> int:
-    """How many attempts of a kind have failed so far."""
-    return sum(one.kind is kind and not one.answered for one in probes.attempts())
+def failed(probes: Probes, kind: ProbeKind, since: float) -> int:
+    """How many attempts of a kind, sent since then, have failed so far."""
+    found = [one for one in probes.attempts() if one.kind is kind and one.sent > since]
+    return sum(not one.answered for one in found)
 
 
 def test_a_quiet_server_has_no_gap_and_is_left_as_it_was(embedded: Cluster) -> None:
@@ -80,7 +81,7 @@ def test_a_restart_is_a_gap_for_every_kind_and_another_start_time(new_cluster: N
         went = probes.now()
         cluster.stop()
         stopped = probes.now()
-        until(lambda: all(refused(probes, kind) >= 10 for kind in USUAL if not kind.held))
+        until(lambda: all(failed(probes, kind, stopped) > 10 for kind in USUAL if not kind.held))
         cluster.start()
         started = probes.now()
         assert probes.wait_until_steady(0.5, patience=60)
@@ -122,8 +123,9 @@ def test_a_hang_beyond_patience_is_a_failure_with_its_reason(new_cluster: NewClu
     cluster = new_cluster()
     with Probes(cluster.dsn(), Schedule(interval=0.1, timeout=0.7)) as probes:
         assert probes.wait_until_steady(0.5, patience=60)
+        began = probes.now()
         with frozen(cluster):
-            until(lambda: refused(probes, ProbeKind.HELD))
+            until(lambda: failed(probes, ProbeKind.HELD, began))
         assert probes.wait_until_steady(0.5, patience=60)
         seen = probes.finish()
     assert "no answer within 0.7 s" in longest(seen, ProbeKind.HELD).errors
