@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -25,6 +24,7 @@ from mrtuner.postgres.binaries import Binaries
 from mrtuner.postgres.server_user import ServerUser
 from mrtuner.units import MiB
 from servers import binaries, sql
+from waiting import until
 
 pytestmark = pytest.mark.timed
 
@@ -242,15 +242,8 @@ def test_a_killed_runner_leaves_no_container(tmp_path: Path) -> None:
         cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
     )  # fmt: skip
     try:
-        wait_until(lambda: containers_of(runner.pid))
+        until(lambda: containers_of(runner.pid), seconds=120)
     finally:
         runner.kill()
         runner.wait()
-    wait_until(lambda: not containers_of(runner.pid))
-
-
-def wait_until(holds: Callable[[], object]) -> None:
-    deadline = time.monotonic() + 120
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.5)
+    until(lambda: not containers_of(runner.pid), seconds=120)

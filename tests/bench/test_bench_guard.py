@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -16,6 +16,7 @@ import pytest
 
 from mrtuner.postgres.server_user import scratch_directory
 from servers import binaries
+from waiting import until
 
 pytestmark = pytest.mark.timed
 
@@ -68,15 +69,6 @@ def scratch() -> Iterator[Path]:
     shutil.rmtree(directory, ignore_errors=True)
 
 
-def soon(true: Callable[[], bool], seconds: float = 60.0) -> bool:
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        if true():
-            return True
-        time.sleep(0.05)
-    return False
-
-
 def test_what_is_registered_is_done_when_we_are_killed_and_nothing_else(tmp_path: Path) -> None:
     place, kept, trace = tmp_path / "place", tmp_path / "kept", tmp_path / "trace"
     for directory in (place, kept):
@@ -88,7 +80,7 @@ def test_what_is_registered_is_done_when_we_are_killed_and_nothing_else(tmp_path
         assert child.stdout.readline() == b"inside\n"
         assert place.exists()
         child.kill()
-    assert soon(lambda: not place.exists() and trace.exists())
+    until(lambda: not place.exists() and trace.exists())
     assert kept.exists()
 
 
@@ -104,12 +96,12 @@ def test_a_temporary_directory_goes_whenever_the_signal_comes(
         ) as child:  # fmt: skip
             assert child.stdout is not None
             assert child.stdout.readline() == b"begun\n"
-            time.sleep(0.05 + moment * 0.0037)
+            time.sleep(0.05 + moment * 0.0037)  # any moment will do, but another each time
             child.send_signal(signal_number)
         if signal_number == signal.SIGINT:
             assert child.returncode == -signal.SIGINT
             assert list(tmp_path.iterdir()) == []  # it has waited for its guard
-        assert soon(lambda: list(tmp_path.iterdir()) == [])
+        until(lambda: list(tmp_path.iterdir()) == [])
 
 
 def postmaster(scratch: Path) -> int | None:
@@ -120,17 +112,6 @@ def postmaster(scratch: Path) -> int | None:
             if lines and lines[-1].strip() == "ready":
                 return int(lines[0])
     return None
-
-
-def first_postmaster(scratch: Path) -> int | None:
-    """The first that is seen running: a second look may fall between two of its starts."""
-    seen: list[int] = []
-
-    def found() -> bool:
-        seen.extend(pid for pid in [postmaster(scratch)] if pid is not None)
-        return bool(seen)
-
-    return seen[0] if soon(found) else None
 
 
 def alive(pid: int) -> bool:
@@ -154,9 +135,8 @@ def test_a_killed_runner_leaves_no_server(tmp_path: Path, scratch: Path) -> None
         env=os.environ | {"TMPDIR": str(scratch)},
     ) as run:  # fmt: skip
         try:
-            server = first_postmaster(scratch)
+            server = until(lambda: postmaster(scratch))
         finally:
             run.kill()
-    assert server is not None
-    assert soon(lambda: not alive(server))
-    assert soon(lambda: not files_of_a_cluster(scratch))
+    until(lambda: not alive(server))
+    until(lambda: not files_of_a_cluster(scratch))

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -28,6 +26,7 @@ from mrtuner.rds.live.undo import undo as undo_group
 from mrtuner.rds.live.wait import Pace
 from mrtuner.vacuum import apply as storage
 from servers import sql
+from waiting import until
 
 
 class Calls(Protocol):
@@ -61,13 +60,6 @@ class Thing(Protocol):
 
     def mixed(self) -> bool:
         """Whether neither its start nor its target is in force, in the middle of a change."""
-
-
-def until(done: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 20
-    while not done():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 def pg_ctl(cluster: Cluster, action: str) -> str:

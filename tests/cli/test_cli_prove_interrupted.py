@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -21,6 +21,7 @@ from mrtuner.cli import main
 from mrtuner.postgres.cluster import Cluster
 from mrtuner.postgres.server_user import scratch_directory
 from servers import sql
+from waiting import until
 
 pytestmark = pytest.mark.timed
 
@@ -100,13 +101,6 @@ def proof(new_cluster: NewCluster, tmp_path: Path) -> Iterator[Proof]:
     scratch = scratch_directory("mrtuner-test-")
     yield Proof(new_cluster(), tmp_path, scratch)
     subprocess.run(["rm", "-rf", str(scratch)], check=True)
-
-
-def until(done: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 30
-    while not done():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
 
 
 def typed(words: list[str], *more: str) -> Result:

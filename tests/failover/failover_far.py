@@ -72,6 +72,7 @@ def relay(delay: float, client: str, server: str) -> None:
                     return
                 silent = True
                 waiting.clear()
+                print("silent", flush=True)
                 continue
             packet = os.read(end, 65536)
             if not silent:
@@ -167,6 +168,17 @@ def hung(one: Mapping[str, Any], sock: socket.socket, after: float) -> dict[str,
     raise AssertionError("somebody answered")
 
 
+def _wait_acknowledged(one: Mapping[str, Any], sock: socket.socket) -> None:
+    """Until the far end has acknowledged all that was sent, among it the SYN."""
+    sent = 1 + one.get("exchanges", 4) + one.get("size", 5)
+    for _ in range(2000):
+        info = sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 128)
+        if struct.unpack_from("=Q", info, 120)[0] == sent:  # tcpi_bytes_acked
+            return
+        time.sleep(0.005)
+    raise AssertionError("not all was acknowledged")
+
+
 def main() -> None:
     request = json.load(sys.stdin)
     for name, value in request["sysctls"].items():
@@ -178,11 +190,13 @@ def main() -> None:
         for place, (one, sock) in enumerate(zip(clients, socks, strict=True)):
             if one["case"] == "flight":
                 waits[place] = pool.submit(hung, one, sock, 0.0)
-        time.sleep(2 * request["rtt"] + 0.5)  # all acknowledged, late ones too
+        for place in waits:
+            _wait_acknowledged(clients[place], socks[place])
         assert middle.stdin is not None
+        assert middle.stdout is not None
         middle.stdin.write("silence\n")
         middle.stdin.flush()
-        time.sleep(0.1)
+        assert middle.stdout.readline() == "silent\n"
         for place, (one, sock) in enumerate(zip(clients, socks, strict=True)):
             if one["case"] == "idle":
                 waits[place] = pool.submit(partial(hung, one, sock, place * _APART))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
 import pytest
@@ -17,6 +17,7 @@ from mrtuner.rehearsal.document import probe_log
 from mrtuner.rehearsal.observation import USUAL, Gap, Observation, ProbeKind
 from mrtuner.rehearsal.probes import SCHEMA_PREFIX, Probes, Schedule
 from servers import sql
+from waiting import until
 
 pytestmark = pytest.mark.timed
 
@@ -26,13 +27,6 @@ QUICK = Schedule(interval=0.1, timeout=2.0)
 def schemas(dsn: str) -> list[str]:
     query = f"SELECT nspname::text FROM pg_namespace WHERE nspname LIKE '{SCHEMA_PREFIX}%'"
     return [row[0] for row in sql(dsn, query)]
-
-
-def until(done: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 20
-    while not done():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
 
 
 @contextmanager
@@ -60,6 +54,12 @@ def longest(seen: Observation, kind: ProbeKind) -> Gap:
     return max(seen.gaps(kind), key=lambda gap: gap.most or float("inf"))
 
 
+def failed(probes: Probes, kind: ProbeKind, since: float) -> int:
+    """How many attempts of a kind, sent since then, have failed so far."""
+    found = [one for one in probes.attempts() if one.kind is kind and one.sent > since]
+    return sum(not one.answered for one in found)
+
+
 def test_a_quiet_server_has_no_gap_and_is_left_as_it_was(embedded: Cluster) -> None:
     with Probes(embedded.dsn(), QUICK) as probes:
         assert len(schemas(embedded.dsn())) == 1
@@ -81,7 +81,7 @@ def test_a_restart_is_a_gap_for_every_kind_and_another_start_time(new_cluster: N
         went = probes.now()
         cluster.stop()
         stopped = probes.now()
-        time.sleep(1.0)
+        until(lambda: all(failed(probes, kind, stopped) > 10 for kind in USUAL if not kind.held))
         cluster.start()
         started = probes.now()
         assert probes.wait_until_steady(0.5, patience=60)
@@ -108,7 +108,7 @@ def test_a_frozen_server_is_seen_to_hang_by_every_client_that_came(new_cluster: 
     with Probes(cluster.dsn(), QUICK) as probes:
         assert probes.wait_until_steady(0.5, patience=60)
         with frozen(cluster):
-            time.sleep(1.5)
+            time.sleep(1.5)  # the hang itself
         assert probes.wait_until_steady(0.5, patience=60)
         seen = probes.finish()
     slow = [one for one in seen.attempts if one.kind is ProbeKind.READ and one.latency > 0.3]
@@ -123,8 +123,9 @@ def test_a_hang_beyond_patience_is_a_failure_with_its_reason(new_cluster: NewClu
     cluster = new_cluster()
     with Probes(cluster.dsn(), Schedule(interval=0.1, timeout=0.7)) as probes:
         assert probes.wait_until_steady(0.5, patience=60)
+        began = probes.now()
         with frozen(cluster):
-            time.sleep(2.0)
+            until(lambda: failed(probes, ProbeKind.HELD, began))
         assert probes.wait_until_steady(0.5, patience=60)
         seen = probes.finish()
     assert "no answer within 0.7 s" in longest(seen, ProbeKind.HELD).errors
@@ -137,7 +138,7 @@ def test_no_more_than_allowed_wait_at_once(new_cluster: NewCluster) -> None:
     with Probes(cluster.dsn(), schedule) as probes:
         assert probes.wait_until_steady(0.3, patience=60)
         with frozen(cluster):
-            time.sleep(1.0)
+            time.sleep(1.0)  # twenty attempts come due, of which no more than four may be sent
             meanwhile = probes.now()
         assert probes.wait_until_steady(0.3, patience=60)
         seen = probes.finish()
@@ -215,6 +216,6 @@ def test_an_interruption_stops_the_probes_and_drops_the_schema(embedded: Cluster
     with pytest.raises(KeyboardInterrupt):
         interrupted(probes)
     before = len(probes.attempts())
-    time.sleep(0.3)
+    time.sleep(0.3)  # three attempts of each kind, if anything still sent them
     assert len(probes.attempts()) == before
     assert schemas(embedded.dsn()) == []

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import shutil
 import threading
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ from mrtuner.cli import main
 from mrtuner.postgres.cluster import Cluster
 from mrtuner.rehearsal.ledger import SCHEMA_PREFIX
 from servers import sql
+from waiting import until
 
 pytestmark = pytest.mark.timed
 
@@ -49,6 +49,12 @@ def meanwhile(work: Callable[[], None]) -> None:
 def schemas(dsn: str) -> list[str]:
     query = f"SELECT nspname::text FROM pg_namespace WHERE nspname LIKE '{SCHEMA_PREFIX}%'"
     return [row[0] for row in sql(dsn, query)]
+
+
+def written(dsn: str) -> int:
+    """The rows that rehearsals have written so far."""
+    counts = [f"SELECT count(*) FROM {schema}.ledger" for schema in schemas(dsn)]
+    return sum(sql(dsn, count)[0][0] for count in counts)
 
 
 def test_a_clean_failover_loses_nothing_and_says_who_took_over(pair: Pair, tmp_path: Path) -> None:
@@ -89,7 +95,8 @@ def test_two_primaries_at_once_are_seen_and_lost_writes_are_counted(pair: Pair) 
 
     def split() -> None:
         pair.move_when_promoted()
-        time.sleep(2.5)
+        before = written(pair.primary.dsn())
+        until(lambda: written(pair.primary.dsn()) > before + 10)
         pair.primary.stop("immediate")
 
     meanwhile(split)
@@ -145,9 +152,7 @@ def test_by_hand_and_through_a_pooler_that_is_recognised(new_cluster: NewCluster
     cluster = new_cluster()
 
     def restart() -> None:
-        while not schemas(cluster.dsn()):
-            time.sleep(0.1)
-        time.sleep(2.5)
+        until(lambda: written(cluster.dsn()) > 2 * 12)  # of both ways, steady for a second by then
         cluster.restart()
 
     with PgBouncer(cluster) as pooler:

@@ -98,7 +98,7 @@ def test_ctrl_c_ends_it_at_once_and_leaves_nothing(whom: str) -> None:
         end = time.monotonic() + 30
         while not _peers(child.pid) and time.monotonic() < end:
             time.sleep(0.05)
-        time.sleep(1)  # it measures
+        time.sleep(1)  # into the hangs that it measures, of which it says nothing meanwhile
         asked = time.monotonic()
         (os.killpg if whom.startswith("the process group") else os.kill)(child.pid, signal.SIGINT)
         child.wait(30)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -22,14 +21,6 @@ WAIT = 90.0
 def rows(directory: Path, text: str) -> list[tuple[Any, ...]]:
     with open_history(directory) as history:
         return history.table(text)[1]
-
-
-def until(condition: Callable[[], object]) -> None:
-    """Wait for what the recorder will have done soon."""
-    end = time.monotonic() + WAIT
-    while not condition():
-        assert time.monotonic() < end, "it did not happen in time"
-        time.sleep(0.1)
 
 
 @contextmanager

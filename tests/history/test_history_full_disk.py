@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from history_data import SECOND, batch, queue, row
-from history_recorder import WAIT, recorder, rows, samples, until
+from history_recorder import WAIT, recorder, rows, samples
 
 from conftest import NewCluster
 from mrtuner.history.recorder import record
@@ -20,6 +20,7 @@ from mrtuner.history.sample import Sample
 from mrtuner.history.size import verify
 from mrtuner.history.store.writer import Writer
 from servers import counted, sql
+from waiting import until
 
 DAY = 86_400 * SECOND
 INSERT = "INSERT INTO t SELECT n FROM generate_series(1, 100) AS n"

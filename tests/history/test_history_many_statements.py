@@ -10,12 +10,13 @@ import sys
 from pathlib import Path
 
 import pytest
-from history_recorder import PROGRAM, rows, samples, until
+from history_recorder import PROGRAM, rows, samples
 
 from conftest import NewCluster
 from mrtuner.history.source import Kind, built_in
 from mrtuner.postgres.cluster import Cluster
 from servers import sql
+from waiting import until
 
 #: Of the table that is read: identifiers differ by the columns that a statement names.
 COLUMNS = 224

@@ -11,11 +11,12 @@ from pathlib import Path
 import psycopg
 import pytest
 from history_data import batch, queue, row, sample
-from history_recorder import PROGRAM, WAIT, recorder, rows, samples, until
+from history_recorder import PROGRAM, WAIT, recorder, rows, samples
 
 from conftest import NewCluster
 from mrtuner.history.store.writer import Writer
 from servers import counted, sql
+from waiting import until
 
 #: As identifiers; no name can hold a null character.
 NAMES = (

@@ -8,15 +8,16 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from history_recorder import WAIT, recorder, rows, samples, until
+from history_recorder import WAIT, recorder, rows, samples
 
 from conftest import NewCluster
 from mrtuner.cli import main
-from mrtuner.history.recorder import Instance, record
+from mrtuner.history.recorder import Instance, Limits, record
 from mrtuner.history.source import built_in
 from mrtuner.history.store.writer import Writer
 from mrtuner.postgres.cluster import Cluster
 from servers import counted, sql
+from waiting import until
 
 
 @pytest.fixture
@@ -26,6 +27,10 @@ def cluster(new_cluster: NewCluster) -> Cluster:
     return cluster
 
 
+IDLE = (
+    "SELECT count(*), count(backend_xmin) FROM pg_stat_activity "
+    "WHERE application_name = 'mrtuner record' AND state = 'idle'"
+)
 INSERT = "INSERT INTO t SELECT n, 0 FROM generate_series(1, 100) AS n"
 
 
@@ -139,12 +144,8 @@ def test_a_store_that_cannot_be_written_is_told_and_tried_again(
     assert samples(tmp_path, "sessions") > 0
 
 
-def test_many_instances_begin_one_after_the_other(
-    cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """An hour apart here, so only the first is sampled; and ending does not wait for the second."""
-    monkeypatch.setattr("mrtuner.history.recorder._APART", 3600.0)
-    monkeypatch.setattr("mrtuner.history.recorder._LAST_BEGINS", 7200.0)
+def test_many_instances_begin_one_after_the_other(cluster: Cluster, tmp_path: Path) -> None:
+    """Half a minute here, so only the first is sampled; and ending waits for no second."""
     instances = [Instance(name=name, dsn=cluster.dsn()) for name in ("first", "second")]
     stop = threading.Event()
 
@@ -155,7 +156,7 @@ def test_many_instances_begin_one_after_the_other(
     watching = threading.Thread(target=end_when_sampled)
     with Writer(tmp_path, [built_in()["sessions"]]) as writer:
         watching.start()
-        record(writer, instances, stop)
+        record(writer, instances, stop, limits=Limits(apart=3600.0))
     watching.join()
     assert rows(tmp_path, "SELECT DISTINCT instance FROM samples") == [("first",)]
 
@@ -164,10 +165,5 @@ def test_the_recorder_is_idle_in_no_transaction(cluster: Cluster, tmp_path: Path
     """What stays in a transaction holds back vacuum."""
     with recorder(tmp_path, cluster.dsn()):
         until(lambda: samples(tmp_path, "tables") > 0)
-        states = sql(
-            cluster.dsn(),
-            "SELECT count(*), count(backend_xmin) FROM pg_stat_activity "
-            "WHERE application_name = 'mrtuner record' AND state = 'idle'",
-        )
-        until(lambda: states != [(0, 0)])
+        states = until(lambda: [row for row in sql(cluster.dsn(), IDLE) if row != (0, 0)])
     assert states == [(1, 0)]

@@ -8,10 +8,11 @@ import subprocess
 import sys
 from pathlib import Path
 
-from history_recorder import PROGRAM, WAIT, recorder, rows, samples, until
+from history_recorder import PROGRAM, WAIT, recorder, rows, samples
 
 from conftest import NewCluster
 from servers import sql
+from waiting import until
 
 
 def test_what_a_role_may_not_read_is_named_with_the_grant(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from moto import mock_aws
 from mrtuner.cli import main
 from mrtuner.errors import BadValue, MrTunerError, Refused, UsageError
 from mrtuner.history.reading import open_history
-from mrtuner.history.store import opening, s3, sealing
+from mrtuner.history.store import layout, s3, sealing
 from mrtuner.history.store.writer import Writer
 from mrtuner.postgres.cluster import Cluster
 
@@ -92,32 +93,26 @@ def test_only_what_is_new_goes_up_and_comes_down(client: Any, tmp_path: Path) ->
     assert rows(tmp_path / "copy") == [("a", 0), ("a", 1), ("a", 2)]
 
 
-def test_texts_that_are_there_are_not_read_again(
-    client: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A connection that may not read texts publishes, until there is a new one."""
+@contextmanager
+def unreadable_texts(store: Path) -> Iterator[None]:
+    """Let the texts of a store be bytes that are no text, in the block."""
+    with closing(sqlite3.connect(store / layout.DATABASE, isolation_level=None)) as db:
+        texts = db.execute("SELECT text, query_id FROM statement_text").fetchall()
+        db.execute("UPDATE statement_text SET text = CAST(x'ff' AS TEXT)")
+        yield
+        db.executemany("UPDATE statement_text SET text = ? WHERE query_id = ?", texts)
+
+
+def test_texts_that_are_there_are_not_read_again(client: Any, tmp_path: Path) -> None:
+    """A store whose texts cannot be read publishes, until there is a new one."""
     store = recorded(tmp_path / "a", "a", range(1))
     s3.publish(store, PLACE, client)
-    opened = opening.for_reading
-
-    def without_texts(directory: Path) -> sqlite3.Connection:
-        db = opened(directory)
-        db.set_authorizer(
-            lambda _action, table, column, *_: (
-                sqlite3.SQLITE_DENY
-                if (table, column) == ("statement_text", "text")
-                else sqlite3.SQLITE_OK
-            )
-        )
-        return db
-
-    monkeypatch.setattr(opening, "for_reading", without_texts)
-    recorded(store, "a", range(1, 2))
-    assert s3.publish(store, PLACE, client) > 0
-    recorded(store, "bb", range(2, 3))
-    with pytest.raises(sqlite3.DatabaseError, match="prohibited"):
-        s3.publish(store, PLACE, client)
-    monkeypatch.undo()
+    with unreadable_texts(store):
+        recorded(store, "a", range(1, 2))
+        assert s3.publish(store, PLACE, client) > 0
+        recorded(store, "bb", range(2, 3))
+        with pytest.raises(sqlite3.OperationalError, match="decode"):
+            s3.publish(store, PLACE, client)
     s3.publish(store, PLACE, client)
     s3.fetch(PLACE, tmp_path / "copy", client)
     with open_history(tmp_path / "copy") as history:

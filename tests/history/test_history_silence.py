@@ -8,20 +8,23 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
+import psycopg
 import pytest
-from history_recorder import WAIT, rows, samples, until
+from history_recorder import WAIT, rows, samples
 
 from conftest import NewCluster
 from mrtuner.errors import ConnectError
 from mrtuner.history.recorder import Instance, Limits, record
-from mrtuner.history.sample import Identity, Sampler
+from mrtuner.history.sample import Sampler
 from mrtuner.history.silence import SilentSessions
 from mrtuner.history.source import built_in
 from mrtuner.history.store.writer import Writer
 from mrtuner.postgres.cluster import Cluster
 from mrtuner.postgres.connect import connect
 from servers import counted, sql
+from waiting import until
 
 INSERT = "INSERT INTO t SELECT n FROM generate_series(1, 100) AS n"
 
@@ -118,14 +121,15 @@ def test_a_recording_ends_though_its_server_is_frozen(cluster: Cluster, tmp_path
 def test_a_fault_of_ours_is_told_and_does_not_end_the_recording_of_a_server(
     cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    prepare, faults = Sampler.prepare, iter([ValueError("not foreseen")])
+    """psycopg raises it, in the first session alone."""
+    fetchall, faults = psycopg.Cursor.fetchall, iter([ValueError("not foreseen")])
 
-    def prepared(sampler: Sampler) -> Identity:
+    def fetched(cursor: psycopg.Cursor[Any]) -> list[Any]:
         for fault in faults:
             raise fault
-        return prepare(sampler)
+        return fetchall(cursor)
 
-    monkeypatch.setattr(Sampler, "prepare", prepared)
+    monkeypatch.setattr(psycopg.Cursor, "fetchall", fetched)
     with Recording(tmp_path, cluster, silence=WAIT) as recording:
         until(lambda: recording.sampled("sessions"))
     assert recording.told == [

@@ -202,6 +202,8 @@ def own(text: str) -> Source:
     [
         ("SELECT 1 AS m", "returns no column n"),
         ("SELECT 'x' AS n", "a value is no integer"),
+        ("SELECT 'Infinity'::float AS n", "a value is no integer"),
+        ("SELECT 2::numeric ^ 63 AS n", "a value is no integer"),
         ("SELECT 1/0 AS n", "division by zero"),
         ("SELECT pg_sleep(30) IS NULL AS n", "statement timeout"),
         ("DELETE FROM t RETURNING id AS n", "read-only transaction"),

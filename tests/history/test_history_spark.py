@@ -12,8 +12,7 @@ import re
 import shutil
 import signal
 import subprocess
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from datetime import datetime
 from pathlib import Path
@@ -29,6 +28,8 @@ from history_engines import (
     questions,
     texts_file,
 )
+
+from waiting import until
 
 pytestmark = [
     pytest.mark.slow, pytest.mark.filterwarnings("ignore"), pytest.mark.timeout(1800)
@@ -64,14 +65,6 @@ def daemon(log: Path, name: str, *arguments: str) -> Iterator[Path]:
         process.wait(WAIT)
 
 
-def until(what: str, condition: Callable[[], Any]) -> Any:
-    end = time.monotonic() + WAIT
-    while not (found := condition()):
-        assert time.monotonic() < end, f"{what} did not happen in time"
-        time.sleep(0.2)
-    return found
-
-
 @contextmanager
 def cluster(directory: Path) -> Iterator[str]:
     """The URL of a master that two workers have found."""
@@ -81,12 +74,12 @@ def cluster(directory: Path) -> Iterator[str]:
             daemon(directory / "master.log", "master.Master", *common, "--port", "0")
         )
         started = re.compile(r"Starting Spark master at (spark://\S+)")
-        url = until("a master", lambda: started.search(log.read_text()))[1]
+        url = until(lambda: started.search(log.read_text()), "a master", WAIT)[1]
         for number in range(WORKERS):
             work = ["--cores", "1", "--memory", "1g", "--work-dir", str(directory / f"{number}")]
             log_of_it = directory / f"worker{number}.log"
             stack.enter_context(daemon(log_of_it, "worker.Worker", *common, *work, url))
-        until("workers", lambda: log.read_text().count("Registering worker") == WORKERS)
+        until(lambda: log.read_text().count("Registering worker") == WORKERS, "workers", WAIT)
         yield url
 
 

@@ -220,7 +220,7 @@ def test_numbers_that_vary_are_stored_by_their_differences(writer: Writer) -> No
     assert encodings["queue"] == "RLE_DICTIONARY"
 
 
-def sealed_days(directory: Path, keep: str, days: int) -> list[tuple[str, int]]:
+def sealed_days(directory: Path, keep: str, days: int, **limit: int) -> list[tuple[str, int]]:
     """Record a sample a day from 23 November, and return the files of rows in December."""
     with Writer(directory, [queue(keep)]) as writer:
         for day in range(days):
@@ -228,7 +228,7 @@ def sealed_days(directory: Path, keep: str, days: int) -> list[tuple[str, int]]:
             writer.commit([batch(sample(SOURCE, at, row("mail", 10 * day, 0.0, day)))])
             sealing.move_to_parquet(writer, MIDNIGHT + (day + 1) * DAY)
         before = rows(directory, DONE)
-        sealing.compact(writer, MIDNIGHT + 20 * DAY)
+        sealing.compact(writer, MIDNIGHT + 20 * DAY, **limit)
         assert rows(directory, DONE) == before
         assert len(before) == days
         return [
@@ -246,12 +246,9 @@ def test_days_of_a_month_that_is_over_are_merged_where_rows_are_kept_for_long(
     assert sealed_days(tmp_path, "400d", 10) == [*december, ("queue/month=2026-11", 8)]
 
 
-def test_days_stay_where_they_soon_expire_or_are_large(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_days_stay_where_they_soon_expire_or_are_large(tmp_path: Path) -> None:
     assert len(sealed_days(tmp_path / "short", "35d", 10)) == 10
-    monkeypatch.setattr(sealing, "_SMALL", 5000)
-    assert len(sealed_days(tmp_path / "large", "400d", 10)) == 10
+    assert len(sealed_days(tmp_path / "large", "400d", 10, small=5000)) == 10
 
 
 def test_times_are_kept_to_a_hundredth_of_a_second(writer: Writer) -> None:

@@ -15,11 +15,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from history_recorder import WAIT, recorder, rows, samples, until
+from history_recorder import WAIT, recorder, rows, samples
 
 from conftest import NewCluster
 from mrtuner.postgres.cluster import Cluster
 from servers import sql
+from waiting import until
 
 QUIET: dict[str, str | int | float] = {
     "shared_preload_libraries": "pg_stat_statements",

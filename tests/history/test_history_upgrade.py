@@ -6,12 +6,13 @@ import signal
 from pathlib import Path
 
 import pytest
-from history_recorder import WAIT, recorder, rows, samples, until
+from history_recorder import WAIT, recorder, rows, samples
 
 from conftest import PASSWORD, NewCluster
 from mrtuner.history.source import Kind, built_in
 from mrtuner.postgres.cluster import Cluster
 from servers import counted, sql
+from waiting import until
 
 SETTINGS = {"shared_preload_libraries": "pg_stat_statements", "autovacuum": "off"}
 

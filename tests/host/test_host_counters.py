@@ -95,7 +95,7 @@ def test_where_nothing_is_counted_nothing_is_known(tmp_path: Path) -> None:
 
 def test_here_the_time_of_all_cpus_goes_on() -> None:
     before = cpu_times(Tree())
-    time.sleep(0.2)
+    time.sleep(0.2)  # what is counted
     after = cpu_times(Tree())
     assert before is not None
     assert after is not None

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -13,10 +12,7 @@ from image_podman import BUSYBOX
 from mrtuner.errors import MissingPart, MrTunerError
 from mrtuner.image import builder as builders
 from mrtuner.image import registry as registries
-from mrtuner.image.builder import OURS, Builder, Program, Recipe
-
-#: The image of `machine_with`.
-OUR_BASE = f"{OURS}base"
+from mrtuner.image.builder import Builder, Program, Recipe
 
 
 def a_directory(root: Path, recipe: str, files: Mapping[str, bytes] | None = None) -> Path:
@@ -33,19 +29,6 @@ def a_directory(root: Path, recipe: str, files: Mapping[str, bytes] | None = Non
 def recipe(root: Path) -> Recipe:
     """The directory with its Dockerfile."""
     return Recipe(root, root / "Dockerfile")
-
-
-@contextmanager
-def machine_with(base: Path, work: Path) -> Iterator[None]:
-    """A storage with one image, OUR_BASE, in the place of the machine's own."""
-    was = builders._MACHINES
-    with Builder("podman", work) as found:
-        found.build(recipe(base), "base")
-        builders._MACHINES = work / "root"  # type: ignore[misc]
-        try:
-            yield
-        finally:
-            builders._MACHINES = was  # type: ignore[misc]
 
 
 def skip_unless_it_builds(program: Program, work: Path) -> None:

@@ -115,9 +115,7 @@ def test_what_may_differ_is_named_and_the_worse_form_is_said_so(tmp_path: Path, 
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-def test_the_advised_seed_is_proven(
-    work: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_advised_seed_is_proven(work: Path, tmp_path: Path) -> None:
     """By hand, in the seed's megabytes: a line of code pushed 72 of source, 100 of gems and source
     that chown copied, 15 of assets. With all patches it pushes 2 of code, and 15 of assets, which
     come out the same but for their times; with the configuration, some kilobytes more."""
@@ -131,10 +129,10 @@ def test_the_advised_seed_is_proven(
     contexts.patched(root, patch, tmp_path / "new")
     with Builder("podman", work / "m") as machine:
         machine.build(recipe(base(tmp_path / "base")), "base")
-        monkeypatch.setattr("mrtuner.image.builder._MACHINES", work / "m/root")
         found = prove(
             replace(
                 task(work, root, tmp_path / "new"),
+                image_store=work / "m/root",
                 excepted=("/srv/app/Dockerfile", "/srv/app/.dockerignore"),
             )
         )
@@ -163,9 +161,7 @@ def test_a_build_has_neither_the_network_nor_the_devices_of_the_machine(
                 trial.unlink(missing_ok=True)
 
 
-def test_an_image_that_the_machine_has_is_built_from(
-    work: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_image_that_the_machine_has_is_built_from(work: Path, tmp_path: Path) -> None:
     """Another storage stands for the machine's; nothing is written to it."""
     base = a_directory(tmp_path / "base", f"{SHELL}ENV A=1\n")
     root = a_directory(tmp_path / "app", f"FROM {OURS}base\nRUN test $A = 1\n")
@@ -173,8 +169,7 @@ def test_an_image_that_the_machine_has_is_built_from(
         machine.build(recipe(base), "base")
         kept = work / "a/root/overlay-images/images.json"
         before = kept.read_bytes()
-        monkeypatch.setattr("mrtuner.image.builder._MACHINES", work / "a/root")
-        with Builder("podman", work / "b") as builder:
+        with Builder("podman", work / "b", image_store=work / "a/root") as builder:
             assert [line.text for line in builder.build(recipe(root), "one").lines] == [
                 "RUN test $A = 1"
             ]

@@ -20,6 +20,7 @@ from mrtuner.postgres.read import read
 from mrtuner.postgres.server_user import scratch_directory
 from mrtuner.postgres.sql import query
 from servers import binaries, sql
+from waiting import until
 
 pytestmark = pytest.mark.timed
 
@@ -31,13 +32,6 @@ def server(cluster: Cluster, **who: Any) -> Server:
 
 def lacking(found: Server) -> set[str]:
     return {missing.name for missing in found.missing}
-
-
-def until(true: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + 20
-    while not true():
-        assert time.monotonic() < deadline, f"waited in vain for {what}"
-        time.sleep(0.05)
 
 
 def test_every_major_can_be_read_in_full(every_major: int, new_cluster: NewCluster) -> None:
@@ -94,8 +88,8 @@ def test_watching_counts_only_what_happens_meanwhile(
         "CHECKPOINT",
     )
 
-    if each_major < 15:
-        time.sleep(0.6)  # these show counters up to half a second old (PGSTAT_STAT_INTERVAL)
+    # Before 15, counters are up to half a second old (PGSTAT_STAT_INTERVAL).
+    until(lambda: server(cluster).activity.checkpoints_requested == 1, "the checkpoint before")
 
     def work(seconds: float) -> None:
         sql(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -80,11 +79,3 @@ def status(rds: Any, identifier: str = "one") -> tuple[str, str]:
     """Of the instance, and of its group there."""
     row = instance(rds, identifier)
     return row["DBInstanceStatus"], row["DBParameterGroups"][0]["ParameterApplyStatus"]
-
-
-def until(true: Callable[[], bool], seconds: float = 30) -> None:
-    """Wait for something that real servers do in their own time."""
-    limit = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < limit, "it did not come to pass"
-        time.sleep(0.02)

@@ -12,7 +12,7 @@ from typing import Any
 
 import psycopg
 import pytest
-from lab_calls import REBOOT, change, client, instance, new_group, one, status, until
+from lab_calls import REBOOT, change, client, instance, new_group, one, status
 
 from labs import lead_to
 from mrtuner.errors import MissingPart
@@ -20,6 +20,7 @@ from mrtuner.rds.lab import Lab
 from mrtuner.rds.lab.guard import postmaster
 from mrtuner.rds.lab.servers import Servers
 from mrtuner.rds.lab.settings import arranged
+from waiting import until
 
 pytestmark = pytest.mark.timed
 

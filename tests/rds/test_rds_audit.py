@@ -308,7 +308,7 @@ def test_a_region_is_read_no_further_than_somebody_takes(lab: Lab) -> None:
     lab.forget_calls()
     with closing(audit([HERE])) as events:
         next(events)
-        time.sleep(0.5)
+        time.sleep(0.5)  # in which all six pages would be read, if nothing held it
         assert 1 <= lab.calls.count(("rds", "DescribeDBInstances")) <= 4
     assert lab.calls.count(("rds", "DescribeDBInstances")) <= 4
     assert not [one for one in threading.enumerate() if one.name.startswith("audit")]

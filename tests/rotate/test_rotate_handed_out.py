@@ -11,8 +11,7 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import psycopg
@@ -21,6 +20,7 @@ from rotating import ADMIN, Applications, admin, login, may_login, rotate, runni
 
 from mrtuner.postgres.cluster import Cluster
 from servers import sql
+from waiting import until
 
 pytestmark = pytest.mark.timed
 
@@ -109,13 +109,6 @@ class Shop(Applications):
         wanted = self.logins + 20
         until(lambda: self.logins > wanted)
         assert self.failures == []
-
-
-def until(done: Callable[[], bool], seconds: float = 30) -> None:
-    deadline = time.monotonic() + seconds
-    while not done():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 @pytest.fixture

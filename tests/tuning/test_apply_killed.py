@@ -13,7 +13,7 @@ from itertools import count
 from pathlib import Path
 
 import pytest
-from changed_things import pg_ctl, until
+from changed_things import pg_ctl
 from killed import CHILDREN, Verb, started, was_killed
 
 from conftest import PASSWORD, NewCluster
@@ -34,6 +34,7 @@ from mrtuner.postgres.connect import connect
 from mrtuner.postgres.read import read
 from mrtuner.postgres.server_user import scratch_directory
 from servers import binaries
+from waiting import until
 
 pytestmark = pytest.mark.timed
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -14,6 +12,7 @@ from conftest import NewCluster
 from mrtuner.cli import main
 from mrtuner.postgres.cluster import Cluster
 from servers import sql
+from waiting import until
 
 pytestmark = pytest.mark.timed
 
@@ -49,13 +48,6 @@ class Owner:
         before = sql(self.dsn, "SELECT pg_conf_load_time()")
         sql(self.dsn, *statements, "SELECT pg_reload_conf()")
         until(lambda: sql(self.dsn, "SELECT pg_conf_load_time()") != before)
-
-
-def until(done: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 20
-    while not done():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 @pytest.mark.parametrize("major", [13, pytest.param(15, marks=pytest.mark.slow), 18])

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from vacuum_sessions import DEAD, die, kept, reading
@@ -13,12 +13,15 @@ from mrtuner.postgres.cluster import Cluster
 from mrtuner.postgres.server_user import scratch_directory
 from mrtuner.vacuum import Thresholds, vacuum
 from servers import sql
+from waiting import until
 
 pytestmark = pytest.mark.timed
 
 FEEDBACK = {"hot_standby_feedback": "on", "wal_receiver_status_interval": "1s"}
-#: Longer than the primary takes to hear of it twice [s].
-TOLD = 2.5
+HEARD = (
+    "SELECT FROM pg_stat_replication LEFT JOIN pg_replication_slots ON active_pid = pid "
+    "WHERE coalesce(backend_xmin, xmin) IS NOT NULL"
+)
 
 
 @pytest.fixture(params=["", "follower"], ids=["without a slot", "with one"])
@@ -47,19 +50,34 @@ def pair(request: pytest.FixtureRequest, new_cluster: NewCluster) -> Iterator[tu
         standby.remove()
 
 
+def asked(cluster: Cluster, question: str) -> Any:
+    return sql(cluster.dsn(), f"SELECT {question}")[0][0]
+
+
+def await_horizon(primary: Cluster, standby: Cluster) -> None:
+    """Until the standby has told a horizon that it had after all that the primary did so far.
+
+    It tells one a second, so one came before an answer that it sent two seconds later.
+    """
+    written = asked(primary, "pg_current_wal_lsn()")
+    until(lambda: asked(standby, f"pg_last_wal_replay_lsn() >= '{written}'"), "the replay")
+    replayed = asked(standby, "clock_timestamp()")
+    answer = f"SELECT FROM pg_stat_replication WHERE reply_time > '{replayed}'::timestamptz + '2s'"
+    until(lambda: asked(primary, f"EXISTS ({answer})"), "the answer")
+
+
 def test_a_reader_on_a_standby_keeps_rows_of_every_database_of_the_primary(
     pair: tuple[Cluster, ...], request: pytest.FixtureRequest
 ) -> None:
     """Even one of another database: the standby tells one horizon for all."""
     primary, standby = pair
+    until(lambda: asked(primary, f"EXISTS ({HEARD})"), "a first horizon")
     with reading(standby, "elsewhere"):
-        time.sleep(TOLD)
         die(primary)
-        time.sleep(TOLD)
+        await_horizon(primary, standby)
         assert kept(primary) == DEAD
         (one,) = vacuum(primary.dsn(), thresholds=Thresholds(far=1)).picture.blockers
         slot = "with one" in request.node.name
         what = "physical replication slot" if slot else "standby feedback"
         assert (one.what, one.serious, one.sql) == (what, True, None)
-    time.sleep(TOLD)
-    assert kept(primary) == 0
+    until(lambda: kept(primary) == 0, "the standby's next horizon")

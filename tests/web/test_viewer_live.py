@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from history_recorder import samples, until
+from history_recorder import samples
 from served import DESK, PHONE, in_a_browser, opened, painted, serving, too_wide, violations
 
 from conftest import NewCluster
@@ -22,6 +22,7 @@ from mrtuner.history.store.writer import Writer
 from mrtuner.postgres.connect import connect
 from mrtuner.web.screens import SCREENS
 from servers import binaries
+from waiting import until
 
 pytestmark = [in_a_browser, pytest.mark.timed, pytest.mark.timeout(600)]
 

@@ -6,11 +6,13 @@ import io
 import json
 import random
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import boto3
 import pytest
+from botocore.awsrequest import AWSResponse
 from botocore.exceptions import ResponseStreamingError
 from botocore.response import StreamingBody
 from click.testing import CliRunner
@@ -26,7 +28,7 @@ from mrtuner.aws.errors import AwsError
 from mrtuner.aws.session import client
 from mrtuner.cli import main
 from mrtuner.errors import UsageError
-from mrtuner.history import remote
+from mrtuner.history.reading import open_history
 from mrtuner.history.remote import Blocks, RemoteLake, RemoteStore
 from mrtuner.history.store import parquet, s3, sealing
 from mrtuner.history.store.parquet import File
@@ -157,11 +159,8 @@ def test_nothing_is_read_twice_and_what_is_published_meanwhile_is_seen(
     store.close()
 
 
-def test_of_a_large_file_only_what_a_query_needs_is_read(
-    aws: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_of_a_large_file_only_what_a_query_needs_is_read(aws: Any, tmp_path: Path) -> None:
     """Two columns of noise, of which one is asked for; blocks are smaller than a column."""
-    monkeypatch.setattr(remote, "_BLOCK", 4096)
     path = "noise/date=2026-11-23/1-x.parquet"
     with parquet.engine() as con:
         noise = (
@@ -175,7 +174,7 @@ def test_of_a_large_file_only_what_a_query_needs_is_read(
     aws.meta.events.register(
         "after-call.s3.GetObject", lambda parsed, **_: came.append(parsed["ContentLength"])
     )
-    lake = RemoteLake(Blocks(PLACE, aws))
+    lake = RemoteLake(Blocks(PLACE, aws, block_size=4096))
     with parquet.engine() as con:
         lake.enter(con)
         assert lake.flaw(file) is None
@@ -186,45 +185,59 @@ def test_of_a_large_file_only_what_a_query_needs_is_read(
     assert 0 < sum(came) < 0.6 * file.bytes
 
 
+@pytest.fixture(scope="module")
+def anywhere() -> Any:
+    """A client of S3 that has nothing to ask, until a test answers for it."""
+    return boto3.client("s3", REGION, aws_access_key_id="x", aws_secret_access_key="x")
+
+
+@contextmanager
+def one_object(client: Any, content: bytes) -> Iterator[None]:
+    """Answer every GetObject with the range asked for, in the place of the network."""
+
+    def answer(request: Any, **_: Any) -> AWSResponse:
+        begin, end = map(int, request.headers["Range"].decode()[len("bytes=") :].split("-"))
+        assert 0 <= begin <= end < len(content)
+        part = content[begin : end + 1]
+        headers = {
+            "Content-Length": str(len(part)),
+            "Content-Range": f"bytes {begin}-{end}/{len(content)}",
+        }
+        return AWSResponse(request.url, 206, headers, io.BytesIO(part))
+
+    client.meta.events.register("before-send.s3.GetObject", answer)
+    try:
+        yield
+    finally:
+        client.meta.events.unregister("before-send.s3.GetObject", answer)
+
+
 @given(st.integers(0, 5000), st.data())
 @settings(max_examples=200, deadline=None)
-def test_any_part_of_a_file_is_what_is_there(size: int, data: st.DataObject) -> None:
+def test_any_part_of_a_file_is_what_is_there(anywhere: Any, size: int, data: st.DataObject) -> None:
     """Read in any order, from S3 or from what is kept."""
     content = random.Random(size).randbytes(size)
-
-    def get_object(**asked: Any) -> dict[str, Any]:
-        begin, end = map(int, asked["Range"].removeprefix("bytes=").split("-"))
-        assert 0 <= begin <= end < size
-        return {
-            "Body": io.BytesIO(content[begin : end + 1]),
-            "ContentRange": f"bytes {begin}-{end}/{size}",
-        }
-
     file = File(number=1, view="v", path="p", first=0, last=0, rows=0, bytes=size, sha256="")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(remote, "_BLOCK", 256)
-        patch.setattr(remote, "_KEPT", 1024)
-        patch.setattr(remote, "call", lambda _client, _method, **asked: get_object(**asked))
-        patch.setattr(remote, "body_of", lambda _client, answer: answer["Body"].read())
-        blocks = Blocks(PLACE, None)
+    blocks = Blocks(PLACE, anywhere, block_size=256, most=1024)
+    with one_object(anywhere, content):
         for _ in range(5):
             begin = data.draw(st.integers(0, size))
             end = data.draw(st.integers(begin, size))
             assert blocks.read(file, begin, end) == content[begin:end]
 
 
-def test_the_least_recently_used_parts_are_forgotten(
-    aws: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(remote, "_KEPT", 2000)
-    monkeypatch.setattr(remote, "_BLOCK", 512)
-    store = RemoteStore(PLACE, aws)
-    first = counts(store)
-    kept = store._blocks
-    assert 0 < kept.size <= 2000
-    assert kept.size == sum(map(len, kept.kept.values()))
-    assert counts(store) == first
-    store.close()
+def test_the_least_recently_used_parts_are_forgotten(aws: Any, tmp_path: Path) -> None:
+    s3.read_lists(PLACE, tmp_path, aws)
+    blocks = Blocks(PLACE, aws, block_size=512, most=2000)
+
+    def count() -> Any:
+        with open_history(tmp_path, RemoteLake(blocks), name=URL) as history:
+            return history.row("SELECT count(*) AS n FROM samples")["n"]
+
+    first = count()
+    assert 0 < blocks.size <= 2000
+    assert blocks.size == sum(map(len, blocks.kept.values()))
+    assert count() == first
 
 
 def test_a_lake_that_is_emptied_is_none_any_more(aws: Any) -> None:

@@ -47,7 +47,7 @@ _AHEAD: Final = 120
 _AT_ONCE: Final = 200
 #: Between the first samples of two instances, and of the first and the last of many [s]: they are
 #: large, and those of all at once would wait in memory for the writer.
-_APART: Final = 0.1
+APART: Final = 0.1
 _LAST_BEGINS: Final = 60.0
 #: Between two attempts to connect [s]: doubled until the longest.
 _FIRST_RETRY: Final = 1.0
@@ -76,6 +76,7 @@ class Limits:
     largest: int | None = None  # bytes of all files
     hourly: bool = False  # move the rows of each hour into files, for others to fetch
     silence: float = SILENCE  # seconds after a query's own timeout until its session is given up
+    apart: float = APART  # seconds between the first samples of two instances, of many less
 
 
 def record(
@@ -100,7 +101,7 @@ def record(
     queue: Queue[Batch] = Queue(maxsize=_AHEAD * (len(instances) + len(known)))
     sampled = [source for source in writer.sources if source.queries or source.program]
     silent = SilentSessions(limits.silence)
-    apart = min(_APART, _LAST_BEGINS / max(1, len(instances)))
+    apart = min(limits.apart, _LAST_BEGINS / max(1, len(instances)))
     runs: dict[str, Callable[[], None]] = {
         one.name: _Watch(
             one, sampled, queue, stop, tell,

@@ -61,6 +61,8 @@ class Blocks:
 
     place: Place
     client: Any
+    block_size: int = _BLOCK
+    most: int = _KEPT  # bytes that are kept
     kept: OrderedDict[tuple[str, int], bytes] = field(default_factory=OrderedDict)
     size: int = 0
     lock: threading.Lock = field(default_factory=threading.Lock)
@@ -74,10 +76,13 @@ class Blocks:
         """
         if begin >= end:
             return b""
-        newest, oldest = (file.bytes - end) // _BLOCK, (file.bytes - begin - 1) // _BLOCK
+        newest, oldest = (
+            (file.bytes - end) // self.block_size,
+            (file.bytes - begin - 1) // self.block_size,
+        )
         numbers = range(oldest, newest - 1, -1)
         parts = self._blocks(file, numbers)
-        start = max(0, file.bytes - (oldest + 1) * _BLOCK)
+        start = max(0, file.bytes - (oldest + 1) * self.block_size)
         whole = b"".join(parts[number] for number in numbers)
         return whole[begin - start : end - start]
 
@@ -94,12 +99,12 @@ class Blocks:
         return found
 
     def _fetch(self, file: File, newest: int, oldest: int) -> dict[int, bytes]:
-        begin = max(0, file.bytes - (oldest + 1) * _BLOCK)
-        end = file.bytes - newest * _BLOCK
+        begin = max(0, file.bytes - (oldest + 1) * self.block_size)
+        end = file.bytes - newest * self.block_size
         body = self._get(file, begin, end)
         found = {
-            number: body[max(0, file.bytes - (number + 1) * _BLOCK) - begin
-                         : file.bytes - number * _BLOCK - begin]
+            number: body[max(0, file.bytes - (number + 1) * self.block_size) - begin
+                         : file.bytes - number * self.block_size - begin]
             for number in range(newest, oldest + 1)
         }  # fmt: skip
         self._keep(file.path, found)
@@ -129,7 +134,7 @@ class Blocks:
                 if (path, number) not in self.kept:
                     self.kept[path, number] = block
                     self.size += len(block)
-            while self.size > _KEPT:
+            while self.size > self.most:
                 _, oldest = self.kept.popitem(last=False)
                 self.size -= len(oldest)
 

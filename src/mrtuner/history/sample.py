@@ -37,6 +37,7 @@ _PROMPT: Final = 5.0
 _TEXTS_TIMEOUT: Final = 10.0
 #: Of every float: microseconds, where the unit is ms. More digits are noise and do not compress.
 DECIMALS: Final = 3
+_BEYOND: Final = 2**63
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -297,12 +298,20 @@ def _value(kind: Type, value: Any) -> Any:
     try:
         match kind:
             case Type.INTEGER:
-                return int(value)
+                return _integer(value)
             case Type.FLOAT:
                 return round(float(value), DECIMALS)
             case Type.BOOLEAN:
                 return bool(value)
             case Type.TEXT:
                 return str(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise _Unfit(f"a value is no {kind}") from None
+
+
+def _integer(value: Any) -> int:
+    """As the store keeps one, in 64 bits; OverflowError if it is larger, or infinite."""
+    number = int(value)
+    if not -_BEYOND <= number < _BEYOND:
+        raise OverflowError
+    return number

@@ -37,8 +37,9 @@ _CACHED: Final = "--> Using cache"
 _TOLD: Final = 20  # the last lines of what it printed
 #: With less [bytes], a failure may come from a full disk, which builders tell in many words.
 _SCARCE: Final = 256 << 20
-#: Images here may be built from. Source: containers-storage.conf(5), additionalimagestores.
-_MACHINES: Final = Path("/var/lib/containers/storage")
+#: Images of the machine, which builds may use.
+#: Source: containers-storage.conf(5), additionalimagestores.
+IMAGE_STORE: Final = Path("/var/lib/containers/storage")
 #: A longer path is refused. Source: podman, "the specified runroot is longer than 50 characters".
 _LONGEST: Final = 50
 #: One of these runs the containers.
@@ -81,6 +82,7 @@ class Builder(AbstractContextManager["Builder"]):
     directory: Path
     network: Network = "none"
     options: Sequence[str] = ()  # of every build, besides ours
+    image_store: Path = IMAGE_STORE  # images that builds may use
     _kept: set[str] = field(default_factory=set)
 
     def __enter__(self) -> Builder:
@@ -172,7 +174,8 @@ class Builder(AbstractContextManager["Builder"]):
 
     def _words(self, network: Network) -> list[str]:
         apart = ["unshare", "--net", "--"] if network == "none" else []
-        store = ["--storage-opt", f"overlay.imagestore={_MACHINES}"] if _MACHINES.is_dir() else []
+        images = f"overlay.imagestore={self.image_store}"
+        store = ["--storage-opt", images] if self.image_store.is_dir() else []
         place = ["--root", str(self.directory / "root"), "--runroot", str(self._run_root)]
         return [*ends_with_us(), *apart, self.program, *place, *store]
 

@@ -163,10 +163,11 @@ def _retire(writer: Writer, files: Iterable[File]) -> None:
 # Looking after the files.
 
 
-def compact(writer: Writer, now: int) -> int:
+def compact(writer: Writer, now: int, *, small: int = _SMALL) -> int:
     """Merge the files of each day, and of each month where it helps; return how many went.
 
     A partition whose time is over gets one file; one that still grows is left until it has many.
+    Days of a month that has more than `small` [bytes] stay apart.
     """
     merged = 0
     by_view = {view: source for source in sources_of(writer) for view in summaries.views_of(source)}
@@ -178,10 +179,12 @@ def compact(writer: Writer, now: int) -> int:
         over = partition != layout.partition_of(view, now)
         if len(files) > (1 if over else _FEW_FILES):
             merged += _merge(writer, by_view[view], files, partition)
-    return merged + sum(_compact_months(writer, source, now) for source in sources_of(writer))
+    return merged + sum(
+        _compact_months(writer, source, now, small) for source in sources_of(writer)
+    )
 
 
-def _compact_months(writer: Writer, source: Source, now: int) -> int:
+def _compact_months(writer: Writer, source: Source, now: int, small: int) -> int:
     """Merge the days of each month that is over, if they are kept for long and small."""
     if source.keep <= _LONG:
         return 0
@@ -196,7 +199,7 @@ def _compact_months(writer: Writer, source: Source, now: int) -> int:
     return sum(
         _merge(writer, source, files, month)
         for (month, _), files in months.items()
-        if len(files) > 1 and sum(file.bytes for file in files) <= _SMALL
+        if len(files) > 1 and sum(file.bytes for file in files) <= small
     )
 
 

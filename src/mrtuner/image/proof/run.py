@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Final, Literal
 
 from mrtuner.errors import MrTunerError, Refused
-from mrtuner.image.builder import Builder, Built, Network, Program, Recipe
+from mrtuner.image.builder import IMAGE_STORE, Builder, Built, Network, Program, Recipe
 from mrtuner.image.kinds import Kind
 from mrtuner.image.proof import contexts
 from mrtuner.image.proof.replay import Change, Replay, commits, edits
@@ -149,6 +149,7 @@ class Task:
     arguments: Mapping[str, str] = field(default_factory=dict)
     program: Program = "podman"
     network: Network = "none"
+    image_store: Path = IMAGE_STORE  # images that builds may use
     changes: int = 10  # commits, or edits of each kind
     seed: int = 0
     excepted: tuple[str, ...] = ()
@@ -175,7 +176,7 @@ def prove(task: Task, tell: Tell = lambda _done, _of, _text: None) -> Proof:
                 form=form,
                 recipe=_copied(task, name, form, recipe),
                 forms=forms,
-                builder=stack.enter_context(Builder(task.program, directory, task.network)),
+                builder=stack.enter_context(_builder(task, directory)),
                 registry=stack.enter_context(Registry(task.work / f"{name[0]}r")),
             )
             for name, directory, form, recipe in zip(
@@ -183,6 +184,10 @@ def prove(task: Task, tell: Tell = lambda _done, _of, _text: None) -> Proof:
             )
         ]
         return _Run(task, replay, sides, dice, tell).all()
+
+
+def _builder(task: Task, directory: Path) -> Builder:
+    return Builder(task.program, directory, task.network, image_store=task.image_store)
 
 
 def directories(work: Path) -> list[Path]:
