@@ -8,7 +8,7 @@ from pathlib import Path, PurePosixPath
 
 import pytest
 from history_data import MIDNIGHT, SECOND, batch, sample
-from history_recorder import recorder, samples, until
+from history_recorder import recorder, samples
 from history_story import of_source
 
 from mrtuner.facts import Fact, Missing
@@ -29,6 +29,7 @@ from mrtuner.limits.host_ceilings import watched_host
 from mrtuner.limits.recorded_ceilings import CEILINGS, ceilings_of
 from mrtuner.postgres.cluster import Cluster
 from mrtuner.units import Bytes
+from waiting import until
 
 ELSEWHERE = Place(postmaster=None, data_directory=None)
 SOMEWHERE = Host(

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from history_recorder import recorder, samples, until
+from history_recorder import recorder, samples
 
 from conftest import NewCluster
 from mrtuner.errors import BadValue
@@ -21,6 +21,7 @@ from mrtuner.history.source import Source, built_in, of_program
 from mrtuner.postgres.cluster import Cluster
 from mrtuner.postgres.connect import connect
 from servers import ROOT
+from waiting import until
 
 DECLARATION = """
 help = "Messages of a broker, by queue"
