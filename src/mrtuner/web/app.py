@@ -184,7 +184,7 @@ def _not_found(request: Request, _: Exception) -> Response:
 
 
 def _only_read(request: Request, error: Exception) -> Response:
-    told = _error(405, f"{request.method} is not answered here", "The page only reads: use GET.")
+    told = _error(405, f"{request.method} is not supported", "The page only reads: use GET.")
     told.headers.update(getattr(error, "headers", None) or {})
     return told
 

@@ -37,7 +37,7 @@ def period_of(history: History, given: Mapping[str, str]) -> Period:
     if not _SHORTEST <= since <= _LONGEST:
         raise BadValue(
             f"a period of {since:.0f} seconds cannot be shown",
-            "It ends after it begins, and is at least ten seconds and at most ten years long.",
+            "Give an end after the beginning: at least ten seconds, at most ten years.",
         )
     about = period(history, given.get("instance"), since=since, until=end)
     return about if begin is not None else _as_recorded(history, about)
