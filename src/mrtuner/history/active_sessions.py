@@ -72,7 +72,7 @@ def load_by_step(history: History, about: Period, seconds: float) -> tuple[LoadS
 
 
 def busiest_minute(history: History, about: Period) -> tuple[datetime, float] | None:
-    """The minute with the most sessions at work, and how many; None if nobody worked."""
+    """The minute with the most active sessions, and how many; None if nobody worked."""
     rows = history.rows(
         f"""SELECT w.minute, CAST(w.samples AS DOUBLE) / b.beats AS load
             FROM (SELECT time AS minute, sum(samples) AS samples FROM sessions_at_work_by_minute

@@ -56,7 +56,7 @@ def busiest_sessions(
     chosen = [row for row in rows if application in {None, row["application"]}]
     if not chosen:
         raise UsageError(
-            f"no session of {application or 'a client'} was at work in the history of "
+            f"no session of {application or 'a client'} was active in the history of "
             f"{about.instance}",
             f"Applications in it: {', '.join(name or 'one without a name' for name in names)}."
             if names

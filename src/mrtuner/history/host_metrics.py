@@ -70,7 +70,7 @@ def host_metrics(history: History, about: Period) -> HostMetrics:
     if not of_host:
         raise UsageError(
             f"the host of {about.instance} was not recorded",
-            "Let mrtuner record run on the server's host.",
+            "Run mrtuner record on the server's host.",
         )
     more = _of_sessions(history, steps) | _of_connections(history, steps)
     more.pop(_MAXIMUM, None)

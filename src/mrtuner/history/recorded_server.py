@@ -60,7 +60,8 @@ def recorded(history: History, about: Period) -> Recorded:
     notices: tuple[str, ...] = ()
     if server is None:
         notices = (
-            "no setting of the server was recorded: what it has now is taken to be the default",
+            "no setting of the server was recorded: its current settings are taken for the "
+            "defaults",
             *([_platform({}, known).how] if engine else []),
         )
     return Recorded(

@@ -75,7 +75,7 @@ class SilentSessions:
                 given_up = conn in self._given_up
             if given_up:
                 raise ConnectError(
-                    "the server does not answer", "Check whether it is frozen or cut off."
+                    "the server does not respond", "Check whether it is frozen or cut off."
                 ) from error
             raise
         finally:

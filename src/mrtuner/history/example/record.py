@@ -74,7 +74,7 @@ def record_example(
         UsageError: it cannot be written.
     """
     if (directory / layout.DATABASE).exists():
-        raise Refused(f"{directory} holds a history already", "Name another directory with --dir.")
+        raise Refused(f"{directory} already holds a history", "Name another directory with --dir.")
     sources = {**built_in(), "cloudwatch": CLOUDWATCH}
     told = sorted(happened, key=lambda one: one.at)
     with Writer(directory, sources.values()) as writer:

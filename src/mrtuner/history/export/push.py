@@ -29,14 +29,14 @@ def push(
             outbox.deliver(send)
         except Undelivered as error:
             if not down:
-                tell(f"{error.message}; what is not delivered is kept")
+                tell(f"{error.message}; undelivered messages are kept")
             down = True
         else:
             if down:
                 tell("delivered again")
             down = False
         if outbox.rejected > rejected:
-            tell(f"{outbox.rejected - rejected} messages were refused and are lost")
+            tell(f"{outbox.rejected - rejected} messages were refused and lost")
             rejected = outbox.rejected
         if stop.wait(every):
             return

@@ -64,7 +64,7 @@ def place_of(url: str) -> Place:
     """
     found = _URL.fullmatch(url)
     if found is None:
-        raise BadValue(f"{url!r} is not an address on S3", "Write s3://BUCKET/PREFIX.")
+        raise BadValue(f"{url!r} is not an S3 address", "Write s3://BUCKET/PREFIX.")
     prefix = (found["prefix"] or "").strip("/")
     return Place(found["bucket"], f"{prefix}/" if prefix else "")
 
@@ -147,7 +147,7 @@ def _replace(client: Any, place: Place, manifest: Manifest, tag: str | None) -> 
             raise
         raise Refused(
             f"another process publishes to {place} as the same writer",
-            "Record into a directory of its own: this one is a copy, or was copied.",
+            "Record into a directory of its own: this one is a copy or has been copied.",
         ) from None
 
 
@@ -284,7 +284,7 @@ def _download(client: Any, place: Place, lake: Path, file: File) -> None:
     if checksum(target) != file.sha256:
         target.unlink()
         raise MrTunerError(
-            f"{file.path} in {place} is damaged: its checksum is another",
+            f"{file.path} in {place} is damaged: its checksum does not match",
             "Restore it from its writer's directory, or remove it from its manifest.",
         )
 

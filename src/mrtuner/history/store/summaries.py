@@ -61,7 +61,7 @@ SUMMARIES: Final = (
         view="sessions_at_work_by_minute",
         source="sessions",
         of="sessions_by_minute",
-        help="Sessions at work, by minute",
+        help="Active sessions, by minute",
         step=Rollup.MINUTE,
         where=AT_WORK,
         keep=400 * _DAY,
@@ -70,7 +70,7 @@ SUMMARIES: Final = (
         view="samples_by_minute",
         source="samples",
         of="samples",
-        help="How often was sampled, by minute",
+        help="Number of samples, by minute",
         step=Rollup.MINUTE,
         columns=(
             (
