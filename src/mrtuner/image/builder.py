@@ -87,7 +87,7 @@ class Builder(AbstractContextManager["Builder"]):
         require(self.program)
         if len(os.fsencode(self._run_root)) > _LONGEST:
             raise MissingPart(
-                f"the directory {self.directory} has too long a name for {self.program}",
+                f"the directory {self.directory} is too long a path for {self.program}",
                 "Set TMPDIR to a directory with a short path.",
             )
         self.directory.mkdir(parents=True, exist_ok=True)
@@ -163,7 +163,7 @@ class Builder(AbstractContextManager["Builder"]):
             if set(gone) <= set(self._images()):
                 raise MrTunerError(
                     f"{self.program} does not remove images of {self.directory}",
-                    "Another program may use them; begin again.",
+                    "Another program may be using them; start again.",
                 )
 
     @property
@@ -213,7 +213,7 @@ class Builder(AbstractContextManager["Builder"]):
         if left < _SCARCE:
             hint = f"Free space, or set TMPDIR: {self.directory} has {pretty_bytes(left)} left."
         elif network == "none":
-            hint = "Builds have no network here: pull base images beforehand, or give --network."
+            hint = "Builds have no network by default: pull base images first, or give --network."
         else:
             hint = f"Run {self.program} by hand to see why."
         return MrTunerError(f"{self.program} {what}: {re.sub('(?i)^error: ', '', last)}", hint)

@@ -91,7 +91,7 @@ class Combined:
     after: Expected
     saved: Savings
     applied: tuple[str, ...]  # titles, in the order in which they were combined
-    needless: tuple[int, ...]  # numbers of what the others made unnecessary
+    needless: tuple[int, ...]  # numbers of advice that the others made unnecessary
 
 
 @dataclass(frozen=True, slots=True)
