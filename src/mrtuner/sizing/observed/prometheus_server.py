@@ -136,7 +136,7 @@ class _Address:
                 "Check the address; a Prometheus server usually has port 9090.",
             ) from None
         if len(found) > LARGEST:
-            raise UsageError(f"{self.shown} answers with too much", "Narrow it with --metric.")
+            raise UsageError(f"{self.shown} returned too much data", "Narrow it with --metric.")
         return bytes(found).decode("utf-8", "replace")
 
 

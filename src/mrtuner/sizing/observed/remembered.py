@@ -34,7 +34,7 @@ def of_sessions(
     database_time = None
     if rate is not None and busy:
         database_time = Fact(
-            busy / rate, f"{when}: {busy:.3g} sessions run a statement / {rate:g} requests/s"
+            busy / rate, f"{when}: {busy:.3g} sessions running a statement / {rate:g} requests/s"
         )
     most = None if max_connections is None else Fact(max_connections, f"max_connections, {where}")
     return Observed(

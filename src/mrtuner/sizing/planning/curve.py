@@ -84,7 +84,7 @@ def routing_or_density(
     elif now - dense > _MATTERS * now:
         other = f"; {routing.words}: {_ms(routed)}" if better else ""
         yield (
-            f"Density is worth more than routing: as many workers, {gained} at p95, not "
+            f"Density matters more than routing: as many workers, {gained} at p95, not "
             f"{_ms(now)}{other}."
         )
 

@@ -28,7 +28,7 @@ def event_loop_refused(title: str) -> BadValue:
     """Return the error for a server that takes any number of requests at once."""
     return BadValue(
         f"{title} takes any number of requests at once, which wait in its pool and for its event "
-        "loop: it cannot be planned for",
+        "loop: it cannot be planned",
         "Count its connections with mrtuner pods check; another server is planned with --server.",
     )
 
