@@ -126,7 +126,7 @@ class LoadFinding:
 
     @property
     def pauses(self) -> tuple[float, float] | None:
-        """The longest time [s] in which nobody was served, of either side over all its runs.
+        """The longest pause [s] of either side over all its runs.
 
         None for a single session, and where single transactions take about as long as that.
         """

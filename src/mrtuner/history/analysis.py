@@ -127,7 +127,7 @@ def _whole(value: Any) -> int | None:
 
 
 def slowest_minute(history: History, about: Period) -> SlowestMinute | None:
-    """What the busiest minute's sessions waited for, and what ran; None if nobody worked."""
+    """What the busiest minute's sessions waited for, and what ran; None if none was active."""
     busiest = busiest_minute(history, about)
     if busiest is None:
         return None

@@ -184,7 +184,7 @@ class _Read:
     def of(
         cls, values: _Values, first: int, last: int, length: int, rows: Mapping[str, RowsOf]
     ) -> _Read:
-        """Those to be kept of these, the last of which is not over."""
+        """Those of these to keep; the last one is not over."""
         begin = max(first, last - _DAY // length)
         kept = {name: some[begin - first : last - first] for name, some in values.items()}
         return cls(begin=begin, end=last, values=kept, rows=rows)

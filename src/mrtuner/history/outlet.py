@@ -1,4 +1,4 @@
-"""What a sampling thread hands to the writer: batches, of which only samples may be left out."""
+"""What a sampling thread hands to the writer: batches; only samples may be dropped."""
 
 from __future__ import annotations
 

@@ -111,7 +111,7 @@ def _host_of_class(known: Facts) -> Host | None:
 
 
 def _no_host(why: str | None = None) -> Host:
-    """A machine of which nothing is known, and how that would be."""
+    """An unknown machine, and how to make it known."""
     why = why or "it was not recorded: the recorder did not run on the server's host, or is older"
     return _host(
         missing=(

@@ -145,7 +145,7 @@ def _while_any_runs(threads: Sequence[threading.Thread], stop: threading.Event) 
 
 
 def _silent(_sentence: str) -> None:
-    """Tell nobody."""
+    """Report nothing."""
 
 
 def _taken(queue: Queue[Batch]) -> list[Batch]:

@@ -1,4 +1,4 @@
-"""What a store takes on disk, whether it is whole, and whether it is being written."""
+"""A store's size on disk, whether it is intact, and whether it is being written."""
 
 from __future__ import annotations
 

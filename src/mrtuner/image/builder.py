@@ -187,7 +187,7 @@ class Builder(AbstractContextManager["Builder"]):
     def _told(
         self, words: Sequence[str], what: str, network: Network | None = None
     ) -> Iterator[str]:
-        """Run it and yield what it prints; it is ended if nobody listens any more."""
+        """Run it and yield what it prints; it is ended when the caller stops reading."""
         last: deque[str] = deque(maxlen=_TOLD)
         with subprocess.Popen(
             [*self._words(network or self.network), *words], stdin=subprocess.DEVNULL,

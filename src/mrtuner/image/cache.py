@@ -345,7 +345,7 @@ _NO_PARENT: Final = "nothing"
 class Store:
     """The images that a builder keeps: what was built once is found again.
 
-    A base image from elsewhere is taken to be what it was.
+    A base image from elsewhere is assumed unchanged.
     """
 
     def __init__(self) -> None:

@@ -118,7 +118,7 @@ def cost(
 ) -> Cost:
     """Return what each kind of change to this directory costs its image.
 
-    With `history`, also what each of so many commits of its repository would cost, latest first.
+    With `history`, also what each of the last `history` commits would cost, latest first.
     With the `image` of the last build, layers have their sizes of then; `tell` follows its reading.
 
     Raises:

@@ -1,4 +1,4 @@
-"""What the last build of an image tells of the next: the layer of each line, and the base's.
+"""What the last build of an image says about the next: the layer of each line, and the base's.
 
 A line that is built again after a small change makes a layer of about the same size, compressed
 too. Layers are given to lines by the image's own history. Source: OCI image specification 1.1,

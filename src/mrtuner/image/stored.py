@@ -63,11 +63,11 @@ class StoredImage:
 
     @property
     def size(self) -> int:
-        """Bytes that somebody without any part of it fetches."""
+        """Bytes that a client without any part of it fetches."""
         return sum(layer.size for layer in self.layers) + self.configuration_size
 
     def fetched_after(self, previous: StoredImage) -> int:
-        """Bytes that somebody who has the previous image fetches."""
+        """Bytes that a client with the previous image fetches."""
         had = {layer.digest for layer in previous.layers}
         same = self.configuration == previous.configuration
         fresh = {layer.digest: layer.size for layer in self.layers if layer.digest not in had}

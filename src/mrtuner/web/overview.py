@@ -1,4 +1,4 @@
-"""How each instance of a store is in its last hour: each query is for all of them."""
+"""The state of each instance of a store in its last hour: each query is for all of them."""
 
 from __future__ import annotations
 

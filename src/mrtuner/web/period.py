@@ -22,7 +22,7 @@ _WEEK, _DAY, _MINUTE = timedelta(days=7), timedelta(days=1), timedelta(minutes=1
 def period_of(history: History, given: Mapping[str, str]) -> Period:
     """Return the period that the parameters of an address name.
 
-    A period of the last so many seconds or days begins with the first sample at the earliest.
+    A period back from now starts no earlier than the first sample.
 
     Raises:
         BadValue: a time cannot be read, or the period is reversed or too long.

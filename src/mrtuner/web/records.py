@@ -78,7 +78,7 @@ class Records:
         Raises:
             UsageError: there is no record of this name.
             BadValue: it is damaged, or nothing was measured.
-            MissingPart: matplotlib or the like is not installed.
+            MissingPart: matplotlib or another package is not installed.
         """
         with self._lock:  # matplotlib draws one at a time
             return self._page(name)

@@ -1,6 +1,6 @@
 """Alerts of Prometheus on what `export prometheus` offers.
 
-Thresholds are where somebody should look; each alert says what to do then.
+Thresholds are where someone should look; each alert says what to do then.
 """
 
 from __future__ import annotations

@@ -69,7 +69,7 @@ def again(path: Path) -> sqlite3.Connection:
 
 
 def for_reading(directory: Path) -> sqlite3.Connection:
-    """Open the database of a store without changing anything; a writer may be at work.
+    """Open the database of a store without changing anything; a writer may be running.
 
     Raises:
         UsageError: there is no store, or it is damaged.

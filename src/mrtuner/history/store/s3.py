@@ -1,4 +1,4 @@
-"""The lake on S3: a recorder publishes its files, and whoever reads fetches those that are needed.
+"""The lake on S3: a recorder publishes its files, and readers fetch those that they need.
 
     s3://BUCKET/PREFIX/VIEW/date=YYYY-MM-DD/NUMBER-WRITER.parquet     as below DIR/lake
     s3://BUCKET/PREFIX/manifests/WRITER.json                          the files of one writer
@@ -43,7 +43,7 @@ _ABSENT: Final = frozenset({"NoSuchKey", "404"})
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a lake lies."""
+    """Where a lake is stored."""
 
     bucket: str
     prefix: str  # empty, or with a slash at its end
@@ -87,8 +87,8 @@ class Manifest:
 def publish(directory: Path, place: Place, client: Any) -> int:
     """Upload the files of a store that are not there yet, then the list of all; return how many.
 
-    A recorder may be at work. If it is killed in between, the files go up again; until a file is
-    listed, nobody reads it.
+    A recorder may be running. If it is killed in between, the files go up again; until a file is
+    listed, it is not read.
 
     Raises:
         UsageError: there is no store.

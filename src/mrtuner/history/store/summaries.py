@@ -1,4 +1,4 @@
-"""Summaries of the recorder's own choice, beside the one that each source declares.
+"""Summaries chosen by the recorder, besides the one that each source declares.
 
 They answer what would otherwise take a second and more over a year: what sessions waited for,
 which minute was the busiest, and when nothing was recorded. They are part of the format since

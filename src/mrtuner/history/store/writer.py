@@ -171,7 +171,7 @@ class Writer:
     # The parts of a commit.
 
     def _meet(self, instance: str, now: Identity) -> None:
-        """Note which server answers; if it is another than before, its counters start anew."""
+        """Note which server responds; if it is a different one, its counters start again."""
         row = self.db.execute(
             "SELECT version_num, started, system, standby FROM last_identity WHERE instance = ?",
             (instance,),

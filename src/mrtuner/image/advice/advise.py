@@ -252,7 +252,7 @@ class _Adviser:
     def _after(self, now: Situation, proposal: Proposal) -> tuple[Model, Expected] | None:
         """The patched tree and its deploys; None where the builder would refuse it.
 
-        Of what only another builder takes, nothing can be computed: all stays as it is.
+        What only another builder supports cannot be computed and is left unchanged.
         """
         tree = now.tree.edited(proposal.edits)
         if not proposal.proven:

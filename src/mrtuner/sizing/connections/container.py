@@ -1,4 +1,4 @@
-"""A container as a manifest tells of it, and what its words and variables say."""
+"""A container in a manifest, and what its command and variables say."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ class ConnectionsOpened(Struct):
 
 
 class StageOfRollout(Struct):
-    """How many connections there can be while so many pods exist."""
+    """How many connections there can be with this many pods."""
 
     stage: Annotated[StageName, Doc("of a rollout, from the fewest pods to the most")]
     reachable: Annotated[int | None, Doc("connections to the server; null: unbounded")]
@@ -64,7 +64,7 @@ class ExpectedConnections(Struct):
 
 
 class MemoryNeeded(Struct):
-    """What so many sessions need of a server, by the budget of `mrtuner tune`."""
+    """What a number of sessions needs of a server, by the budget of `mrtuner tune`."""
 
     sessions: Annotated[int, Doc("of applications")]
     max_connections: Annotated[int, Doc("including those that the server reserves")]

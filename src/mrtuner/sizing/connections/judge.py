@@ -324,7 +324,7 @@ def _superuser(
 def _unmatched_limits(
     sessions: frozenset[tuple[str | None, str | None]], database: Database
 ) -> Iterator[str]:
-    """Limits that nobody can be compared with, since nothing says who connects."""
+    """Limits that cannot be checked, since it is not known who connects."""
     roles = {role: one.value for role, one in database.role_limits.items() if role}
     if roles and any(role is None for role, _ in sessions):
         limited = ", ".join(f"{role} {most}" for role, most in roles.items())

@@ -213,7 +213,7 @@ class Limit:
         }
 
     def fits(self, stage: Stage) -> bool:
-        """Whether nobody is refused at a stage."""
+        """Whether no connection is refused at a stage."""
         demand = self.demand[stage]
         return demand is not None and demand <= self.capacity
 

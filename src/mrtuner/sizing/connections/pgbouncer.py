@@ -223,7 +223,7 @@ def _names(
 def _users(
     name: str | None, logins: Sequence[Login], notes: list[str], file: str
 ) -> list[str | None]:
-    """The users whose clients give this name; where nobody says, one user is assumed."""
+    """The users whose clients give this name; if unknown, one user is assumed."""
     users = [login.user for login in logins if name is None or login.database in {None, name}]
     if None in users or not users:
         note = (

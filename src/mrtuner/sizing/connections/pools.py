@@ -1,4 +1,4 @@
-"""The pools of one container: what its options, its environment and its framework make of them.
+"""The pools of one container: as set by its options, environment and framework.
 
 What wins, first to last: what the caller says, the connection string, the framework's own
 variable, a variable that is named like a pool, the framework's default.
@@ -63,7 +63,7 @@ class Found:
 
 
 def pools(container: Container, given: Given) -> Found:
-    """Return the pools of a container; none, with a note, where nothing tells of a database.
+    """Return the pools of a container; none, with a note, if nothing shows a database.
 
     Raises BadValue where there is a database and the size of the pool cannot be known.
     """
@@ -273,7 +273,7 @@ def _number(told: Fact[str], known: Framework | None) -> Fact[Count]:
 
 
 def _default(case: _Case) -> Fact[Count]:
-    """What the framework does where nobody says; BadValue where that cannot be known."""
+    """What the framework does by default; BadValue if that is unknown."""
     known, default, container = case.known, case.default, case.container
     if known is None or default is None:
         raise _unknown(container)

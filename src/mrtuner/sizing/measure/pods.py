@@ -1,4 +1,4 @@
-"""Processes of pods on this node: what kubectl says of pods, beside the names of control groups.
+"""Processes of pods on this node: what kubectl says about pods, and the names of control groups.
 
 The kubelet names a pod's control group after its uid, the container runtime that of a container
 after its id: kubepods/burstable/pod4f0c…/8e1d… , or with systemd

@@ -1,4 +1,4 @@
-"""What processes used of their CPUs between two readings, and what the kernel kept from them."""
+"""What processes used of their CPUs between two readings, and what the kernel withheld."""
 
 from __future__ import annotations
 

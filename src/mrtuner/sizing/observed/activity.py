@@ -40,7 +40,7 @@ def watched(
     application: str | None = None, sleep: Callable[[float], object] = time.sleep,
     clock: Callable[[], float] = time.monotonic,
 ) -> Observed:  # fmt: skip
-    """Return what the sessions of a server did for so many seconds, by application.
+    """Return what the sessions of a server did for some seconds, by application.
 
     With a `rate` of requests [1/s], the time in the database of a request follows; `application` is
     the one that serves them, and is needed where there are several.

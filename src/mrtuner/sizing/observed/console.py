@@ -1,4 +1,4 @@
-"""A running PgBouncer, asked over its console: SHOW POOLS, STATS, CONFIG, DATABASES and USERS.
+"""A running PgBouncer, queried over its console: SHOW POOLS, STATS, CONFIG, DATABASES and USERS.
 
 Source: pgbouncer(1), admin console; columns of 1.8 to 1.24.
 """
@@ -124,7 +124,7 @@ def watched(
     dsn: str, *, seconds: float = WATCHED, rate: float | None = None,
     sleep: Callable[[float], object] = time.sleep, clock: Callable[[], float] = time.monotonic,
 ) -> Observed:  # fmt: skip
-    """Return what the pooler did for so many seconds: its load, and the time of its statements.
+    """Return what the pooler did for some seconds: its load, and the time of its statements.
 
     With a `rate` of requests [1/s], the time in the database of a request follows: seconds a second
     in statements, over requests a second.

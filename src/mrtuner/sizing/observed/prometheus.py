@@ -1,6 +1,6 @@
 """Service times, rate and CPU time from what an application exposes for Prometheus, as text.
 
-One reading tells of all requests since the start, two of those in between.
+One reading covers all requests since the start, two those in between.
 """
 
 from __future__ import annotations

@@ -193,7 +193,7 @@ def _of_server(
 
 @dataclass(frozen=True, slots=True, kw_only=False)
 class _Server:
-    """Queries over windows of so many seconds."""
+    """Queries over windows of a length in seconds."""
 
     address: _Address
     wanted: Selector

@@ -20,7 +20,7 @@ def of_sessions(
 
     With a `rate` of requests [1/s] in those minutes, the time in the database of a request follows.
 
-    Raises BadValue where several applications were at work and none is named.
+    Raises BadValue if several applications were active and none is named.
     """
     when = f"{where}, the 5 min from {begin:%Y-%m-%d %H:%M} UTC"
     names = sorted({one["application"] for one in applications if one["active"]})

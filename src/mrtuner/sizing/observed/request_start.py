@@ -159,7 +159,7 @@ def _pair(line: str) -> tuple[_Moment, _Moment] | None:
 
 
 def moment(text: str) -> _Moment:
-    """Return the time that a header's number stands for, whatever its unit.
+    """Return the time that a header's number means, whatever its unit.
 
     >>> [moment(text).at for text in ("1700000000.5", "1700000000500", "1700000000500000")]
     [1700000000.5, 1700000000.5, 1700000000.5]

@@ -1,4 +1,4 @@
-"""How many requests a second each stage can pass on, and whether that is enough.
+"""How many requests per second each stage can handle, and whether that is enough.
 
 These are upper bounds: threads that wait for their lock keep their worker busy for longer.
 """

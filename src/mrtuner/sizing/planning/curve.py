@@ -1,4 +1,4 @@
-"""p95 wait over density and routing, with equally many workers in all."""
+"""p95 wait by density and routing, with the same number of workers in all."""
 
 from __future__ import annotations
 

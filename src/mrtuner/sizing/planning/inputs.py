@@ -41,7 +41,7 @@ class Number(Input):
     metavar: str = "NUMBER"
 
     def parse(self, name: str, text: str, /) -> float:
-        """Return the number that a text stands for."""
+        """Return the number that a text means."""
         try:
             return float(text)
         except ValueError:

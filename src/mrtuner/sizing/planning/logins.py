@@ -1,4 +1,4 @@
-"""How many logins a second a database takes, from here: for some seconds nothing but logins."""
+"""How many logins per second a database accepts, from here: for some seconds, only logins."""
 
 from __future__ import annotations
 

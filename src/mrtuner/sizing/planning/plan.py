@@ -204,7 +204,7 @@ def _memory(question: Question, layout: Layout) -> int | None:
 def _connections(question: Question, layout: Layout) -> Connections:
     """A connection for each thread: a smaller pool is one more queue.
 
-    While a Deployment rolls out, all old pods may run beside all new ones.
+    While a Deployment rolls out, all old pods and all new ones may run at once.
     """
     held = (1 - question.work.cpu / question.work.pieces) if question.work.database else 1.0
     reached = layout.slots

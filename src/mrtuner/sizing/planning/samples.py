@@ -1,4 +1,4 @@
-"""Measured service times from a file: one in a line, each with its unit."""
+"""Measured service times from a file: one per line, each with its unit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The fewest pods that keep the target, for each number of workers in a pod."""
+"""The fewest pods that meet the target, for each number of workers in a pod."""
 
 from __future__ import annotations
 

@@ -77,7 +77,7 @@ def _waits_of_counted(
     routing: Routing,
     chance: Random,
 ) -> list[float]:
-    """The same where somebody looks at how many requests a pod or a worker has."""
+    """The same, if the router sees how many requests a pod or worker has."""
     choose, queues, found = router(routing, layout.pods, chance), layout.queues, []
     within = (
         Routing.LEAST_CONNECTIONS if layout.accepting is Accepting.LEAST_BUSY else Routing.RANDOM

@@ -1,4 +1,4 @@
-"""I/O by kind of process, and what the disk took for it."""
+"""I/O by kind of process, and how long the disk took."""
 
 from __future__ import annotations
 

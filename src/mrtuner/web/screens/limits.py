@@ -1,4 +1,4 @@
-"""Headroom: how near each limited resource is to its limit, and what `limits` makes of it."""
+"""Headroom: how near each limited resource is to its limit, and how `limits` judges it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Waits: how many sessions were at work, and what they waited for."""
+"""Waits: how many sessions were active, and what they waited for."""
 
 from __future__ import annotations
 

@@ -91,7 +91,7 @@ def _sampled(view: View, about: Period) -> Sequence[dict[str, Any]]:
 
 
 def _summed(view: View, about: Period) -> Sequence[dict[str, Any]]:
-    """Who was at work, on the average of each minute's samples."""
+    """Active sessions, on average over each minute's samples."""
     if not view.has("sessions"):
         return ()
     whole = replace(about, begin=about.begin.replace(second=0, microsecond=0))

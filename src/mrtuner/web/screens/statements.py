@@ -1,4 +1,4 @@
-"""Top SQL: the statements that took most time, and the history of one."""
+"""Top SQL: the statements that took the most time, and the history of one."""
 
 from __future__ import annotations
 

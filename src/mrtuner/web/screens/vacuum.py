@@ -173,7 +173,7 @@ def _indexes(bloat: Sequence[dict[str, Any]]) -> Sequence[dict[str, Any]]:
 
 
 def _work(view: View, there: Sequence[dict[str, Any]]) -> Sequence[dict[str, Any]]:
-    """What was seen at work: when, for how long, and how far it came."""
+    """What was seen running: when, for how long, and how far it got."""
     if not view.has("progress"):
         return ()
     names = {(row["database"], row["relation"]): row["table"] for row in there}
