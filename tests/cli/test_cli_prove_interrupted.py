@@ -154,7 +154,7 @@ def test_interrupted_a_third_time_it_says_what_is_in_force_and_what_repairs_it(
         process.send_signal(signal.SIGTERM)
         proof.wait_for(process, BACK)
         process.send_signal(signal.SIGTERM)
-        proof.wait_for(process, "still putting everything back; interrupt again")
+        proof.wait_for(process, "still restoring everything; interrupt again")
         until(restarting.exists)
         process.send_signal(signal.SIGTERM)
         proof.rest(process)
