@@ -128,12 +128,12 @@ def begin(place: Path, unit: int) -> None:
 def forms(place: Path) -> Iterator[Form]:
     """Make the directory of each form when it is its turn. The dearest is the last."""
     first = place / "first"
-    yield Form(name="without the rubbish", directory=_ignoring(first, place / "ignoring"))
-    yield Form(name="the seed's end", directory=_end(place), source="application")
+    yield Form(name="with an ignore file", directory=_ignoring(first, place / "ignoring"))
+    yield Form(name="the 2014 solution", directory=_end(place), source="application")
     ours = _advised(first, place / "ours")
     yield Form(name="as advised", directory=ours)
-    yield Form(name="and fixed times", directory=ours, options=("--timestamp", "0"))
-    yield Form(name="as it began", directory=first)
+    yield Form(name="with fixed timestamps", directory=ours, options=("--timestamp", "0"))
+    yield Form(name="original", directory=first)
 
 
 def _ignoring(first: Path, target: Path) -> Path:

@@ -1,4 +1,4 @@
-"""The seed's image, measured, for `docs.generate`: a page with tables, and a picture.
+"""The image of the 2014 example, measured, for `docs.generate`: a page with tables, and a picture.
 
 docs/image-seed.json is what `bench/seed_image.py --write docs` measured.
 """
@@ -19,30 +19,28 @@ FILE: Final = Path(__file__).resolve().parent / "image-seed.json"
 _ABOUT: Final = """\
 # A deploy of 2014, measured
 
-The Dockerfile that [Golf an image](../how-to/golf-an-image.md) begins with, with as many megabytes
-as the application of 2014 had, in five forms (`make bench-image-seed`). Each was built and pushed
-to a registry of its own. Then one line of code was changed in `app/models.rb`, and the form was
-built and pushed again. *Predicted* is what `mrtuner image cost` says, before anything is built and
-with `--image` of the last build.
+The Dockerfile at the start of [Golf an image](../how-to/golf-an-image.md), at the size of the 2014
+application, in five forms (`make bench-image-seed`). Each form was built and pushed to its own
+registry. Then one line of code was changed in `app/models.rb`, and the form was built and pushed
+again. *Predicted* is the output of `mrtuner image cost`, before anything is built and with
+`--image` of the last build.
 """
 _FORMS: Final[Mapping[str, str]] = {
-    "as it began": "logs and `.git` in the context, `chown -R` below `ADD`, assets made last",
-    "without the rubbish": "with an ignore file: the three layers of 72, 100 and 15 MB",
-    "the seed's end": "gems first, assets made outside, the owner set whenever a container starts",
-    "as advised": "all patches of `mrtuner image advise`",
-    "and fixed times": "the same, built with `podman build --timestamp 0`",
+    "original": "logs and `.git` in the context, `chown -R` after `ADD`, assets built last",
+    "with an ignore file": "logs and `.git` left out: three layers of 72, 100 and 15 MB",
+    "the 2014 solution": "gems first, assets built outside, owner set at each container start",
+    "as advised": "with all patches of `mrtuner image advise`",
+    "with fixed timestamps": "the same, built with `podman build --timestamp 0`",
 }
 #: What the change of 2014 saved a deploy [s].
 _NINE_MINUTES: Final = 540
 #: All are compared with the image of this one.
-_REFERENCE: Final = "without the rubbish"
+_REFERENCE: Final = "with an ignore file"
 #: Speeds that are drawn [Mbit/s].
 _FROM, _TO = 2, 200
 _COLOURS: Final = ("limit", "a", "soft", "b", "part-1")
 _TALL: Final = 320
-_PICTURE: Final = (
-    "Seconds of a push by the speed of the line: lines are the division, points measured"
-)
+_PICTURE: Final = "Seconds per push by uplink: lines are calculated, points measured"
 
 
 def read() -> dict[str, Any]:
@@ -83,7 +81,7 @@ def sections(told: Mapping[str, Any]) -> Iterator[str]:
     yield f"![{_PICTURE}](../images/image-seed.svg)"
     yield ""
     yield "## The Dockerfiles"
-    shown = ("as it began", "the seed's end", "as advised")
+    shown = ("original", "the 2014 solution", "as advised")
     for form in (one for one in _forms(told) if one["name"] in shown):
         yield ""
         yield f"{form['name'].capitalize()}: {_FORMS[form['name']]}."
@@ -99,8 +97,8 @@ def _made_of(told: Mapping[str, Any]) -> Iterator[str]:
         for name, part in told["parts"].items()
     )
     yield (
-        f"Made from a fixed seed: {parts}. Of the source, 40 MB are pictures and 32 text, which "
-        "is as compressible as MrTuner's own source; pictures, assets and `.git` are compressed "
+        f"Made from a fixed seed: {parts}. Of the source, 40 MB are pictures and 32 MB text "
+        "as compressible as MrTuner's own source; pictures, assets and `.git` are compressed "
         "already. Gems and assets come from stand-ins for `bundle` and `rake`, since builds have "
         "no network. "
         f"Measured with {told['builder']}, {told['registry']}, Linux {told['linux']}, "
@@ -124,9 +122,9 @@ def _bytes(told: Mapping[str, Any]) -> Iterator[str]:
         )
     yield ""
     yield (
-        "*At least*: what a RUN makes is unknown before it is built. With fixed times, assets that "
-        "are built again come out the same and are not pushed; the prediction, which does not know "
-        "of `--timestamp`, counts them."
+        "*At least*: what a RUN writes is unknown before a build. With fixed timestamps, rebuilt "
+        "assets are identical and not pushed; the prediction does not know of `--timestamp` and "
+        "counts them."
     )
     yield ""
     for form in _forms(told):
@@ -136,8 +134,8 @@ def _bytes(told: Mapping[str, Any]) -> Iterator[str]:
         if "start" in form:
             yield ""
             yield (
-                "What the seed's end no longer pushes, it writes elsewhere: `chown` at the start "
-                f"of a container copies {pretty_bytes(form['start']['written'])}, each time "
+                "What the 2014 solution no longer pushes, it writes elsewhere: `chown` at each "
+                f"start of a container copies {pretty_bytes(form['start']['written'])} "
                 "(measured as a line of a Dockerfile)."
             )
 
@@ -157,18 +155,18 @@ def _same(form: Mapping[str, Any]) -> str:
     if form["name"] == _REFERENCE:
         return ""
     if not form["differs"]:
-        return f"The image is that of *{_REFERENCE}*, but for the rubbish and the recipe."
+        return f"Same image as *{_REFERENCE}*, except for the ignored files and the recipe."
     told = ", ".join(
         f"{plural(number, 'path')} with another owner" if what == "owner" else f"another {what}"
         for what, number in form["differs"].items()
     )
-    return f"Not the image of *{_REFERENCE}*: {told}."
+    return f"Not the same image as *{_REFERENCE}*: {told}."
 
 
 def _layers(form: Mapping[str, Any]) -> Iterator[str]:
     yield (
-        "What the changed line pushed without the rubbish. *Again* are the bytes of files that a "
-        "layer below has at the same path with the same content: what `chown` doubles."
+        "What the changed line pushed with an ignore file. *Again* counts the bytes of files that "
+        "a lower layer has at the same path with the same content: what `chown` doubles."
     )
     yield ""
     yield "| Made by | archive | pushed | again |"
@@ -182,9 +180,9 @@ def _layers(form: Mapping[str, Any]) -> Iterator[str]:
 
 def _minutes(told: Mapping[str, Any]) -> Iterator[str]:
     yield (
-        "How long a push takes depends on the line to the registry: seconds = bytes / uplink. The "
-        "original names no uplink. So its nine minutes cannot be repeated; they are what is saved "
-        "on a line of this speed:"
+        "How long a push takes depends on the uplink to the registry: seconds = bytes / uplink. "
+        "The uplink of 2014 is not known, so its nine minutes cannot be reproduced; they are the "
+        "saving on an uplink of this speed:"
     )
     yield ""
     first, *others = _forms(told)
@@ -194,9 +192,9 @@ def _minutes(told: Mapping[str, Any]) -> Iterator[str]:
         yield f"- from *{first['name']}* to *{form['name']}*: at {speed:.3g} Mbit/s."
     yield ""
     yield (
-        "The same pushes through a line whose speed the kernel limits (a token bucket, packets of "
-        "1,500 bytes, no delay). Headers are 5 %; the rest is questions to the registry and other "
-        "programs on the machine, so the fastest push counts where there are several."
+        "The same pushes through a link throttled by the kernel (a token bucket, packets of 1,500 "
+        "bytes, no delay). Headers are 5 %; the rest is requests to the registry and other "
+        "programs on the machine, so of several pushes the fastest counts."
     )
     yield ""
     yield "| Form | uplink | bytes / uplink | measured | more | pushes |"
@@ -225,7 +223,7 @@ def _received(form: Mapping[str, Any]) -> int:
 
 
 def image_picture() -> str:
-    """Seconds of a push by the speed of the line: a division, and what was measured."""
+    """Seconds of a push by the speed of the line: calculated, and measured."""
     told = read()
     with figures.canvas(height=_TALL) as figure:
         axes = figure.add_axes((0.1, 0.16, 0.87, 0.66))

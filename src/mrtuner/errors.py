@@ -61,7 +61,7 @@ class ConnectCause(StrEnum):
     STARTING = "the server is starting or stopping"
     NO_HOST = "there is no such host"
     REFUSED = "nothing is listening there"
-    TIMEOUT = "the server does not answer"
+    TIMEOUT = "the server does not respond"
     CLOSED = "the server closed the connection"
     NO_SERVICE = "there is no such service"
     TLS = "no TLS connection could be made"

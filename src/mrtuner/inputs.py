@@ -138,7 +138,7 @@ class Count(Input):
     metavar: str = "N"
 
     def parse(self, name: str, text: str, /) -> int:
-        """Return the number that a text stands for."""
+        """Return the number that a text means."""
         try:
             return int(text)
         except ValueError:

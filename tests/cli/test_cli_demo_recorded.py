@@ -146,7 +146,7 @@ def test_a_second_demo_goes_on_with_it_and_serve_shows_it_until_it_is_asked_to_e
     from mrtuner.web.app import STATIC
 
     if not (STATIC / "index.html").is_file():
-        pytest.skip("the page is not built: make page")
+        pytest.skip("the page has not been built: make page")
     place, _ = once
     with demo(place, "--serve", seconds=1) as process:
         assert process.stdout is not None

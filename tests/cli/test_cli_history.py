@@ -43,7 +43,7 @@ def test_show_tells_what_happened(store: str) -> None:
     assert "SELECT count(*) FROM orders" in done.stdout
     assert "on 4 CPUs" in done.stdout
     assert "CPU used                         38%      80%" in done.stdout
-    assert "time of a write               6.7 ms     9 ms" in done.stdout
+    assert "time per write                6.7 ms     9 ms" in done.stdout
     assert "setting: max_wal_size: 1GB → 4GB" in done.stdout
     assert "2026-11-23 02:49:59 to 2026-11-23 02:55:00" in done.stdout
 
@@ -106,7 +106,7 @@ def test_compare_puts_two_periods_side_by_side(store: str) -> None:
         "2026-11-23T03:41+01:00", "--length", "8min",
     )  # fmt: skip
     assert done.exit_code == 0, done.output
-    assert "sessions at work" in done.stdout
+    assert "active sessions" in done.stdout
     assert "SELECT count(*) FROM orders" in done.stdout
 
 
@@ -125,8 +125,8 @@ def test_a_query_is_answered_as_table_json_and_csv(store: str) -> None:
         (("show", "--dir", "/nowhere"), "there is no history in /nowhere"),
         (("query", "SELEKT 1"), "the query failed"),
         (("query", "SELECT * FROM nothing"), "the query failed"),
-        (("query", "DROP VIEW wal"), "only one query can be run"),
-        (("query", "SELECT 1; SELECT 2"), "only one query can be run"),
+        (("query", "DROP VIEW wal"), "only a single query can be run"),
+        (("query", "SELECT 1; SELECT 2"), "only a single query can be run"),
         (("status", "--instance", "other"), "no instance other"),
         (("views", "nothing"), "no view nothing"),
         (("show", "--instance", "other"), "no instance other"),
@@ -149,7 +149,7 @@ def test_views_and_their_columns_are_explained(store: str) -> None:
     assert "statement_texts" in run("history", "views", "--dir", store).stdout
     columns = run("history", "views", "wal_by_hour", "--dir", store).stdout
     assert "bytes_peak" in columns
-    assert "highest a second" in columns
+    assert "highest per second" in columns
 
 
 def test_status_is_for_a_health_check(store: str) -> None:
@@ -179,7 +179,7 @@ def test_size_verify_and_compact(store: str) -> None:
         "schema": "mrtuner.history.compacted/1", "directory": store,
         "moved": 0, "merged": 0, "deleted": 0,
     }  # fmt: skip
-    assert "The store is whole." in run("history", "verify", "--dir", store).stdout
+    assert "All files are intact." in run("history", "verify", "--dir", store).stdout
     assert "sessions_by_minute" in run("history", "size", "--dir", store).stdout
     damaged = next(Path(store).glob("lake/wal/*/*.parquet"))
     damaged.write_bytes(b"PAR1")
@@ -208,11 +208,11 @@ def test_a_service_is_written_and_nothing_recorded(unit: str) -> None:
     ("arguments", "why"),
     [
         ((), "no server to record"),
-        (("rds:prod", "rds:prod"), "two servers are called prod"),
+        (("rds:prod", "rds:prod"), "two servers are named prod"),
         (("rds:a", "rds:b", "--name", "a"), "--name is for a single"),
-        (("postgresql://a@h/x", "--publish", "bucket"), "is not an address on S3"),
+        (("postgresql://a@h/x", "--publish", "bucket"), "is not an S3 address"),
         (("postgresql://a@h/x", "--unit", "systemd", "--for", "1h"), "--for and --unit"),
-        (("postgresql://a@h/x", "postgresql://b@h/y"), "two servers are called h:5432"),
+        (("postgresql://a@h/x", "postgresql://b@h/y"), "two servers are named h:5432"),
         (("postgresql://a@h/x", "--name", "a b"), "cannot be called"),
         (("postgresql://a@h/x", "postgresql://b@g/y", "--name", "a"), "--name is for a single"),
     ],

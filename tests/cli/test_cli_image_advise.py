@@ -139,4 +139,4 @@ def test_a_shallow_repository_is_told(app: Path, tmp_path: Path) -> None:
 def test_a_directory_in_no_repository_has_no_history(app: Path) -> None:
     done = run("advise", app, "--history", "5")
     assert done.exit_code == 2
-    assert "is in no git repository" in done.output
+    assert "is not in a git repository" in done.output

@@ -50,7 +50,7 @@ def test_one_second_form_is_needed(app: Path, second: tuple[str, ...]) -> None:
 def test_an_uplink_without_a_unit_is_refused(app: Path) -> None:
     done = run("prove", app, app, "--uplink", "20")
     assert done.exit_code == 2
-    assert "HINT: Give bits a second, such as 20Mbit/s." in done.output
+    assert "HINT: Give bits per second, such as 20Mbit/s." in done.output
 
 
 def deployed(kilobytes: int) -> Deployed:
@@ -86,7 +86,7 @@ def test_sums_and_the_verdict_are_those_of_all_changes() -> None:
     assert ["code", "2", "4", "MB", "200", "kB", "-95", "%", "2", "0"] in rows
     assert ["asset", "1", "1", "kB", "824", "kB", "+82,300", "%", "0", "1"] in rows
     assert "equal, but for what differs from build to build (1 path) and /srv/log." in shown
-    assert "At 8 Mbit/s the bytes of all alone take 4.2 s before, 1.05 s after" in shown
+    assert "At 8 Mbit/s the bytes alone take 4.2 s before, 1.05 s after" in shown
     assert "d four: podman could not build app: no make" in shown
 
 
@@ -118,7 +118,7 @@ def test_the_last_build_tells_the_bytes_of_a_run(app: Path, tmp_path: Path) -> N
 def test_another_dockerfiles_image_is_refused(app: Path, tmp_path: Path) -> None:
     done = run("cost", app, "--image", previous(tmp_path / "image", "RUN", "COPY"))
     assert done.exit_code == 2
-    assert "is line 3, RUN\nHINT: Name an image that the last build made." in done.output
+    assert "is line 3, RUN\nHINT: Name an image from the last build." in done.output
 
 
 def test_a_platform_without_an_image_is_refused(app: Path) -> None:

@@ -170,15 +170,15 @@ def test_an_instance_of_rds_is_asked(manifest: str, lab: Lab) -> None:
         ([], "the database's limits are missing"),
         (["--max-connections", "9", "--database", "host=db"], "exclude each other"),
         (["--database", "db"], "neither a connection string nor an instance"),
-        (["--database", "host=db", "--reserved", "3"], "--reserved is for a database that is"),
-        (["--max-connections", "99", "--pods", "2"], "--pods is for what has no manifest"),
-        (["--max-connections", "99", "--direct", "web"], "what the pooler does is not known"),
+        (["--database", "host=db", "--reserved", "3"], "--reserved is for a database given"),
+        (["--max-connections", "99", "--pods", "2"], "--pods is for use without a manifest"),
+        (["--max-connections", "99", "--direct", "web"], "the pooler's settings are not known"),
         (["--max-connections", "99", "--pool", "web="], "--pool 'web=' has no value"),
         (["--max-connections", "99", "--pool", "web=1e3"], "--pool 'web=1e3' is not a number"),
         (["--max-connections", "99", "--pool", "web=1", "--pool", "web=2"], "given twice for web"),
         (["--max-connections", "99", "--also", "5"], "--also 5 has no name"),
         (["--max-connections", "99", "--rate", "fast", "--hold", "1s"], "cannot read 'fast' as"),
-        (["--max-connections", "99", "--rate", "5/s"], "belong together"),
+        (["--max-connections", "99", "--rate", "5/s"], "require each other"),
         (["--max-connections", "99", "--pgbouncer", "nowhere.ini"], "cannot read nowhere.ini"),
     ],
 )  # fmt: skip
@@ -194,7 +194,7 @@ def test_a_pool_alone_is_not_for_pods_without_a_manifest() -> None:
         (["--pods", "2"], "the pool of the pods is missing"),
         (["--pods", "2", "--pool", "web=3"], "--pool web=… needs a manifest"),
         (["postgresql://db/shop"], "is no manifest"),
-        (["-", "-"], "standard input can be read once"),
+        (["-", "-"], "standard input can be read only once"),
         (["missing.yaml"], "cannot read missing.yaml"),
     ):
         done = pods(*arguments, "--max-connections", "100", text="")

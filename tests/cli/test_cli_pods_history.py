@@ -84,8 +84,8 @@ def test_the_time_in_the_database_is_that_of_the_busiest_minutes(history: Path) 
     figures = {one["name"]: one for one in plan["observed"]}
     assert figures["database_time"]["used"]
     assert figures["database_time"]["source"] == (
-        f"db:5432 in {history}, the 5 min from 2026-11-23 00:05 UTC: 6 sessions run a statement / "
-        "100 requests/s"
+        f"db:5432 in {history}, the 5 min from 2026-11-23 00:05 UTC: 6 sessions running a "
+        "statement / 100 requests/s"
     )
     assert (figures["database_cpus"]["value"], figures["database_cpus"]["used"]) == (8, True)
     assert (figures["max_connections"]["value"], figures["max_connections"]["used"]) == (40, True)
@@ -131,7 +131,7 @@ def test_more_in_the_database_than_a_request_takes_is_not_used(history: Path) ->
     ("arguments", "said"),
     [
         ((), "has sessions of several applications: jobs and web"),
-        (("--application", "shop"), "no session of shop was at work"),
+        (("--application", "shop"), "no session of shop was active"),
         (("--application", "web", "--instance", "other"), "the store has no instance other"),
     ],
 )
@@ -164,7 +164,7 @@ def test_more_sessions_than_can_be_reached_are_somebody_elses(history: Path) -> 
     options = ("--pods", "2", "--pool", "5", "--max-connections", "50", "--history", history)
     (warning,) = told("check", *options)["warnings"]
     assert warning.startswith("33 sessions were open: db:5432 in")
-    assert "more than the 20 that can be reached: something else connects" in warning
+    assert "more than the 20 possible: something else connects" in warning
 
 
 def test_a_history_of_several_servers_has_to_be_told_which(tmp_path: Path) -> None:
@@ -193,4 +193,4 @@ def test_a_server_of_a_history_needs_the_history() -> None:
     ):
         done = run(*command, "--instance", "db:5432")
         assert done.exit_code == 2
-        assert "--instance belongs to --history" in done.stderr
+        assert "--instance requires --history" in done.stderr

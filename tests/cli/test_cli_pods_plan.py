@@ -59,7 +59,7 @@ def test_a_line_that_is_no_time_is_named(tmp_path: Path) -> None:
     assert done.exit_code == 2
     assert done.stderr.splitlines() == [
         f"error: {times}, line 2: no unit in time '12'",
-        "HINT: Write one time in a line, such as 27ms.",
+        "HINT: Write one time per line, such as 27ms.",
     ]
 
 

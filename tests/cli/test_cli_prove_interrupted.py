@@ -31,7 +31,7 @@ TINY = (
     "--memory", "2GB", "--cpus", "2", "--storage", "ssd", "--scale", "1", "--clients", "2",
     "--seconds", "1", "--warmup", "0", "--blocks", "50", "--calibrate", "0", "--yes",
 )  # fmt: skip
-BACK = "putting the settings back"
+BACK = "restoring the settings"
 
 
 class Proof:
@@ -148,7 +148,7 @@ def test_interrupted_a_third_time_it_says_what_is_in_force_and_what_repairs_it(
         process.send_signal(signal.SIGTERM)
         proof.wait_for(process, BACK)
         process.send_signal(signal.SIGTERM)
-        proof.wait_for(process, "still putting everything back; interrupt again")
+        proof.wait_for(process, "still restoring everything; interrupt again")
         until(restarting.exists)
         process.send_signal(signal.SIGTERM)
         proof.rest(process)
@@ -158,7 +158,7 @@ def test_interrupted_a_third_time_it_says_what_is_in_force_and_what_repairs_it(
     (left,) = [line for line in proof.said if line.startswith("warning: still in force, as")]
     assert "random_page_cost" in left
     assert "shared_buffers" in left
-    command = proof.command_after("to put everything back: ")
+    command = proof.command_after("to restore everything: ")
     assert command[command.index("--restart") + 1] == restart
     done = typed(command, "--yes")
     assert done.exit_code == 0, done.output

@@ -206,7 +206,7 @@ def test_a_restart_ends_a_watch_which_is_unfinished_then(new_cluster: NewCluster
         server.restart()
         told, said = child.communicate(timeout=60)
     assert child.returncode == 6
-    assert said == "the server ended the session: what follows was measured before that\n"
+    assert said == "the server ended the session: the results below are from before that\n"
     assert told.startswith("postgres: 0 tables")
     assert "not known: the rest of the watch: the connection to the server was lost" in told
 

@@ -116,7 +116,7 @@ def test_a_test_without_a_trial_that_counts_is_undecided() -> None:
 def test_no_knee_is_claimed_where_numbers_of_workers_are_missing() -> None:
     spoilt = trial(worker(1.0), worker(1.0), rejected="other work took 40% of our CPUs' time")
     told = document(record([trial(worker(1.0)), spoilt], usable=of_cpus(2)))
-    assert verdict(told) == "Undecided: other work spoilt every trial of 2 workers."
+    assert verdict(told) == "Undecided: other work disturbed every trial of 2 workers."
 
 
 def test_even_cores_are_said_to_have_no_knee() -> None:

@@ -45,7 +45,7 @@ def test_the_most_sessions_of_clients(history: History) -> None:
 
 
 def test_an_application_that_is_not_there_is_named(history: History) -> None:
-    with pytest.raises(UsageError, match="no session of shop was at work") as refused:
+    with pytest.raises(UsageError, match="no session of shop was active") as refused:
         busiest_sessions(history, HOUR, "shop")
     assert refused.value.hint == "Applications in it: one without a name."
 

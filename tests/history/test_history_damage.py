@@ -69,7 +69,7 @@ def test_a_parquet_file_with_other_bytes_is_left_out_and_named(store: Path, part
         found = history.rows("SELECT time, count(DISTINCT queue) AS n FROM queue GROUP BY 1")
         assert [one["n"] for one in found] == [50, 50]
         assert len(history.damaged) == 1
-        assert history.damaged[0].endswith(f"{first.name} is not as it was written")
+        assert history.damaged[0].endswith(f"{first.name} has changed since it was written")
         (still,) = history.rows("SELECT count(DISTINCT time) AS n FROM queue_by_hour")
         assert still["n"] == 3
     assert second.exists()

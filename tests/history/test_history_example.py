@@ -260,7 +260,7 @@ def test_a_history_that_is_there_stays_as_it_is(example: Path) -> None:
     before = rows_of(example)
     done = CliRunner().invoke(main, ["history", "example", "--dir", str(example)])
     assert done.exit_code == 4
-    assert "holds a history already" in done.stderr
+    assert "already holds a history" in done.stderr
     assert rows_of(example) == before
 
 

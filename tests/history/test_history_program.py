@@ -92,9 +92,9 @@ def test_the_example_of_the_page_is_recorded(embedded: Cluster, tmp_path: Path) 
     ("module", "point", "why"),
     [
         ("broken(", "broker = shop_metrics:broker", "SyntaxError"),
-        ("broker = 1", "broker = shop_metrics:broker", "no declaration or no open()"),
-        (PACKAGE, "wal = shop_metrics:broker", "has the name of a built-in source"),
-        (PACKAGE, "my-broker = shop_metrics:broker", "its name has other characters"),
+        ("broker = 1", "broker = shop_metrics:broker", "lacks a declaration or an open()"),
+        (PACKAGE, "wal = shop_metrics:broker", "is the name of a built-in source"),
+        (PACKAGE, "my-broker = shop_metrics:broker", "its name may contain only"),
         (PACKAGE.replace("help", "helf"), "broker = shop_metrics:broker", "has no help"),
     ],
 )
@@ -130,7 +130,7 @@ def fails() -> Iterable[Mapping[str, Any]]:
 @pytest.mark.parametrize(
     ("rows", "why"),
     [
-        (None, "nothing that it could sample"),
+        (None, "nothing it could sample"),
         (fails, "ConnectionRefusedError: the broker is down"),
         (lambda: [{"queue": "mail"}], "no column waiting"),
         (lambda: [{"queue": "mail", "waiting": "many"}], "no integer"),

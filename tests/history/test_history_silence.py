@@ -99,11 +99,11 @@ def test_a_server_that_is_frozen_is_given_up_and_found_again_and_nothing_is_lost
         until(lambda: recording.sampled("tables"))
         counted(cluster.dsn(), INSERT, INSERT)
         with frozen(cluster):
-            until(lambda: recording.heard("the server does not answer; trying again"))
+            until(lambda: recording.heard("the server does not respond; trying again"))
         until(lambda: recording.heard("connected again"))
         until(lambda: inserted(tmp_path) == [(200,)])
     assert rows(tmp_path, "SELECT detail FROM events WHERE kind = 'lost'") == [
-        ("the server does not answer",)
+        ("the server does not respond",)
     ]
     assert rows(tmp_path, "SELECT count(*) FROM events WHERE kind = 'restart'") == [(0,)]
 
@@ -164,7 +164,7 @@ def test_who_waits_when_recording_ends_is_told_so(cluster: Cluster) -> None:
         waiting.start()
         assert begun.wait(WAIT)
     waiting.join(WAIT)
-    assert why == ["the server does not answer"]
+    assert why == ["the server does not respond"]
     with (
         connect(cluster.dsn()) as conn, pytest.raises(ConnectError, match="recording ends"),
         silent.answer(conn, within=1.0),

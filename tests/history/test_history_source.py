@@ -33,17 +33,17 @@ def test_a_server_is_asked_the_newest_query_that_it_may_understand_first() -> No
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("SELECT 1", "does not begin with a comment"),
+        ("SELECT 1", "must begin with a comment"),
         ("/*\nhelp = \n*/ SELECT 1", "Invalid value"),
         ('/*\ninterval = "1min"\n*/ SELECT 1', "no help"),
         ('/*\nhelp = "x"\n*/ SELECT 1', "no interval"),
-        (QUEUE.replace("done =", "time ="), "cannot be called time"),
-        (QUEUE.replace("done =", "Done ="), "cannot be called Done"),
+        (QUEUE.replace("done =", "time ="), "time is not a valid column name"),
+        (QUEUE.replace("done =", "Done ="), "Done is not a valid column name"),
         (QUEUE.replace('help = "jobs done"', 'unit = "jobs"'), "has no help text"),
-        (QUEUE.replace('"float"', '"money"'), "type is one of"),
+        (QUEUE.replace('"float"', '"money"'), "type must be one of"),
         (QUEUE.replace('"1min"', '"1 fortnight"'), "unknown unit"),
-        (QUEUE.replace('reset = "since"', 'rollup_by = ["nothing"]'), "which is no column"),
-        (QUEUE.replace('reset = "since"', 'rollup = "week"'), "rollup is one of"),
+        (QUEUE.replace('reset = "since"', 'rollup_by = ["nothing"]'), "which is not a column"),
+        (QUEUE.replace('reset = "since"', 'rollup = "week"'), "rollup must be one of"),
     ],
 )
 def test_a_header_that_is_not_understood_is_refused(text: str, why: str) -> None:
@@ -54,8 +54,8 @@ def test_a_header_that_is_not_understood_is_refused(text: str, why: str) -> None
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        (QUEUE.replace("[gauges]", "[gauge]"), "its header has gauge, which means nothing"),
-        (QUEUE.replace('reset = "since"', 'keeps = "7d"'), "its header has keeps"),
+        (QUEUE.replace("[gauges]", "[gauge]"), "its header has an unknown key, gauge"),
+        (QUEUE.replace('reset = "since"', 'keeps = "7d"'), "its header has an unknown key, keeps"),
         ('/*\nhelp = "x"\ninterval = "1min"\n*/ SELECT 1', "declares no column in any of keys, "),
     ],
 )

@@ -359,7 +359,7 @@ def test_a_changed_byte_is_found(writer: Writer) -> None:
     contents = bytearray(path.read_bytes())
     contents[len(contents) // 2] ^= 1
     path.write_bytes(contents)
-    assert "is not as it was written" in verify(writer.directory).problems[0]
+    assert "has changed since it was written" in verify(writer.directory).problems[0]
 
 
 def test_names_with_every_nuisance_come_back_as_they_were(writer: Writer) -> None:

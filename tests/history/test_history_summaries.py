@@ -312,5 +312,5 @@ def test_no_metric_of_a_user_may_take_the_name_of_a_summary(tmp_path: Path) -> N
         '[gauges]\nn = { help = "one" }\n*/\nSELECT 1 AS n\n'
     )
     (tmp_path / "sessions_at_work.sql").write_text(declared, encoding="utf-8")
-    with pytest.raises(BadValue, match=r"sessions_at_work\.sql has the name of a built-in"):
+    with pytest.raises(BadValue, match=r"sessions_at_work\.sql is the name of a built-in"):
         in_directory(tmp_path)

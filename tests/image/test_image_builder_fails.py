@@ -35,7 +35,7 @@ def test_a_base_that_is_not_here_is_named(tmp_path: Path, program: Program) -> N
             pytest.raises(MrTunerError, match="mrtuner-nowhere") as failed,
         ):
             builder.build(recipe(root), "one")
-    assert "pull base images beforehand" in str(failed.value.hint)
+    assert "pull base images first" in str(failed.value.hint)
 
 
 def test_a_builder_that_is_killed_is_said_to_be(work: Path, tmp_path: Path) -> None:

@@ -125,7 +125,7 @@ def test_every_deploy_changes_the_repository_where_it_is_copied(app: Path) -> No
 
 def test_a_directory_without_a_history_is_refused(tmp_path: Path) -> None:
     (tmp_path / "Dockerfile").write_text("FROM scratch\n")
-    with pytest.raises(UsageError, match="is in no git repository"):
+    with pytest.raises(UsageError, match="is not in a git repository"):
         cost(tmp_path, history=5)
     git(tmp_path, "init", "-q")
     with pytest.raises(UsageError, match="has no commits"):
@@ -134,7 +134,7 @@ def test_a_directory_without_a_history_is_refused(tmp_path: Path) -> None:
 
 def test_without_git_there_is_no_history(app: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "")
-    with pytest.raises(MissingPart, match="there is no git"):
+    with pytest.raises(MissingPart, match="git is not installed"):
         cost(app, history=5)
 
 

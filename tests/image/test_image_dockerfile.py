@@ -53,7 +53,7 @@ def test_stages_have_names_or_numbers_and_resolved_bases() -> None:
         ("FROM scratch\nCOPPY a b", "line 2 of the Dockerfile: unknown instruction COPPY"),
         ("FROM scratch\nRUN cat <<EOF\nx\nEOF", "line 2 of the Dockerfile: a heredoc"),
         ("FROM scratch\nCOPY <<EOF /x\nnever closed", "line 2 of the Dockerfile: a heredoc"),
-        ("FROM scratch\nCOPY --link a b", "COPY --link, which this builder does not know"),
+        ("FROM scratch\nCOPY --link a b", "COPY --link, which this builder does not support"),
         ("FROM scratch\nCOPY a", "takes a source and a destination"),
         ("ARG IMAGE\nFROM $IMAGE", "line 2 of the Dockerfile: \\$IMAGE is empty"),
         ("FROM debian:$TAG", "line 1 of the Dockerfile: debian:\\$TAG is debian:, which names no"),

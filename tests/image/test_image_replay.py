@@ -138,7 +138,7 @@ def test_no_edit_is_made_twice(tmp_path: Path) -> None:
 
 def test_a_directory_without_files_has_nothing_to_edit(tmp_path: Path) -> None:
     context = read_context(tmp_path, rules_for(tmp_path, tmp_path / "Dockerfile"))
-    with pytest.raises(UsageError, match="no file that could change"):
+    with pytest.raises(UsageError, match="no file that can be edited"):
         edits(context, frozenset(), 5, random.Random(1))
 
 

@@ -26,7 +26,7 @@ WRITE_TEXT = (
 
 @pytest.fixture(scope="module")
 def three_layers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """The form without the rubbish, which is the first that is measured."""
+    """The form with an ignore file, which is the first that is measured."""
     (found,) = benched(tmp_path_factory.mktemp("seed"), "--forms", "1")
     return found
 
@@ -83,12 +83,13 @@ def test_a_slower_line_takes_the_bytes_and_their_headers(three_layers: dict[str,
 def test_each_form_pushes_less_and_is_the_same_image_but_the_seeds_end(tmp_path: Path) -> None:
     found = {one["name"]: one for one in benched(tmp_path)}
     names = (
-        "as it began", "without the rubbish", "the seed's end", "as advised", "and fixed times",
+        "original", "with an ignore file", "the 2014 solution", "as advised",
+        "with fixed timestamps",
     )  # fmt: skip
     pushed = [found[name]["changed"]["pushed"] for name in names]
     assert pushed == sorted(pushed, reverse=True)
     assert pushed[0] > 2 * pushed[1] > 20 * pushed[-1]
-    end = found.pop("the seed's end")
+    end = found.pop("the 2014 solution")
     assert set(end["differs"]) == {"owner", "Cmd", "User"}
     # 72 of source, 28 of gems, 15 of assets.
     assert end["start"]["written"] / UNIT == pytest.approx(115, rel=0.25)

@@ -142,14 +142,14 @@ def test_zstd_is_not_guessed(tmp_path: Path) -> None:
 
 
 def test_what_is_no_image_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="is no OCI image"):
+    with pytest.raises(UsageError, match="is not an OCI image"):
         read_image(str(tmp_path))
     (tmp_path / "x").write_text("x")
-    with pytest.raises(UsageError, match="is no archive"):
+    with pytest.raises(UsageError, match="is not an archive"):
         read_image(str(tmp_path / "x"))
     with pytest.raises(UsageError, match="there is no OCI directory or archive nowhere"):
         read_image("nowhere")
-    with pytest.raises(UsageError, match="is not the name of an image"):
+    with pytest.raises(UsageError, match="is not an image name"):
         read_image("registry.example/Upper:1")
 
 

@@ -69,7 +69,7 @@ def test_nothing_listening_is_told_from_a_missing_host() -> None:
 def test_a_port_that_accepts_and_says_nothing_times_out() -> None:
     with socket.create_server(("127.0.0.1", 0)) as mute:
         error = failure(f"host=127.0.0.1 port={mute.getsockname()[1]} connect_timeout=2")
-    assert error.message.startswith("the server does not answer")
+    assert error.message.startswith("the server does not respond")
 
 
 def test_a_missing_database_and_a_missing_role_are_named(embedded: Cluster) -> None:

@@ -34,8 +34,8 @@ def refused(*texts: str, given: Given | None = None) -> BadValue:
         ("a: [1\nb: 2\n", "app.yaml:2: not YAML"),
         ("", "app.yaml is empty"),
         ("---\n---\n", "app.yaml is empty"),
-        ("replicaCount: 3\n", "app.yaml is no Kubernetes manifest: an object has no kind"),
-        ("- 1\n- 2\n", "app.yaml is no Kubernetes manifest"),
+        ("replicaCount: 3\n", "app.yaml is not a Kubernetes manifest: an object has no kind"),
+        ("- 1\n- 2\n", "app.yaml is not a Kubernetes manifest"),
         ("!!python/object/apply:os.system ['true']\n", "app.yaml:1: not YAML"),
     ],
 )
@@ -53,8 +53,8 @@ def test_a_surge_of_0_and_none_unavailable_is_refused_as_kubernetes_does() -> No
     both = "strategy: {rollingUpdate: {maxSurge: 0, maxUnavailable: 0%}}"
     assert "are both 0" in refused(deployment(spec=both)).message
     odd = "strategy: {rollingUpdate: {maxSurge: a quarter}}"
-    assert "neither pods nor a share" in refused(deployment(spec=odd)).message
-    assert "is no strategy" in refused(deployment(spec="strategy: {type: Blue}")).message
+    assert "neither a number of pods nor a percentage" in refused(deployment(spec=odd)).message
+    assert "is not a strategy" in refused(deployment(spec="strategy: {type: Blue}")).message
 
 
 def test_an_autoscaler_without_a_maximum_or_below_its_minimum_is_refused() -> None:
@@ -78,15 +78,15 @@ def test_more_replicas_than_the_autoscaler_allows_count_and_are_told() -> None:
 
 def test_an_object_that_is_there_twice_is_refused() -> None:
     assert refused(deployment(), deployment()).message == (
-        "Deployment web is there twice: app.yaml:2 and app.yaml:15"
+        "Deployment web is defined twice: app.yaml:2 and app.yaml:15"
     )
 
 
 def test_a_schedule_and_a_policy_that_are_none() -> None:
     late = "activeDeadlineSeconds: 60"
     wrong = cron_job(job=late).replace("*/10 * * * *", "every day")
-    assert "is no schedule of cron" in refused(wrong).message
-    assert "is no policy" in refused(cron_job("concurrencyPolicy: Never")).message
+    assert "is not a cron schedule" in refused(wrong).message
+    assert "is not a policy" in refused(cron_job("concurrencyPolicy: Never")).message
 
 
 @pytest.mark.parametrize(
@@ -112,7 +112,7 @@ def test_a_pool_that_cannot_be_known_is_asked_for() -> None:
     unknown = deployment(command='["/app"]')
     error = refused(unknown)
     assert error.message == (
-        "app.yaml:9: container app has DATABASE_URL, but tells neither its framework nor its pool"
+        "app.yaml:9: container app has DATABASE_URL, but shows neither its framework nor its pool"
     )
     assert str(error.hint).startswith("Give --framework web=NAME (rails, django, ")
     pgx = Given(framework={"": "pgx"})
@@ -133,15 +133,15 @@ def test_names_versions_and_workloads_that_do_not_exist() -> None:
         in refused(deployment(), given=Given(framework={"web": "rails:3.2"})).message
     )
     error = refused(deployment(), given=Given(pool={"wep": 5}))
-    assert (error.message, error.hint) == ("no workload is called wep", "There are: web.")
-    with pytest.raises(BadValue, match="no workload is called wep"):
+    assert (error.message, error.hint) == ("there is no workload wep", "There are: web.")
+    with pytest.raises(BadValue, match="there is no workload wep"):
         check(plain(10), [Manifest(deployment())], direct=["wep"])
 
 
 @pytest.mark.parametrize(
     ("memory", "said"),
     [
-        ("100m", "100m is thousandths of a byte; 100Mi is meant"),
+        ("100m", "100m is thousandths of a byte, not 100Mi"),
         ("1e3", "1e3 is a number of bytes, too few for any process"),
         ("512", "512 is a number of bytes, too few for any process"),
     ],
@@ -167,7 +167,7 @@ def test_a_list_is_its_items() -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("default_pool_size = 20\n", "is no pgbouncer.ini"),
+        ("default_pool_size = 20\n", "is not a pgbouncer.ini"),
         ("[server]\nport = 1\n", "neither [databases] nor [pgbouncer]"),
         ("[databases]\n[pgbouncer]\n", "has no [databases]"),
         (f"{INI}default_pool_size = many\n", "'many' is not a whole number"),
@@ -189,7 +189,7 @@ def test_settings_elsewhere_are_a_warning() -> None:
 
 def test_a_pooler_in_a_manifest_without_its_configuration_is_a_warning() -> None:
     pooler = deployment("pooler", env={}, command="[pgbouncer]", container="image: x/pgbouncer:1")
-    assert "its configuration is not here" in checked(pooler, deployment()).warnings[0]
+    assert "its configuration is missing" in checked(pooler, deployment()).warnings[0]
 
 
 def test_a_server_that_would_not_start_is_refused() -> None:
@@ -202,5 +202,5 @@ def test_a_server_that_would_not_start_is_refused() -> None:
 def test_nothing_to_check_is_said() -> None:
     with pytest.raises(UsageError, match="nothing there connects to a database"):
         check(plain(10), [Manifest(deployment(env={}, command="[nginx]"))])
-    with pytest.raises(UsageError, match="belong together"):
+    with pytest.raises(UsageError, match="require each other"):
         check(plain(10), fleet=Fleet(pods=1, pool=1), rate=400)

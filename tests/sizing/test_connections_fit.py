@@ -48,7 +48,7 @@ def test_limits_of_roles_that_nobody_is_known_to_be_are_a_note() -> None:
     database = numbers(300, reserved=0, role_limits={"app": 200})
     done = check(database, fleet=ELEVEN)
     assert done.fits
-    assert done.notes[0].startswith("roles with limits: app 200; --role says which one")
+    assert done.notes[0].startswith("roles with limits: app 200; --role names the one")
 
 
 def test_a_limit_without_a_name_is_the_applications() -> None:

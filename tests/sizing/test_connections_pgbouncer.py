@@ -66,11 +66,11 @@ def test_a_role_that_the_pooler_imposes_is_the_one_that_is_limited() -> None:
 
 def test_who_uses_a_database_is_assumed_only_where_nobody_says() -> None:
     text = "[databases]\nshop = host=db\n[pgbouncer]\n"
-    assert not any("one user is assumed" in note for note in through(text).notes)
+    assert not any("one is assumed" in note for note in through(text).notes)
     hidden = deployment("web", 2, env={"DB_HOST": "pooler"})
-    assert any("one user is assumed" in note for note in through(text, hidden).notes)
+    assert any("one is assumed" in note for note in through(text, hidden).notes)
     said = through(text, hidden, given=Given(role="shop", dbname="shop"))
-    assert not any("one user is assumed" in note for note in said.notes)
+    assert not any("one is assumed" in note for note in said.notes)
 
 
 def test_a_config_map_beside_the_pooler_is_its_configuration() -> None:

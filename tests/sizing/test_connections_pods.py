@@ -162,7 +162,7 @@ def test_a_connection_string_wins_over_variables_and_both_over_the_default() -> 
     pool = with_both.workloads[0].pools[0]
     assert pool.size == Fact(5, "app.yaml:12 env DATABASE_URL: pool")
     assert pool.threads == Fact(12, "app.yaml:13 env RAILS_MAX_THREADS")
-    assert "pool=5 wins over 12" in with_both.warnings[0]
+    assert "pool=5 takes precedence over 12" in with_both.warnings[0]
     assert "a pool of 5 for 12 threads: up to 7 of them wait" in with_both.warnings[1]
     alone = checked(deployment(env={"DATABASE_URL": URL, "RAILS_MAX_THREADS": "12"}))
     assert alone.workloads[0].pools[0].size.value == 12
@@ -241,7 +241,7 @@ def test_several_databases_of_one_server_have_a_pool_each() -> None:
     }  # fmt: skip
     done = checked(deployment(replicas=1, env=env))
     assert done.workloads[0].per_pod == 15
-    assert any("REPLICA_DATABASE_URL: it names another host" in note for note in done.notes)
+    assert any("REPLICA_DATABASE_URL: it names a different host" in note for note in done.notes)
 
 
 def test_config_maps_and_secrets_are_read_where_they_are_here() -> None:
@@ -264,7 +264,7 @@ data: {DATABASE_URL: cG9zdGdyZXM6Ly9zaG9wOnNlY3JldEBkYi9zaG9wP3Bvb2w9Nw==}
     assert "secret" not in repr(done.workloads)
     alone = checked(text)
     assert alone.workloads[0].per_pod == 5
-    assert any("Secret shop is not here" in note for note in alone.notes)
+    assert any("Secret shop is not available" in note for note in alone.notes)
 
 
 def test_a_connection_string_may_be_put_together_from_other_variables() -> None:
@@ -286,7 +286,7 @@ def test_what_has_no_database_is_named_and_not_counted() -> None:
     nginx = deployment("front", env={}, command='["nginx"]')
     done = checked(nginx, deployment(replicas=1))
     assert [one.name for one in done.workloads] == ["web"]
-    assert "container app is not counted: nothing tells of a database" in done.notes[0]
+    assert "container app is not counted: nothing shows that it uses PostgreSQL" in done.notes[0]
     page = deployment("page", env={"NODE_ENV": "production"}, command='["node", "server.js"]')
     assert [one.name for one in checked(page, deployment()).workloads] == ["web"]
     others = (
@@ -298,7 +298,7 @@ def test_what_has_no_database_is_named_and_not_counted() -> None:
     assert checked(deployment("both", env=both)).workloads[0].name == "both"
     hidden = deployment("jobs", env={}, command='["run"]',
                         container="envFrom: [{secretRef: {name: jobs}}]")  # fmt: skip
-    assert "Secret jobs is not here" in checked(hidden, deployment()).warnings[0]
+    assert "Secret jobs is not available" in checked(hidden, deployment()).warnings[0]
 
 
 def test_a_server_in_a_pod_is_no_client_of_itself() -> None:

@@ -77,13 +77,13 @@ def test_of_several_containers_one_has_to_be_named(tmp_path: Path) -> None:
     assert chosen(node, known, "web-1", "proxy") == [20]
     with pytest.raises(UsageError, match="none of web-2 runs on this node"):
         chosen(node, known, "web-2", None)
-    with pytest.raises(UsageError, match="no container is called so"):
+    with pytest.raises(UsageError, match="there is no container of that name"):
         chosen(node, known, None, "sidecar")
 
 
 @pytest.mark.parametrize(
     ("text", "said"),
-    [("", "is no JSON"), ('{"items": []}', "has no pods"), ("[1]", "has no pods")],
+    [("", "is not JSON"), ('{"items": []}', "has no pods"), ("[1]", "has no pods")],
 )
 def test_what_kubectl_did_not_write_is_refused(text: str, said: str) -> None:
     with pytest.raises(BadValue, match=said):
@@ -118,7 +118,7 @@ def test_kubectl_is_asked_with_the_labels(tmp_path: Path, monkeypatch: pytest.Mo
 
 def test_a_node_without_kubectl_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(MissingPart, match="kubectl is not here") as refused:
+    with pytest.raises(MissingPart, match="kubectl is not installed") as refused:
         asked("app=web", None)
     assert "--pods" in (refused.value.hint or "")
 

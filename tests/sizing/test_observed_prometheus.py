@@ -62,7 +62,7 @@ def test_times_above_the_last_bucket_follow_the_exponential_law() -> None:
 
 @pytest.mark.parametrize("mean", [0.001, 0.5])
 def test_a_sum_that_cannot_be_of_these_buckets_is_refused(mean: float) -> None:
-    with pytest.raises(BadValue, match="cannot be that of these buckets"):
+    with pytest.raises(BadValue, match="does not fit these buckets"):
         a_histogram([500, 400, 100, 0], mean).samples()
 
 
@@ -260,8 +260,8 @@ def test_cpu_time_of_other_work_is_not_taken() -> None:
     [
         ("<html>login</html>", "is not in Prometheus's text format", "/metrics"),
         ("", "has no metrics", "/metrics"),
-        ("up 1\n", "none of the known times", "NAME_sum and NAME_count"),
-        ("shop_request_time_sum 4\nshop_request_time_count 300\n", "none of the known times",
+        ("up 1\n", "none of the known metrics", "NAME_sum and NAME_count"),
+        ("shop_request_time_sum 4\nshop_request_time_count 300\n", "none of the known metrics",
          "there are: shop_request_time."),
         ("http_request_duration_seconds_sum 4\nhttp_request_duration_seconds_count 199\n",
          "199 requests of http_request_duration_seconds are too few", "--over"),
@@ -285,7 +285,7 @@ def test_a_metric_without_a_unit_asks_for_it() -> None:
 
 @pytest.mark.parametrize("text", ["a b", '{job="web"}', "up{job=web}", 'up{job=~"("}', "1up"])
 def test_what_is_no_selector_is_refused(text: str) -> None:
-    with pytest.raises(BadValue, match="is no metric with labels"):
+    with pytest.raises(BadValue, match="is not a metric with labels"):
         selector(text)
 
 
@@ -472,7 +472,7 @@ def test_of_several_jobs_nobodys_cpu_time_is_taken(prometheus: str) -> None:
     [
         ("shop_seconds", BadValue, "has no histogram or summary shop_seconds"),
         ('http_request_duration_seconds{job="none"}', BadValue, "has no histogram or summary"),
-        ('http_request_duration_seconds{job=~"[a"}', BadValue, "is no metric with labels"),
+        ('http_request_duration_seconds{job=~"[a"}', BadValue, "is not a metric with labels"),
         # Python's and Prometheus's regular expressions differ.
         ('http_request_duration_seconds{job=~"(?=w)web"}', MrTunerError, "rejected a query: 400"),
     ],
@@ -515,9 +515,9 @@ def test_the_command_plans_from_a_server(prometheus: str) -> None:
 @pytest.mark.parametrize(
     ("arguments", "said", "hint"),
     [
-        (["--metric", "up"], "--metric belongs to --prometheus", "Give both"),
-        (["--application", "web"], "--application belongs to --activity or --history", "Give both"),
-        (["--prometheus", "a.txt", "--prometheus", "b.txt"], "how far apart the two readings are",
+        (["--metric", "up"], "--metric requires --prometheus", "Give both"),
+        (["--application", "web"], "--application requires --activity or --history", "Give both"),
+        (["--prometheus", "a.txt", "--prometheus", "b.txt"], "the time between the two readings",
          "--over 60s"),
         (["--prometheus", "http://a:1", "--prometheus", "b.txt"], "several addresses", "Give one"),
         (["--prometheus", *"a b c".replace(" ", " --prometheus ").split()], "3 readings",

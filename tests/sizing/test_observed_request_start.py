@@ -86,11 +86,11 @@ def test_lines_of_other_kinds_are_left_out() -> None:
     [
         ("", "0 requests, too few", "200 or more"),
         ("t=1795478400.5 1795478400.6\n" * 199, "199 requests, too few", "200 or more"),
-        ("t=9795478400.5 1795478400.6\n", "line 1: 9795478400.5 is no time", "as the proxy"),
-        ("t=1795478400.5 2026-13-45T00:00:00Z\n", "line 1: '2026-13-45T00:00:00Z' is no time",
+        ("t=9795478400.5 1795478400.6\n", "line 1: 9795478400.5 is not a time", "as the proxy"),
+        ("t=1795478400.5 2026-13-45T00:00:00Z\n", "line 1: '2026-13-45T00:00:00Z' is not a time",
          "2026-11-24T"),
-        ("GET /\n" * 10 + "t=1795478400.5 1795478400.6\n", "10 of 11 lines have no", "each line"),
-        ("t=1795478400.5 2026-11-24T02:00:00+00:00\n" * 200, "are 7,200 s away", "time zone"),
+        ("GET /\n" * 10 + "t=1795478400.5 1795478400.6\n", "10 of 11 lines lack the", "each line"),
+        ("t=1795478400.5 2026-11-24T02:00:00+00:00\n" * 200, "are up to 7,200 s away", "time zone"),
     ],
 )  # fmt: skip
 def test_what_tells_nothing_is_refused_with_a_hint(text: str, said: str, hint: str) -> None:

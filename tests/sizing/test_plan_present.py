@@ -62,7 +62,9 @@ def test_the_application_server_is_that_of_the_command(command: str, server: Ser
 
 
 def test_a_server_that_is_not_known_has_to_be_given() -> None:
-    with pytest.raises(BadValue, match="no application server shows in container app") as refused:
+    with pytest.raises(
+        BadValue, match="no application server is visible in container app"
+    ) as refused:
         read(deployment(command='["./web"]'))
     assert "--server" in (refused.value.hint or "")
     assert read(deployment(command='["./web"]'), server=Server.JVM).server is Server.JVM
@@ -87,7 +89,7 @@ def test_of_several_that_serve_one_has_to_be_named() -> None:
     with pytest.raises(UsageError, match="2 workloads could be planned"):
         read(*both)
     assert read(*both, name="api").name == "api"
-    with pytest.raises(UsageError, match="no Deployment is called shop"):
+    with pytest.raises(UsageError, match="there is no Deployment shop"):
         read(*both, name="shop")
     assert read(deployment("web"), deployment("jobs", command='["sidekiq"]')).name == "web"
 
@@ -102,7 +104,7 @@ def test_quantities_of_kubernetes(text: object, number: float) -> None:
 
 @pytest.mark.parametrize("text", ["2 cores", "1 Gi", "-1", "", True, "1e", "2GB"])
 def test_what_is_no_quantity_is_refused(text: object) -> None:
-    with pytest.raises(BadValue, match="is no quantity"):
+    with pytest.raises(BadValue, match="is not a quantity"):
         quantity(Place("app.yaml", "cpu", text))
 
 
@@ -168,7 +170,10 @@ def test_a_variable_from_a_config_map_is_replaced_with_its_origin(tmp_path: Path
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        (deployment(command='["gunicorn", "-w", "4", "app"]'), "the command says how many"),
+        (
+            deployment(command='["gunicorn", "-w", "4", "app"]'),
+            "the command sets the number of workers",
+        ),
         (deployment(container="resources: {limits: {memory: 100m}}"), "thousandths of a byte"),
         (
             deployment(env=ENV | {"RAILS_MAX_THREADS": "12"}),

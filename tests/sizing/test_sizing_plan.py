@@ -193,7 +193,7 @@ def test_the_other_routing_is_advised_where_it_is_worth_more() -> None:
     assert one_pod == pytest.approx(0.69 * 0.027, rel=0.1)
     least = p95_of(found.curve, Routing.LEAST_CONNECTIONS, 2)
     assert least == pytest.approx(1.03 * 0.027, rel=0.1)
-    assert "Density is worth more than routing" in found.advice[0]
+    assert "Density matters more than routing" in found.advice[0]
     usual_advice = plan(**USUAL, now="8x2").advice[0]
     assert usual_advice.startswith("Change the routing before the density: least connections")
 
@@ -254,7 +254,7 @@ def test_gthread_is_planned_as_it_is_configured_and_compared_with_its_default() 
     assert busy.now
     assert (busy.now.p95 or 0) > 2 * busy.waiting.p95 > 0
     (advice,) = (text for text in busy.advice if "worker_connections" in text)
-    assert f"wait {(busy.now.p95 or 0) * 1000:.3g} ms at p95, in equal shares" in advice
+    assert f"wait {(busy.now.p95 or 0) * 1000:.3g} ms at p95, if the load is even" in advice
     assert any("race to accept" in note for note in busy.notes)
 
 
@@ -318,7 +318,7 @@ def test_the_document_is_as_its_schema_says() -> None:
         ({"server": "uvicorn"}, "uvicorn takes any number of requests at once"),
         ({"cpu_time": "20ms", "database_time": "12ms"}, "more than the service time"),
         ({"threads": 5}, "one thread in a worker"),
-        ({"server": "jvm", "workers": 4}, "one process in a pod"),
+        ({"server": "jvm", "workers": 4}, "one process per pod"),
         ({"now": "4"}, "cannot read now"),
         ({"now": "0x2"}, "out of range"),
         ({"pods": 0}, "out of range"),

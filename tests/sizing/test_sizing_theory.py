@@ -105,7 +105,7 @@ def test_the_screen_says_the_figures_of_the_reference_and_when_not_to_trust_it()
         assert doubts == ""
     p95, doubts = screened(variation=2.0)
     assert p95 == pytest.approx(1.76, abs=0.005)
-    assert "vary much (c = 2)" in doubts
+    assert "vary a lot (c = 2)" in doubts
     assert "lower bound" in screened(pods=4, servers=2, routing=Routing.LEAST_CONNECTIONS)[1]
     assert "bursts" in screened(arrival_variation=2.0)[1]
     assert "steady state" in screened(rate=7.8)[1]

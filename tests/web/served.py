@@ -182,7 +182,7 @@ def viewer(recorded: Path) -> Iterator[Viewer]:
     from mrtuner.web.app import STATIC
 
     if not (STATIC / "index.html").is_file():
-        pytest.skip("the page is not built: make page")
+        pytest.skip("the page has not been built: make page")
     with serving(recorded) as found:
         yield found
 

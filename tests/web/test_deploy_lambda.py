@@ -49,7 +49,7 @@ WAL = "/api/screens/wal"
 PASSWORD = "correct-horse-battery"
 KEY = "arn:aws:kms:eu-central-1:123456789012:key/11111111-2222-3333-4444-555555555555"
 pytestmark = pytest.mark.skipif(
-    not (STATIC / "index.html").is_file(), reason="the page is not built: make page"
+    not (STATIC / "index.html").is_file(), reason="the page has not been built: make page"
 )
 
 
@@ -385,7 +385,7 @@ def test_a_directory_with_something_else_is_left_alone(secret: Path, tmp_path: P
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("--dir", "/var/lib/mrtuner"), "is not an address on S3"),
+        (("--dir", "/var/lib/mrtuner"), "is not an S3 address"),
         (("--dir", "s3://company-history/a*"), "is not a valid prefix"),
         (("--dir", URL, "--kms-key", "alias/history"), "--kms-key is not an ARN"),
     ],

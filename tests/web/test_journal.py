@@ -222,7 +222,7 @@ def test_an_undone_change_says_so_and_a_later_one_comes_first(state: Path, store
         after = viewer.screen("changes", f"{HOUR}&change={second}")
     (undo,) = [row["value"] for row in rows(before, "entry") if row["what"] == "undo"]
     assert undo.startswith("after change 2 was taken back the same way: mrtuner undo ")
-    assert {"what": "undo", "value": "it has been taken back"} in rows(after, "entry")
+    assert {"what": "undo", "value": "it has been undone"} in rows(after, "entry")
 
 
 @pytest.mark.usefixtures("state")

@@ -160,7 +160,7 @@ def test_the_login_has_its_style_before_anybody_has_logged_in(closed: Viewer) ->
     from mrtuner.web.app import STATIC
 
     if not (STATIC / "index.html").is_file():
-        pytest.skip("the page is not built: make page")
+        pytest.skip("the page has not been built: make page")
     page = ask(closed, "GET", "/login").body
     (style,) = re.findall(r'<link rel="stylesheet" href="([^"]+)"', page)
     assert "prefers-color-scheme: dark" in ask(closed, "GET", style).body
@@ -194,10 +194,10 @@ def test_on_the_loopback_address_a_password_needs_no_certificate(
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (("--host", "0.0.0.0"), "whoever reaches 0.0.0.0 would see statements"),
-        (("--host", "::"), "whoever reaches :: would see statements"),
+        (("--host", "0.0.0.0"), "anyone who can reach 0.0.0.0 would see statements"),
+        (("--host", "::"), "anyone who can reach :: would see statements"),
         (("--host", "0.0.0.0", "--password-file", "{secret}"), "unencrypted"),
-        (("--tls-cert", "{secret}"), "--tls-cert and --tls-key belong together"),
+        (("--tls-cert", "{secret}"), "--tls-cert and --tls-key require each other"),
         (("--password-file", "{short}", "--behind-proxy"), "fewer than 12 characters"),
         (("--password-file", "{missing}", "--behind-proxy"), "cannot read"),
     ],

@@ -182,7 +182,7 @@ def test_the_fleet_says_how_each_instance_is(viewer: Viewer) -> None:
         ("api/screens/load?since=tomorrow", 400, "cannot read 'tomorrow' as a duration"),
         ("api/screens/load?compare=-1d", 400, "cannot read '-1d' as a duration"),
         ("api/screens/load?points=1000000", 400, "points=1000000 is out of range"),
-        ("api/screens/statements?statement=1;DROP", 400, "is no query identifier"),
+        ("api/screens/statements?statement=1;DROP", 400, "is not a query identifier"),
         ("api/screens/load?instance=nobody", 404, "the store has no instance nobody"),
         ("api/screens/nothing", 404, "there is no screen nothing"),
         ("api/nothing", 404, "there is nothing at /api/nothing"),
@@ -209,7 +209,7 @@ def test_nothing_may_be_written(viewer: Viewer) -> None:
         with pytest.raises(urllib.request.HTTPError, match="405") as refused:
             urllib.request.urlopen(request, timeout=60)
         assert sorted(refused.value.headers["Allow"].split(", ")) == ["GET", "HEAD"]
-        assert json.load(refused.value)["error"]["message"] == "POST is not answered here"
+        assert json.load(refused.value)["error"]["message"] == "POST is not supported"
 
 
 def test_every_answer_forbids_what_the_page_does_not_need(viewer: Viewer) -> None:

@@ -84,7 +84,7 @@ def shown(recorded: Path, records: Path) -> Iterator[Viewer]:
     from mrtuner.web.app import STATIC
 
     if not (STATIC / "index.html").is_file():
-        pytest.skip("the page is not built: make page")
+        pytest.skip("the page has not been built: make page")
     with serving(recorded, "--records", str(records)) as found:
         yield found
 
@@ -110,8 +110,8 @@ def test_bad_records_are_named_and_the_rest_is_shown(shown: Viewer) -> None:
     assert bad.keys() == {"changed", "nothing.json", "torn.json", "other.json"}
     assert "was changed after the run" in bad["changed"]
     assert bad["nothing.json"] == "nothing was compared"
-    assert bad["torn.json"].startswith("no JSON document")
-    assert bad["other.json"] == "no report of MrTuner"
+    assert bad["torn.json"].startswith("not a JSON document")
+    assert bad["other.json"] == "not a report of MrTuner"
 
 
 @pytest.mark.parametrize("name", ["grids/one", HOSTILE])

@@ -49,7 +49,7 @@ def bucket(sealed: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[StandIn]:
 @pytest.fixture
 def on_s3(bucket: StandIn) -> Iterator[Viewer]:
     if not (STATIC / "index.html").is_file():
-        pytest.skip("the page is not built: make page")
+        pytest.skip("the page has not been built: make page")
     with serving(URL) as viewer:
         yield viewer
 
@@ -73,7 +73,7 @@ def test_a_bucket_that_goes_away_is_an_error_of_the_api(on_s3: Viewer, bucket: S
 
 def test_where_nothing_answers_the_api_says_so(sealed: Path, tmp_path: Path) -> None:
     if not (STATIC / "index.html").is_file():
-        pytest.skip("the page is not built: make page")
+        pytest.skip("the page has not been built: make page")
     with pytest.MonkeyPatch.context() as patch:
         with stand_in(sealed) as bucket:
             for name, value in bucket.environment.items():
@@ -107,7 +107,7 @@ def test_a_file_that_is_gone_or_another_is_left_out_and_named(
     [
         ("s3://no-such-bucket-here/postgres", "there is no such bucket"),
         (f"s3://{BUCKET}/elsewhere", f"there is no history at s3://{BUCKET}/elsewhere"),
-        ("s3://X", "'s3://X' is not an address on S3"),
+        ("s3://X", "'s3://X' is not an S3 address"),
     ],
 )
 def test_a_lake_that_is_not_there_is_refused_at_the_start(

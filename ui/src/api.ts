@@ -121,7 +121,7 @@ async function get<T>(address: string, signal: AbortSignal): Promise<T> {
     response = await fetch(address, { signal, headers: { Accept: "application/json" } });
   } catch (error) {
     if (signal.aborted) throw error;
-    throw new Failure("the server does not answer", "Is mrtuner serve still running?");
+    throw new Failure("the server does not respond", "Is mrtuner serve still running?");
   }
   checkSession(response);
   const body: unknown = await response.json().catch(() => null);

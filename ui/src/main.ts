@@ -303,13 +303,13 @@ function around(on: Screen | null): Partial<State> {
 function overview(of: Fleet): HTMLElement[] {
   const title = make("h1", {}, "Fleet");
   if (of.instances.length === 0) {
-    return [title, make("p", { class: "empty" }, `${of.directory} holds nothing yet: mrtuner record DSN --dir ${of.directory}`)];
+    return [title, make("p", { class: "empty" }, `${of.directory} has no samples yet: mrtuner record DSN --dir ${of.directory}`)];
   }
   const columns = [
     ["instance", "Instance", "instance"],
     ["tightest", "Nearest to its limit", "headroom"],
     ["used", "Used", "share"],
-    ["load", "Sessions at work", "sessions"],
+    ["load", "Active sessions", "sessions"],
     ["cpus", "CPUs", "integer"],
     ["changes", "Changes in a day", "changes"],
     ["last", "Last sample", "age"],

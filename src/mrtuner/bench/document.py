@@ -12,7 +12,7 @@ class LoadRecord(Struct):
     """A load that was measured."""
 
     title: Annotated[str, Doc("its name")]
-    why: Annotated[str, Doc("who meets this load")]
+    why: Annotated[str, Doc("where such a load occurs")]
     head: Annotated[RunDocument, Doc("the head of its record")]
     lines: Annotated[list[AnyLine], Doc("the lines of its record, in the order they were written")]
 

@@ -1,4 +1,4 @@
-"""Prove one configuration against another on a server of somebody's, by randomised paired runs.
+"""Prove one configuration against another on a user's server, by randomised paired runs.
 
 A proof is a plan of one cell on servers that are there already. What differs is said by `Conduct`:
 a database of the name that the caller gives, an end at the first error, and everything dropped.

@@ -52,7 +52,7 @@ class Task:
     """One load: what runs, why, and how long; fixed before the first run."""
 
     title: str  # cached reads
-    why: str  # who meets this load, and what may differ in it
+    why: str  # where such a load occurs, and what may differ in it
     plan: Plan  # of one workload and two variants, the one to beat first
     lead_in: int = 0  # seconds of the load on each side before the first block, dropped
     #: At a fixed rate: this share of what the faster side did in the task before.
@@ -126,7 +126,7 @@ class LoadFinding:
 
     @property
     def pauses(self) -> tuple[float, float] | None:
-        """The longest time [s] in which nobody was served, of either side over all its runs.
+        """The longest pause [s] of either side over all its runs.
 
         None for a single session, and where single transactions take about as long as that.
         """

@@ -1,6 +1,6 @@
 """One change, carried out: forward to its target, or back to its start.
 
-A subclass, the adapter, writes, checks and puts back what it changes. The order is the same for
+A subclass, the adapter, writes, verifies and restores what it changes. The order is the same for
 all of them and is defined here. Each step is first recorded, then announced, then taken. A failure
 puts everything back. The next run finishes what a killed run left if the target has been reached,
 and puts it back otherwise.
@@ -88,7 +88,7 @@ class Transaction(ABC):
     # Common to all adapters.
 
     def carry_out(self) -> None:
-        """Go to the target. ApplyError on failure, with all put back unless it says otherwise."""
+        """Go to the target. ApplyError on failure, with all restored unless it says otherwise."""
         self._or_back(self._all_the_way)
         self.at(StepName("verified"))
 
@@ -97,7 +97,7 @@ class Transaction(ABC):
         self.forward()
 
     def finish_or_revert(self) -> Outcome:
-        """Finish or put back what a killed run left."""
+        """Finish or revert what a killed run left."""
         if self.change.state is not State.REVERTING and self.at_target():
             self._or_back(self.complete)
             return self.outcome("finished")

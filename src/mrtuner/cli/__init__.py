@@ -63,7 +63,7 @@ rdstune = Commands(
         "lab": "Run a local stand-in for RDS with real PostgreSQL behind it.",
     },
     package="mrtuner.cli.rds",
-    help="""Parameter groups of Amazon RDS and Aurora that stay right on every class.
+    help="""Parameter groups of Amazon RDS and Aurora that are right for every class.
 
     \b
     Examples:

@@ -211,8 +211,8 @@ _HUGE: Final = (
 )
 _NO_HUGE: Final = "no huge pages: only root can reserve them as advised"
 _RECORDED: Final = (
-    "both servers were recorded alike: one session of each read its statistics, whichever of them "
-    "was measured; {}"
+    "both servers were recorded alike: one session on each read its statistics, whichever was "
+    "being measured; {}"
 )
 _STATEMENTS: Final = "pg_stat_statements was loaded into both"
 _NO_STATEMENTS: Final = "without statements: this installation has no pg_stat_statements"

@@ -66,7 +66,7 @@ _UNITS: Final = ("B/s", "kB/s", "KiB/s", "MB/s", "MiB/s")
     "Watch a server for this long, one point per second, such as 10m.  [default: report its "
     "ceilings only]",
 )
-@options.history_options("Judge what mrtuner record recorded there of the server's host.")
+@options.history_options("Use what mrtuner record recorded there about the server's host.")
 @options.check_option("a limit was reached")
 @click.option(
     "--example",

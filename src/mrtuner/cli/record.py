@@ -181,7 +181,7 @@ def _instances(
         raise UsageError("no server to record", "Run mrtuner record DSN, or give --config FILE.")
     for names in ([one.name for one in found], [one.name for one in managed]):
         if twice := sorted({one for one in names if names.count(one) > 1}):
-            raise UsageError(f"two servers are called {twice[0]}", "Name them in a file: --config.")
+            raise UsageError(f"two servers are named {twice[0]}", "Name them in a file: --config.")
     return found, managed
 
 

@@ -32,11 +32,11 @@ _LOOPBACK: Final = "127.0.0.1"
 @place_option
 @click.option(
     "--host", default=_LOOPBACK, show_default=True, metavar="ADDRESS",
-    help="Address to answer on; any but a loopback address needs --password-file and TLS.",
+    help="Address to listen on; any but a loopback address needs --password-file and TLS.",
 )  # fmt: skip
 @click.option(
     "--port", type=click.IntRange(0, 65535), default=8080, show_default=True, metavar="PORT",
-    help="Port to answer on; 0 takes a free one.",
+    help="Port to listen on; 0 picks a free one.",
 )  # fmt: skip
 @click.option(
     "--password-file", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
@@ -52,7 +52,7 @@ _LOOPBACK: Final = "127.0.0.1"
 )  # fmt: skip
 @click.option(
     "--behind-proxy", is_flag=True,
-    help="Do without TLS, because a proxy in front of this server provides it.",
+    help="Serve without TLS, because a proxy in front of this server provides it.",
 )  # fmt: skip
 @click.option(
     "--records", type=click.Path(path_type=Path, file_okay=False, exists=True), metavar="DIR",
@@ -91,7 +91,7 @@ def command(
     from mrtuner.web.document import Serving
 
     if not (STATIC / "index.html").is_file():
-        raise MissingPart("the page is not built", "In a checkout, run: make page.")
+        raise MissingPart("the page has not been built", "In a checkout, run: make page.")
     access = None if password_file is None else _access(password_file)
     with _store(named, account) as store, _listening(host, port) as listener:
         name = f"[{host}]" if ":" in host else host
@@ -112,11 +112,11 @@ def _refuse_unsafe(
     behind_proxy: bool,
 ) -> None:  # fmt: skip
     if (tls[0] is None) != (tls[1] is None):
-        raise UsageError("--tls-cert and --tls-key belong together", "Give both, or neither.")
+        raise UsageError("--tls-cert and --tls-key require each other", "Give both, or neither.")
     if password_file is None and not _is_loopback(host):
         raise Refused(
-            f"whoever reaches {host} would see statements and settings",
-            "Give --password-file FILE, or answer on 127.0.0.1 and forward a port by ssh.",
+            f"anyone who can reach {host} would see statements and settings",
+            "Give --password-file FILE, or listen on 127.0.0.1 and forward a port by ssh.",
         )
     crosses = not (_is_loopback(host) or behind_proxy)
     if password_file is not None and tls[0] is None and crosses:
@@ -219,11 +219,11 @@ PACKAGES: Final = ("argon2", "duckdb", "starlette", "uvicorn")
 
 
 def require_page() -> None:
-    """Raise MissingPart where the page is not built."""
+    """Raise MissingPart where the page has not been built."""
     from mrtuner.web.app import STATIC
 
     if not (STATIC / "index.html").is_file():
-        raise MissingPart("the page is not built", "In a checkout, run: make page.")
+        raise MissingPart("the page has not been built", "In a checkout, run: make page.")
 
 
 def show(place: Path) -> None:

@@ -31,7 +31,7 @@ _REMEMBERED: Final = 35 * 86_400.0
     "--watch", "Sample a running server's counters for this long, under load, such as 30s."
 )
 @options.history_options(
-    "Use the peaks that mrtuner record recorded there, not averages since the last reset."
+    "Use the peaks recorded there by mrtuner record, not averages since the last reset."
 )
 @options.plans_option
 @click.option(

@@ -32,7 +32,7 @@ _watch = options.time_option(
     "--watch", "Measure rates for this long, such as 15m.  [default: since the last reset]"
 )
 _history = options.history_options(
-    "Use the rates of each table's busiest day that mrtuner record recorded there."
+    "Use the rates of each table's busiest day, as recorded there by mrtuner record."
 )
 _sample = click.option(
     "--sample", multiple=True, metavar="TABLE",

@@ -18,7 +18,7 @@ class CpuPlan(Struct):
     repeats: Annotated[int, Doc("trials with each number of workers")]
     seconds: Annotated[float, Doc("length of a worker's work when it runs alone")]
     pieces: Annotated[int, Doc("into which the work is divided")]
-    seed: Annotated[int, Doc("of the random order")]
+    seed: Annotated[int, Doc("seed of the random order")]
     pairs: Annotated[bool, Doc("whether CPUs are tried two by two")]
     forced: Annotated[bool, Doc("on a busy machine too, with `--force`")]
 
@@ -49,7 +49,7 @@ class CpuPlace(Struct):
     platform: Annotated[str, Doc("linux, ec2, kubernetes, or the provider of a server")]
     model: Annotated[str | None, Doc("such as m7i.large")]
     architecture: Annotated[str | None, Doc("such as x86_64")]
-    evidence: Annotated[str, Doc("what shows that")]
+    evidence: Annotated[str, Doc("the evidence for it")]
 
 
 class CpuPair(Struct):

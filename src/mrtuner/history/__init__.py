@@ -1,1 +1,1 @@
-"""What servers did: recorded, kept for years in files, and asked with SQL."""
+"""What servers did: recorded, kept for years in files, and queried with SQL."""

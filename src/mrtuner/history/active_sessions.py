@@ -18,7 +18,7 @@ WAIT_EVENT: Final = f"coalesce(wait_type || ': ' || wait_event, '{CPU}')"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadStep:
-    """Average active sessions of one step, by wait class; empty: nobody was at work.
+    """Average active sessions of one step, by wait class; empty: none was active.
 
     None where nothing was sampled.
     """
@@ -72,7 +72,7 @@ def load_by_step(history: History, about: Period, seconds: float) -> tuple[LoadS
 
 
 def busiest_minute(history: History, about: Period) -> tuple[datetime, float] | None:
-    """The minute with the most sessions at work, and how many; None if nobody worked."""
+    """The minute with the most active sessions, and how many; None if none was active."""
     rows = history.rows(
         f"""SELECT w.minute, CAST(w.samples AS DOUBLE) / b.beats AS load
             FROM (SELECT time AS minute, sum(samples) AS samples FROM sessions_at_work_by_minute

@@ -37,12 +37,12 @@ class CheckpointWork:
     requested: int | None
     write_seconds: float | None
     wal_bytes: int | None
-    peak_wal: float | None  # bytes a second, of the busiest sample
+    peak_wal: float | None  # bytes per second, in the busiest sample
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlowestMinute:
-    """The minute with the most sessions at work: what they waited for, and what ran."""
+    """The minute with the most active sessions: what they waited for, and what ran."""
 
     at: datetime
     load: float
@@ -127,7 +127,7 @@ def _whole(value: Any) -> int | None:
 
 
 def slowest_minute(history: History, about: Period) -> SlowestMinute | None:
-    """What the busiest minute's sessions waited for, and what ran; None if nobody worked."""
+    """What the busiest minute's sessions waited for, and what ran; None if none was active."""
     busiest = busiest_minute(history, about)
     if busiest is None:
         return None

@@ -74,7 +74,7 @@ def _recorded(history: History, about: Period) -> float:
     )["seconds"]
     if not found:
         raise UsageError(
-            f"the tables of {about.instance} were not recorded twice",
+            f"the tables of {about.instance} have fewer than two samples",
             "Record for longer than ten minutes, or leave out --history.",
         )
     return float(found)

@@ -22,7 +22,7 @@ _COVERED: Final = 0.5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApplicationLoad:
-    """Sessions of one application at work, on average over the step."""
+    """Active sessions of one application, on average over the step."""
 
     application: str
     role: str
@@ -46,17 +46,17 @@ class BusiestSessions:
 def busiest_sessions(
     history: History, about: Period, application: str | None = None
 ) -> BusiestSessions:
-    """Return the five minutes with most sessions at work, of one application or of all.
+    """Return the five minutes with the most active sessions, of one application or of all.
 
     Raises:
-        UsageError: no client was seen at work.
+        UsageError: no client was active.
     """
     rows = _by_step(history, about) if history.has("sessions") else []
     names = sorted({str(row["application"]) for row in rows})
     chosen = [row for row in rows if application in {None, row["application"]}]
     if not chosen:
         raise UsageError(
-            f"no session of {application or 'a client'} was at work in the history of "
+            f"no session of {application or 'a client'} was active in the history of "
             f"{about.instance}",
             f"Applications in it: {', '.join(name or 'one without a name' for name in names)}."
             if names
@@ -85,7 +85,7 @@ def busiest_sessions(
 
 
 def _by_step(history: History, about: Period) -> Rows:
-    """Averages over the samples of each step; a session that is not at work has no row."""
+    """Averages over the samples of each step; a session that is not active has no row."""
     step = f"epoch_us(time) // 1000000 // {STEP}"
     return history.rows(
         f"""SELECT s.step, s.application, s.role, s.database,
@@ -108,7 +108,7 @@ def _by_step(history: History, about: Period) -> Rows:
 
 
 def most_clients(history: History, about: Period) -> tuple[int | None, datetime | None, int | None]:
-    """Return the most sessions of clients, when there were so many, and max_connections."""
+    """Return the most sessions of clients, when that was, and max_connections."""
     if not history.has("connections"):
         return None, None, None
     row = history.row(

@@ -25,7 +25,7 @@ class HistoryLoad(Struct):
     at: Annotated[datetime, Doc("when the step begins, UTC")]
     classes: Annotated[
         dict[str, float] | None,
-        Doc("sessions by wait class, CPU for those that wait for nothing; null without samples"),
+        Doc("sessions by wait class, CPU for those not waiting; null without samples"),
     ]
 
 
@@ -51,7 +51,7 @@ class HistoryCheckpoints(Struct):
     requested: Annotated[int | None, Doc("checkpoints started by WAL or a command")]
     write_seconds: Annotated[float | None, Doc("time writing buffers")]
     wal_bytes: Annotated[int | None, Doc("WAL written")]
-    peak_wal: Annotated[float | None, Doc("bytes a second, of the busiest sample")]
+    peak_wal: Annotated[float | None, Doc("bytes per second, in the busiest sample")]
 
 
 class HistoryFigure(Struct):
@@ -66,13 +66,13 @@ class HistoryHost(Struct):
 
     cpus: Annotated[int | None, Doc("CPUs that the server can use")]
     cpu: Annotated[HistoryFigure | None, Doc("share of the CPU time that was used")]
-    iowait: Annotated[HistoryFigure | None, Doc("share idle while a disk was waited for")]
-    steal: Annotated[HistoryFigure | None, Doc("share that the hypervisor took away")]
-    throttled: Annotated[HistoryFigure | None, Doc("share for which a CPU quota held it back")]
-    reads: Annotated[HistoryFigure | None, Doc("reads a second of the data directory's disk")]
-    writes: Annotated[HistoryFigure | None, Doc("writes a second")]
-    read_seconds: Annotated[HistoryFigure | None, Doc("time of one read")]
-    write_seconds: Annotated[HistoryFigure | None, Doc("time of one write")]
+    iowait: Annotated[HistoryFigure | None, Doc("share idle while waiting for a disk")]
+    steal: Annotated[HistoryFigure | None, Doc("share taken by the hypervisor")]
+    throttled: Annotated[HistoryFigure | None, Doc("share of the time throttled by a CPU quota")]
+    reads: Annotated[HistoryFigure | None, Doc("reads per second of the data directory's disk")]
+    writes: Annotated[HistoryFigure | None, Doc("writes per second")]
+    read_seconds: Annotated[HistoryFigure | None, Doc("time per read")]
+    write_seconds: Annotated[HistoryFigure | None, Doc("time per write")]
     least_memory: Annotated[int | None, Doc("lowest available memory in bytes")]
 
 
@@ -84,7 +84,7 @@ class HistoryWait(Struct):
 
 
 class HistoryMinute(Struct):
-    """The minute with the most sessions at work."""
+    """The minute with the most active sessions."""
 
     at: Annotated[datetime, Doc("UTC")]
     load: Annotated[float, Doc("average active sessions")]
@@ -157,8 +157,10 @@ class HistoryView(Struct):
     bytes: Annotated[int, Doc("their size")]
     recent: Annotated[int, Doc("rows in SQLite")]
     first: Annotated[datetime | None, Doc("the oldest row, UTC")]
-    per_day: Annotated[int | None, Doc("bytes that a day adds; null: too short to tell")]
-    at_most: Annotated[int | None, Doc("bytes when retention begins to delete; null likewise")]
+    per_day: Annotated[int | None, Doc("bytes added per day; null: too short to tell")]
+    at_most: Annotated[
+        int | None, Doc("bytes once retention deletes rows; null: too short to tell")
+    ]
 
 
 class HistorySize(Document, tag="mrtuner.history.size/1"):
@@ -166,7 +168,7 @@ class HistorySize(Document, tag="mrtuner.history.size/1"):
 
     directory: Annotated[str, Doc("the store")]
     bytes: Annotated[int, Doc("all its files")]
-    recent_bytes: Annotated[int, Doc("of SQLite's among them")]
+    recent_bytes: Annotated[int, Doc("of these, SQLite's")]
     at_most: Annotated[int | None, Doc("forecast; null: too short to tell")]
     views: Annotated[list[HistoryView], Doc("largest first")]
 
@@ -206,16 +208,16 @@ class HistoryLag(Struct):
     last: Annotated[datetime | None, Doc("its last sample, UTC; null: none")]
     lag: Annotated[float | None, Doc("seconds since then")]
     late: Annotated[bool, Doc("whether more than three intervals have passed")]
-    cost: Annotated[float | None, Doc("share of a session's time that its latest samples took")]
+    cost: Annotated[float | None, Doc("share of one session's time that its latest samples took")]
     why: Annotated[str | None, Doc("why it cannot be read")]
-    hint: Annotated[str | None, Doc("what would help")]
+    hint: Annotated[str | None, Doc("what to do")]
 
 
 class HistoryStatus(Document, tag="mrtuner.history.status/1"):
     """Whether recording goes on."""
 
     directory: Annotated[str, Doc("the store")]
-    recording: Annotated[bool, Doc("whether a recorder is at work")]
+    recording: Annotated[bool, Doc("whether a recorder is running")]
     sources: Annotated[list[HistoryLag], Doc("by instance and source")]
 
 

@@ -1,4 +1,4 @@
-"""Which servers are recorded, and what they are called in the history."""
+"""Which servers are recorded, and their names in the history."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _EXAMPLE: Final = 'Write [instances], and below it NAME = "postgresql://monitor@
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fleet:
-    """What a file names: servers to connect to, and instances of RDS that AWS tells of."""
+    """What a file names: servers to connect to, and RDS instances to ask AWS about."""
 
     instances: list[Instance]
     managed: list[ManagedInstance]

@@ -1,4 +1,4 @@
-"""Times in which nothing was sampled."""
+"""Times without samples."""
 
 from __future__ import annotations
 

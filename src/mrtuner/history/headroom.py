@@ -52,7 +52,7 @@ LIMITS: Final = (
         used=ratio(CPU_USED, CPU_ALL),
     ),
     RecordedLimit(
-        name="CPU quota", meaning="time in which the quota held the server back", source="host",
+        name="CPU quota", meaning="time during which the quota throttled the server", source="host",
         used=rate("group_throttled"),
     ),
     *(
@@ -66,7 +66,7 @@ LIMITS: Final = (
         )
     ),
     RecordedLimit(
-        name="sequences", meaning="the last number of a sequence, or of its column",
+        name="sequences", meaning="the highest number of a sequence, or of its column",
         source="sequences", by="schema || '.' || name", used=Measure(Kind.LAST, "used"),
     ),
     RecordedLimit(

@@ -32,35 +32,35 @@ from mrtuner.host.devices import Device, counted, layers
 from mrtuner.host.tree import Tree
 
 _DECLARATION: Final = """
-help = "The server's host, where the recorder runs on it"
+help = "The server's host, if the recorder runs on it"
 interval = "15s"
 reset = "scope"
 
 [counters]
 cpu_user = {type = "float", unit = "s", help = "CPU time of programs, of all CPUs"}
 cpu_system = {type = "float", unit = "s", help = "CPU time of the kernel, interrupts included"}
-cpu_iowait = {type = "float", unit = "s", help = "idle CPU time in which a disk was waited for"}
-cpu_steal = {type = "float", unit = "s", help = "CPU time that the hypervisor took away"}
+cpu_iowait = {type = "float", unit = "s", help = "idle CPU time while waiting for a disk"}
+cpu_steal = {type = "float", unit = "s", help = "CPU time taken by the hypervisor"}
 cpu_idle = {type = "float", unit = "s", help = "idle CPU time"}
-waited_cpu = {type = "float", unit = "s", help = "time in which some task waited for a CPU"}
-waited_io = {type = "float", unit = "s", help = "time in which some task waited for I/O"}
-waited_memory = {type = "float", unit = "s", help = "time in which some task waited for memory"}
-context_switches = {help = "changes of the process that a CPU runs"}
-disk_reads = {help = "reads that the disk of the data directory was asked for"}
-disk_writes = {help = "writes that it was asked for"}
+waited_cpu = {type = "float", unit = "s", help = "time during which some task waited for a CPU"}
+waited_io = {type = "float", unit = "s", help = "time during which some task waited for I/O"}
+waited_memory = {type = "float", unit = "s", help = "time during which some task waited for memory"}
+context_switches = {help = "context switches"}
+disk_reads = {help = "reads requested from the data directory's disk"}
+disk_writes = {help = "writes requested from it"}
 disk_read_bytes = {unit = "bytes", help = "read from it"}
 disk_written_bytes = {unit = "bytes", help = "written to it"}
-disk_read_time = {type = "float", unit = "s", help = "sum of what the reads took"}
-disk_write_time = {type = "float", unit = "s", help = "sum of what the writes took"}
-disk_queued_time = {type = "float", unit = "s", help = "requests waiting, times the time"}
+disk_read_time = {type = "float", unit = "s", help = "total time of the reads"}
+disk_write_time = {type = "float", unit = "s", help = "total time of the writes"}
+disk_queued_time = {type = "float", unit = "s", help = "waiting requests multiplied by time"}
 received_bytes = {unit = "bytes", help = "received from the network"}
 sent_bytes = {unit = "bytes", help = "sent to the network"}
 group_cpu = {type = "float", unit = "s", help = "CPU time of the server's control group"}
-group_throttled = {type = "float", unit = "s", help = "time for which its CPU quota held it back"}
+group_throttled = {type = "float", unit = "s", help = "time for which its CPU quota throttled it"}
 
 [gauges]
-cpus = {help = "CPUs that the server can use: those there are, or its quota rounded up"}
-memory_available = {unit = "bytes", help = "memory that programs can have without swapping"}
+cpus = {help = "CPUs that the server can use: all of them, or its quota rounded up"}
+memory_available = {unit = "bytes", help = "memory available to programs without swapping"}
 group_memory = {unit = "bytes", help = "memory of the server's control group, page cache included"}
 
 [texts]

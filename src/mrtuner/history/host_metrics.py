@@ -70,7 +70,7 @@ def host_metrics(history: History, about: Period) -> HostMetrics:
     if not of_host:
         raise UsageError(
             f"the host of {about.instance} was not recorded",
-            "Let mrtuner record run on the server's host.",
+            "Run mrtuner record on the server's host.",
         )
     more = _of_sessions(history, steps) | _of_connections(history, steps)
     more.pop(_MAXIMUM, None)
@@ -184,7 +184,7 @@ class _Read:
     def of(
         cls, values: _Values, first: int, last: int, length: int, rows: Mapping[str, RowsOf]
     ) -> _Read:
-        """Those to be kept of these, the last of which is not over."""
+        """Those of these to keep; the last one is not over."""
         begin = max(first, last - _DAY // length)
         kept = {name: some[begin - first : last - first] for name, some in values.items()}
         return cls(begin=begin, end=last, values=kept, rows=rows)

@@ -50,7 +50,7 @@ class HostWork:
     cpus: int | None  # that the server can use
     cpu: HostFigure | None  # share of the CPU time that was used
     iowait: HostFigure | None  # share that was idle while a disk was waited for
-    steal: HostFigure | None  # share that the hypervisor took away
+    steal: HostFigure | None  # share taken by the hypervisor
     throttled: HostFigure | None  # share of the time for which a CPU quota held the server back
     reads: HostFigure | None  # of the data directory's disk, a second
     writes: HostFigure | None

@@ -21,17 +21,17 @@ if TYPE_CHECKING:
     from mrtuner.aws.rows import Instance
 
 _DECLARATION: Final = """
-help = "What a server's machine is, where the recorder runs on it; of an instance of RDS, its class and volume"
+help = "The server's machine, if the recorder runs on it; for an RDS instance, its class and volume"
 interval = "1h"
 keep = "1826d"
 
 [keys]
-name = { help = "memory, cpus, storage, disk_size, …; of RDS: class_name, storage_type, …" }
+name = { help = "memory, cpus, storage, disk_size, …; for RDS: class_name, storage_type, …" }
 
 [texts]
-value = { help = "bytes, a number or a word; of a fact that could not be read, why" }
+value = { help = "bytes, a number or a word; or why the fact could not be read" }
 origin = { help = "where it was read" }
-"""  # noqa: E501
+"""
 #: Before the names of facts that could not be read.
 UNREAD: Final = "unread."
 #: Of AWS's row of an instance.

@@ -43,21 +43,21 @@ _COLUMNS: Final[Mapping[str, tuple[str, str, str]]] = {
     "credits": ("CPUCreditBalance", "", "CPU credits left"),
     "free_memory": ("FreeableMemory", "bytes", "memory available"),
     "swap": ("SwapUsage", "bytes", "swap used"),
-    "free_storage": ("FreeStorageSpace", "bytes", "space left on the volume"),
+    "free_storage": ("FreeStorageSpace", "bytes", "free space on the volume"),
     "connections": ("DatabaseConnections", "", "sessions"),
-    "read_iops": ("ReadIOPS", "1/s", "reads a second"),
-    "write_iops": ("WriteIOPS", "1/s", "writes a second"),
-    "read_throughput": ("ReadThroughput", "bytes/s", "read a second"),
-    "write_throughput": ("WriteThroughput", "bytes/s", "written a second"),
-    "read_latency": ("ReadLatency", "s", "time of one read"),
-    "write_latency": ("WriteLatency", "s", "time of one write"),
+    "read_iops": ("ReadIOPS", "1/s", "reads per second"),
+    "write_iops": ("WriteIOPS", "1/s", "writes per second"),
+    "read_throughput": ("ReadThroughput", "bytes/s", "bytes read per second"),
+    "write_throughput": ("WriteThroughput", "bytes/s", "bytes written per second"),
+    "read_latency": ("ReadLatency", "s", "time per read"),
+    "write_latency": ("WriteLatency", "s", "time per write"),
     "queue_depth": ("DiskQueueDepth", "", "requests that wait for the volume"),
-    "burst_balance": ("BurstBalance", "%", "I/O credits left of a gp2 volume"),
-    "iops_balance": ("EBSIOBalance%", "%", "operations left of the instance's burst"),
-    "throughput_balance": ("EBSByteBalance%", "%", "bytes left of the instance's burst"),
-    "received": ("NetworkReceiveThroughput", "bytes/s", "received a second"),
-    "sent": ("NetworkTransmitThroughput", "bytes/s", "sent a second"),
-    "replica_lag": ("ReplicaLag", "s", "how far a replica is behind"),
+    "burst_balance": ("BurstBalance", "%", "I/O credits left on a gp2 volume"),
+    "iops_balance": ("EBSIOBalance%", "%", "operations left in the instance's burst balance"),
+    "throughput_balance": ("EBSByteBalance%", "%", "bytes left in the instance's burst balance"),
+    "received": ("NetworkReceiveThroughput", "bytes/s", "bytes received per second"),
+    "sent": ("NetworkTransmitThroughput", "bytes/s", "bytes sent per second"),
+    "replica_lag": ("ReplicaLag", "s", "how far a replica lags behind"),
 }
 
 #: CloudWatch's metrics by our columns.
@@ -65,7 +65,7 @@ METRICS: Final[Mapping[str, str]] = {column: metric for column, (metric, _, _) i
 
 
 def _declaration() -> Iterator[str]:
-    yield '/*\nhelp = "What CloudWatch tells of an RDS instance, a point a minute"'
+    yield '/*\nhelp = "CloudWatch metrics of an RDS instance, one point per minute"'
     yield 'interval = "5min"\n\n[gauges]'
     for column, (metric, unit, about) in _COLUMNS.items():
         unit_of_it = f'unit = "{unit}", ' if unit else ""
@@ -136,7 +136,7 @@ class CloudWatchThread:
                 failed = True
             else:
                 if failed:
-                    self.tell("AWS answers again")
+                    self.tell("AWS responds again")
                 failed = False
             if self.stop.wait(_INTERVAL):
                 return

@@ -1,4 +1,4 @@
-"""What a sampling thread hands to the writer: batches, of which only samples may be left out."""
+"""What a sampling thread hands to the writer: batches; only samples may be dropped."""
 
 from __future__ import annotations
 
@@ -50,7 +50,9 @@ class Outlet:
             return False
         self._unsent = Batch(instance=self._unsent.instance)
         if self._left_out:
-            self.note("gap", f"{self._left_out} times, samples were left out: the store was behind")
+            self.note(
+                "gap", f"{self._left_out} times, samples were dropped: the store could not keep up"
+            )
             self._left_out = 0
         return True
 

@@ -65,9 +65,7 @@ def period(
     if until is None:
         last = history.last_sample(instance)
         if last is None:
-            raise UsageError(
-                f"nothing of {instance} is as recent as that", "Give a longer --since."
-            )
+            raise UsageError(f"{instance} has no samples that recent", "Give a longer --since.")
         until = last.replace(tzinfo=UTC)
     return Period(instance=instance, begin=until - timedelta(seconds=since), end=until)
 

@@ -62,7 +62,7 @@ def _loaded() -> Iterator[tuple[str, Program]]:
         if not isinstance(getattr(found, "declaration", None), str) or not callable(
             getattr(found, "open", None)
         ):
-            raise _bad(point.name, f"{point.value} has no declaration or no open()")
+            raise _bad(point.name, f"{point.value} lacks a declaration or an open()")
         yield point.name, found
 
 

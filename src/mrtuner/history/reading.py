@@ -338,7 +338,7 @@ class History:
             if file.view in words and not self.lake.is_as_written(file)
         ]  # fmt: skip
         self.files = tuple(file for file in self.files if file not in broken)
-        flaw = "is not as it was written"
+        flaw = "has changed since it was written"
         self.damaged += tuple(f"{file.path} {flaw}" for file in broken)
         damaged = self.work.known.get(DAMAGED, {}) | dict.fromkeys(broken, flaw)
         gone = {file.view for file in broken}
@@ -365,7 +365,7 @@ class History:
         kinds = {duckdb.StatementType.SELECT, duckdb.StatementType.EXPLAIN}
         if len(found) != 1 or found[0].type not in kinds:
             raise BadValue(
-                "only one query can be run: the history is read and never changed",
+                "only a single query can be run, and it can only read",
                 "Write a single SELECT; see the views with mrtuner history views.",
             )
 
@@ -437,15 +437,15 @@ def _failed(error: Exception) -> BadValue:
 
 #: Columns that every view has.
 _SHARED: Final = {
-    "time": ("", "when it was sampled, UTC; of a summary, when the step begins"),
+    "time": ("", "when it was sampled, UTC; in a summary, when the step begins"),
     "instance": ("", "the server"),
-    "seconds": ("s", "time since the sample before, over which counters have grown"),
+    "seconds": ("s", "time since the previous sample, over which counters have grown"),
     "samples": ("", "rows that were summarized"),
     "text": ("", "the statement, without literals"),
 }
 #: What the columns of a summary say more.
 _SUMMARY: Final = {
-    "_peak": " (highest a second)", "_min": " (lowest)", "_max": " (highest)",
+    "_peak": " (highest per second)", "_min": " (lowest)", "_max": " (highest)",
     "_avg": " (average)", "_last": " (last)",
 }  # fmt: skip
 

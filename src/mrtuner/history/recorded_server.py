@@ -60,7 +60,8 @@ def recorded(history: History, about: Period) -> Recorded:
     notices: tuple[str, ...] = ()
     if server is None:
         notices = (
-            "no setting of the server was recorded: what it has now is taken to be the default",
+            "no setting of the server was recorded: its current settings are taken for the "
+            "defaults",
             *([_platform({}, known).how] if engine else []),
         )
     return Recorded(
@@ -110,7 +111,7 @@ def _host_of_class(known: Facts) -> Host | None:
 
 
 def _no_host(why: str | None = None) -> Host:
-    """A machine of which nothing is known, and how that would be."""
+    """An unknown machine, and how to make it known."""
     why = why or "it was not recorded: the recorder did not run on the server's host, or is older"
     return _host(
         missing=(

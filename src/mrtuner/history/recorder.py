@@ -146,7 +146,7 @@ def _while_any_runs(threads: Sequence[threading.Thread], stop: threading.Event) 
 
 
 def _silent(_sentence: str) -> None:
-    """Tell nobody."""
+    """Report nothing."""
 
 
 def _taken(queue: Queue[Batch]) -> list[Batch]:
@@ -173,8 +173,7 @@ def _store(writer: Writer, batches: Sequence[Batch], stop: threading.Event, tell
             if stop.is_set():
                 raise MrTunerError(
                     f"{len(batches)} batches of samples could not be stored: {error}",
-                    "Make room on the disk; what counters counted meanwhile comes with the "
-                    "next sample.",
+                    "Make room on the disk; what was counted meanwhile is in the next sample.",
                 ) from None
             if not failed:
                 tell(f"nothing can be stored: {error}; trying again")
@@ -246,7 +245,7 @@ class _Upkeep:
             "files are not merged for now": lambda writer: sealing.compact(writer, now),
             "old files stay for now":
                 lambda writer: sealing.expire(writer, now, largest=self.limits.largest),
-            "files that nobody reads stay for now": lambda writer: sealing.sweep(writer, now),
+            "unused files stay for now": lambda writer: sealing.sweep(writer, now),
         }  # fmt: skip
         for failure, step in steps.items():
             try:
@@ -283,7 +282,7 @@ class _Publisher:
             try:
                 self.publish()
             except (MrTunerError, OSError, sqlite3.Error) as error:
-                self.tell(f"nothing was published: {error}; tried again with the next hour")
+                self.tell(f"nothing was published: {error}; it will be tried again in an hour")
 
 
 # The side of one instance.

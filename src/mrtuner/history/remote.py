@@ -1,4 +1,4 @@
-"""A history on S3, read where it lies: DuckDB fetches the parts of files that a query needs.
+"""A history on S3, read in place: DuckDB fetches the parts of files that a query needs.
 
 DuckDB's own access to S3 is an extension that would be downloaded at run time, so it reads through
 a file system of ours (fsspec), which asks S3 for ranges of bytes. Files never change: what was read

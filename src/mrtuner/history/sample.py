@@ -30,7 +30,7 @@ _LOCK_TIMEOUT: Final = "100ms"
 _ANY_BYTES: Final = "SQL_ASCII"
 #: What of the statements is missing where their texts cannot be read, and what helps.
 _TEXTS: Final = "statement_texts"
-_ENCODING_HINT: Final = "Record the server through a database with the encoding of the others."
+_ENCODING_HINT: Final = "Connect to a database with the same encoding as the others."
 #: Of what a server answers from memory [s].
 _PROMPT: Final = 5.0
 #: Of reading the texts of statements, all of which are in one file at the server [s].
@@ -183,7 +183,7 @@ class Sampler:
             self._lacks(source, f"{type(error).__name__}: {error}")
             return False
         if rows is None:
-            self._lacks(source, "there is nothing that it could sample here")
+            self._lacks(source, "there is nothing it could sample here")
             return False
         self._usable[source.name] = partial(self._run, source, rows)
         return True
@@ -230,7 +230,7 @@ class Sampler:
                     found = cursor.execute(text.encode()).fetchall()
             return tuple(_row(source, row) for row in found)
         except (errors.QueryCanceled, errors.LockNotAvailable) as error:
-            self._lacks(source, refused(error), "It is tried again at the next sample.")
+            self._lacks(source, refused(error), "It will be tried again at the next sample.")
         except OperationalError:
             raise
         except errors.InsufficientPrivilege as error:
@@ -239,7 +239,7 @@ class Sampler:
         except DatabaseError as error:
             self._lacks(source, refused(error))
         except UnicodeDecodeError:
-            self._lacks(source, "a name or text is not in the encoding that the database claims")
+            self._lacks(source, "a name or text does not match the database's encoding")
         except _Unfit as error:
             self._lacks(source, str(error))
         return None

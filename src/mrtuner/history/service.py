@@ -59,9 +59,7 @@ def written(
                 "Leave it out of the connection string and use ~/.pgpass or PGPASSWORD.",
             )
     if kind != "systemd" and "local" in named:
-        raise UsageError(
-            "a container does not find a local server", "Name it by a connection string."
-        )
+        raise UsageError("a container cannot find a local server", "Give a connection string.")
     writers = {"systemd": _systemd, "container": _container, "kubernetes": _kubernetes}
     return writers[kind](targets, (directory or _DIRECTORY).absolute(), config, metrics, more)
 
@@ -139,7 +137,8 @@ def _closed(program: Path) -> str:
         if directory.exists() and not directory.stat().st_mode & stat.S_IXOTH:
             return (
                 f"# The user mrtuner may not enter {directory}: install MrTuner in /opt/mrtuner,\n"
-                "# with an interpreter that every user may run, and write this unit with it.\n"
+                "# with an interpreter that every user may run, and write this unit again from "
+                "there.\n"
             )
     return ""
 

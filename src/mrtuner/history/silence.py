@@ -1,4 +1,4 @@
-"""Sessions in which no answer comes: the server is frozen, or the network drops what it sends.
+"""Sessions that get no answer: the server is frozen, or the network drops what it sends.
 
 A server ends by itself what takes longer than statement_timeout, if it can. If it cannot, nothing
 ends its client's wait: of a host that is gone TCP tells after two hours, of one whose kernel still
@@ -75,7 +75,7 @@ class SilentSessions:
                 given_up = conn in self._given_up
             if given_up:
                 raise ConnectError(
-                    "the server does not answer", "Check whether it is frozen or cut off."
+                    "the server does not respond", "Check whether it is frozen or cut off."
                 ) from error
             raise
         finally:

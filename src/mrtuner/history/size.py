@@ -1,4 +1,4 @@
-"""What a store takes on disk, whether it is whole, and whether it is being written."""
+"""A store's size on disk, whether it is intact, and whether it is being written."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def verify(directory: Path) -> HistoryCheck:
     for file in files:
         flaw = parquet.flaw(lake, file)
         if flaw is None and parquet.checksum(lake / file.path) != file.sha256:
-            flaw = "is not as it was written"
+            flaw = "has changed since it was written"
         if flaw:
             problems.append(f"{file.path}: {flaw}")
     return HistoryCheck(

@@ -164,7 +164,7 @@ def of_program(name: str, program: Program) -> Source:
         BadValue: its declaration is not understood.
     """
     if not re.fullmatch(_NAME, name):
-        raise _bad(name, "its name has other characters than a-z, 0-9 and _")
+        raise _bad(name, "its name may contain only a-z, 0-9 and _")
     source = parse(name, {OLDEST: f"/*\n{program.declaration.strip()}\n*/\n"})
     return replace(source, program=program, queries={})
 
@@ -185,7 +185,7 @@ def in_directory(directory: Path) -> Mapping[str, Source]:
 def _new_names(found: Mapping[str, Source], what: str) -> Mapping[str, Source]:
     if taken := sorted(found.keys() & (built_in().keys() | _TAKEN)):
         raise BadValue(
-            f"{what.format(taken[0])} has the name of a built-in source", "Give it another name."
+            f"{what.format(taken[0])} is the name of a built-in source", "Give it another name."
         )
     return found
 
@@ -196,7 +196,7 @@ def _by_name(entries: Iterable[Traversable]) -> dict[str, Source]:
         stem, _, since = entry.name.removesuffix(".sql").partition(".")
         if entry.name.endswith(".sql"):
             if not re.fullmatch(_NAME, stem) or not re.fullmatch(r"\d{6}|", since):
-                raise _bad(entry.name, "its name is not like wal.sql or wal.140000.sql")
+                raise _bad(entry.name, "its name must be like wal.sql or wal.140000.sql")
             variants.setdefault(stem, {})[int(since or OLDEST)] = entry.read_text("utf-8")
     return {name: parse(name, texts, strict=True) for name, texts in sorted(variants.items())}
 
@@ -216,13 +216,13 @@ def parse(name: str, texts: Mapping[int, str], *, strict: bool = False) -> Sourc
     oldest = min(texts)
     found = _HEADER.match(texts[oldest])
     if found is None:
-        raise _bad(name, "it does not begin with a comment in TOML")
+        raise _bad(name, "it must begin with a comment in TOML")
     try:
         header = tomllib.loads(found[1])
     except tomllib.TOMLDecodeError as error:
         raise _bad(name, str(error)) from None
     if strict and (unknown := sorted(header.keys() - _HEADER_KEYS)):
-        raise _bad(name, f"its header has {unknown[0]}, which means nothing")
+        raise _bad(name, f"its header has an unknown key, {unknown[0]}")
     columns = tuple(_columns(name, header))
     if strict and not columns:
         raise _bad(name, f"its header declares no column in any of {', '.join(Kind)}")
@@ -251,13 +251,15 @@ def _columns(name: str, header: Mapping[str, Any]) -> Iterator[Column]:
         default = Type.TEXT if kind in (Kind.KEY, Kind.TEXT) else Type.INTEGER
         for column, about in header.get(kind, {}).items():
             if not re.fullmatch(_NAME, column) or column in RESERVED:
-                raise _bad(name, f"a column cannot be called {column}")
+                raise _bad(name, f"{column} is not a valid column name")
             if not isinstance(about, Mapping) or not isinstance(about.get("help"), str):
                 raise _bad(name, f"column {column} has no help text")
             try:
                 stored = Type(about.get("type", default))
             except ValueError:
-                raise _bad(name, f"column {column}: type is one of {', '.join(Type)}") from None
+                raise _bad(
+                    name, f"column {column}: type must be one of {', '.join(Type)}"
+                ) from None
             yield Column(column, kind, stored, about.get("unit"), about["help"])
 
 
@@ -265,21 +267,21 @@ def _export_rows(name: str, header: Mapping[str, Any]) -> int | None:
     found = header.get("export_rows")
     if found is None or (type(found) is int and found >= 0):
         return found
-    raise _bad(name, "export_rows is a number of rows")
+    raise _bad(name, "export_rows must be a number of rows")
 
 
 def _rollup(name: str, header: Mapping[str, Any]) -> Rollup:
     try:
         return Rollup(header.get("rollup", Rollup.HOUR))
     except ValueError:
-        raise _bad(name, f"rollup is one of {', '.join(Rollup)}") from None
+        raise _bad(name, f"rollup must be one of {', '.join(Rollup)}") from None
 
 
 def _rollup_by(name: str, header: Mapping[str, Any], columns: Iterable[Column]) -> tuple[str, ...]:
     keys = [column.name for column in columns if column.kind is Kind.KEY]
     chosen = tuple(header.get("rollup_by", keys))
     if unknown := sorted(set(chosen) - {column.name for column in columns}):
-        raise _bad(name, f"rollup_by names {unknown[0]}, which is no column")
+        raise _bad(name, f"rollup_by names {unknown[0]}, which is not a column")
     return chosen
 
 

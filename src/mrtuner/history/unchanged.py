@@ -1,4 +1,4 @@
-"""Answers that hold as long as a source has the rows that it had, kept for the next opening."""
+"""Answers that are valid while a source has the same rows, kept for the next opening."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def _last(history: History, source: str) -> datetime:
 
 
 def changed_since(history: History, before: Mapping[str, RowsOf], instance: str) -> int | None:
-    """Return the earliest time of which sources have other rows of an instance than before.
+    """Return the earliest time for which sources have changed rows of an instance.
 
     In microseconds since 1970: 0 if rows went to other files, None if nothing came.
     """

@@ -107,7 +107,7 @@ class Workspace:
         self.con.close()
 
     def forget(self, views: set[str]) -> None:
-        """Make these anew when they are asked for again."""
+        """Rebuild these when they are requested again."""
         self.known.clear()
         for made in self._made.values():
             made.forget(views)
@@ -144,7 +144,7 @@ class Views:
         self.con.close()
 
     def forget(self, views: set[str]) -> None:
-        """Make these anew when they are asked for again."""
+        """Rebuild these when they are requested again."""
         for view in views & self.made:
             self.con.execute(f'DROP VIEW IF EXISTS {self.schema}."{view}"')
         self.made -= views

@@ -89,7 +89,7 @@ class Builder(AbstractContextManager["Builder"]):
         require(self.program)
         if len(os.fsencode(self._run_root)) > _LONGEST:
             raise MissingPart(
-                f"the directory {self.directory} has too long a name for {self.program}",
+                f"the directory {self.directory} is too long a path for {self.program}",
                 "Set TMPDIR to a directory with a short path.",
             )
         self.directory.mkdir(parents=True, exist_ok=True)
@@ -165,7 +165,7 @@ class Builder(AbstractContextManager["Builder"]):
             if set(gone) <= set(self._images()):
                 raise MrTunerError(
                     f"{self.program} does not remove images of {self.directory}",
-                    "Another program may use them; begin again.",
+                    "Another program may be using them; start again.",
                 )
 
     @property
@@ -190,7 +190,7 @@ class Builder(AbstractContextManager["Builder"]):
     def _told(
         self, words: Sequence[str], what: str, network: Network | None = None
     ) -> Iterator[str]:
-        """Run it and yield what it prints; it is ended if nobody listens any more."""
+        """Run it and yield what it prints; it is ended when the caller stops reading."""
         last: deque[str] = deque(maxlen=_TOLD)
         with subprocess.Popen(
             [*self._words(network or self.network), *words], stdin=subprocess.DEVNULL,
@@ -216,7 +216,7 @@ class Builder(AbstractContextManager["Builder"]):
         if left < _SCARCE:
             hint = f"Free space, or set TMPDIR: {self.directory} has {pretty_bytes(left)} left."
         elif network == "none":
-            hint = "Builds have no network here: pull base images beforehand, or give --network."
+            hint = "Builds have no network by default: pull base images first, or give --network."
         else:
             hint = f"Run {self.program} by hand to see why."
         return MrTunerError(f"{self.program} {what}: {re.sub('(?i)^error: ', '', last)}", hint)

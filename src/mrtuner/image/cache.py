@@ -286,13 +286,13 @@ class _Keys:
         if one.links and "$" not in owner and not set(named) <= {"", "root"}:
             raise BadValue(
                 f"line {one.line} of the Dockerfile: {one.name} --link --chown={owner}, "
-                "but there is no /etc/passwd in an empty image",
+                "but an empty image has no /etc/passwd",
                 "Give numbers, or omit --link.",
             )
         if self.builder == "podman" and "$" not in mode and not set(mode) <= set("01234567"):
             raise BadValue(
                 f"line {one.line} of the Dockerfile: {one.name} --chmod={mode}, "
-                "which is no octal number",
+                "which is not an octal number",
                 "Give digits from 0 to 7; BuildKit takes letters too: --builder buildkit.",
             )
 
@@ -345,7 +345,7 @@ _NO_PARENT: Final = "nothing"
 class Store:
     """The images that a builder keeps: what was built once is found again.
 
-    A base image from elsewhere is taken to be what it was.
+    A base image from elsewhere is assumed unchanged.
     """
 
     def __init__(self) -> None:

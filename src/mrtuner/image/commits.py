@@ -34,7 +34,7 @@ def read_commits(tree: Tree, number: int) -> list[Commit]:
         commits. MrTunerError: git failed.
     """
     if shutil.which("git") is None:
-        raise MissingPart("there is no git", "Install it, or leave out --history.")
+        raise MissingPart("git is not installed", "Install it, or leave out --history.")
     words = (
         "log", "--first-parent", "-m", f"--max-count={number}", "--no-renames", "--name-only",
         "--relative", "-z", f"--format={_COMMIT}%H%x00%s", "--", ".",
@@ -73,7 +73,7 @@ def _commit(part: str, recipes: set[str | None]) -> Commit:
 
 def _failed(root: Path, said: str) -> MrTunerError:
     if "not a git repository" in said:
-        return UsageError(f"{root} is in no git repository", "Leave out --history.")
+        return UsageError(f"{root} is not in a git repository", "Leave out --history.")
     if "does not have any commits" in said:
         return UsageError(f"the repository of {root} has no commits", "Leave out --history.")
     last = said.splitlines()[-1] if said else "no reason given"

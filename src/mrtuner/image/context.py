@@ -94,7 +94,7 @@ def read_context(
         UsageError: there is no such directory. MrTunerError: a part of it cannot be read.
     """
     if not root.is_dir():
-        raise UsageError(f"{root} is not a directory", "Name the directory that is built.")
+        raise UsageError(f"{root} is not a directory", "Name the directory to build.")
     known = {} if found is None else found
     return Context(root, rules, tuple(walk(root, rules, "", edits, known)), edits or {}, known)
 

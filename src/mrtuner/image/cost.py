@@ -23,7 +23,7 @@ from mrtuner.image.tree import tree_of
 #: What was compared with the real builder; others decide differently.
 BUILDER: Final[Mapping[Builder, str]] = {
     "podman": "podman 4.3, buildah 1.28",
-    "buildkit": "BuildKit, from its documentation, not proven",
+    "buildkit": "BuildKit, from its documentation, not tested",
 }
 #: How far blobs may be from what is told of them: the builder compresses with other code. With the
 #: sizes of the last build only what changed is compressed here.
@@ -118,7 +118,7 @@ def cost(
 ) -> Cost:
     """Return what each kind of change to this directory costs its image.
 
-    With `history`, also what each of so many commits of its repository would cost, latest first.
+    With `history`, also what each of the last `history` commits would cost, latest first.
     With the `image` of the last build, layers have their sizes of then; `tell` follows its reading.
 
     Raises:
@@ -201,7 +201,7 @@ def _change(
 
 
 def rebuilt_total(built: Iterable[BuiltLine]) -> Total:
-    """The layers that are built again, uncompressed."""
+    """The layers that are rebuilt, uncompressed."""
     return _total(
         (one.line, one.state, one.layer.size, one.layer.least)
         for one in built
@@ -210,7 +210,7 @@ def rebuilt_total(built: Iterable[BuiltLine]) -> Total:
 
 
 def pushed_total(built: Iterable[BuiltLine]) -> Total:
-    """The blobs that are pushed at most."""
+    """The blobs pushed, at most."""
     return _total(
         (
             one.line,

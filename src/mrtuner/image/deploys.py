@@ -66,9 +66,7 @@ def assumed_deploys(model: Model) -> Deploys:
         f"{kind} {SHARES[kind]:.0%}".replace("%", " %") for kind in SHARES if kind in files
     )
     if not each:
-        return Deploys(
-            (Deploy(1, ()),), "assumed to change no file that is copied", _revisions(model)
-        )
+        return Deploys((Deploy(1, ()),), "assumed to change no copied file", _revisions(model))
     return Deploys(each, f"assumed to change one file each: {told}", _revisions(model))
 
 
@@ -106,7 +104,7 @@ class Amount:
 
 @dataclass(slots=True)
 class LineShare:
-    """A line, the bytes that it pushes a deploy, and how often it is built again."""
+    """A line, the bytes that it pushes per deploy, and how often it is built again."""
 
     line: int
     text: str
@@ -217,7 +215,7 @@ def _unknown_parts(one: BuiltLine) -> dict[str, int]:
     return making | removing if making else {}
 
 
-_CHOWN: Final = "owner of what other lines made in "
+_CHOWN: Final = "owner of what other lines created in "
 _MAKES_NOTHING: Final = frozenset({"cd", "set", "true", ":", "echo", "exec"})
 _FIND_AND_CHOWN: Final = re.compile(r"find \S+ .*-exec chown ")
 _WITHOUT_CACHE: Final = re.compile(r"\s--no-cache(-dir)?\b")

@@ -1,8 +1,8 @@
 """A Dockerfile as podman and buildah read it: lines, stages, flags, words, variables.
 
 Source: openshift/imagebuilder of buildah 1.28.2, dockerfile/parser and shell_parser.go. Heredocs
-and `COPY --link`, which this builder does not know, are refused as it refuses them; BuildKit takes
-them. Source of these: docs.docker.com, reference/dockerfile (Here-documents, COPY --link);
+and `COPY --link`, which this builder does not support, are refused as by the builder; BuildKit
+takes them. Source of these: docs.docker.com, reference/dockerfile (Here-documents, COPY --link);
 moby/buildkit, frontend/dockerfile/parser/parser.go (heredocsFromLine, ParseHeredoc).
 """
 
@@ -207,7 +207,7 @@ def _instruction(
         one = _with_heredocs(one, rows)
     elif one.name in LAYERED and _HEREDOC.search(one.text):
         raise _bad(
-            one, "a heredoc, which this builder does not know",
+            one, "a heredoc, which this builder does not support",
             "Write the commands with && and backslashes, or COPY a file; BuildKit takes it: "
             "--builder buildkit.",
         )  # fmt: skip
@@ -231,7 +231,7 @@ def _with_heredocs(one: Instruction, rows: Iterator[tuple[int, str]]) -> Instruc
         else:
             raise _bad(
                 one, f"the heredoc {start['name']} is not closed",
-                f"End it with a row of {start['name']} alone.",
+                f"End it with a line that has only {start['name']}.",
             )  # fmt: skip
         found.append(Heredoc(start["name"], "".join(text), bool(start["quote"])))
     return replace(one, original=original, end=end, heredocs=tuple(found))
@@ -242,9 +242,9 @@ def _check_copy(one: Instruction, builder: Builder) -> None:
         if not flag.startswith(_FLAGS[builder, one.name]):
             if builder == "buildkit":
                 raise _bad(one, f"{one.name} {flag}, which is not modelled", "Omit it.")
-            hint = "Omit it, or, where BuildKit builds, give --builder buildkit."
+            hint = "Omit it, or give --builder buildkit if BuildKit builds."
             hint = hint if flag.startswith(_FLAGS["buildkit", one.name]) else "Omit it."
-            raise _bad(one, f"{one.name} {flag}, which this builder does not know", hint)
+            raise _bad(one, f"{one.name} {flag}, which this builder does not support", hint)
     if len(one.words) < 2:
         raise _bad(one, f"{one.name} takes a source and a destination", "Name both.")
 

@@ -28,7 +28,7 @@ class MissedFile(Struct):
 
     what: Annotated[
         Literal["secret", "version control", "log", "database", "dependencies", "cache"],
-        Doc("what it is, by its name"),
+        Doc("what it is, judging by its name"),
     ]
     path: Annotated[str, Doc("relative to the context; also the line for the ignore file")]
     files: Annotated[int, Doc("files in it")]
@@ -38,9 +38,9 @@ class MissedFile(Struct):
 class SentContext(Struct):
     """What the builder sees of the directory."""
 
-    files: Annotated[int, Doc("files that the ignore file leaves")]
+    files: Annotated[int, Doc("files that the ignore file lets through")]
     sent: Annotated[
-        int, Doc("bytes as an archive, which a builder elsewhere is sent; podman reads in place")
+        int, Doc("bytes as an archive, which a remote builder is sent; podman reads it in place")
     ] = field(name="bytes")
     ignore_file: Annotated[str | None, Doc("the ignore file in force, if any")]
     directories: Annotated[list[SentDirectory], Doc("two levels, largest first")]
@@ -53,14 +53,15 @@ class CostLine(Struct):
     line: Annotated[int, Doc("its number")]
     stage: Annotated[str, Doc("the name or number of its stage")]
     text: Annotated[str, Doc("the instruction")]
-    size: Annotated[int | None, Doc("bytes of its layer; null where only a build tells")] = field(
+    size: Annotated[int | None, Doc("bytes of its layer; null if unknown before a build")] = field(
         name="bytes"
     )
     at_least: Annotated[int, Doc("bytes that the layer has at least")]
     compressed: Annotated[
-        int | None, Doc("about the bytes of its blob in a registry; null where only a build tells")
+        int | None,
+        Doc("approximate bytes of its blob in a registry; null if unknown before a build"),
     ]
-    why_unknown: Annotated[str, Doc("why only a build tells; empty where the size is known")]
+    why_unknown: Annotated[str, Doc("why the size is unknown before a build; empty if it is known")]
 
 
 class LineState(Struct):
@@ -73,7 +74,7 @@ class LineState(Struct):
 class SumOfLayers(Struct):
     """Bytes of several layers."""
 
-    known: Annotated[int, Doc("of the lines that are surely built again, as far as known")] = field(
+    known: Annotated[int, Doc("of the lines that are certainly rebuilt, as far as known")] = field(
         name="bytes"
     )
     unknown_lines: Annotated[list[int], Doc("lines that add an unknown number of bytes, or none")]
@@ -88,11 +89,11 @@ class CostedChange(Struct):
     ]
     files: Annotated[int, Doc("how many files; 0 for a build argument")]
     example: Annotated[str, Doc("one of them")]
-    sent: Annotated[int, Doc("bytes of the context, sent to a builder elsewhere")]
-    rebuilt: Annotated[SumOfLayers, Doc("layers that are built again, uncompressed")]
+    sent: Annotated[int, Doc("bytes of the context, sent to a remote builder")]
+    rebuilt: Annotated[SumOfLayers, Doc("layers that are rebuilt, uncompressed")]
     pushed: Annotated[
         SumOfLayers,
-        Doc("blobs that are pushed at most: one that comes out the same is not pushed again"),
+        Doc("blobs pushed, at most: one that turns out identical is not pushed again"),
     ]
     lines: Annotated[list[LineState], Doc("each line of the stages that are built")]
 
@@ -103,8 +104,8 @@ class PreviousImage(Struct):
     name: Annotated[str, Doc("as it was given")]
     layers: Annotated[int, Doc("how many it has")]
     size: Annotated[int, Doc("bytes that a first pull takes")] = field(name="bytes")
-    base_layers: Annotated[int, Doc("of them those of its base")]
-    base_bytes: Annotated[int, Doc("bytes of those, compressed")]
+    base_layers: Annotated[int, Doc("of these, those of its base")]
+    base_bytes: Annotated[int, Doc("compressed bytes of these")]
 
 
 class ReplayedCommit(Struct):
@@ -118,11 +119,11 @@ class ReplayedCommit(Struct):
         Doc("the kind of change, by the names of the files in the image; of all where none is"),
     ]
     recipe: Annotated[
-        bool, Doc("it changed the Dockerfile or the ignore file: what it cost is not told")
+        bool, Doc("it changed the Dockerfile or the ignore file: its cost is not shown")
     ]
-    first_line: Annotated[int | None, Doc("the first line that is built again; null: none")]
-    rebuilt: Annotated[SumOfLayers, Doc("layers that are built again, uncompressed")]
-    pushed: Annotated[SumOfLayers, Doc("blobs that are pushed at most")]
+    first_line: Annotated[int | None, Doc("the first line that is rebuilt; null: none")]
+    rebuilt: Annotated[SumOfLayers, Doc("layers that are rebuilt, uncompressed")]
+    pushed: Annotated[SumOfLayers, Doc("blobs pushed, at most")]
 
 
 class CostDocument(Document, tag="mrtuner.image.cost/1"):
@@ -133,7 +134,7 @@ class CostDocument(Document, tag="mrtuner.image.cost/1"):
     context: Annotated[SentContext, Doc("what the builder sees of the directory")]
     changes: Annotated[list[CostedChange], Doc("by kind")]
     pushed_within: Annotated[
-        float, Doc("share by which pushed bytes may be wrong, either way: other code compresses")
+        float, Doc("share by which pushed bytes may be off, either way: other code compresses them")
     ]
     lines: Annotated[list[CostLine], Doc("each line of the stages that are built")]
     commits: Annotated[

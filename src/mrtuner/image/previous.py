@@ -1,4 +1,4 @@
-"""What the last build of an image tells of the next: the layer of each line, and the base's.
+"""What the last build of an image says about the next: the layer of each line, and the base's.
 
 A line that is built again after a small change makes a layer of about the same size, compressed
 too. Layers are given to lines by the image's own history. Source: OCI image specification 1.1,
@@ -60,7 +60,7 @@ def known_from(
                 raise BadValue(
                     f"{image.name} was not built by {model.tree.dockerfile}: nothing in its "
                     f"history is line {one.line}, {one.name}",
-                    "Name an image that the last build made.",
+                    "Name an image from the last build.",
                 )
             taken.append((index, number, made.pop()[1]))
     done, of = 0, sum(blob.size for *_, blob in taken)
@@ -79,8 +79,8 @@ def _made(image: StoredImage) -> Iterator[tuple[str, Blob]]:
     by = [str(one.get("created_by", "")) for one in rows if not one.get("empty_layer")]
     if len(by) != len(image.layers):
         raise BadValue(
-            f"the history of {image.name} does not tell of each of its layers",
-            "Name an image that was neither squashed nor put together elsewhere.",
+            f"the history of {image.name} does not cover all its layers",
+            "Name an image that was not squashed or assembled otherwise.",
         )
     yield from zip(map(_instruction, by), image.layers, strict=True)
 

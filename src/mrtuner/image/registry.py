@@ -88,7 +88,7 @@ class Registry(AbstractContextManager["Registry"]):
     def address(self) -> str:
         """Host and port, as in the name of an image."""
         if self._relay is None:
-            raise MrTunerError("the registry does not run")
+            raise MrTunerError("the registry is not running")
         return f"127.0.0.1:{self._relay.server_port}"
 
     def take(self) -> Received:

@@ -48,7 +48,7 @@ class Remote:
         match = _NAME.fullmatch(self.text)
         if match is None:
             raise UsageError(
-                f"{self.text} is not the name of an image",
+                f"{self.text} is not an image name",
                 "Name its registry and tag: registry.example/app:1.",
             )
         self.host = _HUB_HOST if match["host"] == _HUB else match["host"]
@@ -105,7 +105,7 @@ class Remote:
         realm = parts.get("realm", "")
         if not wanted.lower().startswith("bearer ") or urlsplit(realm).scheme != _scheme(self.host):
             raise MrTunerError(
-                f"the registry {self.host} wants a user and a password",
+                f"the registry {self.host} requires a user and a password",
                 "Copy the image into a directory: skopeo copy docker://IMAGE oci:DIR.",
             )
         asked = {"scope": f"repository:{self.name}:pull"}

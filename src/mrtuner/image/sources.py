@@ -51,7 +51,7 @@ def sources(context: Context, one: Instruction, words: Sequence[str]) -> Iterato
         copied = [taken for path in found if (taken := _source(context, path)) is not None]
         if not copied:
             dead = all(_followed(context, path) is None for path in found)
-            why = "is a link to nothing in the context" if dead else "the ignore file leaves out"
+            why = "is a dangling link" if dead else "the ignore file leaves out"
             raise _missing(one, word, why)
         yield from copied
 

@@ -63,11 +63,11 @@ class StoredImage:
 
     @property
     def size(self) -> int:
-        """Bytes that somebody without any part of it fetches."""
+        """Bytes that a client without any part of it fetches."""
         return sum(layer.size for layer in self.layers) + self.configuration_size
 
     def fetched_after(self, previous: StoredImage) -> int:
-        """Bytes that somebody who has the previous image fetches."""
+        """Bytes that a client with the previous image fetches."""
         had = {layer.digest for layer in previous.layers}
         same = self.configuration == previous.configuration
         fresh = {layer.digest: layer.size for layer in self.layers if layer.digest not in had}
@@ -142,11 +142,11 @@ def _of_layout(name: str, opener: Callable[[str], IO[bytes]], wanted: str | None
 
     def blob(digest: str) -> IO[bytes]:
         if not _DIGEST.fullmatch(digest):
-            raise _bad(name, f"{digest!r} is no digest")
+            raise _bad(name, f"{digest!r} is not a digest")
         try:
             return opener(f"blobs/sha256/{digest.partition(':')[2]}")
         except (OSError, KeyError):
-            raise _bad(name, f"blob {digest[:19]} is not there") from None
+            raise _bad(name, f"blob {digest[:19]} is missing") from None
 
     def manifest(digest: str) -> tuple[Mapping[str, Any], str]:
         found = document(name, blob(digest), digest)
@@ -156,7 +156,7 @@ def _of_layout(name: str, opener: Callable[[str], IO[bytes]], wanted: str | None
         index = document(name, opener(_LAYOUT))
     except (OSError, KeyError):
         raise UsageError(
-            f"{name} is no OCI image: it has no {_LAYOUT}",
+            f"{name} is not an OCI image: it has no {_LAYOUT}",
             "Write one: podman push IMAGE oci:DIR, or podman save --format oci-archive.",
         ) from None
     return _image(name, index, next(iter(_INDEXES)), _Source(blob, manifest), wanted)
@@ -172,7 +172,7 @@ def _in_archive(path: Path) -> Callable[[str], IO[bytes]]:
             members = {posixpath.normpath(one.name): one for one in archive if one.isfile()}
     except (OSError, tarfile.TarError) as error:
         raise UsageError(
-            f"{path} is no archive: {error}", "Name one of an OCI image, or a directory."
+            f"{path} is not an archive: {error}", "Name one of an OCI image, or a directory."
         ) from error
     return lambda name: io.BufferedReader(_Part(path, members[name]), _CHUNK)
 
@@ -210,9 +210,9 @@ def document(name: str, stream: IO[bytes], digest: str | None = None) -> Mapping
     try:
         found = json.loads(text)
     except (ValueError, RecursionError):
-        raise _bad(name, "a manifest that is no JSON") from None
+        raise _bad(name, "a manifest that is not JSON") from None
     if not isinstance(found, dict):
-        raise _bad(name, "a manifest that is no JSON object")
+        raise _bad(name, "a manifest that is not a JSON object")
     return found
 
 
@@ -290,4 +290,6 @@ def _bad(name: str, what: str) -> MrTunerError:
 def check_platform(text: str) -> None:
     """Raise BadValue for a platform that is not written as system and architecture."""
     if not re.fullmatch(r"[a-z0-9]+/[a-z0-9]+", text):
-        raise BadValue(f"platform {text} is not system/architecture", "Give linux/arm64, say.")
+        raise BadValue(
+            f"platform {text} is not system/architecture", "Give one such as linux/arm64."
+        )

@@ -85,7 +85,7 @@ def tree_of(directory: Path, file: Path | None = None) -> Tree:
             "Clone or unpack it, and name the directory.",
         )
     if not directory.is_dir():
-        raise UsageError(f"{directory} is not a directory", "Name the directory that is built.")
+        raise UsageError(f"{directory} is not a directory", "Name the directory to build.")
     wanted = [directory / name for name in _USUAL] if file is None else [file, directory / file]
     for path in wanted:
         if path.exists():

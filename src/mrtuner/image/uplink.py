@@ -19,5 +19,7 @@ def parse_uplink(text: str) -> float:
     """
     match = _RATE.fullmatch(text)
     if match is None or not float(match[1]):
-        raise BadValue(f"cannot read {text!r} as a speed", "Give bits a second, such as 20Mbit/s.")
+        raise BadValue(
+            f"cannot read {text!r} as a speed", "Give bits per second, such as 20Mbit/s."
+        )
     return float(match[1]) * _FACTOR[match[2]] / 8

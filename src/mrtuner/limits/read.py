@@ -114,7 +114,7 @@ def on_grid(times: Sequence[datetime], metrics: Mapping[str, Sequence[float] | V
 def _too_few(points: int, step: int) -> UsageError:
     needed = FEWEST * step // 60
     return UsageError(
-        f"{points} points are too few to see a ceiling",
+        f"{points} points are too few to find a ceiling",
         f"Give at least {FEWEST}: {needed} minutes at one point per {step} s. A week shows "
         "weekly patterns.",
     )

@@ -246,7 +246,7 @@ class _Watch:
         notices = list(dict.fromkeys(self.notices))
         if 0 < len(self.points) < FEWEST:
             notices.append(
-                f"{len(self.points)} points are too few to see a ceiling: watch for at least "
+                f"{len(self.points)} points are too few to find a ceiling: watch for at least "
                 f"{FEWEST} s"
             )
         metrics: dict[str, Any] = {}

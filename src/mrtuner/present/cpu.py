@@ -35,7 +35,7 @@ _BEYOND: Final = {
 _CAUSES: Final = {
     "sibling threads": "two workers share one core",
     "frequency or cache": "all workers slow down equally, whichever CPUs they run on",
-    "saturation": "more workers than CPUs, so they wait for their turn",
+    "saturation": "more workers than CPUs, so they take turns",
     "quota": "all workers are stopped for the rest of each period",
     "other work": "other programs use these CPUs too",
     "steal": "the hypervisor gives CPU time to other guests",
@@ -88,7 +88,7 @@ def verdict(told: Mapping[str, Any]) -> str:
             return f"Two workers already take longer than one: {beyond}."
         return f"Equal work takes equal time with up to {plural(first, 'worker')}; {beyond}."
     if found["incomplete"]:
-        return f"Undecided: other work spoilt every trial of {_numbers(found['incomplete'])}."
+        return f"Undecided: other work disturbed every trial of {_numbers(found['incomplete'])}."
     most = found["levels"][-1]["count"]
     tried = plural(most, "worker")
     return f"Equal work takes equal time with up to {tried}, the most that were tried."
@@ -120,7 +120,7 @@ def _facts(told: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
             (f"wall = cpu + run delay + rest; the rest is at most {_percent(found['identity'])}"),
         )
     if found["incomplete"]:
-        yield "not measured", f"{_numbers(found['incomplete'])}: other work spoilt every trial"
+        yield "not measured", f"{_numbers(found['incomplete'])}: other work disturbed every trial"
 
 
 def _telling(told: Mapping[str, Any]) -> list[Mapping[str, Any]]:
@@ -140,7 +140,7 @@ def _threads(threads: Mapping[str, Any]) -> str:
 def _evenness(level: Mapping[str, Any]) -> str:
     judged = "no more than chance"
     if level["spread"] > level["chance"]:
-        judged = "uneven" if level["spread"] >= _MATTERS else "more than chance, but little"
+        judged = "uneven" if level["spread"] >= _MATTERS else "slightly more than chance"
     slow = (
         f"; {_percent(level['slow_share'])} of the workers take {level['slow_ratio']:.2f} times "
         "as long as the others"

@@ -65,7 +65,7 @@ def _head(told: Told) -> Iterator[str]:
         return
     cpus = f" on {plural(told['cpus'], 'CPU')}" if told["cpus"] else ""
     part = "" if told["sampled"] >= 0.99 else f", {told['sampled']:.0%} of the time sampled"
-    yield f"{load:.2f} sessions at work on average{cpus}{part}"
+    yield f"{load:.2f} active sessions on average{cpus}{part}"
 
 
 def _chart(told: Told) -> Iterator[str]:
@@ -123,7 +123,9 @@ def _legend(steps: Sequence[Told], cpus: int | None) -> Iterator[str]:
         (_LETTERS.get(name, "?"), name, f"{sums[name] / len(known):.2f}")
         for name in sorted(sums, key=_order)
     ]
-    yield from aligned([("", "sessions at work, or waiting for", "average"), *rows], right={2})
+    yield from aligned(
+        [("", "active sessions, by what they wait for", "average"), *rows], right={2}
+    )
     if cpus:
         yield f"-  the server's {plural(cpus, 'CPU')}"
 
@@ -187,7 +189,7 @@ def _checkpoints(told: Told) -> Iterator[str]:
         ("time writing buffers", _or_unknown(about["write_seconds"], pretty_duration)),
         ("WAL written", _or_unknown(about["wal_bytes"], pretty_bytes)),
         (
-            "WAL a second, busiest minute",
+            "WAL per second, busiest minute",
             _or_unknown(about["peak_wal"], lambda n: pretty_bytes(round(n))),
         ),
     ]
@@ -197,13 +199,13 @@ def _checkpoints(told: Told) -> Iterator[str]:
 #: Figures of a host: their titles, and what they are shown as.
 _HOST: Final[tuple[tuple[str, str, Callable[[float], str]], ...]] = (
     ("cpu", "CPU used", lambda one: f"{one:.0%}"),
-    ("iowait", "CPU idle, a disk waited for", lambda one: f"{one:.0%}"),
+    ("iowait", "CPU idle, waiting for disk", lambda one: f"{one:.0%}"),
     ("steal", "CPU taken by the hypervisor", lambda one: f"{one:.0%}"),
-    ("throttled", "held back by a CPU quota", lambda one: f"{one:.0%}"),
-    ("reads", "reads a second", lambda one: f"{one:,.0f}"),
-    ("read_seconds", "time of a read", lambda one: f"{1000 * one:.3g} ms"),
-    ("writes", "writes a second", lambda one: f"{one:,.0f}"),
-    ("write_seconds", "time of a write", lambda one: f"{1000 * one:.3g} ms"),
+    ("throttled", "throttled by a CPU quota", lambda one: f"{one:.0%}"),
+    ("reads", "reads per second", lambda one: f"{one:,.0f}"),
+    ("read_seconds", "time per read", lambda one: f"{1000 * one:.3g} ms"),
+    ("writes", "writes per second", lambda one: f"{one:,.0f}"),
+    ("write_seconds", "time per write", lambda one: f"{1000 * one:.3g} ms"),
 )
 
 
@@ -218,7 +220,7 @@ def _host(host: Told | None) -> Iterator[str]:
     ]
     yield from aligned([("Host", "average", "highest"), *rows], right={1, 2})
     if host["least_memory"] is not None:
-        yield f"Memory available, at the least: {pretty_bytes(host['least_memory'])}"
+        yield f"Lowest available memory: {pretty_bytes(host['least_memory'])}"
 
 
 def _number(value: int | None) -> str:
@@ -233,7 +235,7 @@ def _slowest(minute: Told | None, width: int) -> Iterator[str]:
     if minute is None:
         return
     yield ""
-    yield f"Busiest minute: {_when(minute['at'])}, {minute['load']:.2f} sessions at work"
+    yield f"Busiest minute: {_when(minute['at'])}, {minute['load']:.2f} active sessions"
     for wait in minute["waits"]:
         yield f"  {wait['sessions']:6.2f}  {wait['event']}"
     for work in minute["statements"]:
@@ -287,7 +289,7 @@ def comparison_lines(told: Told, width: int) -> Iterator[str]:
 
 
 def _figures(before: Told, after: Told) -> Iterator[tuple[str, str, str, str]]:
-    yield _pair("sessions at work", before["average_load"], after["average_load"], "{:.2f}")
+    yield _pair("active sessions", before["average_load"], after["average_load"], "{:.2f}")
     for name, title, write in _HOST:
         values = [one["host"] and one["host"][name] for one in (before, after)]
         if any(values):
@@ -301,7 +303,7 @@ def _figures(before: Told, after: Told) -> Iterator[tuple[str, str, str, str]]:
         yield _pair(title, before["checkpoints"][name], after["checkpoints"][name], "{:,}")
     peaks = [one["checkpoints"]["peak_wal"] for one in (before, after)]
     shown = [_or_unknown(peak, lambda n: pretty_bytes(round(n))) for peak in peaks]
-    yield ("WAL a second, busiest minute", shown[0], shown[1], _ratio(*peaks))
+    yield ("WAL per second, busiest minute", shown[0], shown[1], _ratio(*peaks))
 
 
 def _pair(
@@ -350,7 +352,7 @@ def check_lines(told: Told) -> Iterator[str]:
     yield f"{plural(told['files'], 'file')} with {told['rows']:,} rows were read"
     yield from _list("Problems", told["problems"])
     if not told["problems"]:
-        yield "The store is whole."
+        yield "All files are intact."
 
 
 def fetched_lines(told: Told) -> Iterator[str]:

@@ -67,7 +67,7 @@ def _answer(changes: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     of = {"file of other": "file", "file of asset": "asset"}.get(of, of)
     again = [one["line"] for one in first["lines"] if one["state"] != "cached"]
     if not again:
-        yield f"One changed {of} ({first['example']}) builds nothing again: no line copies it."
+        yield f"One changed {of} ({first['example']}) rebuilds nothing: no line copies it."
         return
     yield (
         f"One changed {of} ({first['example']}) builds {len(again)} of "
@@ -146,12 +146,12 @@ def _missed(missed: Sequence[Mapping[str, Any]]) -> Iterator[str]:
         return
     secrets = [one["path"] for one in missed if one["what"] == "secret"]
     yield ""
-    yield "The ignore file misses:"
+    yield "Not in the ignore file, but should be:"
     rows = [(f"  {one['path']}", one["what"], pretty_bytes(one["bytes"])) for one in missed[:_MOST]]
     yield from aligned(rows, right={2})
     yield from _more(len(missed))
     if secrets:
-        yield f"By their names, {enumerated(secrets[:3])} should not leave this machine."
+        yield f"Judging by the names, {enumerated(secrets[:3])} should not leave this machine."
 
 
 def _commits(commits: Sequence[Mapping[str, Any]] | None) -> Iterator[str]:

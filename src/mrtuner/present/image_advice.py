@@ -80,7 +80,7 @@ def answer(told: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _piece(one: Mapping[str, Any]) -> Iterator[str]:
-    mark = "" if one["proven"] else " (not proven here)"
+    mark = "" if one["proven"] else " (not tested here)"
     yield from wrap(
         f"{one['title']}{mark}. Risk: {one['risk']}", 96, initial_indent=f"{one['number']:>3}  ",
         subsequent_indent="     ", break_long_words=False, break_on_hyphens=False,

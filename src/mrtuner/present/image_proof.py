@@ -99,14 +99,14 @@ def _but(told: Mapping[str, Any]) -> str:
 def _seconds(uplink: float, whole: Mapping[str, Any]) -> str:
     before, after = (_received(whole[form]) / uplink for form in ("before", "after"))
     return (
-        f"At {uplink * 8 / 1e6:g} Mbit/s the bytes of all alone take {pretty_duration(before)} "
+        f"At {uplink * 8 / 1e6:g} Mbit/s the bytes alone take {pretty_duration(before)} "
         f"before, {pretty_duration(after)} after: a division, not a measurement."
     )
 
 
 def _lists(told: Mapping[str, Any]) -> Iterator[str]:
     noisy = [f"{one['path']}: {', '.join(one['what'])}" for one in told["noise"]]
-    yield from bulleted("Differs when the same is built twice:", noisy[:_MOST])
+    yield from bulleted("Differs between two builds of the same directory:", noisy[:_MOST])
     left = [f"{one['name']}: {one['why']}" for one in told["left_out"]]
     yield from bulleted("Left out:", left[:_MOST])
     for found in (noisy, left):

@@ -22,5 +22,5 @@ def pgtune(tuning: Tuning, look: Look) -> Iterator[str]:
         yield from paragraph(f"  PgTune: {one.rule}", look, style="quiet")
         yield from paragraph(f"  MrTuner: {one.reason}", look, style="quiet")
     if not found:
-        yield from paragraph("nowhere: every value that it gives is the same", look)
+        yield from paragraph("nowhere: all its values are the same", look)
     yield from paragraph(f"its rules for Linux, data of {machine.data}", look, style="quiet")

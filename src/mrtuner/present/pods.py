@@ -106,7 +106,7 @@ def _expected(told: Row) -> Iterator[str]:
     yield ""
     expected = told["expected"]
     if expected is None:
-        yield "expected: not known; --rate and --hold give it"
+        yield "expected: unknown; give --rate and --hold"
     else:
         number = f"{expected['value']:.3g}"
         yield f"expected: {number} connections in use on average ({expected['source']})"
@@ -158,7 +158,7 @@ def _ways(told: Row) -> Iterator[str]:
     yield "three ways to make it fit"
     fewer = [*_fewer(ways["fewer"])]
     yield from _way(
-        1, "fewer", fewer or ["no single workload can come down far enough"], ways["now"]
+        1, "fewer", fewer or ["no single workload can be reduced far enough"], ways["now"]
     )
     yield from _way(2, "a pooler", [_pooler(ways["pooler"])], ways["pooler_needs"])
     yield from _way(3, "larger", [_larger(ways, told)], ways["larger"])

@@ -36,7 +36,7 @@ def lines(told: Mapping[str, Any]) -> Iterator[str]:
     yield from aligned([other_heads(told), *alternative_rows(told)], right=range(4))
     yield ""
     unit = unit_of(told)
-    yield f"equally many {unit}: p95 wait by {unit} in a pod"
+    yield f"the same number of {unit} in all: p95 wait by {unit} per pod"
     heads, rows = curve_rows(told)
     yield from aligned([heads, *rows], right=range(1, len(heads)))
     for rows in (session_rows(told.get("sessions", ())), pool_rows(told.get("pools", ()))):
@@ -74,7 +74,7 @@ def reason(told: Mapping[str, Any]) -> str:
     then = enumerated(f"{_named(one)} {percent(one['busy'])}" for one in others)
     after = f"; then {then}" if others else ""
     return (
-        f"The binding stage is {_named(first)}: it can pass on at most {first['capacity']:,.0f}/s "
+        f"The binding stage is {_named(first)}: it can handle at most {first['capacity']:,.0f}/s "
         f"and is {percent(first['busy'])} busy{after}."
     )
 
@@ -153,7 +153,7 @@ def _measured(found: Mapping[str, Any]) -> str:
     if found["p95"] is None:
         return f"requests wait {milliseconds(found['mean'])} on average ({found['source']})"
     return (
-        f"p95 wait in front of the application {milliseconds(found['p95'])}, "
+        f"p95 wait before the application {milliseconds(found['p95'])}, "
         f"median {milliseconds(found['p50'])} ({found['source']})"
     )
 
@@ -233,7 +233,7 @@ _FIGURES: Final = {
 
 
 def _screen(screen: Mapping[str, Any]) -> str:
-    doubts = f"; not to be trusted: {'; '.join(screen['doubts'])}" if screen["doubts"] else ""
+    doubts = f"; unreliable: {'; '.join(screen['doubts'])}" if screen["doubts"] else ""
     return (
         f"p95 {milliseconds(screen['p95'])}, {percent(screen['waits'])} of the requests wait "
         f"(Erlang C, Allen-Cunneen){doubts}"

@@ -138,7 +138,7 @@ def _draw(figure: Figure, told: Mapping[str, Any]) -> None:
     _target(axes, told)
     _mark(axes, told, places)
     axes.set_xticks(range(len(places)), [str(at) for at in places])
-    axes.set_xlabel(f"{unit_of(told)} in a pod, with equally many in all")
+    axes.set_xlabel(f"{unit_of(told)} per pod, with the same number in all")
     axes.set_ylabel("p95 wait, ms")
     axes.set_ylim(bottom=0)
     axes.legend(loc="lower left", bbox_to_anchor=(0, 1.02), ncols=2, frameon=False, borderpad=0,

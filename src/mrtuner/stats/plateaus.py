@@ -218,7 +218,7 @@ def _crowded(logs: Values) -> Iterator[tuple[float, float, float]]:
 
 
 def _anywhere_dense(ordered: Values) -> bool:
-    """Whether so many of these values follow one another that there may be a level."""
+    """Whether enough of these values follow one another to form a level."""
     last = LONGEST_RUN_AT_LEAST - 1
     if len(ordered) <= last:
         return False

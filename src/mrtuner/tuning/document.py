@@ -31,7 +31,7 @@ class Entry(Struct):
     origin: Annotated[str, Doc("where `now` comes from")]
     value: Annotated[str, Doc("what it should be; empty if unknown")]
     unit: Annotated[str | None, Doc("the parameter's base unit")]
-    suggestion: Annotated[bool, Doc("for people only: never applied, never in other formats")]
+    suggestion: Annotated[bool, Doc("for you to decide: never applied, never in other formats")]
     written: Annotated[
         bool,
         Doc(

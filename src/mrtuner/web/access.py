@@ -1,6 +1,6 @@
 """Who may see the viewer: one password, sessions, and few attempts a minute.
 
-Everything but the login is refused to whoever has no session. Sessions are in memory and end with
+Without a session, everything but the login is refused. Sessions are in memory and end with
 the process, or they are signed, for functions that share no memory.
 """
 
@@ -99,7 +99,7 @@ class Access:
 
 @dataclass(slots=True)
 class SignedAccess(Access):
-    """Access by sessions that whoever knows the password's hash can check.
+    """Access by sessions that anyone with the password's hash can check.
 
     A session is the time of its end, signed with a key derived from the hash, which holds 16 random
     bytes of salt. So a new password ends all sessions, but logging out only makes the browser
@@ -162,7 +162,7 @@ def _token(cookies: str) -> str | None:
 
 
 class Gate:
-    """Lets nobody without a session to the application; an ASGI middleware."""
+    """ASGI middleware that requires a session."""
 
     def __init__(self, app: Any, access: Access) -> None:
         self.app, self.access = app, access

@@ -65,14 +65,14 @@ def _statement(given: Mapping[str, str]) -> int | None:
         return int(text)
     except ValueError:
         raise BadValue(
-            f"statement={text!r} is no query identifier", "Give the number that Top SQL shows."
+            f"statement={text!r} is not a query identifier", "Give the number that Top SQL shows."
         ) from None
 
 
 def _change(given: Mapping[str, str]) -> int | None:
     text = given.get("change", "")
     if text and not (text.isdecimal() and len(text) < 10):
-        raise BadValue(f"change={text!r} is no number of a change", "Changes lists them.")
+        raise BadValue(f"change={text!r} is not the number of a change", "Changes lists them.")
     return int(text) if text else None
 
 

@@ -49,7 +49,7 @@ def app(
         store: The store's directory, or the store on S3.
         hosts: What a request may call this server. Another name is refused, so that a page from
             elsewhere cannot reach it through a name of its own.
-        access: Who may see it; None for whoever reaches it, which is for the loopback address only.
+        access: Who may see it; None for everyone, on the loopback address only.
         records: Where benchmark records are, which are shown as well.
     """
     from starlette.applications import Starlette
@@ -184,7 +184,7 @@ def _not_found(request: Request, _: Exception) -> Response:
 
 
 def _only_read(request: Request, error: Exception) -> Response:
-    told = _error(405, f"{request.method} is not answered here", "The page only reads: use GET.")
+    told = _error(405, f"{request.method} is not supported", "The page only reads: use GET.")
     told.headers.update(getattr(error, "headers", None) or {})
     return told
 

@@ -150,7 +150,7 @@ def _series(metrics: HostMetrics, *, apart: bool) -> Series:
     values = {name: np.array(points, dtype=float) for name, points in metrics.values.items()}
     most = max((int(np.isfinite(points).sum()) for points in values.values()), default=0)
     notices = () if most >= FEWEST else (
-        f"{most} points are too few to see a ceiling: it takes {FEWEST}, which are "
+        f"{most} points are too few to find a ceiling: it takes {FEWEST}, which is "
         f"{FEWEST * metrics.step // 60} minutes",
     )  # fmt: skip
     return Series(

@@ -95,7 +95,7 @@ class FleetMember(Struct):
     instance: Annotated[str, Doc("its name")]
     first: Annotated[float, Doc("the hour of its first sample, seconds since 1970")]
     last: Annotated[float, Doc("its last sample")]
-    load: Annotated[float | None, Doc("sessions at work on average in its last hour")]
+    load: Annotated[float | None, Doc("active sessions on average in its last hour")]
     cpus: Annotated[int | None, Doc("CPUs of its host, if known")]
     tightest: Annotated[str | None, Doc("what is nearest to its limit in the last hour")]
     used: Annotated[float | None, Doc("share of that limit")]

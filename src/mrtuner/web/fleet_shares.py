@@ -1,4 +1,4 @@
-"""How near each instance of a store is to its limits in its last hour, as `shares` has it."""
+"""How near each instance of a store is to its limits in its last hour, by `shares`."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from mrtuner.history.host_work import CPU_ALL, CPU_USED
 from mrtuner.history.series import Kind, Measure, rate, ratio
 from mrtuner.limits.ceilings import Resource
 
-_ELSEWHERE: Final = "neither did the recorder run on the server's host, nor was CloudWatch asked"
+_ELSEWHERE: Final = "the recorder did not run on the server's host, and CloudWatch was not read"
 _HELP: Final = "Ceilings are dashed lines, solid where reached; the time at one is shaded."
 
 
@@ -77,13 +77,13 @@ HOST_CHARTS: Final = (
         cloudwatch={"available": Measure(Kind.LOWEST, "free_memory")},
     ),
     HostChart(
-        name="pressure", title="Time in which tasks waited", unit="share",
+        name="pressure", title="Time during which tasks waited", unit="share",
         help="Pressure stall information of the kernel: some task could not go on.",
         host={
             "for a CPU": rate("waited_cpu"), "for I/O": rate("waited_io"),
             "for memory": rate("waited_memory"),
         },
         cloudwatch={},
-        missing="the recorder did not run on the server's host, or its kernel does not tell",
+        missing="the recorder did not run on the server's host, or its kernel does not report it",
     ),
 )  # fmt: skip

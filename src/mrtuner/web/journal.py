@@ -176,7 +176,7 @@ def entry(history: History, about: Period, number: int) -> tuple[Made, str]:
         raise UsageError(
             f"the journal has no change {number} of {about.instance}",
             f"It has {', '.join(str(one.change.id) for one in made)}." if made
-            else "MrTuner has changed nothing of it, as far as this user's journal tells.",
+            else "This user's journal has no change of it by MrTuner.",
         )  # fmt: skip
     return found, _undo(found, made)
 
@@ -196,9 +196,9 @@ def _undo(found: Made, made: Sequence[Made]) -> str:
     """The command that takes the change back, or why there is none."""
     change = found.change
     if change.state is State.REVERTED:
-        return "it has been taken back"
+        return "it has been undone"
     if not change.finished:
-        return "it was interrupted: the next run of the same command finishes it or takes it back"
+        return "it was interrupted: the next run of the same command finishes or reverts it"
     if change.undoes is not None:
         return "it is itself an undo"
     later = [

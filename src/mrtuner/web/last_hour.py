@@ -1,4 +1,4 @@
-"""The last hour that was recorded of each instance, asked of all at once."""
+"""The last recorded hour of each instance, queried for all at once."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def by_instance(
 
 
 def sessions_at_work(history: History) -> dict[str, float]:
-    """How many sessions were at work on average, of each instance that was asked for them.
+    """How many sessions were active on average, of each instance that was asked for them.
 
     Rows that are in no file are counted in SQLite: hundreds of instances have millions of them.
     """

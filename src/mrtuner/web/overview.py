@@ -1,4 +1,4 @@
-"""How each instance of a store is in its last hour: each query is for all of them."""
+"""The state of each instance of a store in its last hour: each query is for all of them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class InstanceOverview:
     instance: str
     first: datetime
     last: datetime
-    load: float | None  # sessions at work on average
+    load: float | None  # active sessions on average
     cpus: int | None
     used: Mapping[str, float]  # share of each limit
     changes: int  # settings and events of its last day

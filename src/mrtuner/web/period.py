@@ -22,7 +22,7 @@ _WEEK, _DAY, _MINUTE = timedelta(days=7), timedelta(days=1), timedelta(minutes=1
 def period_of(history: History, given: Mapping[str, str]) -> Period:
     """Return the period that the parameters of an address name.
 
-    A period of the last so many seconds or days begins with the first sample at the earliest.
+    A period back from now starts no earlier than the first sample.
 
     Raises:
         BadValue: a time cannot be read, or the period is reversed or too long.
@@ -37,7 +37,7 @@ def period_of(history: History, given: Mapping[str, str]) -> Period:
     if not _SHORTEST <= since <= _LONGEST:
         raise BadValue(
             f"a period of {since:.0f} seconds cannot be shown",
-            "It ends after it begins, and is at least ten seconds and at most ten years long.",
+            "Give an end after the beginning: at least ten seconds, at most ten years.",
         )
     about = period(history, given.get("instance"), since=since, until=end)
     return about if begin is not None else _as_recorded(history, about)

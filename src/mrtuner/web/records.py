@@ -78,7 +78,7 @@ class Records:
         Raises:
             UsageError: there is no record of this name.
             BadValue: it is damaged, or nothing was measured.
-            MissingPart: matplotlib or the like is not installed.
+            MissingPart: matplotlib or another package is not installed.
         """
         with self._lock:  # matplotlib draws one at a time
             return self._page(name)
@@ -86,7 +86,7 @@ class Records:
     def _page(self, name: str) -> ReportPage:
         path = dict(self._found()).get(name)
         if path is None:
-            raise UsageError(f"there is no record {name}", "The page lists those there are.")
+            raise UsageError(f"there is no record {name}", "The page lists the existing ones.")
         key = (name, _changed(path))
         if key not in self._pages:
             while len(self._pages) >= _KEPT:
@@ -192,12 +192,14 @@ def _report(path: Path) -> dict[str, Any]:
             raise BadValue("the file is too large for a report", "Remove it.")
         found = json.loads(path.read_bytes())
     except OSError as error:
-        raise BadValue(f"the file cannot be read: {error.strerror}", "See its rights.") from None
+        raise BadValue(
+            f"the file cannot be read: {error.strerror}", "Check its permissions."
+        ) from None
     except (ValueError, RecursionError) as error:
-        raise BadValue(f"no JSON document: {error}", "Remove it.") from None
+        raise BadValue(f"not a JSON document: {error}", "Remove it.") from None
     schema = found.get("schema") if isinstance(found, dict) else None
     if not isinstance(schema, str) or not schema.startswith(_REPORT):
-        raise BadValue("no report of MrTuner", "Remove it.")
+        raise BadValue("not a report of MrTuner", "Remove it.")
     if not isinstance(found.get("proof"), dict) or not isinstance(found.get("tuning"), dict):
         raise BadValue("nothing was compared", "Remove it.")
     return dict(found)

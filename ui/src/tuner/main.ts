@@ -174,7 +174,7 @@ function pgtune(of: Answer["pgtune"]): HTMLElement {
     ["reason", "Why MrTuner differs", "text"],
   ].map(([name, words, unit]) => ({ name: name!, title: words!, unit: unit! }));
   const rows = of.differences.map((one) => columns.map((column) => one[column.name as keyof Difference] || null));
-  const missing = rows.length ? null : "every value that it gives is the same";
+  const missing = rows.length ? null : "all its values are the same";
   return table({ name: "pgtune", title: `Where ${of.source}, differs`, columns, rows, missing });
 }
 

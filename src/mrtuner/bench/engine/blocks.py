@@ -1,8 +1,8 @@
-"""A plan under way: block after block, every run from the same start, all of it recorded.
+"""Running a plan: block after block, every run from the same start, everything recorded.
 
 What fails or is disturbed is repeated once, by limits that the plan fixed; the second time a
 disturbed block counts all the same and the report says so, a failed one is given up and the rest
-goes on. On servers that are somebody's the first error ends everything.
+goes on. On a user's servers, the first error ends everything.
 """
 
 from __future__ import annotations

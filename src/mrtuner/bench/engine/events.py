@@ -1,4 +1,4 @@
-"""What a measurement tells of itself while it is under way."""
+"""Progress reports of a running measurement."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ Progress = Callable[[Event], None]
 
 
 class Teller:
-    """Counts the steps and tells of them."""
+    """Counts the steps and reports them."""
 
     def __init__(self, progress: Progress | None, steps: int) -> None:
         self.progress, self.steps, self.step = progress, steps, 0

@@ -1,4 +1,4 @@
-"""What all runs stand on: a quiet machine, servers of equal durability, the same data on each."""
+"""What all runs require: a quiet machine, servers of equal durability, the same data on each."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ class Preparation:
         return tuple(self._noted)
 
     def check_settings(self, name: str, found: Settings) -> None:
-        """The same settings in every run, or it is said; unequal durability ends everything."""
+        """Check that settings are the same in every run; unequal durability ends everything."""
         known = self.settings[name]
         changed = sorted(key for key in {*known, *found} if known.get(key) != found.get(key))
         if not changed:
@@ -130,7 +130,7 @@ class Preparation:
         self._require_equal_durability("are no longer")
 
     def leave_nothing(self) -> None:
-        """Drop what was made on servers that stay; what is left is said, and hides no error."""
+        """Drop what was created on servers that stay; leftovers are reported and hide no error."""
         for server, template in self._made:
             if server.data is not None:
                 continue  # ours, and removed as a whole

@@ -121,7 +121,7 @@ def pgbench_version(program: Path) -> str:
 
 
 def sampling_for(expected: float) -> float:
-    """The share of so many transactions to log, one figure."""
+    """The share of this many transactions to log, one figure."""
     if expected <= _LOGGED_TRANSACTIONS:
         return 1.0
     return float(f"{_LOGGED_TRANSACTIONS / expected:.0e}")

@@ -73,7 +73,7 @@ class Sysbench:
 
     @property
     def own(self) -> bool:
-        """Whether the script is somebody's own rather than one that sysbench brings."""
+        """Whether the script is the user's own, not one of sysbench's."""
         return "/" in self.script
 
     def arguments(self, scale: int) -> list[str]:
@@ -107,7 +107,7 @@ def filled(text: str, known: Mapping[str, object]) -> str:
 
 
 def check_places(texts: Iterable[str]) -> None:
-    """BadValue for a place that nobody fills."""
+    """BadValue for a placeholder that nothing fills."""
     for place in (match[1] for text in texts for match in _PLACE.finditer(text)):
         if place not in PLACES:
             close = get_close_matches(place, PLACES, n=1)

@@ -1,4 +1,4 @@
-"""The loads of the demo, with their reasons: chosen and sized before it runs, whatever comes out.
+"""The loads of the demo, with their reasons: chosen and sized before it runs, whatever the result.
 
 Lengths come from pilots on two CPUs (docs/measured-results.md): at most six minutes of measuring in
 all.
@@ -162,7 +162,7 @@ def _plan(
     sides: Mapping[str, Mapping[str, str]], *, seconds: int, blocks: int,
     rates: tuple[str, ...] = ("",),
 ) -> Plan:  # fmt: skip
-    """Nothing is repeated on a busy machine: the report tells how busy it was."""
+    """Nothing is repeated on a busy machine: the report says how busy it was."""
     return Plan(
         name=name, workloads=(workload,), scales=(scale,), clients=(clients,), rates=rates,
         variants=tuple(Variant(name=side, settings=settings) for side, settings in sides.items()),

@@ -132,7 +132,7 @@ class BenchPlan(Struct):
     foreign_limit: Annotated[
         float, Doc("share of CPU time taken by other programs above which a block is repeated")
     ]
-    seed: Annotated[int, Doc("of the random order")]
+    seed: Annotated[int, Doc("seed of the random order")]
     skipped: Annotated[dict[str, str], Doc("variants that cannot run here, and why")] = field(
         default_factory=dict
     )

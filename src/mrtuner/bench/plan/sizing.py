@@ -1,4 +1,4 @@
-"""How large, with how many sessions and how long a proof is to be, where nobody says.
+"""Scale, sessions and length of a proof, where not given.
 
 Chosen by the machine and by the data that its server holds, so that what binds there binds here.
 """

@@ -1,4 +1,4 @@
-"""A variant in a container, by podman with runc, on data that lie where the other variants' do.
+"""A variant in a container, by podman with runc, its data where the other variants have theirs.
 
 The data directory and the installation are mounted at their own paths, so a container changes
 nothing but what it is asked to: the network, and the files around the server. It shares our
@@ -183,7 +183,7 @@ def engine_processes(proc: Path = _PROC) -> list[int]:
 def own_network(variants: Sequence[Variant]) -> Iterator[None]:
     """Be in a network namespace of our own meanwhile, where these variants need one.
 
-    Not beside servers that somebody's commands start: those may listen outside of it.
+    Not together with servers that a user's commands start: those may listen outside of it.
     """
     wanted = any(variant.network in APART for variant in variants)
     if not wanted or any(variant.start is not None for variant in variants):
@@ -215,7 +215,7 @@ def _system_call(name: str, *arguments: int) -> None:
 
 
 def free_port() -> int:
-    """A port of 127.0.0.1 that nobody has now."""
+    """A port of 127.0.0.1 that is free now."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]

@@ -1,4 +1,4 @@
-"""Should we be killed: a small process waits for our end, and then clears up after us.
+"""If we are killed: a small process waits for our end, then cleans up after us.
 
 A signal that cannot be caught runs no `finally`. What is registered here is known to a process of
 its own, at the other end of a pipe; when the pipe closes, it does what is still registered, latest
@@ -65,7 +65,7 @@ def temporary_directory(prefix: str, base: Path | None = None) -> Iterator[Path]
 
 
 def abandoned(directory: Path) -> bool:
-    """Whether it has a mark of ours, and whoever made that is gone."""
+    """Whether it has a mark of ours whose process is gone."""
     try:
         with (directory / MARK).open("rb") as file:
             if os.fstat(file.fileno()).st_uid != os.geteuid():
@@ -163,7 +163,7 @@ def _watch(lines: IO[bytes]) -> None:
 
 
 def stop_server(data: str) -> None:
-    """Immediately: nobody will ask for what was in it. Source: postmaster.pid, line 1."""
+    """Immediately: its contents are not needed. Source: postmaster.pid, line 1."""
     text = Path(data, "postmaster.pid").read_text(encoding="utf-8")
     pid = int(text.split("\n", 1)[0])
     if not _is_postgres(pid):

@@ -1,4 +1,4 @@
-"""A small cloud instance stood in for on this machine: little memory, few I/O operations.
+"""A small cloud instance, simulated on this machine: little memory, few I/O operations.
 
 Memory is the limit of a cgroup; the server's page cache counts. The I/O limit is of a whole loop
 device, so that the kernel's own write-back counts too: on cgroup v1 it is set on the root group,
@@ -106,7 +106,7 @@ def throttled(volume: Volume, iops: int) -> Iterator[None]:
 
 @contextmanager
 def _cleared_up_after(directory: Path, place: Path, device: str) -> Iterator[None]:
-    """Should we be killed: the file goes, the loop device with it, as soon as nobody uses them."""
+    """Should we be killed: the file goes, the loop device with it, as soon as they are unused."""
     with (
         guard.directory_removed(directory),
         guard.command_run(["losetup", "--detach", device]),
@@ -172,7 +172,7 @@ def inside(group: Path | None, cgroup: Path = _CGROUP) -> Iterator[None]:
 
 @contextmanager
 def huge_pages(count: int, knob: Path = _HUGE_PAGES) -> Iterator[int]:
-    """Reserve so many further huge pages meanwhile; how many were to be had: all or none.
+    """Reserve this many more huge pages meanwhile; returns how many were available: all or none.
 
     None without the right to reserve them, or where memory is too much in pieces. What was there
     before is there again afterwards. Source: Linux, admin-guide/mm/hugetlbpage.rst.

@@ -1,4 +1,4 @@
-"""Data on an overlay file system, as container engines lay it under a container.
+"""Data on an overlay file system, as container engines put it under a container.
 
     overlay   the data are made in the writable layer
     layer     the data lie in a read-only layer, as in an image: the first write to a file copies

@@ -1,4 +1,4 @@
-"""A command that runs as long as its server does: started, waited for, stopped, seen to die."""
+"""A command that runs as long as its server does: started, waited for, stopped, seen to end."""
 
 from __future__ import annotations
 

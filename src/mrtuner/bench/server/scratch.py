@@ -1,4 +1,4 @@
-"""The databases of a proof: made by us, marked as ours, dropped by us. Nobody else's is touched.
+"""The databases of a proof: created, marked and dropped by us. No other is touched.
 
 The template is filled once, and every run that writes gets a fresh copy of it. The template's
 comment is the mark, and it covers the copy too: a server killed while copying leaves a copy
@@ -58,7 +58,7 @@ def copy_name(template: str) -> str:
 
 
 def size_of_databases(scale: int, count: int) -> Bytes:
-    """Disk space of so many databases with pgbench's tables at this scale."""
+    """Disk space of `count` databases with pgbench's tables at this scale."""
     return Bytes(count * (_EMPTY + scale * _PER_SCALE))
 
 

@@ -1,4 +1,4 @@
-"""What a proof asks of the server: its settings, its counters, a checkpoint."""
+"""What a proof reads from the server: its settings, its counters, a checkpoint."""
 
 from __future__ import annotations
 

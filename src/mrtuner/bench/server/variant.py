@@ -1,4 +1,4 @@
-"""A variant made a running server: on a cluster of ours, there or in a container, or by a command.
+"""A variant as a running server: on a cluster of ours, there or in a container, or by a command.
 
 Only one server runs at a time. What differs between variants of one site is a file of settings,
 what the server is started in, and the address it is reached by.
@@ -235,7 +235,7 @@ def _layered(server: VariantServer, site: Site, variant: Variant) -> Iterator[No
 
 
 class Commanded:
-    """A server that somebody else's command starts; it keeps its data between two starts."""
+    """A server that a user's command starts; it keeps its data between two starts."""
 
     companions: Sequence[int] = ()
     data: Path | None = None

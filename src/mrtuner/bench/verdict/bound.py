@@ -1,4 +1,4 @@
-"""What bound a load: CPU, storage, locks or the load itself, by CPU time and wait events."""
+"""What limited a load: CPU, storage, locks or the load itself, by CPU time and wait events."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def bound(seen: Meanwhile, cpus: int, *, rated: bool) -> Bound:
 
 
 def _shares(events: Mapping[str, float]) -> dict[BoundKind, float]:
-    """Of the active sessions seen: at work, waiting for storage, waiting for each other."""
+    """Of the active sessions seen: running, waiting for storage, waiting for each other."""
     shares: dict[BoundKind, float] = {
         "cpu": events.get(_RUNNING, 0.0),
         "storage": 0.0,

@@ -1,4 +1,4 @@
-"""What forbids a verdict, and what weakens one: each said in a clause of its own."""
+"""What prevents a verdict, and what weakens one: each in its own clause."""
 
 from __future__ import annotations
 

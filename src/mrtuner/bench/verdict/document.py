@@ -119,7 +119,7 @@ class SeenMeanwhile(Struct):
     waiting: Annotated[
         dict[str, float],
         Doc(
-            "`cpu`, `io`, `memory`: share of the time in which some task waited for it "
+            "`cpu`, `io`, `memory`: share of the time during which some task waited for it "
             "(pressure stall information)"
         ),
     ]
@@ -195,7 +195,7 @@ class BenchReportDocument(Document, tag="mrtuner.bench.report/2"):
     pgbench: Annotated[str, Doc("version of pgbench")]
     mrtuner: Annotated[str, Doc("version of MrTuner")]
     host: Annotated[dict[str, HostFact], Doc("facts about the load generator's machine, by name")]
-    seed: Annotated[int, Doc("of the random order")]
+    seed: Annotated[int, Doc("seed of the random order")]
     delta: Annotated[float, Doc("the smallest difference that matters, as a share")]
     variants: Annotated[list[MeasuredVariant], Doc("the others are compared with the first")]
     settings_diff: Annotated[list[DifferingSetting], Doc("settings that differ")]

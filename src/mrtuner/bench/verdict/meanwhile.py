@@ -1,4 +1,4 @@
-"""What went on beside the runs of a variant in a cell, from what the collectors saw."""
+"""What else happened during the runs of a variant in a cell, from what the collectors saw."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What a comparison rests on: the blocks that count, and whether their runs paid for their writing.
+"""The basis of a comparison: the blocks that count, and whether their runs paid for their writing.
 
 A run that writes leaves dirty pages behind. Unless it lasts for a whole checkpoint cycle, the
-checkpoint that somebody has to wait for later is no part of it.
+checkpoint that is paid for later is not part of it.
 """
 
 from __future__ import annotations

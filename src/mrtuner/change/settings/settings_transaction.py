@@ -248,7 +248,7 @@ class SettingsTransaction(Transaction):
         return ()
 
     def _to_put_back(self, conn: Connection) -> tuple[str, ...]:
-        """The names still to be put back. Values that someone else has written since are kept."""
+        """The names still to be restored. Values that someone else has written since are kept."""
         if self.change.method == "include file":
             return self._file_to_put_back()
         lines = live.file_lines(conn)
@@ -323,7 +323,7 @@ class SettingsTransaction(Transaction):
     def _old_text(self) -> str | None:
         """The file with our entries as they were, keeping others' changes since.
 
-        Entries are put back at its end: their order does not matter, since each name occurs once.
+        Entries are restored at its end: their order does not matter, since each name occurs once.
         """
         if self.change.method == "include file":
             return self.change.text_before

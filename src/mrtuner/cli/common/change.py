@@ -121,7 +121,7 @@ def finish_interrupted(dsn: str, journal: Journal, restart: str) -> Outcome | No
 def print_recovered(outcome: Outcome | None) -> None:
     """Say what became of a change that had been interrupted."""
     if outcome is not None:
-        names = ", ".join(outcome.changed) or "nothing was in force yet"
+        names = ", ".join(outcome.changed) or "nothing had taken effect yet"
         kind = "undo" if outcome.was_undo else "change"
         terminal.print_note(f"an interrupted {kind} was found and {outcome.result}: {names}")
 

@@ -25,11 +25,11 @@ class ApplyDocument(Document, tag="mrtuner.apply/1"):
     """Written by `mrtuner apply --json`."""
 
     recovered: Annotated[
-        ChangeOutcome | None, Doc("what became of an earlier, interrupted change, if any")
+        ChangeOutcome | None, Doc("how an earlier, interrupted change ended, if any")
     ]
     plan: Annotated[ChangePlan, Doc("what was to be written")]
-    outcome: Annotated[ChangeOutcome, Doc("what became of it")]
-    undo: Annotated[str | None, Doc("the command that takes it back; null if nothing changed")]
+    outcome: Annotated[ChangeOutcome, Doc("how it ended")]
+    undo: Annotated[str | None, Doc("the command that undoes it; null if nothing changed")]
     plans: Annotated[QueryPlans | UnsetType, Doc("only with `--plans`")] = UNSET
 
 
@@ -37,12 +37,12 @@ class UndoDocument(Document, tag="mrtuner.undo/1"):
     """Written by `mrtuner undo --json`."""
 
     recovered: Annotated[
-        ChangeOutcome | None, Doc("what became of an earlier, interrupted change, if any")
+        ChangeOutcome | None, Doc("how an earlier, interrupted change ended, if any")
     ]
-    outcome: Annotated[ChangeOutcome, Doc("what became of the change that was to be undone")]
+    outcome: Annotated[ChangeOutcome, Doc("how the undo ended")]
     removed: Annotated[
         list[str],
-        Doc("what killed proofs had left behind: databases by name, directories by path"),
+        Doc("leftovers of killed proofs: databases by name, directories by path"),
     ]
 
 
@@ -54,7 +54,7 @@ class ExplainedRule(Struct):
     basis: Annotated[Basis, Doc("why the rule can be trusted")]
     source: Annotated[str, Doc("where the rule comes from")]
     risk: Annotated[str, Doc("what can go wrong")]
-    suggestion: Annotated[bool, Doc("for people only: never applied")]
+    suggestion: Annotated[bool, Doc("for you to decide: never applied")]
 
 
 class DefaultOfVersions(Struct):
@@ -115,7 +115,7 @@ class AppliedSide(ChangePlan):
     """How the advised settings were put into force for the measurement."""
 
     method: Annotated[Literal["ALTER SYSTEM"], Doc("how they were written")]
-    put_back: Annotated[bool, Doc("whether everything was put back afterwards")]
+    put_back: Annotated[bool, Doc("whether everything was restored afterwards")]
     restarted: Annotated[bool, Doc("whether the server was restarted")]
 
 
@@ -131,7 +131,7 @@ class LoadSide(Struct):
         float | None, Doc("the longest time [s] in which no transaction ended")
     ]
     bound: Annotated[BoundKind, Doc("what limited it")]
-    because: Annotated[str, Doc("what shows that")]
+    because: Annotated[str, Doc("the evidence for it")]
 
 
 class LoadThroughput(Struct):
@@ -145,7 +145,7 @@ class LoadResult(Struct):
     """What one load showed."""
 
     title: Annotated[str, Doc("its name")]
-    why: Annotated[str, Doc("who meets this load")]
+    why: Annotated[str, Doc("where such a load occurs")]
     measure: Annotated[Judged, Doc("what it is judged by")]
     verdict: Annotated[Verdict, Doc("the advised side against the other")]
     ratio: Annotated[float, Doc("of the measure: the advised side over the other")]
@@ -155,7 +155,7 @@ class LoadResult(Struct):
     ]
     throughput: Annotated[
         LoadThroughput | None,
-        Doc("of a load at full speed, also where it is judged by something else"),
+        Doc("of a load at full speed, even if another measure is judged"),
     ]
     pairs: Annotated[int, Doc("pairs of runs that count")]
     parts: Annotated[
@@ -184,7 +184,7 @@ class ReportDocument(Document, tag="mrtuner.report/2"):
 
     verdict: Annotated[
         Verdict | None,
-        Doc("better: a load is, and none is worse; worse: the other way round"),
+        Doc("better: a load is better and none is worse; worse: the reverse"),
     ]
     loads: Annotated[list[LoadResult], Doc("one for each comparison")]
     proof: Annotated[SeriesDocument | None, Doc("the records behind it")]
@@ -194,7 +194,7 @@ class ReportDocument(Document, tag="mrtuner.report/2"):
     ] = UNSET
     headline: Annotated[str | UnsetType, Doc("the verdict in words")] = UNSET
     warnings: Annotated[
-        list[str] | UnsetType, Doc("what weakens all of it, such as a busy machine")
+        list[str] | UnsetType, Doc("what weakens every verdict, such as a busy machine")
     ] = UNSET
     left_out: Annotated[list[LoadLeftOut] | UnsetType, Doc("loads that could not be measured")] = (
         UNSET

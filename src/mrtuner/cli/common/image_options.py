@@ -26,8 +26,8 @@ arguments_option = click.option(
 model_option = click.option(
     "--builder", type=click.Choice(["podman", "buildah", "buildkit"]), default="podman",
     show_default=True,
-    help="Builder by whose rules the cache works; buildkit's are those of its documentation, not "
-    "proven.",
+    help="Builder whose cache rules to use; those of buildkit are from its documentation, not "
+    "tested.",
 )  # fmt: skip
 
 

@@ -197,7 +197,7 @@ change_options = stacked(journal_option, yes_option, json_option)
 every_option = time_option("--every", "Time between two probes of one kind.", default="0.2s")
 steady_option = time_option(
     "--steady",
-    "How long all probes must succeed before it begins and before it counts as over.",
+    "How long all probes must succeed before it begins, and before it counts as over.",
     default="5s",
 )
 

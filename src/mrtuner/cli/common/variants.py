@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 CURRENT: Final = "current"
 ADVISED: Final = "advised"
-_STILL: Final = "still putting everything back; interrupt again to stop halfway"
+_STILL: Final = "still restoring everything; interrupt again to stop halfway"
 
 
 class Sides:
@@ -104,7 +104,7 @@ class Sides:
         self._end.unwinding()
         try:
             if self._to_put_back():
-                terminal.print_note("putting the settings back")
+                terminal.print_note("restoring the settings")
                 self._put_back()
         except BaseException:
             self._say_left()
@@ -138,9 +138,9 @@ class Sides:
             terminal.print_note(f"warning: cannot read the settings now in force: {error.message}")
         else:
             left = f"still in force, as advised: {', '.join(names)}"
-            terminal.print_note(f"warning: {left if names else 'the settings are as they were'}")
+            terminal.print_note(f"warning: {left if names else 'the settings are as before'}")
         if self._to_put_back():
-            terminal.print_note(f"to put everything back: {self.repair}")
+            terminal.print_note(f"to restore everything: {self.repair}")
 
     def _off(self) -> tuple[str, ...]:
         """The settings that are not as they were before."""

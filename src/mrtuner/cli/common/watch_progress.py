@@ -33,7 +33,7 @@ def watched(
             if end.args:  # a signal other than Ctrl-C: it asks us to go
                 raise
             code = exit_codes.INTERRUPTED
-            terminal.print_note("interrupted: what follows was measured before that")
+            terminal.print_note("interrupted: the results below are from before that")
             raise Enough from None
 
     with _shown(watch) as sleep:
@@ -42,7 +42,7 @@ def watched(
             dsn, watch=watch, sample=sample, sleep=pause, thresholds=thresholds, recorded=recorded
         )
     if found.picture.lost is not None:
-        terminal.print_note("the server ended the session: what follows was measured before that")
+        terminal.print_note("the server ended the session: the results below are from before that")
         code = code or exit_codes.UNFINISHED
     return found, code
 

@@ -33,7 +33,7 @@ from mrtuner.errors import UsageError
     show_default=True, help="Version of Python of the functions.",
 )  # fmt: skip
 @click.option(
-    "--kms-key", metavar="ARN", help="KMS key that encrypts the history, if not one of S3's own."
+    "--kms-key", metavar="ARN", help="KMS key that encrypts the history, if it is not S3's own."
 )
 @options.json_option
 def command(
@@ -61,7 +61,7 @@ def command(
     from mrtuner.web.serverless.deployment import Deployment, write
 
     if kms_key is not None and not kms_key.startswith("arn:"):
-        raise UsageError("--kms-key is not an ARN", "Give the key's ARN, which the policy names.")
+        raise UsageError("--kms-key is not an ARN", "Give the key's ARN: the policy needs it.")
     made = Deployment(
         place=place_of(place), password_hash=hash_of(first_line(password_file)), python=python,
         architecture=arch, kms_key=kms_key,
@@ -71,7 +71,7 @@ def command(
         directory=str(out), history=str(made.place), python=python, architecture=arch, bytes=size
     )
     lines = [
-        f"{out} has the template, the package ({pretty_bytes(size)}) and the site; "
+        f"{out} contains the template, the package ({pretty_bytes(size)}) and the site; "
         f"{out / 'README.md'} names the commands"
     ]
     terminal.answer(as_builtins(told), lines, as_json)

@@ -9,7 +9,7 @@ __all__ = ["command"]
 command = Commands(
     "export",
     {
-        "prometheus": "Answer Prometheus' scrapes, or print the last sample in its format.",
+        "prometheus": "Serve the last sample to Prometheus, or print it in its format.",
         "otlp": "Send the last sample to an OpenTelemetry collector.",
         "gcm": "Send the last sample to Google Cloud Monitoring.",
         "rules": "Write alerts for Prometheus, or a dashboard for Grafana.",
@@ -19,7 +19,7 @@ command = Commands(
 
     \b
     Examples:
-      mrtuner export prometheus                      answers on http://127.0.0.1:9188/metrics
+      mrtuner export prometheus                      listens on http://127.0.0.1:9188/metrics
       mrtuner export prometheus --once > mrtuner.prom
       mrtuner export otlp --endpoint http://collector:4318
       mrtuner export gcm --project shop-prod

@@ -18,13 +18,13 @@ _DEFAULT: Final = "127.0.0.1:9188"
 @directory_option
 @click.option(
     "--listen", default=_DEFAULT, show_default=True, metavar="HOST:PORT",
-    help="Address to answer on; there is no password, so keep it off public networks.",
+    help="Address to listen on; there is no password, so keep it off public networks.",
 )  # fmt: skip
 @click.option(
     "--max-rows", type=click.IntRange(1), metavar="N", default=200, show_default=True,
     help="Maximum number of rows (tables, databases, slots) to export per source and instance.",
 )  # fmt: skip
-@click.option("--once", is_flag=True, help="Write the metrics to stdout, and do not listen.")
+@click.option("--once", is_flag=True, help="Write the metrics to stdout instead of listening.")
 @options.output_option
 def command(
     directory: Path | None, listen: str, max_rows: int, once: bool, output: Path | None
@@ -60,7 +60,7 @@ def command(
         raise MrTunerError(
             f"cannot listen on {listen}: {error.strerror}", "Name another address with --listen."
         ) from None
-    terminal.print_note(f"answering on http://{listen}/metrics; Ctrl-C ends it")
+    terminal.print_note(f"listening on http://{listen}/metrics; Ctrl-C ends it")
     try:
         thread.join()
     finally:

@@ -35,4 +35,4 @@ def push_until_stopped(
             stop.set()
         push(directory, outbox, message, send, stop, every=every, tell=tell)
     if once and len(outbox):
-        raise MrTunerError("the message was not delivered", "It is kept, and sent the next time.")
+        raise MrTunerError("the message was not delivered", "It is kept and sent next time.")

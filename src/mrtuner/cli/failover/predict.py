@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 )
 @options.time_option("--dns-ttl", "Time to live of the server's DNS name.")
 @options.time_option(
-    "--away", "Also predict when the client notices that the address answers again after this long."
+    "--away",
+    "Also predict when the client notices that the address responds again after this long.",
 )
 @options.json_option
 def command(

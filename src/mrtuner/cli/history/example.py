@@ -138,9 +138,9 @@ def _views(start: datetime) -> Iterator[tuple[str, str]]:
         return f"screen={screen}&from={int(begin.timestamp())}&to={int(end.timestamp())}{more}"
 
     monday = start + timedelta(hours=6)
-    yield "Monday, what the sessions waited for", fragment("load", monday, 14)
+    yield "Monday: what the sessions waited for", fragment("load", monday, 14)
     yield "and what was at its limit", fragment("limits", monday, 14)
     yield (
-        "Wednesday beside Tuesday, on the larger class",
+        "Wednesday compared with Tuesday, on the larger class",
         fragment("compare", start + timedelta(days=2, hours=10), 7, "&compare=1d"),
     )

@@ -24,7 +24,7 @@ from mrtuner.cli.history.store_options import (
 @instance_option
 @options.time_option(
     "--since",
-    "Length of the period, such as 6h or 7d; it begins with the first sample at the earliest.",
+    "Length of the period, such as 6h or 7d; it starts no earlier than the first sample.",
     most=LONGEST_PERIOD,
     default="1h",
 )

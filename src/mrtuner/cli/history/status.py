@@ -13,9 +13,9 @@ from mrtuner.cli.history.store_options import directory_option
 
 @options.command("status")
 @directory_option
-@click.option("--instance", metavar="NAME", help="Show this one alone, with each of its sources.")
+@click.option("--instance", metavar="NAME", help="Show only this one, with each of its sources.")
 @options.check_option(
-    "no recorder runs, nothing was sampled, an instance is not reached, or a source is late"
+    "no recorder is running, nothing was sampled, an instance is unreachable, or a source is late"
 )
 @options.json_option
 @click.pass_context

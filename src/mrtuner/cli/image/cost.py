@@ -22,7 +22,7 @@ from mrtuner.errors import UsageError
 @click.argument("directory", type=click.Path(path_type=Path), metavar="DIR")
 @file_option
 @arguments_option
-@history_option("Also replay the repository's last N commits: the bytes of each.")
+@history_option("Also replay the repository's last N commits, with the bytes of each.")
 @click.option(
     "--image", metavar="IMAGE",
     help="Take the sizes of layers from the last build: an OCI directory or archive, or "

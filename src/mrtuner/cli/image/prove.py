@@ -46,11 +46,11 @@ _DIRECTORY = click.Path(path_type=Path, file_okay=False, exists=True)
 )  # fmt: skip
 @click.option(
     "--builder", "program", type=click.Choice(("podman", "buildah")), default="podman",
-    show_default=True, help="Program that builds.",
+    show_default=True, help="Program to build with.",
 )  # fmt: skip
 @click.option(
     "--network", is_flag=True,
-    help="Let builds use the network, and fetch base images.  [default: they have none]",
+    help="Let builds use the network, and fetch base images.  [default: no network]",
 )  # fmt: skip
 @click.option(
     "--except", "excepted", multiple=True, metavar="PATH",

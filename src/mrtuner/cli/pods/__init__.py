@@ -16,7 +16,7 @@ command = Commands(
     package="mrtuner.cli.pods",
     help="""Size application servers: connections, waiting, CPU.
 
-    A pod here is a group of workers behind one socket: of Kubernetes, ECS, systemd, or a dyno.
+    Here, a pod is a group of workers behind one socket: in Kubernetes, ECS, systemd, or a dyno.
 
     \b
     Examples:

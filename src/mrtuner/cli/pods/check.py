@@ -112,7 +112,7 @@ _pods_options = options.stacked(
     click.option("--nodes", type=_positive, metavar="N",
                  help="Number of nodes: a DaemonSet has a pod on each."),
     click.option("--node-cpus", type=_positive, metavar="N",
-                 help="CPUs of a node, by which some runtimes size their pool."),
+                 help="CPUs of a node, from which some runtimes size their pool."),
 )  # fmt: skip
 
 
@@ -185,7 +185,7 @@ def _checked(manifests: Sequence[str], rollout: str, account: Account, given: An
     from mrtuner.sizing.connections import Stage, check
 
     if manifests and given["pods"] is not None:
-        raise UsageError("--pods is for what has no manifest", "Leave out one of them.")
+        raise UsageError("--pods is for use without a manifest", "Leave out one of them.")
     read = manifest.read_all(manifests)
     fleet = _fleet(given) if given["pods"] is not None else None
     pgbouncer = _pgbouncer(given)
@@ -209,7 +209,7 @@ def _pgbouncer(given: Any) -> PgBouncer | None:
     number = {"pods": given["pooler_pods"], "surge": given["pooler_surge"]}
     if source is None:
         if given["pooler_pods"] is not None or given["direct"]:
-            raise UsageError("what the pooler does is not known", "Give --pgbouncer FILE.")
+            raise UsageError("the pooler's settings are not known", "Give --pgbouncer FILE.")
         return None
     if targets.kind_of(source) is targets.TargetKind.SERVER:
         return _running_pgbouncer(source, number)
@@ -242,7 +242,7 @@ def _seen(given: Any) -> Fact[int] | None:
     directory: Path | None = given["history"]
     if directory is None:
         if given["instance"] is not None:
-            raise UsageError("--instance belongs to --history", "Give both, or leave it out.")
+            raise UsageError("--instance requires --history", "Give both, or leave it out.")
         return None
     from mrtuner.cli.history.remembered import remembered
     from mrtuner.facts import Fact
@@ -274,8 +274,8 @@ def _require(given: Any) -> None:
         for name in ("reserved", "role_limit", "database_limit"):
             if given[name]:
                 raise UsageError(
-                    f"--{name.replace('_', '-')} is for a database that is known by numbers",
-                    "Leave it out: the server is asked.",
+                    f"--{name.replace('_', '-')} is for a database given by numbers",
+                    "Leave it out: the server is queried.",
                 )
 
 

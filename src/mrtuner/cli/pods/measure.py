@@ -30,8 +30,8 @@ _INIT: Final = ("systemd", "init", "launchd", "runit", "openrc-init")
 )  # fmt: skip
 @click.option(
     "--rate", type=options.Declared("--rate", Rate(help="")), metavar="RATE",
-    help="Connections that these processes accept, such as 40/s: then it tells how long one waits "
-    "for that.  [default: all that come to their network namespace]",
+    help="Connections that these processes accept, such as 40/s, to show how long one waits to be "
+    "accepted.  [default: all that arrive in their network namespace]",
 )  # fmt: skip
 @click.option(
     "--selector", metavar="LABELS",
@@ -104,13 +104,13 @@ def _chosen(tree: Tree, pids: tuple[int, ...], name: str | None, pods: Any) -> l
         first = processes.name_of(tree, 1)
         if first in _INIT:
             raise UsageError(
-                f"process 1 is {first}: this is no container", "Give a PID or --name REGEX."
+                f"process 1 is {first}: this is not a container", "Give a PID or --name REGEX."
             )
         return [1]
     try:
         found = processes.named(tree, name)
     except re.error as error:
-        raise BadValue(f"--name {name!r} is no regular expression: {error}", None) from None
+        raise BadValue(f"--name {name!r} is not a regular expression: {error}", None) from None
     if not found:
         raise UsageError(f"no process matches {name!r}", "List processes with ps -ef.")
     return _topmost(tree, found)

@@ -24,8 +24,8 @@ _file = click.Path(path_type=Path, dir_okay=False)
 observing_options = options.stacked(
     click.option("--prometheus", multiple=True, metavar="FILE|URL",
                  help="Take service times, rate and CPU time from a Prometheus server (the busiest "
-                 "five minutes), or from what the application exposes; two files are two "
-                 "readings."),
+                 "five minutes), or from what the application exposes; give two files as "
+                 "two readings."),
     click.option("--metric", metavar="SELECTOR",
                  help="Metric of the service times, such as 'NAME{job=\"web\"}'.  "
                  "[default: the first known one]"),
@@ -40,8 +40,8 @@ observing_options = options.stacked(
                  help="application_name of the sessions that serve these requests."),
     click.option("--pgbouncer", type=targets.ServerArgument(), metavar="DSN",
                  help="Watch this PgBouncer's counters for ten seconds: time in the database."),
-    options.history_options("Take the busiest five minutes of the sessions that mrtuner record "
-                            "kept here, in the last seven days."),
+    options.history_options("Take the busiest five minutes of the last seven days from the "
+                            "sessions that mrtuner record kept here."),
     click.option("--request-start", type=_file, metavar="FILE",
                  help="Log of X-Request-Start and times of receipt: the measured wait."),
 )  # fmt: skip
@@ -72,7 +72,7 @@ def _require_sources(given: dict[str, Any]) -> None:
         if given[name] is not None and not any(given[source] for source in sources):
             wanted = " or ".join(f"--{source}" for source in sources)
             raise UsageError(
-                f"--{name.replace('_', '-')} belongs to {wanted}", "Give both, or leave it out."
+                f"--{name.replace('_', '-')} requires {wanted}", "Give both, or leave it out."
             )
 
 
@@ -118,7 +118,7 @@ def _of_prometheus(given: dict[str, Any]) -> Observed:
     if len(sources) > 2:
         raise UsageError(f"{len(sources)} readings of Prometheus", "Give one file, or two.")
     if len(sources) == 2 and given["over"] is None:
-        raise UsageError("how far apart the two readings are is not known", "Give it: --over 60s.")
+        raise UsageError("the time between the two readings is not known", "Give it: --over 60s.")
     texts = [read_file(Path(one)) for one in sources]
     return of_texts(texts, " and ".join(sources), apart=given["over"], **selected)
 

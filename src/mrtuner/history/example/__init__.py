@@ -1,1 +1,1 @@
-"""A generated history to try things on: a shop's database at RDS, held down by its instance."""
+"""A generated history to try things on: a shop's database on RDS, limited by its instance."""

@@ -52,7 +52,7 @@ _SETTINGS: Final[Mapping[str, tuple[str, str | None]]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Happened:
-    """Something that somebody did, or that RDS told."""
+    """Something that a user did or that RDS reported."""
 
     at: datetime
     kind: str = "rds"
@@ -74,7 +74,7 @@ def record_example(
         UsageError: it cannot be written.
     """
     if (directory / layout.DATABASE).exists():
-        raise Refused(f"{directory} holds a history already", "Name another directory with --dir.")
+        raise Refused(f"{directory} already holds a history", "Name another directory with --dir.")
     sources = {**built_in(), "cloudwatch": CLOUDWATCH}
     told = sorted(happened, key=lambda one: one.at)
     with Writer(directory, sources.values()) as writer:
@@ -147,7 +147,7 @@ class _Recorder:
         )  # fmt: skip
 
     def metrics(self, at: datetime, values: Mapping[str, float]) -> Sample:
-        """What CloudWatch tells of a minute, which it names by its beginning."""
+        """What CloudWatch says about a minute, named by its beginning."""
         row = {
             column: round(values[metric], 6)
             for column, metric in METRICS.items()
@@ -156,7 +156,7 @@ class _Recorder:
         return self.sample(at, "cloudwatch", [row])
 
     def looks(self, server: Server, now: Minute, begin: datetime, held: float) -> Iterator[Sample]:
-        """The sessions, every so many seconds."""
+        """The sessions, at an interval in seconds."""
         for second in range(0, 60, _LOOK):
             at = begin + timedelta(seconds=second)
             yield self.sample(at, "sessions", server.sessions(now, held_for=held))

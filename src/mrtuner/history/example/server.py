@@ -1,6 +1,6 @@
 """The server of the example: from what its instance went through to what a recorder would read.
 
-Little's law ties it together: the sessions at work are calls a second times the time of a call, and
+Little's law ties it together: active sessions are calls per second times the time of a call, and
 what the volume carried is divided among the statements that read and write.
 """
 

@@ -76,7 +76,7 @@ class Table:
         }  # fmt: skip
 
     def progress(self, database: str) -> dict[str, Any]:
-        """What the vacuum at work has come to, as the source `progress` has it."""
+        """How far the running vacuum is, as in the source `progress`."""
         return {
             "pid": 30_000 + self.relation % 100 * 100 + self.vacuums_begun, "command": "VACUUM",
             "database": database, "relation": self.relation, "phase": "vacuuming heap",

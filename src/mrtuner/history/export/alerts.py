@@ -1,6 +1,6 @@
 """Alerts of Prometheus on what `export prometheus` offers.
 
-Thresholds are where somebody should look; each alert says what to do then.
+Thresholds are where someone should look; each alert says what to do then.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ ALERTS: Final = (
           f"{metric('connections', 'clients')} / {metric('connections', 'maximum')} > 0.9", "5m",
           "critical",
           "{{ $labels.server }} uses {{ $value | humanizePercentage }} of max_connections",
-          "Find who holds them: mrtuner history show."),
+          "Find out who holds them: mrtuner history show."),
     Alert("PostgresTransactionIdAge", f"{metric('ages', 'age')} > 1e9", "10m", "critical",
           "{{ $labels.database }} of {{ $labels.server }} is {{ $value }} transactions old",
           "Run mrtuner vacuum DSN: it names what keeps vacuum from freezing."),
     Alert("PostgresLongTransaction", f"{metric('connections', 'oldest_transaction')} > 3600", "1m",
-          "warning", "a transaction of {{ $labels.server }} is open for more than an hour",
+          "warning", "a transaction of {{ $labels.server }} has been open for more than an hour",
           "It keeps vacuum from removing rows; mrtuner vacuum DSN names it."),
     Alert("PostgresRequestedCheckpoints",
           f"increase({metric('checkpoints', 'requested')}[1h]) > "
@@ -52,7 +52,7 @@ ALERTS: Final = (
           "Look for a long query or a busy disk on the standby."),
     Alert("PostgresArchivingFails", f"increase({metric('archiver', 'failed')}[10m]) > 0", "10m",
           "critical", "WAL of {{ $labels.server }} is not archived",
-          "See the server's log for the error of archive_command; pg_wal grows meanwhile."),
+          "See the server's log for the error of archive_command; pg_wal keeps growing."),
 )  # fmt: skip
 
 

@@ -99,12 +99,12 @@ def sender(endpoint: str | None = None) -> Callable[[bytes], None]:
                 code = error.grpc_status_code.name if error.grpc_status_code else ""
                 if code not in _NEVER:
                     raise Undelivered(
-                        f"Cloud Monitoring answers {code or type(error).__name__}",
+                        f"Cloud Monitoring answered {code or type(error).__name__}",
                         "Check the project and the role monitoring.metricWriter.",
                     ) from None
                 refused = error
         if refused is not None:
-            raise Rejected(f"Cloud Monitoring refuses points: {refused.message}", None)
+            raise Rejected(f"Cloud Monitoring refused points: {refused.message}", None)
 
     return send
 
@@ -118,7 +118,7 @@ def _client(endpoint: str | None) -> Any:
             return monitoring_v3.MetricServiceClient()
         except DefaultCredentialsError:
             raise UsageError(
-                "there are no credentials for Google Cloud",
+                "no credentials for Google Cloud",
                 "Run gcloud auth application-default login, or set GOOGLE_APPLICATION_CREDENTIALS.",
             ) from None
     import grpc

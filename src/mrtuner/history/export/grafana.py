@@ -89,7 +89,7 @@ def _unit(column: Column) -> str:
 
 _LOAD: Final = Series(
     expression=f"{own_metric(LOAD)}{_OF}", legend="{{wait_type}}", unit="short", interval=60,
-    about=f"{OWN[LOAD]}, by what they wait for. What is above the line waits.",
+    about=f"{OWN[LOAD]}, by what they wait for. Sessions above the line wait.",
 )  # fmt: skip
 _LAG: Final = Series(
     expression=f"max by (server, source) ({own_metric(LAG)}{_OF})", legend="{{source}}", unit="s",
@@ -109,15 +109,15 @@ ROWS: Final = {
     "WAL and checkpoints": (
         Panel("WAL written", _shown("wal", "bytes")),
         Panel("WAL kept in pg_wal", _shown("wal_directory", "bytes")),
-        Panel("Checkpoints an hour", _shown("checkpoints", "timed", "requested", hourly=True)),
+        Panel("Checkpoints per hour", _shown("checkpoints", "timed", "requested", hourly=True)),
         Panel("Time in checkpoints", _shown("checkpoints", "write_ms", "sync_ms")),
-        Panel("WAL archived an hour", _shown("archiver", "archived", "failed", hourly=True)),
+        Panel("WAL archived per hour", _shown("archiver", "archived", "failed", hourly=True)),
     ),
     "I/O": (
         Panel("Blocks read and found in shared_buffers",
               _shown("databases", "blocks_read", "blocks_hit", by=("database",))),
-        Panel("Read, by who reads", _shown("io", "read_bytes", by=("backend_type",))),
-        Panel("Written, by who writes", _shown("io", "write_bytes", by=("backend_type",))),
+        Panel("Reads, by process", _shown("io", "read_bytes", by=("backend_type",))),
+        Panel("Writes, by process", _shown("io", "write_bytes", by=("backend_type",))),
         Panel("Temporary files", _shown("databases", "temp_bytes", by=("database",))),
         Panel("Disk of the host", _shown("host", "disk_read_bytes", "disk_written_bytes")),
         Panel("CPU of the host",
@@ -131,7 +131,7 @@ ROWS: Final = {
     "Vacuum": (
         Panel("Age of transaction IDs", _shown("ages", "age", by=("database",))),
         Panel("Dead rows", _shown("tables", "dead", by=("database", "schema", "name"), top=10)),
-        Panel("Autovacuums an hour", _shown("tables", "autovacuums", hourly=True, top=10,
+        Panel("Autovacuums per hour", _shown("tables", "autovacuums", hourly=True, top=10,
                                             by=("database", "schema", "name"))),
         Panel("Size of databases", _shown("sizes", "bytes", by=("database",))),
     ),

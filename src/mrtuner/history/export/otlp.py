@@ -137,6 +137,8 @@ def sender(endpoint: str, headers: Mapping[str, str]) -> Any:
             kind = Undelivered if error.code in _AGAIN else Rejected
             raise kind(f"{address} answered {error.code}", "Check the endpoint.") from None
         except OSError as error:
-            raise Undelivered(f"{address} is not reached: {error}", "Check the address.") from None
+            raise Undelivered(
+                f"{address} cannot be reached: {error}", "Check the address."
+            ) from None
 
     return send

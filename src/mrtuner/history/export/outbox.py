@@ -1,4 +1,4 @@
-"""Messages for a monitoring system, on disk until it took them.
+"""Messages for a monitoring system, on disk until delivered.
 
 What is down for an hour gets what it missed, in order. The oldest go when there are too many, and
 are counted.

@@ -1,4 +1,4 @@
-"""Sending the last sample again and again to a system that does not ask for it."""
+"""Sending the last sample repeatedly to a system that does not poll."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def push(
     directory: Path, outbox: Outbox, message: Callable[[Iterable[Figure]], bytes],
     send: Callable[[bytes], None], stop: threading.Event, *, every: float, tell: Tell,
 ) -> None:  # fmt: skip
-    """Send what a store has last, every so many seconds, until `stop` is set.
+    """Send the last sample of a store at an interval, until `stop` is set.
 
     A receiver that is down gets what it missed later; `tell` gets one sentence when it goes and one
     when it is back.
@@ -29,14 +29,14 @@ def push(
             outbox.deliver(send)
         except Undelivered as error:
             if not down:
-                tell(f"{error.message}; what is not delivered is kept")
+                tell(f"{error.message}; undelivered messages are kept")
             down = True
         else:
             if down:
                 tell("delivered again")
             down = False
         if outbox.rejected > rejected:
-            tell(f"{outbox.rejected - rejected} messages were refused and are lost")
+            tell(f"{outbox.rejected - rejected} messages were refused and lost")
             rejected = outbox.rejected
         if stop.wait(every):
             return

@@ -4,9 +4,9 @@ interval = "10s"
 
 [gauges]
 clients = { help = "sessions of clients" }
-active = { help = "of them running a statement" }
+active = { help = "of these, running a statement" }
 idle = { help = "of them idle" }
-idle_in_transaction = { help = "of them idle in a transaction" }
+idle_in_transaction = { help = "of these, idle in a transaction" }
 waiting = { help = "of them waiting for a lock" }
 oldest_transaction = { type = "float", unit = "s", help = "age of the oldest transaction" }
 oldest_snapshot = { help = "transactions begun since the oldest snapshot or open transaction" }

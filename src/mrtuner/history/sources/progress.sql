@@ -1,5 +1,5 @@
 /*
-help = "VACUUM, ANALYZE, CREATE INDEX, CLUSTER, base backups and COPY at work"
+help = "VACUUM, ANALYZE, CREATE INDEX, CLUSTER, base backups and COPY in progress"
 interval = "10s"
 keep = "35d"
 

@@ -1,5 +1,5 @@
 /*
-help = "Sessions at work, waiting or idle in a transaction: one row a session and sample"
+help = "Sessions that are active or idle in a transaction: one row per session and sample"
 interval = "1s"
 keep = "7d"
 rollup = "minute"

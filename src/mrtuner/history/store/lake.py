@@ -1,4 +1,4 @@
-"""Where the Parquet files of a history are read: below its directory, or on S3 where they lie."""
+"""Where the Parquet files of a history are read: below its directory, or in place on S3."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ def make_directory(directory: Path) -> None:
     except OSError as error:
         raise UsageError(
             f"cannot keep history in {directory}: {error.strerror}",
-            "Give a directory that can be written with --dir.",
+            "Name a writable directory with --dir.",
         ) from None
 
 
@@ -69,7 +69,7 @@ def again(path: Path) -> sqlite3.Connection:
 
 
 def for_reading(directory: Path) -> sqlite3.Connection:
-    """Open the database of a store without changing anything; a writer may be at work.
+    """Open the database of a store without changing anything; a writer may be running.
 
     Raises:
         UsageError: there is no store, or it is damaged.
@@ -122,7 +122,7 @@ def _check(db: sqlite3.Connection, path: Path, *, new: bool) -> None:
     if empty and not new:
         raise UsageError(f"there is no history in {path.parent} yet", "Wait for the first sample.")
     if application != layout.APPLICATION and not empty:
-        raise UsageError(f"{path} is not a store of MrTuner", "Give another directory with --dir.")
+        raise UsageError(f"{path} is not a MrTuner store", "Give another directory with --dir.")
     if version > layout.FORMAT:
         raise Refused(
             f"{path.parent} was written by a newer MrTuner (format {version}; this one knows "
@@ -171,5 +171,5 @@ def explained(directory: Path) -> Iterator[None]:
             ) from None
         raise UsageError(
             f"{path} is damaged: {error}",
-            "Move it away: recording starts a new one, and its Parquet files stay readable.",
+            "Move it away: recording starts a new one, and the Parquet files stay readable.",
         ) from None

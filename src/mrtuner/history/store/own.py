@@ -29,16 +29,16 @@ def _own(name: str, about: str, columns: tuple[Column, ...]) -> Source:
 
 SAMPLES: Final = _own(
     "samples",
-    "What was sampled: without a sample there is a gap, with one and no row nothing changed",
+    "When each source was sampled: no sample means a gap; a sample without rows, no change",
     (
         Column("source", Kind.KEY, Type.TEXT, None, "the source"),
         Column("rows", Kind.GAUGE, Type.INTEGER, None, "rows that the server returned"),
-        Column("cost_ms", Kind.GAUGE, Type.FLOAT, "ms", "time until they were here"),
+        Column("cost_ms", Kind.GAUGE, Type.FLOAT, "ms", "time until they arrived"),
     ),
 )
 EVENTS: Final = _own(
     "events",
-    "Restarts, failovers, upgrades, gaps of the recording",
+    "Restarts, failovers, upgrades, gaps in the recording",
     (
         Column("kind", Kind.TEXT, Type.TEXT, None, "restart, failover, upgrade, lost, …"),
         Column("detail", Kind.TEXT, Type.TEXT, None, "in words"),

@@ -121,7 +121,7 @@ class RecentRows:
         return counted
 
     def texts(self, db: sqlite3.Connection) -> str:
-        """The same for the texts of statements, of which none is ever deleted."""
+        """The same for the texts of statements, none of which is ever deleted."""
         (number,) = db.execute("SELECT count(*) FROM statement_text").fetchone()
         if number != self._texts:
             parquet.load(

@@ -1,4 +1,4 @@
-"""The lake on S3: a recorder publishes its files, and whoever reads fetches those that are needed.
+"""The lake on S3: a recorder publishes its files, and readers fetch those that they need.
 
     s3://BUCKET/PREFIX/VIEW/date=YYYY-MM-DD/NUMBER-WRITER.parquet     as below DIR/lake
     s3://BUCKET/PREFIX/manifests/WRITER.json                          the files of one writer
@@ -43,7 +43,7 @@ _ABSENT: Final = frozenset({"NoSuchKey", "404"})
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a lake lies."""
+    """Where a lake is stored."""
 
     bucket: str
     prefix: str  # empty, or with a slash at its end
@@ -64,7 +64,7 @@ def place_of(url: str) -> Place:
     """
     found = _URL.fullmatch(url)
     if found is None:
-        raise BadValue(f"{url!r} is not an address on S3", "Write s3://BUCKET/PREFIX.")
+        raise BadValue(f"{url!r} is not an S3 address", "Write s3://BUCKET/PREFIX.")
     prefix = (found["prefix"] or "").strip("/")
     return Place(found["bucket"], f"{prefix}/" if prefix else "")
 
@@ -87,8 +87,8 @@ class Manifest:
 def publish(directory: Path, place: Place, client: Any) -> int:
     """Upload the files of a store that are not there yet, then the list of all; return how many.
 
-    A recorder may be at work. If it is killed in between, the files go up again; until a file is
-    listed, nobody reads it.
+    A recorder may be running. If it is killed in between, the files go up again; until a file is
+    listed, it is not read.
 
     Raises:
         UsageError: there is no store.
@@ -147,7 +147,7 @@ def _replace(client: Any, place: Place, manifest: Manifest, tag: str | None) -> 
             raise
         raise Refused(
             f"another process publishes to {place} as the same writer",
-            "Record into a directory of its own: this one is a copy, or was copied.",
+            "Record into a directory of its own: this one is a copy or has been copied.",
         ) from None
 
 
@@ -284,7 +284,7 @@ def _download(client: Any, place: Place, lake: Path, file: File) -> None:
     if checksum(target) != file.sha256:
         target.unlink()
         raise MrTunerError(
-            f"{file.path} in {place} is damaged: its checksum is another",
+            f"{file.path} in {place} is damaged: its checksum does not match",
             "Restore it from its writer's directory, or remove it from its manifest.",
         )
 

@@ -1,4 +1,4 @@
-"""Moving rows from SQLite into Parquet, and looking after the files.
+"""Moving rows from SQLite into Parquet, and maintaining the files.
 
 A file is written under the name of the next number, made durable, and only then put on the list, in
 the transaction that deletes its rows from SQLite. A recorder killed before that writes the same
@@ -257,7 +257,7 @@ def _beyond(largest: int | None, files: Sequence[File]) -> Iterator[File]:
 
 
 def sweep(writer: Writer, now: int) -> int:
-    """Delete files that nobody reads any more, and what a killed recorder left; return how many."""
+    """Delete files that are no longer read, and what a killed recorder left; return how many."""
     lake = writer.directory / layout.LAKE
     due = writer.db.execute(
         "SELECT number, path FROM file WHERE retired < ?", (now - _GRACE * MICRO,)

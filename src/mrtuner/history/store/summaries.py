@@ -1,4 +1,4 @@
-"""Summaries of the recorder's own choice, beside the one that each source declares.
+"""Summaries chosen by the recorder, besides the one that each source declares.
 
 They answer what would otherwise take a second and more over a year: what sessions waited for,
 which minute was the busiest, and when nothing was recorded. They are part of the format since
@@ -61,7 +61,7 @@ SUMMARIES: Final = (
         view="sessions_at_work_by_minute",
         source="sessions",
         of="sessions_by_minute",
-        help="Sessions at work, by minute",
+        help="Active sessions, by minute",
         step=Rollup.MINUTE,
         where=AT_WORK,
         keep=400 * _DAY,
@@ -70,7 +70,7 @@ SUMMARIES: Final = (
         view="samples_by_minute",
         source="samples",
         of="samples",
-        help="How often was sampled, by minute",
+        help="Number of samples, by minute",
         step=Rollup.MINUTE,
         columns=(
             (

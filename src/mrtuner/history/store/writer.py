@@ -114,7 +114,7 @@ class Writer:
             if found is not None and copy_of != (copied and copied[0]):
                 raise Refused(
                     f"{self.directory} holds a copy of {copied[0]}" if copied
-                    else f"{self.directory} holds what was recorded here",
+                    else f"{self.directory} holds a recording made here",
                     "Give another directory with --dir.",
                 )  # fmt: skip
             if found is None and copy_of is not None:
@@ -171,7 +171,7 @@ class Writer:
     # The parts of a commit.
 
     def _meet(self, instance: str, now: Identity) -> None:
-        """Note which server answers; if it is another than before, its counters start anew."""
+        """Note which server responds; if it is a different one, its counters start again."""
         row = self.db.execute(
             "SELECT version_num, started, system, standby FROM last_identity WHERE instance = ?",
             (instance,),
@@ -296,9 +296,9 @@ def change_of(before: Identity, now: Identity) -> tuple[str, str]:
     if before.version_num // 10000 != now.version_num // 10000:
         return "upgrade", f"{before.version_num // 10000} to {now.version_num // 10000}"
     if before.system != now.system and before.system and now.system:
-        return "replaced", "another cluster answers under this name"
+        return "replaced", "another cluster responds under this name"
     if before.standby != now.standby:
-        return "failover", "a primary answers" if before.standby else "a standby answers"
+        return "failover", "a primary responds" if before.standby else "a standby responds"
     return "restart", f"started at {now.started}"
 
 

@@ -91,7 +91,7 @@ class Combined:
     after: Expected
     saved: Savings
     applied: tuple[str, ...]  # titles, in the order in which they were combined
-    needless: tuple[int, ...]  # numbers of what the others made unnecessary
+    needless: tuple[int, ...]  # numbers of advice that the others made unnecessary
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,7 +252,7 @@ class _Adviser:
     def _after(self, now: Situation, proposal: Proposal) -> tuple[Model, Expected] | None:
         """The patched tree and its deploys; None where the builder would refuse it.
 
-        Of what only another builder takes, nothing can be computed: all stays as it is.
+        What only another builder supports cannot be computed and is left unchanged.
         """
         tree = now.tree.edited(proposal.edits)
         if not proposal.proven:

@@ -15,29 +15,29 @@ if TYPE_CHECKING:
 class SavedBytes(Struct):
     """Bytes that a change saves; negative where it adds some."""
 
-    known: Annotated[int | None, Doc("the bytes; null where only a build tells")] = field(
+    known: Annotated[int | None, Doc("the bytes; null if unknown before a build")] = field(
         name="bytes"
     )
     precision: Annotated[
         Literal["exact", "at least", "at most", "unknown"],
-        Doc("exact, as far as the model is; or what is known of it"),
+        Doc("exact according to the model, or what is known"),
     ]
 
 
 class ImageSavings(Struct):
     """What a change saves of a deploy, and of the image."""
 
-    sent: Annotated[SavedBytes, Doc("of the context, sent to a builder elsewhere for each deploy")]
-    rebuilt: Annotated[SavedBytes, Doc("of layers that a deploy builds again, uncompressed")]
+    sent: Annotated[SavedBytes, Doc("of the context, sent to a remote builder for each deploy")]
+    rebuilt: Annotated[SavedBytes, Doc("of layers that a deploy rebuilds, uncompressed")]
     pushed: Annotated[SavedBytes, Doc("of blobs that a deploy pushes, compressed")]
-    image: Annotated[SavedBytes, Doc("of the whole image, compressed: pulled by a new machine")]
+    image: Annotated[SavedBytes, Doc("of the whole image, compressed: what a new machine pulls")]
 
 
 class ExpectedBytes(Struct):
     """Bytes to be expected of a deploy."""
 
     known: Annotated[int, Doc("of what is known before building")] = field(name="bytes")
-    more: Annotated[bool, Doc("whether there is more, which only a build tells")]
+    more: Annotated[bool, Doc("whether there is more, unknown before a build")]
 
 
 class ExpectedLine(Struct):
@@ -45,16 +45,16 @@ class ExpectedLine(Struct):
 
     line: Annotated[int, Doc("its number")]
     text: Annotated[str, Doc("the instruction")]
-    pushed: Annotated[ExpectedBytes, Doc("bytes that it pushes a deploy")]
-    rebuilt: Annotated[float, Doc("the share of the deploys that build it again")]
+    pushed: Annotated[ExpectedBytes, Doc("bytes that it pushes per deploy")]
+    rebuilt: Annotated[float, Doc("share of the deploys that rebuild it")]
 
 
 class ExpectedDeploy(Struct):
     """A deploy on average."""
 
     sent: Annotated[int, Doc("bytes of the context")]
-    rebuilt: Annotated[ExpectedBytes, Doc("layers that are built again, uncompressed")]
-    pushed: Annotated[ExpectedBytes, Doc("blobs that are pushed at most")]
+    rebuilt: Annotated[ExpectedBytes, Doc("layers that are rebuilt, uncompressed")]
+    pushed: Annotated[ExpectedBytes, Doc("blobs pushed, at most")]
     image: Annotated[ExpectedBytes, Doc("the whole image, compressed, without its base")]
     lines: Annotated[list[ExpectedLine], Doc("each line of the stages that are built")]
 
@@ -65,17 +65,19 @@ class ImageAdvice(Struct):
     number: Annotated[int, Doc("from 1: secrets first, then the most bytes that leave the machine")]
     rule: Annotated[str, Doc("the rule that gives it")]
     title: Annotated[str, Doc("what to do")]
-    risk: Annotated[str, Doc("what may go wrong")]
-    saved: Annotated[ImageSavings, Doc("what it saves alone")]
+    risk: Annotated[str, Doc("what can go wrong")]
+    saved: Annotated[ImageSavings, Doc("what it saves by itself")]
     patch: Annotated[str, Doc("the change as a unified diff")]
-    proven: Annotated[bool, Doc("false: of a builder whose rules were not compared with it")]
+    proven: Annotated[bool, Doc("false: the builder's rules were not tested against that builder")]
 
 
 class CombinedAdvice(Struct):
     """The advice as one patch."""
 
-    titles: Annotated[list[str], Doc("what was done, in this order; some is found only then")]
-    needless: Annotated[list[int], Doc("numbers of what the others made unnecessary")]
+    titles: Annotated[
+        list[str], Doc("the advice applied, in order; some becomes possible only then")
+    ]
+    needless: Annotated[list[int], Doc("numbers of advice that the others made unnecessary")]
     saved: Annotated[ImageSavings, Doc("what it saves together")]
     after: Annotated[ExpectedDeploy, Doc("a deploy afterwards")]
     patch: Annotated[str, Doc("the change as a unified diff")]
@@ -86,12 +88,12 @@ class ImageAdviceDocument(Document, tag="mrtuner.image.advise/1"):
 
     builder: Annotated[str, Doc("the builder whose rules were used")]
     dockerfile: Annotated[str, Doc("the Dockerfile")]
-    place: Annotated[str, Doc("the directory in which the patches apply")]
-    deploys: Annotated[str, Doc("what deploys are taken to change")]
-    arguments: Annotated[list[str], Doc("ARGs that are taken to be new in every deploy")]
+    place: Annotated[str, Doc("the directory in which to apply the patches")]
+    deploys: Annotated[str, Doc("what deploys are assumed to change")]
+    arguments: Annotated[list[str], Doc("ARGs that are assumed to be new in every deploy")]
     before: Annotated[ExpectedDeploy, Doc("a deploy now")]
     advice: Annotated[list[ImageAdvice], Doc("the best first")]
-    together: Annotated[CombinedAdvice, Doc("all of it, or what was chosen")]
+    together: Annotated[CombinedAdvice, Doc("all advice, or what was chosen")]
 
 
 def advice_document(found: Advised) -> ImageAdviceDocument:

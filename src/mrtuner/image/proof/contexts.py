@@ -117,7 +117,9 @@ def copy(paths: Iterable[Path], into: Path) -> None:
     )  # fmt: skip
     if done.returncode:
         said = (done.stderr.strip().splitlines() or ["no reason given"])[0]
-        raise MrTunerError(f"cannot copy what is built: {said}", "Free space, or set TMPDIR.")
+        raise MrTunerError(
+            f"cannot copy the directory to build: {said}", "Free space, or set TMPDIR."
+        )
 
 
 def _remove(path: Path) -> None:

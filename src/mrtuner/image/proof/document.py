@@ -15,13 +15,13 @@ _Kind = Literal["code", "dependencies", "asset", "configuration", "other"]
 class DeployedForm(Struct):
     """What a change cost one form."""
 
-    sent: Annotated[int, Doc("bytes of the context, which a builder elsewhere is sent")]
-    lines: Annotated[int, Doc("lines of the Dockerfile that were built again")]
-    built: Annotated[int, Doc("bytes of the layers that were made, uncompressed")]
+    sent: Annotated[int, Doc("bytes of the context, sent to a remote builder")]
+    lines: Annotated[int, Doc("lines of the Dockerfile that were rebuilt")]
+    built: Annotated[int, Doc("bytes of the layers that were built, uncompressed")]
     pushed: Annotated[int, Doc("bytes of blobs that the registry received")]
     manifest: Annotated[int, Doc("bytes of manifests that it received")]
     layers: Annotated[int, Doc("layers of the image that the previous one did not have")]
-    fetched: Annotated[int, Doc("bytes that are fetched by whoever has the previous image")]
+    fetched: Annotated[int, Doc("bytes fetched by a machine that has the previous image")]
 
 
 class NoisyPath(Struct):
@@ -67,14 +67,14 @@ class ProofDocument(Document, tag="mrtuner.image.proof/1"):
 
     verdict: Annotated[
         Literal["better", "worse", "equal"],
-        Doc("on the bytes received of all changes; equal: they differ by less than 1 %"),
+        Doc("on the bytes received for all changes; equal: they differ by less than 1 %"),
     ]
-    builder: Annotated[str, Doc("what built, as it names itself: `podman version 4.3.1`")]
+    builder: Annotated[str, Doc("the builder, as it names itself: `podman version 4.3.1`")]
     network: Annotated[Literal["none", "host"], Doc("the network that builds had")]
     what: Annotated[str, Doc("what was replayed")]
-    seed: Annotated[int, Doc("of the random order")]
+    seed: Annotated[int, Doc("seed of the random order")]
     uplink: Annotated[float | None, Doc("bytes a second, if stated")]
-    noise: Annotated[list[NoisyPath], Doc("what differs when the same is built twice")]
+    noise: Annotated[list[NoisyPath], Doc("what differs when the same directory is built twice")]
     excepted: Annotated[list[str], Doc("paths that may differ, as given")]
     image_before: Annotated[int, Doc("bytes of the whole image, compressed")]
     image_after: Annotated[int, Doc("bytes of the whole image, compressed")]

@@ -157,7 +157,7 @@ def edits(context: Context, own: frozenset[str], each: int, dice: random.Random)
     ]
     if not made:
         raise UsageError(
-            f"{context.root} has no file that could change", "Name the directory that is built."
+            f"{context.root} has no file that can be edited", "Name the directory to build."
         )
     return Edits(context.root, made, f"{plural(len(made), 'generated edit')}, {each} of each kind")
 

@@ -379,7 +379,7 @@ class SnapshotCopy(Struct):
     instance: Annotated[str, Doc("whose snapshot it is")]
     source: Annotated[str, Doc("identifier of the snapshot")]
     name: Annotated[str, Doc("identifier of the copy")] = field(name="copy")
-    outcome: Annotated[CopyState, Doc("what became of it")]
+    outcome: Annotated[CopyState, Doc("how it ended")]
     error: Annotated[str | None, Doc("why it failed")]
     hint: Annotated[str | None, Doc("what to do")]
 

@@ -115,7 +115,7 @@ def check(
 
     `others` are connections from elsewhere by name: monitoring, migrations. `direct` names
     workloads that avoid the pooler. `rate` [1/s] and `hold` [s] give what is expected: requests a
-    second, and how long each holds a connection. `given` wins over what manifests say. `seen`
+    second, and how long each holds a connection. `given` overrides what manifests say. `seen`
     is the most sessions that a history has of the server.
 
     Raises BadValue for a manifest or a file that cannot be used, and where a pool cannot be known;
@@ -123,8 +123,8 @@ def check(
     """
     if (rate is None) is not (hold is None):
         raise UsageError(
-            "a rate and a time to hold belong together",
-            "Give --rate 400/s --hold 12ms: how many requests, and how long each has a connection.",
+            "--rate and --hold require each other",
+            "Give --rate 400/s --hold 12ms: requests, and how long each holds a connection.",
         )
     given = given or Given()
     found = gather(
@@ -155,7 +155,7 @@ def _refuse_unknown(direct: Sequence[str], found: Gathered) -> None:
     for name in direct:
         if name not in there:
             raise BadValue(
-                f"no workload is called {name}", f"There are: {enumerated(sorted(there))}."
+                f"there is no workload {name}", f"There are: {enumerated(sorted(there))}."
             )
 
 
@@ -202,15 +202,15 @@ def _pooler(pgbouncer: PgBouncer | None, found: Gathered, direct: frozenset[str]
         pgbouncer = PgBouncer(text=text, name=name)
     if pgbouncer is None:
         found.warnings += [
-            f"{one.where}: {one.name} is PgBouncer, and its configuration is not here "
-            "(--pgbouncer FILE): applications are counted as if they went past it"
+            f"{one.where}: {one.name} is PgBouncer, but its configuration is missing "
+            "(--pgbouncer FILE): applications are counted as if they bypassed it"
             for one in found.poolers
         ]
         return None
     if len(found.poolers) > 1:
         found.warnings.append(
-            f"there are {len(found.poolers)} poolers: {found.poolers[0].name} counts, for every "
-            "workload; check the others by themselves"
+            f"there are {len(found.poolers)} poolers: {found.poolers[0].name} is used for every "
+            "workload; check the others separately"
         )
     through = [one for one in found.workloads if one.name not in direct]
     rollout = _rollout_of(pgbouncer, found)

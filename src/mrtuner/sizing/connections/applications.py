@@ -85,7 +85,7 @@ def processes(container: Container, server: AppServer | None, given: Given) -> F
     if said is not None:
         return said
     if server is None:
-        return Fact(1, "one process: no application server is known")
+        return Fact(1, "one process: no known application server")
     found = option(container, server, server.process_options) or variable(
         container.environment, server.process_variables
     )
@@ -93,7 +93,7 @@ def processes(container: Container, server: AppServer | None, given: Given) -> F
         return Fact(server.processes, f"default of {server.title} ({server.source})")
     if found.value == "auto":
         raise BadValue(
-            f"{found.source}: as many workers as CPUs, which is not in a manifest",
+            f"{found.source}: as many workers as CPUs, whose number is not in a manifest",
             f"Give --workers {container.workload}=N.",
         )
     return Fact(max(1, whole(found, 0)), found.source)  # Puma: 0 workers is one process

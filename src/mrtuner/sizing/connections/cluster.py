@@ -78,7 +78,7 @@ class Cluster:
         if most is not None:
             warnings.append(
                 f"{replicas.source}: {number} is more than its autoscaler's {most.value} "
-                f"({most.source}): so many pods there are each time the manifest is applied"
+                f"({most.source}): each time the manifest is applied, there are that many pods"
             )
         if number is None:
             return Fact(1, f"{resource.where}: default of Kubernetes, replicas")

@@ -1,4 +1,4 @@
-"""Connection strings in the forms that applications take; nothing of them is ever shown."""
+"""Connection strings in the forms that applications take; they are never shown."""
 
 from __future__ import annotations
 

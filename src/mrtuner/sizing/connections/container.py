@@ -1,4 +1,4 @@
-"""A container as a manifest tells of it, and what its words and variables say."""
+"""A container in a manifest, and what its command and variables say."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def whole(told: Fact[str], least: int) -> int:
     text = told.value.strip().strip("'\"")
     if not re.fullmatch(r"-?\d{1,9}", text):
         raise BadValue(
-            f"{told.source}: {text!r} is not a whole number", "Write digits alone: 1000, not 1e3."
+            f"{told.source}: {text!r} is not a whole number", "Use only digits: 1000, not 1e3."
         )
     if int(text) < least:
         raise BadValue(f"{told.source}: {text} is less than {least}", f"Give {least} or more.")

@@ -96,6 +96,6 @@ def odd_memory(pod: Place) -> Iterator[str]:
             place = container.at("resources", kind, "memory")
             text = str(place.value or "")
             if re.fullmatch(r"[\d.]+m", text):
-                yield f"{place.source}: {text} is thousandths of a byte; {text[:-1]}Mi is meant"
+                yield f"{place.source}: {text} is thousandths of a byte, not {text[:-1]}Mi"
             elif re.fullmatch(r"[\d.]+(e\d)?", text) and float(text) < 2**20:
                 yield f"{place.source}: {text} is a number of bytes, too few for any process"

@@ -191,7 +191,7 @@ def of_instance(name: str, said: Flags, account: Account) -> Database:
         reserved=reserved,
         situation=described(flags).situation,
         notes=(
-            f"DBInstanceClassMemory of {instance.class_name}: {memory}; its lower bound counts",
+            f"DBInstanceClassMemory of {instance.class_name}: {memory}; its lower bound is used",
             *_waiting(name, group, instance.groups[0].status),
         ),
     )
@@ -199,7 +199,7 @@ def of_instance(name: str, said: Flags, account: Account) -> Database:
 
 def _waiting(name: str, group: str, status: str) -> Iterator[str]:
     if status != "in-sync":
-        yield f"{name}: its group {group} is {status}: what it says may not be in force yet"
+        yield f"{name}: its group {group} is {status}: its values may not be in effect yet"
 
 
 def _value(

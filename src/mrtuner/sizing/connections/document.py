@@ -18,8 +18,8 @@ StageName = Literal["at rest", "surge", "first step", "overlap"]
 class CountRead(Struct):
     """A number of the sum, and where it was read."""
 
-    of: Annotated[str, Doc("whose: a workload, a container, PgBouncer, the database")]
-    name: Annotated[str, Doc("what: pods, processes, pool, max_connections, …")]
+    of: Annotated[str, Doc("what it belongs to: a workload, a container, PgBouncer, the database")]
+    name: Annotated[str, Doc("pods, processes, pool, max_connections, …")]
     value: Annotated[int | None, Doc("the number; null: unbounded")]
     source: Annotated[str, Doc("file and line, variable, option, or default with its version")]
 
@@ -35,11 +35,11 @@ class ConnectionsOpened(Struct):
 
 
 class StageOfRollout(Struct):
-    """How many connections there can be while so many pods exist."""
+    """How many connections there can be with this many pods."""
 
     stage: Annotated[StageName, Doc("of a rollout, from the fewest pods to the most")]
     reachable: Annotated[int | None, Doc("connections to the server; null: unbounded")]
-    fits: Annotated[bool, Doc("whether no limit is reached then")]
+    fits: Annotated[bool, Doc("whether no limit is exceeded then")]
     gives: Annotated[list[str], Doc("the limits that are reached then")]
 
 
@@ -49,29 +49,33 @@ class ConnectionLimit(Struct):
     name: Annotated[str, Doc("max_connections, a role's or a database's limit, max_client_conn")]
     admits: Annotated[int, Doc("how many are admitted")]
     reachable: Annotated[int | None, Doc("how many there can be; null: unbounded")]
-    fits: Annotated[bool, Doc("whether nobody is refused")]
-    clients: Annotated[bool, Doc("whether it is of PgBouncer's clients, not of the server")]
-    how: Annotated[str, Doc("the arithmetic, with where it was read")]
+    fits: Annotated[bool, Doc("whether no connection is refused")]
+    clients: Annotated[bool, Doc("whether it limits PgBouncer's clients, not the server's")]
+    how: Annotated[str, Doc("the arithmetic, with the source of each number")]
 
 
 class ExpectedConnections(Struct):
     """What the load needs on average."""
 
-    value: Annotated[float, Doc("connections in use: requests a second x seconds that each holds")]
+    value: Annotated[
+        float, Doc("connections in use: requests per second x seconds that each holds one")
+    ]
     source: Annotated[str, Doc("both numbers")]
 
 
 class MemoryNeeded(Struct):
-    """What so many sessions need of a server, by the budget of `mrtuner tune`."""
+    """What a number of sessions needs of a server, by the budget of `mrtuner tune`."""
 
     sessions: Annotated[int, Doc("of applications")]
-    max_connections: Annotated[int, Doc("with what the server reserves")]
-    memory: Annotated[int | None, Doc("the least memory [bytes]; null: more than any machine has")]
+    max_connections: Annotated[int, Doc("including those that the server reserves")]
+    memory: Annotated[
+        int | None, Doc("the minimum memory [bytes]; null: more than any machine has")
+    ]
     work_mem: Annotated[
         int | None,
-        Doc("on this machine [bytes]; null: its memory is unknown, or does not hold them"),
+        Doc("on this machine [bytes]; null: its memory is unknown or too small"),
     ]
-    fits: Annotated[bool | None, Doc("whether this machine holds them; null: unknown")]
+    fits: Annotated[bool | None, Doc("whether this machine has enough; null: unknown")]
     price: Annotated[int | None, Doc("what one more connection adds to the worst case [bytes]")]
 
 
@@ -83,8 +87,8 @@ class FewerConnections(Struct):
         int, Doc("of one process and database now, overflow included; 0: unbounded")
     ]
     at_most: Annotated[int | None, Doc("of each pool; null: no pool is small enough")]
-    pods: Annotated[int, Doc("wanted now, as an autoscaler may")]
-    pods_at_most: Annotated[int | None, Doc("pods with the pools of now; null: not even one")]
+    pods: Annotated[int, Doc("wanted now, up to an autoscaler's maximum")]
+    pods_at_most: Annotated[int | None, Doc("pods with the current pools; null: not even one")]
 
 
 class PoolerNeeded(Struct):
@@ -92,22 +96,22 @@ class PoolerNeeded(Struct):
 
     servers: Annotated[int, Doc("server connections of all its processes, at most")]
     each: Annotated[int, Doc("max_db_connections of each process")]
-    processes: Annotated[int, Doc("processes, a rollout's included")]
-    clients: Annotated[int | None, Doc("clients that they must admit together; null: unbounded")]
+    processes: Annotated[int, Doc("processes, including those of a rollout")]
+    clients: Annotated[int | None, Doc("clients that they must admit in total; null: unbounded")]
 
 
 class WaysToFit(Struct):
     """Three ways to make it fit, each with the memory that it needs."""
 
-    now: Annotated[MemoryNeeded, Doc("the limit as it is")]
-    fewer: Annotated[list[FewerConnections], Doc("of each workload that goes to the server")]
+    now: Annotated[MemoryNeeded, Doc("the current limit")]
+    fewer: Annotated[list[FewerConnections], Doc("of each workload that connects to the server")]
     pooler: Annotated[PoolerNeeded | None, Doc("null: no connection is left for it")]
     pooler_needs: Annotated[MemoryNeeded | None, Doc("the memory with the pooler")]
     larger: Annotated[
         MemoryNeeded | None,
         Doc(
-            "the memory with all connections; null: max_connections is enough, they are unbounded, "
-            "or too many"
+            "the memory for all connections; null: max_connections is enough, or they are "
+            "unbounded or too many"
         ),
     ]
 
@@ -119,8 +123,8 @@ class OpenSessions(Struct):
     role: Annotated[str, Doc("their role")]
     database: Annotated[str, Doc("their database")]
     sessions: Annotated[float, Doc("open")]
-    active: Annotated[float, Doc("of them running a statement")]
-    in_transaction: Annotated[float, Doc("of them idle in a transaction")]
+    active: Annotated[float, Doc("of these, running a statement")]
+    in_transaction: Annotated[float, Doc("of these, idle in a transaction")]
     clients: Annotated[int | None, Doc("addresses that they come from; null: not shown")]
 
 
@@ -131,7 +135,7 @@ class PoolerPool(Struct):
     user: Annotated[str, Doc("its user")]
     mode: Annotated[str, Doc("session, transaction or statement")]
     clients: Annotated[int, Doc("that have a server connection")]
-    waiting: Annotated[int, Doc("clients that wait for one")]
+    waiting: Annotated[int, Doc("clients waiting for one")]
     longest_wait: Annotated[float, Doc("of them [s]")]
     servers: Annotated[int, Doc("server connections in use")]
     idle: Annotated[int, Doc("server connections that are idle")]
@@ -147,7 +151,7 @@ class MostSeen(Struct):
 class PodsCheckDocument(Document, tag="mrtuner.pods.check/1"):
     """Written by `mrtuner pods check --json`."""
 
-    fits: Annotated[bool, Doc("whether no limit can be reached at this stage")]
+    fits: Annotated[bool, Doc("whether no limit can be exceeded at this stage")]
     stage: Annotated[StageName, Doc("that was checked")]
     reachable: Annotated[
         int | None, Doc("connections to the server that can be reached; null: unbounded")
@@ -156,19 +160,19 @@ class PodsCheckDocument(Document, tag="mrtuner.pods.check/1"):
     expected: Annotated[ExpectedConnections | None, Doc("null without `--rate` and `--hold`")]
     open_now: Annotated[int | None, Doc("sessions that the server has now; null without one")]
     gives_at: Annotated[
-        StageName | None, Doc("the first stage at which a limit is reached; null if none is")
+        StageName | None, Doc("the first stage at which a limit is exceeded; null if none is")
     ]
     first: Annotated[str, Doc("the limit that is exceeded first, or has the least to spare")]
-    database: Annotated[str, Doc("whose limits these are")]
+    database: Annotated[str, Doc("the server whose limits these are")]
     terms: Annotated[list[ConnectionsOpened], Doc("who opens connections to the server")]
     clients: Annotated[
         list[ConnectionsOpened], Doc("who opens connections to PgBouncer; empty without one")
     ]
     stages: Annotated[list[StageOfRollout], Doc("every stage of a rollout")]
     limits: Annotated[list[ConnectionLimit], Doc("every limit")]
-    numbers: Annotated[list[CountRead], Doc("every number of the sum")]
+    numbers: Annotated[list[CountRead], Doc("every number in the sum")]
     ways: Annotated[WaysToFit | None, Doc("three ways to make it fit; null if it does")]
-    warnings: Annotated[list[str], Doc("what is probably not meant")]
+    warnings: Annotated[list[str], Doc("what is probably a mistake")]
     notes: Annotated[list[str], Doc("what was assumed, and what was not counted")]
     sessions: Annotated[list[OpenSessions], Doc("open now, by application")] = field(
         default_factory=list

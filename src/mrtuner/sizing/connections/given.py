@@ -1,4 +1,4 @@
-"""What the caller says of pods, beside or instead of manifests."""
+"""What the caller says about pods, with or instead of manifests."""
 
 from __future__ import annotations
 

@@ -131,8 +131,8 @@ def _more_than_reachable(
     for number, what in found:
         if reachable is not None and number > reachable:
             yield (
-                f"{number} {what}, more than the {reachable} that can be reached: something else "
-                "connects, or a pool is larger than it seems; name others with --also"
+                f"{number} {what}, more than the {reachable} possible: something else connects, "
+                "or a pool is larger than it seems; name others with --also"
             )
 
 
@@ -316,20 +316,20 @@ def _superuser(
 ) -> Iterator[str]:
     for role in sorted({role for role, _ in sessions if role in database.superusers}, key=str):
         yield (
-            f"{role} is a superuser: it takes the places that are reserved for one, and no limit "
-            "of a role or a database holds for it"
+            f"{role} is a superuser: it may use the reserved connections, and limits of roles and "
+            "databases do not apply to it"
         )
 
 
 def _unmatched_limits(
     sessions: frozenset[tuple[str | None, str | None]], database: Database
 ) -> Iterator[str]:
-    """Limits that nobody can be compared with, since nothing says who connects."""
+    """Limits that cannot be checked, since it is not known who connects."""
     roles = {role: one.value for role, one in database.role_limits.items() if role}
     if roles and any(role is None for role, _ in sessions):
         limited = ", ".join(f"{role} {most}" for role, most in roles.items())
-        yield f"roles with limits: {limited}; --role says which one the application connects as"
+        yield f"roles with limits: {limited}; --role names the one that the application connects as"
     databases = {name: one.value for name, one in database.database_limits.items() if name}
     if databases and any(name is None for _, name in sessions):
         limited = ", ".join(f"{name} {most}" for name, most in databases.items())
-        yield f"databases with limits: {limited}; --dbname says which one the application uses"
+        yield f"databases with limits: {limited}; --dbname names the one that the application uses"

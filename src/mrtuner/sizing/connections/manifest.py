@@ -95,7 +95,7 @@ class Place:
         if isinstance(value, bool) or not isinstance(value, int):
             raise BadValue(
                 f"{self.source}: {value!r} is not a whole number",
-                "Write digits alone: 1000, not 1e3, and no quotes.",
+                "Use only digits, without quotes: 1000, not 1e3.",
             )
         if value < least:
             raise BadValue(f"{self.source}: {value} is less than {least}", f"Give {least} or more.")
@@ -121,23 +121,26 @@ def resources(text: str, file: str) -> tuple[Resource, ...]:
         where = f"{file}:{mark.line + 1}" if mark else file
         said = getattr(error, "problem", None) or str(error).partition("\n")[0]
         raise BadValue(
-            f"{where}: not YAML: {said}", "Give a manifest as kubectl takes it."
+            f"{where}: not YAML: {said}", "Give a manifest that kubectl accepts."
         ) from None
     except RecursionError:
         raise BadValue(
-            f"{file}: nested too deeply", "Give a manifest as kubectl takes it."
+            f"{file}: nested too deeply", "Give a manifest that kubectl accepts."
         ) from None
     found = tuple(one for document in documents if document for one in _objects(document, file))
     if not found:
-        raise BadValue(f"{file} is empty", "Give a manifest; from a pipe, check what it writes.")
+        raise BadValue(
+            f"{file} is empty",
+            "Give a manifest; if it comes from a pipe, check that command's output.",
+        )
     return found
 
 
 def _objects(document: object, file: str) -> Iterator[Resource]:
     if not isinstance(document, Located) or not isinstance(document.get("kind"), str):
         raise BadValue(
-            f"{file} is no Kubernetes manifest: an object has no kind",
-            "Give Deployments and the like; for values of a chart, render it with helm template.",
+            f"{file} is not a Kubernetes manifest: an object has no kind",
+            "Give Deployments and the like; render a chart with helm template.",
         )
     if document["kind"].endswith("List") and isinstance(document.get("items"), list):
         for item in document["items"]:

@@ -199,7 +199,7 @@ class Limit:
 
     name: str
     capacity: int
-    how: str  # the arithmetic, with where it was read
+    how: str  # the arithmetic, with the source of each number
     workloads: tuple[Workload, ...]
     fixed: Mapping[Stage, int]  # what others take: a pooler, monitoring
     clients: bool = False  # of a pooler's clients, not of sessions at the server
@@ -213,7 +213,7 @@ class Limit:
         }
 
     def fits(self, stage: Stage) -> bool:
-        """Whether nobody is refused at a stage."""
+        """Whether no connection is refused at a stage."""
         demand = self.demand[stage]
         return demand is not None and demand <= self.capacity
 

@@ -71,13 +71,13 @@ def pooler(
             warnings.append(f"{file}: what {name} names was not read")
     if not waits:
         notes.append(
-            "PgBouncer 1.23 and later waits for its clients when it is told to end: a terminating "
-            "pod then keeps its server connections, which are not counted without its version"
+            "PgBouncer 1.23 and later waits for its clients when told to stop: a terminating pod "
+            "then keeps its server connections; they are not counted, since its version is unknown"
         )
     return Pooler(
         where=file,
         rollout=rollout,
-        processes=processes or Fact(1, "one process in a pod"),
+        processes=processes or Fact(1, "one process per pod"),
         max_client_conn=settings.number("max_client_conn", least=1),
         pools=tuple(pools),
         database_limits=limits,
@@ -114,7 +114,7 @@ def _sections(text: str, file: str) -> dict[str, dict[str, str]]:
         parser.read_string("\n".join(line.strip() for line in text.splitlines()), file)
     except ConfigError as error:
         raise BadValue(
-            f"{file} is no pgbouncer.ini: {str(error).splitlines()[0]}",
+            f"{file} is not a pgbouncer.ini: {str(error).splitlines()[0]}",
             "Give the file that PgBouncer is started with.",
         ) from None
     found = {
@@ -122,7 +122,7 @@ def _sections(text: str, file: str) -> dict[str, dict[str, str]]:
     }
     if "pgbouncer" not in found and "databases" not in found:
         raise BadValue(
-            f"{file} is no pgbouncer.ini: neither [databases] nor [pgbouncer] is there",
+            f"{file} is not a pgbouncer.ini: it has neither [databases] nor [pgbouncer]",
             "Give the file that PgBouncer is started with.",
         )
     return found
@@ -223,11 +223,11 @@ def _names(
 def _users(
     name: str | None, logins: Sequence[Login], notes: list[str], file: str
 ) -> list[str | None]:
-    """The users whose clients give this name; where nobody says, one user is assumed."""
+    """The users whose clients give this name; if unknown, one user is assumed."""
     users = [login.user for login in logins if name is None or login.database in {None, name}]
     if None in users or not users:
         note = (
-            f"{file}: who uses {name or 'its databases'} is not known; one user is assumed "
+            f"{file}: the user of {name or 'its databases'} is not known; one is assumed "
             "(--role names it)"
         )
         if note not in notes:

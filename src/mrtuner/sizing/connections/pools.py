@@ -1,4 +1,4 @@
-"""The pools of one container: what its options, its environment and its framework make of them.
+"""The pools of one container: as set by its options, environment and framework.
 
 What wins, first to last: what the caller says, the connection string, the framework's own
 variable, a variable that is named like a pool, the framework's default.
@@ -63,7 +63,7 @@ class Found:
 
 
 def pools(container: Container, given: Given) -> Found:
-    """Return the pools of a container; none, with a note, where nothing tells of a database.
+    """Return the pools of a container; none, with a note, if nothing shows a database.
 
     Raises BadValue where there is a database and the size of the pool cannot be known.
     """
@@ -128,10 +128,10 @@ class _Case:
 
 def _tell_uncounted(container: Container, found: Found) -> None:
     """A warning where what is not here may tell of a database."""
-    absent = f", and {enumerated(container.absent)} is not here" if container.absent else ""
+    absent = f", and {enumerated(container.absent)} is not available" if container.absent else ""
     said = (
-        f"{container.where}: container {container.name} is not counted: nothing tells of a "
-        f"database of PostgreSQL{absent}; --pool {container.workload}=N counts it"
+        f"{container.where}: container {container.name} is not counted: nothing shows that "
+        f"it uses PostgreSQL{absent}; --pool {container.workload}=N counts it"
     )
     (found.warnings if absent else found.notes).append(said)
 
@@ -185,7 +185,7 @@ def _databases(case: _Case) -> Fact[int]:
     for name, one in case.strings.items():
         if one.host != host:
             case.found.notes.append(
-                f"{case.container.environment[name].source}: it names another host than "
+                f"{case.container.environment[name].source}: it names a different host than "
                 f"{case.main}, and is not counted"
             )
     return Fact(len(same), " and ".join(sorted(same.values())))
@@ -219,7 +219,8 @@ def _told(case: _Case) -> Fact[str] | None:
     told = told or _named_like_a_pool(environment)
     if in_string is not None and told is not None and in_string.value != told.value:
         case.found.warnings.append(
-            f"{in_string.source}={in_string.value} wins over {told.value} of {told.source}"
+            f"{in_string.source}={in_string.value} takes precedence over {told.value} of "
+            f"{told.source}"
         )
     return in_string or told
 
@@ -272,7 +273,7 @@ def _number(told: Fact[str], known: Framework | None) -> Fact[Count]:
 
 
 def _default(case: _Case) -> Fact[Count]:
-    """What the framework does where nobody says; BadValue where that cannot be known."""
+    """What the framework does by default; BadValue if that is unknown."""
     known, default, container = case.known, case.default, case.container
     if known is None or default is None:
         raise _unknown(container)
@@ -311,7 +312,7 @@ def _unknown(container: Container) -> BadValue:
     named = [name for name in container.environment if _OF_A_DATABASE.search(name)]
     has = f" has {named[0]}, but" if named else ""
     return BadValue(
-        f"{container.where}: container {container.name}{has} tells neither its framework nor its "
+        f"{container.where}: container {container.name}{has} shows neither its framework nor its "
         "pool",
         f"Give --framework {container.workload}=NAME ({', '.join(frameworks())}), or "
         f"--pool {container.workload}=N; 0 if it has none.",
@@ -335,11 +336,12 @@ def _tell(container: Container, known: Framework | None, found: Found) -> None:
     if known is not None and known.note:
         found.notes.append(f"{known.title}: {known.note}")
     found.notes += [
-        f"{container.where}: {absent} is not here: a pool size in it would win over what was read"
+        f"{container.where}: {absent} is not available: a pool size in it would win over what "
+        "was read"
         for absent in container.absent
     ]
     for name, one in container.environment.items():
         if one.value is None and _OF_A_DATABASE.search(name):
             found.notes.append(
-                f"{one.source} is not here: a pool size in it would win over what was read"
+                f"{one.source} is not available: a pool size in it would win over what was read"
             )

@@ -27,7 +27,7 @@ _NEW_POOLER: Final = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Needs:
-    """What so many sessions need of a server's memory, by the budget."""
+    """What this many sessions need of a server's memory, by the budget."""
 
     sessions: int
     max_connections: int
@@ -179,7 +179,7 @@ class _Prices:
         self.situation, self.reserved = situation, reserved
 
     def of(self, sessions: int) -> Needs:
-        """What so many sessions of applications need."""
+        """What this many sessions of applications need."""
         wanted = replace(
             self.situation, connections=replace(self.situation.connections, wanted=sessions)
         )

@@ -43,7 +43,7 @@ def rollout_of(
     kind = strategy.at("type")
     if kind.value not in {None, "RollingUpdate", "Recreate"}:
         raise BadValue(
-            f"{kind.source}: {kind.value!r} is no strategy", "Write RollingUpdate or Recreate."
+            f"{kind.source}: {kind.value!r} is not a strategy", "Write RollingUpdate or Recreate."
         )
     rolling = strategy.at("rollingUpdate")
     surge, unavailable = _share(rolling.at("maxSurge")), _share(rolling.at("maxUnavailable"))
@@ -83,7 +83,10 @@ def _above_zero(share: Fact[str]) -> bool:
 def _part(share: Fact[str], of: int, *, up: bool) -> Fact[int]:
     text = share.value
     if not re.fullmatch(r"\d{1,6}%?", text):
-        raise BadValue(f"{share.source}: {text!r} is neither pods nor a share", "Write 1, or 25%.")
+        raise BadValue(
+            f"{share.source}: {text!r} is neither a number of pods nor a percentage",
+            "Write 1, or 25%.",
+        )
     number = int(text.removesuffix("%"))
     if not text.endswith("%"):
         return Fact(number, share.source)
@@ -98,7 +101,7 @@ def _share(place: Place) -> Fact[str]:
 
 def _still(desired: Fact[int], grace: Fact[int], runs: Fact[Count] | None = None) -> Rollout:
     """Pods that are replaced one after the other, or not at all."""
-    nothing = Fact(0, "nothing is added")
+    nothing = Fact(0, "no pods are added")
     return Rollout(desired=desired, surge=nothing, unavailable=nothing, replaced_first=True,
                    grace=grace, runs=runs)  # fmt: skip
 
@@ -106,15 +109,17 @@ def _still(desired: Fact[int], grace: Fact[int], runs: Fact[Count] | None = None
 def _per_node(resource: Resource, grace: Fact[int], given: Given) -> Rollout:
     if given.nodes is None:
         raise BadValue(
-            f"{resource.where}: DaemonSet {resource.name} has a pod on each node, and a manifest "
-            "does not tell how many there are",
+            f"{resource.where}: DaemonSet {resource.name} has a pod on each node, and the manifest "
+            "does not say how many nodes there are",
             "Give --nodes N.",
         )
     surge = resource.at("spec", "updateStrategy", "rollingUpdate", "maxSurge")
     nodes = Fact(given.nodes, f"--nodes {given.nodes}")
     if surge.value is None:
         return _still(nodes, grace)
-    return rollout(nodes, _share(surge), Fact("0", "a surge takes no pod away"), grace=grace)
+    return rollout(
+        nodes, _share(surge), Fact("0", "with a surge, no pod is taken away"), grace=grace
+    )
 
 
 def _grace(pod: Place) -> Fact[int]:
@@ -148,10 +153,10 @@ def _runs(resource: Resource, job: Place, grace: Fact[int], given: Given) -> Fac
     if policy.value == "Forbid":
         return Fact(1, f"{policy.source}: Forbid")
     if policy.value == "Replace":
-        return Fact(2, f"{policy.source}: Replace, and the one that it ends")
+        return Fact(2, f"{policy.source}: Replace, and the run that it ends")
     if policy.value not in {None, "Allow"}:
         raise BadValue(
-            f"{policy.source}: {policy.value!r} is no policy", "Write Allow, Forbid or Replace."
+            f"{policy.source}: {policy.value!r} is not a policy", "Write Allow, Forbid or Replace."
         )
     deadline = job.at("activeDeadlineSeconds")
     most, schedule = deadline.whole(1), resource.at("spec", "schedule")
@@ -159,7 +164,7 @@ def _runs(resource: Resource, job: Place, grace: Fact[int], given: Given) -> Fac
         return Fact(
             None,
             f"{policy.source if policy.value else resource.where}: concurrencyPolicy is Allow"
-            f"{'' if policy.value else ' by default'}, so runs that take long pile up; set Forbid, "
+            f"{'' if policy.value else ' by default'}, so long runs pile up; set Forbid, "
             f"or activeDeadlineSeconds, or give --runs {resource.name}=N",
         )
     gap = least_gap(str(schedule.value or ""))

@@ -49,4 +49,4 @@ def _values(field: str, size: int, schedule: str) -> set[int]:
 
 
 def _bad(schedule: str) -> BadValue:
-    return BadValue(f"{schedule!r} is no schedule of cron", "Write it as in 0 3 * * *.")
+    return BadValue(f"{schedule!r} is not a cron schedule", "Write it like 0 3 * * *.")

@@ -68,7 +68,7 @@ def gather(resources: Sequence[Resource], given: Given) -> Gathered:
 
 def _add(resource: Resource, known: Cluster, given: Given, found: Gathered) -> None:
     if "test" in str(resource.at("metadata", "annotations", "helm.sh/hook").value or ""):
-        found.notes.append(f"{resource.where}: {resource.name} runs with helm test only")
+        found.notes.append(f"{resource.where}: {resource.name} runs only with helm test")
         return
     pod = pod_of(resource)
     opened: list[Pool] = []
@@ -139,7 +139,7 @@ def _refuse_twice(resources: Sequence[Resource]) -> None:
         first = seen.setdefault((one.kind, one.namespace, one.name), one)
         if first is not one:
             raise BadValue(
-                f"{one.kind} {one.name} is there twice: {first.where} and {one.where}",
+                f"{one.kind} {one.name} is defined twice: {first.where} and {one.where}",
                 "Give each object once: either the base or what was built from it.",
             )
 
@@ -149,5 +149,5 @@ def _refuse_unknown_names(found: Gathered, resources: Sequence[Resource], given:
     for name in sorted(given.names() - there):
         workloads = enumerated(one.name for one in found.workloads)
         raise BadValue(
-            f"no workload is called {name}", f"There are: {workloads}." if workloads else None
+            f"there is no workload {name}", f"There are: {workloads}." if workloads else None
         )

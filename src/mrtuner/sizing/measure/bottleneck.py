@@ -38,14 +38,14 @@ class Cause(StrEnum):
     """What holds processes back."""
 
     QUOTA = "quota"
-    QUOTA_ABOVE = "quota of a control group above"
-    QUOTA_HIDDEN = "a quota that cannot be seen"
+    QUOTA_ABOVE = "quota of a parent control group"
+    QUOTA_HIDDEN = "a quota that is not visible"
     CPUSET = "cpuset"
     AFFINITY = "affinity"
     MACHINE = "the machine's CPUs"
     OTHERS = "other work on the same CPUs"
     LOCK = "a lock: one thread runs at a time"
-    ONE_THREAD = "one thread does the work"
+    ONE_THREAD = "one thread does all the work"
     ELSEWHERE = "something else is slow"
     LOAD = "too little load"
 
@@ -125,12 +125,12 @@ def _by_waiting(seen: Measurement) -> Bottleneck | None:
     delay = seen.delay
     if delay is None or delay < _DELAYED * (seen.cpu + delay) or seen.cpu + delay < 0.1:
         return None
-    evidence = [f"{delay:.2f} threads on average were ready to run and had no CPU"]
+    evidence = [f"on average, {delay:.2f} threads were ready to run but had no CPU"]
     if seen.idle is not None and seen.idle > delay / 2 and seen.hidden:
         return Bottleneck(
             cause=Cause.QUOTA_HIDDEN,
             evidence=(*evidence, f"{seen.idle:.2f} CPUs were idle meanwhile", *seen.hidden),
-            action="Measure on the node, as root: a quota of a control group above is not visible "
+            action="Measure on the node, as root: a quota of a parent control group is not visible "
                    "in a container.",
         )  # fmt: skip
     if seen.idle is not None:
@@ -160,7 +160,7 @@ def _by_one_thread(seen: Measurement) -> Bottleneck | None:
         )  # fmt: skip
     return Bottleneck(
         cause=Cause.ONE_THREAD,
-        evidence=(used, "one of its threads had nearly all of that"),
+        evidence=(used, "one of its threads used nearly all of that"),
         action="Run more processes, or let several threads do the work.",
     )
 
@@ -170,14 +170,14 @@ def _taking_part(one: ProcessUse) -> int:
 
 
 def _by_nothing_of_the_cpu(seen: Measurement) -> Bottleneck:
-    used = f"it used {seen.cpu:.2f} CPUs, and nothing kept it from more"
+    used = f"it used {seen.cpu:.2f} CPUs, and nothing kept it from using more"
     queue = fmean(seen.waiting) if seen.waiting else 0.0
     if queue >= _QUEUE:
         return Bottleneck(
             cause=Cause.ELSEWHERE,
-            evidence=(used, f"{queue:.1f} connections on average waited to be accepted"),
+            evidence=(used, f"{queue:.1f} connections waited to be accepted, on average"),
             action="Look at what its workers wait for: the database, the pool, another service. "
-                   "More workers help where these can do more.",
+                   "More workers help if these can take more.",
         )  # fmt: skip
     unseen = () if seen.waiting is not None else (
         "its sockets are not shown, so requests may be waiting: run as its user or as root",

@@ -14,10 +14,10 @@ class MeasuredProcess(Struct):
     """One process."""
 
     pid: Annotated[int, Doc("its number")]
-    name: Annotated[str, Doc("what it is called")]
+    name: Annotated[str, Doc("its name")]
     cpu: Annotated[float, Doc("CPUs that it used")]
-    threads: Annotated[list[float], Doc("of it each thread, the busiest first")]
-    delay: Annotated[float | None, Doc("threads on average that were ready to run and had no CPU")]
+    threads: Annotated[list[float], Doc("share of each thread, the busiest first")]
+    delay: Annotated[float | None, Doc("threads that were ready to run but had no CPU, on average")]
     memory: Annotated[int | None, Doc("proportional set size [bytes]; null if not shown")]
 
 
@@ -28,8 +28,10 @@ class MeasuredQuota(Struct):
     cpus: Annotated[float, Doc("CPU time that it allows, in CPUs")]
     source: Annotated[str, Doc("where this was read")]
     own: Annotated[bool, Doc("whether the processes are in this group, not in one below it")]
-    share: Annotated[float | None, Doc("of the periods, those in which it was used up")]
-    throttled: Annotated[float | None, Doc("seconds a second that it stopped them, over all CPUs")]
+    share: Annotated[float | None, Doc("share of the periods in which it was used up")]
+    throttled: Annotated[
+        float | None, Doc("seconds per second for which it stopped them, over all CPUs")
+    ]
 
 
 class RuntimeBelief(Struct):
@@ -49,10 +51,10 @@ class HeldBack(Document, tag="mrtuner.pods.measure/1"):
     action: Annotated[str, Doc("what to do")]
     seconds: Annotated[float, Doc("between the two readings")]
     cpu: Annotated[float, Doc("CPUs used by all processes")]
-    usable: Annotated[float | None, Doc("CPUs that they can have: the least of sets and quotas")]
+    usable: Annotated[float | None, Doc("CPUs that they can have: the smallest cpuset or quota")]
     online: Annotated[int | None, Doc("CPUs of the machine")]
     allowed: Annotated[int | None, Doc("CPUs that they may run on")]
-    delay: Annotated[float | None, Doc("threads that were ready to run and had no CPU")]
+    delay: Annotated[float | None, Doc("threads that were ready to run but had no CPU")]
     idle: Annotated[float | None, Doc("CPUs that were idle, of those they may run on")]
     steal: Annotated[float | None, Doc("CPUs that the hypervisor took")]
     waiting: Annotated[
@@ -60,11 +62,11 @@ class HeldBack(Document, tag="mrtuner.pods.measure/1"):
     ]
     processes: Annotated[list[MeasuredProcess], Doc("the busiest first")]
     quotas: Annotated[list[MeasuredQuota], Doc("of their control groups, their own first")]
-    hidden: Annotated[list[str], Doc("why a quota might not be seen")]
+    hidden: Annotated[list[str], Doc("why a quota might not be visible")]
     beliefs: Annotated[list[RuntimeBelief], Doc("how many CPUs runtimes count here")]
     accepted: Annotated[
         float | None,
-        Doc("connections a second: as given, else all that were opened to their network namespace"),
+        Doc("connections per second: as given, else all opened in their network namespace"),
     ] = None
     accept_wait: Annotated[
         float | None,

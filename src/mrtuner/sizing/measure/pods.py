@@ -1,4 +1,4 @@
-"""Processes of pods on this node: what kubectl says of pods, beside the names of control groups.
+"""Processes of pods on this node: what kubectl says about pods, and the names of control groups.
 
 The kubelet names a pod's control group after its uid, the container runtime that of a container
 after its id: kubepods/burstable/pod4f0c…/8e1d… , or with systemd
@@ -45,7 +45,7 @@ def asked(selector: str, namespace: str | None) -> str:
         )
     except FileNotFoundError:
         raise MissingPart(
-            "kubectl is not here",
+            "kubectl is not installed",
             "Run kubectl get pods -l SELECTOR -o json elsewhere, and give its output with --pods.",
         ) from None
     except subprocess.TimeoutExpired:
@@ -66,7 +66,9 @@ def containers(text: str, where: str) -> tuple[PodContainer, ...]:
     try:
         found = json.loads(text)
     except ValueError as error:
-        raise BadValue(f"{where} is no JSON: {error}", "Write it with kubectl … -o json.") from None
+        raise BadValue(
+            f"{where} is not JSON: {error}", "Write it with kubectl … -o json."
+        ) from None
     items = found.get("items", [found]) if isinstance(found, Mapping) else ()
     pods = [one for one in items if isinstance(one, Mapping) and one.get("kind", "Pod") == "Pod"]
     if not pods:
@@ -99,7 +101,7 @@ def chosen(
         raise UsageError(
             f"none of {enumerated(sorted({one.pod for one in wanted}))} runs on this node"
             if wanted
-            else "no container is called so",
+            else "there is no container of that name",
             "Run it as root on the node of the pod, in the host's process namespace.",
         )
     if len(here) > 1:

@@ -1,4 +1,4 @@
-"""What processes used of their CPUs between two readings, and what the kernel kept from them."""
+"""What processes used of their CPUs between two readings, and what the kernel withheld."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Measurement:
     processes: tuple[ProcessUse, ...]  # the busiest first
     bounds: tuple[Bound, ...]  # everything that limits the first process, widest first
     quotas: tuple[QuotaUse, ...]
-    hidden: tuple[str, ...]  # why a quota might not be seen
+    hidden: tuple[str, ...]  # why a quota might not be visible
     idle: float | None  # CPUs that were idle, of those that the process may run on
     steal: float | None  # CPUs that the hypervisor took
     waiting: tuple[int, ...] | None  # connections to be accepted, at each look; None: not shown

@@ -1,4 +1,4 @@
-"""How many CPUs runtimes believe that they have, beside what they have.
+"""How many CPUs runtimes believe they have, and how many they have.
 
 Each counts in its own way; a quota that it does not see, or one of a control group above, lets it
 start more than can run.

@@ -40,7 +40,7 @@ def watched(
     application: str | None = None, sleep: Callable[[float], object] = time.sleep,
     clock: Callable[[], float] = time.monotonic,
 ) -> Observed:  # fmt: skip
-    """Return what the sessions of a server did for so many seconds, by application.
+    """Return what the sessions of a server did for some seconds, by application.
 
     With a `rate` of requests [1/s], the time in the database of a request follows; `application` is
     the one that serves them, and is needed where there are several.
@@ -63,7 +63,7 @@ def watched(
     database_time = None
     if rate is not None:
         busy = sum(one.active for one in chosen)
-        named = enumerated(sorted({one.application or "without a name" for one in chosen}))
+        named = enumerated(sorted({one.application or "unnamed" for one in chosen}))
         database_time = Fact(
             busy / rate,
             f"pg_stat_activity, {looks.count} looks: {busy:.3g} sessions of {named} run a "
@@ -87,7 +87,7 @@ def _chosen(
     rows: Sequence[SessionsOf], application: str | None, *, required: bool
 ) -> list[SessionsOf]:
     names = sorted({one.application for one in rows})
-    shown = enumerated(name or "one without a name" for name in names)
+    shown = enumerated(name or "an unnamed one" for name in names)
     if application is not None:
         chosen = [one for one in rows if one.application == application]
         if not chosen:
@@ -142,12 +142,13 @@ class _Looks:
         if self._hidden:
             yield (
                 f"{self._hidden} sessions of other roles are hidden: whether they run a statement "
-                "is not known (GRANT pg_monitor to the role that looks)"
+                "is not known (GRANT pg_monitor to the role used here)"
             )
         for one in self.rows():
             if one.clients == 1 and one.sessions >= _ONE_ADDRESS:
-                named = one.application or "an application without a name"
+                named = one.application or "an unnamed application"
                 yield (
                     f"all {one.sessions:.0f} sessions of {named} come from one address: a pooler "
-                    "hides the pods behind it, or it is one machine; ask PgBouncer with --pgbouncer"
+                    "hides the pods behind it, or it is one machine; query PgBouncer with "
+                    "--pgbouncer"
                 )

@@ -1,4 +1,4 @@
-"""A running PgBouncer, asked over its console: SHOW POOLS, STATS, CONFIG, DATABASES and USERS.
+"""A running PgBouncer, queried over its console: SHOW POOLS, STATS, CONFIG, DATABASES and USERS.
 
 Source: pgbouncer(1), admin console; columns of 1.8 to 1.24.
 """
@@ -124,7 +124,7 @@ def watched(
     dsn: str, *, seconds: float = WATCHED, rate: float | None = None,
     sleep: Callable[[float], object] = time.sleep, clock: Callable[[], float] = time.monotonic,
 ) -> Observed:  # fmt: skip
-    """Return what the pooler did for so many seconds: its load, and the time of its statements.
+    """Return what the pooler did for some seconds: its load, and the time of its statements.
 
     With a `rate` of requests [1/s], the time in the database of a request follows: seconds a second
     in statements, over requests a second.
@@ -141,7 +141,7 @@ def watched(
     grown = {name: after[name] - before[name] for name in after}
     if min(grown.values()) < 0:
         raise BadValue(
-            f"the counters of {where} were reset meanwhile", "It restarted; measure again."
+            f"the counters of {where} were reset in the meantime", "It restarted; measure again."
         )
     if not grown["total_query_count"]:
         raise BadValue(
@@ -169,12 +169,12 @@ def _of_growth(
         )
     waiting = sum(one.waiting for one in pools)
     if waiting:
-        warnings.append(f"{where}: {waiting} clients wait for a server connection now")
+        warnings.append(f"{where}: {waiting} clients are waiting for a server connection")
     database_time = None
     if rate:
         database_time = Fact(
             busy / rate,
-            f"SHOW STATS of {where}: {busy:.3g} s a second in statements / {rate:g} requests/s",
+            f"SHOW STATS of {where}: {busy:.3g} s per second in statements / {rate:g} requests/s",
         )
     sizes = [int(row["pool_size"]) for row in databases if row["name"] != _OWN]
     return Observed(

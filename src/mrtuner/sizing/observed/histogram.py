@@ -76,8 +76,8 @@ class Histogram:
             place = (self.mean - lows - above * last) / widths if widths else 0.5
             if not -1e-6 <= place <= 1 + 1e-6:
                 raise BadValue(
-                    f"a mean of {self.mean * 1000:.3g} ms cannot be that of these buckets",
-                    "Their unit is another, or they are of other requests than the sum.",
+                    f"a mean of {self.mean * 1000:.3g} ms does not fit these buckets",
+                    "Their unit differs, or they count other requests than the sum.",
                 )
         place = min(max(place, 1e-3), 1 - 1e-3)
         power = 1 / place - 1
@@ -121,5 +121,5 @@ def doubts(times: Histogram, name: str) -> list[str]:
     last = max((bound for bound in times.buckets if math.isfinite(bound)), default=0.0)
     return [
         f"{times.beyond:.0%} of the times of {name} are above its last bucket, {last:g} s: how "
-        "long the slowest take is not known"
+        "long the slowest take is unknown"
     ]

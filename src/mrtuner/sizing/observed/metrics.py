@@ -123,7 +123,7 @@ def _matcher(found: re.Match[str], text: str) -> Matcher:
 
 def _no_selector(text: str) -> BadValue:
     return BadValue(
-        f"--metric {text!r} is no metric with labels",
+        f"--metric {text!r} is not a metric with labels",
         "Write http_request_duration_seconds, or 'http_request_duration_seconds{job=\"web\"}'.",
     )
 

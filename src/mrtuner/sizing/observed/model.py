@@ -42,7 +42,7 @@ class PoolNow:
     user: str
     mode: str
     clients: int  # that have a server connection
-    waiting: int  # clients that wait for one
+    waiting: int  # clients waiting for one
     longest_wait: float  # of them
     servers: int  # server connections in use
     idle: int

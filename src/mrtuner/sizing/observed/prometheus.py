@@ -1,6 +1,6 @@
 """Service times, rate and CPU time from what an application exposes for Prometheus, as text.
 
-One reading tells of all requests since the start, two of those in between.
+One reading covers all requests since the start, two those in between.
 """
 
 from __future__ import annotations
@@ -67,20 +67,22 @@ def of_texts(
     times = pick(known.name)
     if times is None:
         raise BadValue(
-            f"{where} has nothing of {wanted.of(known.name) if wanted.matchers else known.name}",
+            f"{where} has no {wanted.of(known.name) if wanted.matchers else known.name}",
             "Check the labels of --metric.",
         )
     warnings = []
     rate = cpu = None
     if len(readings) == 1:
         warnings.append(
-            f"{where} counts since the application started, quiet hours included: its times are "
-            "theirs, and it has no rate"
+            f"{where} counts since the application started, including quiet hours: times are "
+            "averages over all that, and there is no rate"
         )
     elif apart:
         said = f"{known.name}_count of {where}, over {apart:.3g} s"
         rate = Fact(times.count / apart, said)
-        warnings.append(f"{where} counts its own requests: give --rate if other pods serve as well")
+        warnings.append(
+            f"{where} counts only its own requests: give --rate if other pods serve too"
+        )
         cpu = _cpu(readings, wanted, where)
     return observed(
         Counted(
@@ -100,15 +102,15 @@ def observed(counted: Counted) -> Observed:
     if times.count < LEAST_SAMPLES:
         raise BadValue(
             f"{times.count:.0f} requests of {name} are too few to plan from",
-            f"Read over a longer time (--over), with {LEAST_SAMPLES} requests at least.",
+            f"Read over a longer time (--over), with at least {LEAST_SAMPLES} requests.",
         )
     requests = f"{name} of {counted.where}, {times.count:,.0f} requests"
     warnings = [*counted.warnings, *doubts(times, name)]
     shape = not _is_summary(times)
     if not shape:
         warnings.append(
-            f"{name} is a summary: its mean is taken, its quantiles cannot be added up over "
-            "processes; give --variation"
+            f"{name} is a summary: its mean is used, but its quantiles cannot be combined "
+            "over processes; give --variation"
         )
     cpu = None
     if counted.cpu is not None:
@@ -118,7 +120,7 @@ def observed(counted: Counted) -> Observed:
         else:
             warnings.append(
                 f"{counted.cpu.source} is more than the time of the requests: something else uses "
-                "the CPU in these processes, so it is not taken"
+                "the CPU in these processes, so it is not used"
             )
     return Observed(
         rate=counted.rate,
@@ -180,7 +182,7 @@ def wanted_metric(wanted: Selector, there: Iterable[str], where: str) -> Known:
     for one in KNOWN:
         if one.name in names:
             return one
-    raise _missing(f"{where} has none of the known times of requests", names)
+    raise _missing(f"{where} has none of the known metrics of request times", names)
 
 
 def _missing(message: str, names: set[str]) -> BadValue:
@@ -218,10 +220,10 @@ def parsed(text: str, where: str) -> dict[str, dict[Labels, float]]:
     except (ValueError, KeyError, IndexError) as error:
         raise BadValue(
             f"{where} is not in Prometheus's text format: {str(error).splitlines()[0]}",
-            "Give what the application writes at /metrics, or the address of a Prometheus server.",
+            "Give what the application exposes at /metrics, or the address of a Prometheus server.",
         ) from None
     if not found:
-        raise BadValue(f"{where} has no metrics", "Give what the application writes at /metrics.")
+        raise BadValue(f"{where} has no metrics", "Give what the application exposes at /metrics.")
     return found
 
 
@@ -276,10 +278,10 @@ def _refuse_reset(readings: Sequence[Series], wanted: Selector, name: str, where
 
 def _reset(name: str, where: str) -> BadValue:
     return BadValue(
-        f"{name} of {where} was reset between the readings: the application restarted, or another "
-        "of its processes answered",
-        "Read again; with several workers, let the client library add them up (multiprocess mode), "
-        "or ask a Prometheus server.",
+        f"{name} of {where} was reset between the readings: the application restarted, or a "
+        "different process answered",
+        "Read again; with several workers, let the client library combine them (multiprocess "
+        "mode), or query a Prometheus server.",
     )
 
 

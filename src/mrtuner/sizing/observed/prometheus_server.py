@@ -136,7 +136,7 @@ class _Address:
                 "Check the address; a Prometheus server usually has port 9090.",
             ) from None
         if len(found) > LARGEST:
-            raise UsageError(f"{self.shown} answers with too much", "Narrow it with --metric.")
+            raise UsageError(f"{self.shown} returned too much data", "Narrow it with --metric.")
         return bytes(found).decode("utf-8", "replace")
 
 
@@ -193,7 +193,7 @@ def _of_server(
 
 @dataclass(frozen=True, slots=True, kw_only=False)
 class _Server:
-    """Queries over windows of so many seconds."""
+    """Queries over windows of a length in seconds."""
 
     address: _Address
     wanted: Selector

@@ -20,7 +20,7 @@ def of_sessions(
 
     With a `rate` of requests [1/s] in those minutes, the time in the database of a request follows.
 
-    Raises BadValue where several applications were at work and none is named.
+    Raises BadValue if several applications were active and none is named.
     """
     when = f"{where}, the 5 min from {begin:%Y-%m-%d %H:%M} UTC"
     names = sorted({one["application"] for one in applications if one["active"]})
@@ -34,7 +34,7 @@ def of_sessions(
     database_time = None
     if rate is not None and busy:
         database_time = Fact(
-            busy / rate, f"{when}: {busy:.3g} sessions run a statement / {rate:g} requests/s"
+            busy / rate, f"{when}: {busy:.3g} sessions running a statement / {rate:g} requests/s"
         )
     most = None if max_connections is None else Fact(max_connections, f"max_connections, {where}")
     return Observed(

@@ -66,15 +66,16 @@ def waited(text: str, where: str) -> Observed:
     pairs = list(_pairs(text, where))
     if len(pairs) < LEAST:
         raise BadValue(
-            f"{where} has {len(pairs)} requests, too few to tell a p95 of",
-            f"Give {LEAST} or more: in each line the header and when the application received it.",
+            f"{where} has {len(pairs)} requests, too few for a p95",
+            f"Give {LEAST} or more: each line needs the header and the time when the application "
+            "received it.",
         )
     waits = sorted(received.at - sent.at for sent, received in pairs)
     far = [one for one in waits if abs(one) > _LONGEST]
     if far:
         raise BadValue(
-            f"{where}: {len(far)} of {len(waits)} requests are {max(map(abs, far)):,.0f} s away "
-            "from their header",
+            f"{where}: {len(far)} of {len(waits)} requests are up to {max(map(abs, far)):,.0f} "
+            "s away from their header",
             "A unit or a time zone is wrong: give both times as they were written.",
         )
     skew = max(0.0, -waits[0])
@@ -95,18 +96,18 @@ def _doubts(waits: Sequence[float], skew: float, step: float, where: str) -> Ite
         future = sum(one < 0 for one in waits)
         yield (
             f"{where}: {future:,} of {len(waits):,} headers are in the future, by up to "
-            f"{skew * 1000:.3g} ms: the clock of the proxy is ahead by that at least, which was "
+            f"{skew * 1000:.3g} ms: the proxy's clock is ahead by at least that much, which was "
             "added to every wait; with several proxies, each may differ"
         )
     elif waits[0] > _SUSPICIOUS:
         yield (
             f"{where}: even the request that waited least waited {waits[0] * 1000:.3g} ms: either "
-            "all of them queue, or the clocks differ by that; compare them (chronyc tracking)"
+            "all of them queue, or the clocks differ by that much; compare them (chronyc tracking)"
         )
     if step >= _SUSPICIOUS:
         yield (
-            f"{where}: times are in steps of {step:g} s: shorter waits cannot be told, and a wait "
-            "may be that much too long or too short"
+            f"{where}: times are in steps of {step:g} s: shorter waits cannot be seen, and each "
+            "wait may be off by that much"
         )
 
 
@@ -126,7 +127,8 @@ def _pairs(text: str, where: str) -> Iterator[tuple[_Moment, _Moment]]:
             yield pair
     if others > _READABLE * (others + found):
         raise BadValue(
-            f"{where}: {others:,} of {others + found:,} lines have no request start and receipt",
+            f"{where}: {others:,} of {others + found:,} lines lack the time of the start or of "
+            "the receipt",
             "Write both into each line of the log: the header X-Request-Start, and when the "
             "application received the request.",
         )
@@ -157,7 +159,7 @@ def _pair(line: str) -> tuple[_Moment, _Moment] | None:
 
 
 def moment(text: str) -> _Moment:
-    """Return the time that a header's number stands for, whatever its unit.
+    """Return the time that a header's number means, whatever its unit.
 
     >>> [moment(text).at for text in ("1700000000.5", "1700000000500", "1700000000500000")]
     [1700000000.5, 1700000000.5, 1700000000.5]
@@ -169,7 +171,8 @@ def moment(text: str) -> _Moment:
     unit = max((unit for unit in _UNITS if number >= unit[0]), default=None)
     if unit is None or number * unit[1] > _LATEST:
         raise BadValue(
-            f"{text} is no time in seconds, milliseconds, microseconds or nanoseconds since 1970",
+            f"{text} is not a time in seconds, milliseconds, microseconds or nanoseconds since "
+            "1970",
             "Write the header as the proxy sent it.",
         )
     parts = float(f"0.{fraction}") if fraction else 0.0
@@ -183,7 +186,7 @@ def _iso(match: re.Match[str]) -> _Moment:
     try:
         at = datetime.fromisoformat(f"{day}T{clock}{zone}").astimezone(UTC).timestamp()
     except ValueError:
-        hint = "Write it as in 2026-11-24T09:15:00.123Z."
-        raise BadValue(f"{match[0]!r} is no time", hint) from None
+        hint = "Write it like 2026-11-24T09:15:00.123Z."
+        raise BadValue(f"{match[0]!r} is not a time", hint) from None
     digits = fraction or ""
     return _Moment(at + (float(f"0.{digits}") if digits else 0.0), 10.0 ** -len(digits))

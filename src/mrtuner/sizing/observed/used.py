@@ -1,4 +1,4 @@
-"""Which observed figures a plan takes: what is given wins, contradictions stay out."""
+"""Which observed figures a plan uses: given values take precedence, contradictions are left out."""
 
 from __future__ import annotations
 

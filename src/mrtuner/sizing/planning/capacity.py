@@ -1,4 +1,4 @@
-"""How many requests a second each stage can pass on, and whether that is enough.
+"""How many requests per second each stage can handle, and whether that is enough.
 
 These are upper bounds: threads that wait for their lock keep their worker busy for longer.
 """
@@ -18,7 +18,10 @@ _PARTS: Final = {
     Stage.LOCK: ("workers computing", "Give more workers, not more threads."),
     Stage.CPU: ("CPUs", "Raise the limit."),
     Stage.POOL: ("connections", "Give each thread a connection."),
-    Stage.POOLER: ("connections of the pooler", "Give --pooler so many, if the database has them."),
+    Stage.POOLER: (
+        "connections of the pooler",
+        "Raise --pooler to that number, if the database allows it.",
+    ),
     Stage.DATABASE: ("CPUs of the database", "Give it more, or make the statements cheaper."),
 }
 
@@ -80,5 +83,5 @@ def refuse_overload(site: Site, question: Question) -> None:
     raise Refused(
         f"unstable: {question.rate:g}/s x {time:.3g} ms keep {question.busy * share:.1f} {part} "
         f"busy, and there are {count:g}: needs {needed:,}",
-        f"It needs {needed:,} or more before any waiting is worth planning. {remedy}",
+        f"It needs {needed:,} or more before it makes sense to plan for waiting. {remedy}",
     )

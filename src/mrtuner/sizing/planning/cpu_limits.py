@@ -77,11 +77,11 @@ def _none(most: float, seen: tuple[float, float] | None, target: float, last: in
     """Why there is no limit."""
     reach = f"its workers can use at most {most:g} CPUs, with or without a limit"
     if seen is None:
-        return f"{reach}, and they need nearly all of them"
+        return f"{reach}, and they need nearly all of that"
     p95, throttled = seen
     return (
-        f"{reach}; already {last * _STEP:g} CPUs stop a pod in {100 * throttled:.1f} % of the "
-        f"periods and make the p95 wait {p95 * 1000:.3g} ms (target {target * 1000:.3g} ms)"
+        f"{reach}; even with {last * _STEP:g} CPUs, a pod is stopped in {100 * throttled:.1f} % "
+        f"of the periods and the p95 wait is {p95 * 1000:.3g} ms (target {target * 1000:.3g} ms)"
     )
 
 

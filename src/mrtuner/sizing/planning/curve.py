@@ -1,4 +1,4 @@
-"""p95 wait over density and routing, with equally many workers in all."""
+"""p95 wait by density and routing, with the same number of workers in all."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def routing_or_density(
     elif now - dense > _MATTERS * now:
         other = f"; {routing.words}: {_ms(routed)}" if better else ""
         yield (
-            f"Density is worth more than routing: as many workers, {gained} at p95, not "
+            f"Density matters more than routing: as many workers, {gained} at p95, not "
             f"{_ms(now)}{other}."
         )
 

@@ -18,17 +18,19 @@ class PodsLayout(Struct):
     pods: Annotated[int, Doc("how many")]
     workers: Annotated[int, Doc("processes in a pod")]
     threads: Annotated[int, Doc("of a worker")]
-    slots: Annotated[int, Doc("requests that can be in service at once, in all pods")]
+    slots: Annotated[int, Doc("requests that can be served at once, in all pods")]
 
 
 class PodsLoad(Struct):
     """What was asked."""
 
     rate: Annotated[float, Doc("requests a second")]
-    service_time: Annotated[float, Doc("mean time of a request that waits for nothing")]
-    variation: Annotated[float, Doc("standard deviation of the service time over its mean")]
-    samples: Annotated[int, Doc("measured service times; 0: drawn from a law")]
-    bursts: Annotated[float, Doc("standard deviation over mean of the time between requests")]
+    service_time: Annotated[float, Doc("mean time of a request that does not wait")]
+    variation: Annotated[float, Doc("standard deviation of the service time divided by its mean")]
+    samples: Annotated[int, Doc("measured service times; 0: drawn from a distribution")]
+    bursts: Annotated[
+        float, Doc("standard deviation of the time between requests divided by its mean")
+    ]
     cpu_time: Annotated[float, Doc("of the service time, on the application's CPU")]
     database_time: Annotated[float, Doc("of the service time, in the database")]
     target: Annotated[float, Doc("p95 wait allowed")]
@@ -51,7 +53,7 @@ class PodsStage(Struct):
     """One stage under this load."""
 
     stage: Annotated[str, Doc("workers, global lock, CPU, pool, pooler or database")]
-    capacity: Annotated[float | None, Doc("most requests a second that it can pass on, if known")]
+    capacity: Annotated[float | None, Doc("most requests per second that it can handle, if known")]
     busy: Annotated[float | None, Doc("the load's share of that")]
     p95: Annotated[float, Doc("p95 wait there")]
 
@@ -62,7 +64,7 @@ class PodsScreen(Struct):
     utilisation: Annotated[float, Doc("of the slots")]
     waits: Annotated[float, Doc("share of the requests that wait")]
     p95: Annotated[float, Doc("p95 wait")]
-    doubts: Annotated[list[str], Doc("why this may not be trusted here")]
+    doubts: Annotated[list[str], Doc("why it may be unreliable here")]
 
 
 class PodsCpu(Struct):
@@ -81,7 +83,7 @@ class PodsConnections(Struct):
     pool: Annotated[int, Doc("of each worker")]
     expected: Annotated[float, Doc("in use on average")]
     reached: Annotated[int, Doc("with every pool full")]
-    rollout: Annotated[int, Doc("the same while all old pods run beside all new ones")]
+    rollout: Annotated[int, Doc("the same while all old and all new pods run")]
     server_connections: Annotated[
         int | None, Doc("that a transaction pooler needs; null: time in the database unknown")
     ]
@@ -99,16 +101,16 @@ class PodsPoint(Struct):
 
     routing: Annotated[Routing, Doc("how requests are spread")]
     layout: Annotated[PodsLayout, Doc("what runs")]
-    p95: Annotated[float | None, Doc("p95 wait; null: it grows for ever")]
+    p95: Annotated[float | None, Doc("p95 wait; null: it grows without bound")]
 
 
 class PodsNow(Struct):
     """Pods that were not planned."""
 
     layout: Annotated[PodsLayout, Doc("what runs")]
-    p95: Annotated[float | None, Doc("p95 wait; null: unstable, it grows for ever")]
-    needs: Annotated[int | None, Doc("of `part`, at least; where it is unstable and known")]
-    part: Annotated[str, Doc("what there is too little of")] = "workers"
+    p95: Annotated[float | None, Doc("p95 wait; null: unstable, it grows without bound")]
+    needs: Annotated[int | None, Doc("minimum number of `part`; if unstable and known")]
+    part: Annotated[str, Doc("what is too small")] = "workers"
     without_limits: Annotated[
         float | None, Doc("p95 without its CPU limit and its pool; null: it has none of them")
     ] = None
@@ -117,7 +119,7 @@ class PodsNow(Struct):
 class PodsStorm(Struct):
     """Reconnecting after a failover; times from the first login."""
 
-    connections: Annotated[int, Doc("that are opened again")]
+    connections: Annotated[int, Doc("that are reopened")]
     logins: Annotated[float, Doc("a second")]
     back: Annotated[float, Doc("until all are open")]
     backlog: Annotated[float, Doc("requests that wait at the worst moment")]
@@ -130,7 +132,7 @@ class PodsFigure(Struct):
     name: Annotated[str, Doc("the input that it is for; `samples`: the mean of measured times")]
     value: Annotated[float, Doc("times in seconds, rates a second, counts")]
     source: Annotated[str, Doc("where it was read")]
-    used: Annotated[bool, Doc("whether the plan uses it; what is given wins")]
+    used: Annotated[bool, Doc("whether the plan uses it; given values take precedence")]
 
 
 class PodsMeasuredWaiting(Struct):
@@ -150,7 +152,7 @@ class PodsSessions(Struct):
     application: Annotated[str, Doc("application_name; empty: it has none")]
     role: Annotated[str, Doc("their role")]
     database: Annotated[str, Doc("their database")]
-    sessions: Annotated[float, Doc("open; of a history, those at work or in a transaction")]
+    sessions: Annotated[float, Doc("open; of a history, those active or in a transaction")]
     active: Annotated[float, Doc("running a statement")]
     in_transaction: Annotated[float, Doc("idle in a transaction")]
     clients: Annotated[int | None, Doc("addresses that they come from; null: not shown")]
@@ -163,7 +165,7 @@ class PodsPool(Struct):
     user: Annotated[str, Doc("its user")]
     mode: Annotated[str, Doc("session, transaction or statement")]
     clients: Annotated[int, Doc("that have a server connection")]
-    waiting: Annotated[int, Doc("clients that wait for one")]
+    waiting: Annotated[int, Doc("clients waiting for one")]
     longest_wait: Annotated[float, Doc("of them")]
     servers: Annotated[int, Doc("server connections in use")]
     idle: Annotated[int, Doc("server connections that are idle")]
@@ -184,20 +186,20 @@ class PodsPresent(Struct):
     kind: Annotated[str, Doc("Deployment, StatefulSet")]
     where: Annotated[str, Doc("file and line")]
     container: Annotated[str, Doc("the container that serves")]
-    autoscaler: Annotated[str | None, Doc("what decides the pods; null: nothing does")]
-    numbers: Annotated[list[PodsNumber], Doc("what it says, as far as it says it")]
+    autoscaler: Annotated[str | None, Doc("what sets the number of pods; null: nothing")]
+    numbers: Annotated[list[PodsNumber], Doc("what it specifies")]
 
 
 class PodsPlanDocument(Document, tag="mrtuner.pods.plan/1"):
     """Written by `mrtuner pods plan --json`. Times are in seconds."""
 
-    load: Annotated[PodsLoad, Doc("what was asked")]
+    load: Annotated[PodsLoad, Doc("the request")]
     layout: Annotated[PodsLayout, Doc("what to run")]
-    met: Annotated[bool, Doc("whether the target is kept")]
-    waiting: Annotated[PodsWaiting, Doc("what it waits")]
-    binding: Annotated[str, Doc("the stage that a growing load fills first")]
+    met: Annotated[bool, Doc("whether the target is met")]
+    waiting: Annotated[PodsWaiting, Doc("how long requests wait")]
+    binding: Annotated[str, Doc("the stage that a growing load saturates first")]
     stages: Annotated[list[PodsStage], Doc("in the order in which a request passes them")]
-    screen: Annotated[PodsScreen, Doc("the formula beside the simulation")]
+    screen: Annotated[PodsScreen, Doc("the formula, for comparison with the simulation")]
     cpu: Annotated[PodsCpu, Doc("of a pod")]
     memory: Annotated[int | None, Doc("bytes of a pod: master and workers at their peaks")]
     connections: Annotated[PodsConnections, Doc("of all pods")]
@@ -210,14 +212,14 @@ class PodsPlanDocument(Document, tag="mrtuner.pods.plan/1"):
     notes: Annotated[list[str], Doc("what was assumed")] = field(default_factory=list)
     observed: Annotated[list[PodsFigure], Doc("what monitoring saw")] = field(default_factory=list)
     measured: Annotated[
-        PodsMeasuredWaiting | None, Doc("waiting in front of the application now, measured")
+        PodsMeasuredWaiting | None, Doc("measured waiting before the application now")
     ] = None
     sessions: Annotated[list[PodsSessions], Doc("at the database, by application")] = field(
         default_factory=list
     )
     pools: Annotated[list[PodsPool], Doc("of PgBouncer")] = field(default_factory=list)
     present: Annotated[PodsPresent | None, Doc("the workload as its manifest has it")] = None
-    warnings: Annotated[list[str], Doc("what contradicts the plan, or may not be meant")] = field(
+    warnings: Annotated[list[str], Doc("what contradicts the plan or may be a mistake")] = field(
         default_factory=list
     )
 

@@ -41,7 +41,7 @@ class Number(Input):
     metavar: str = "NUMBER"
 
     def parse(self, name: str, text: str, /) -> float:
-        """Return the number that a text stands for."""
+        """Return the number that a text means."""
         try:
             return float(text)
         except ValueError:
@@ -101,11 +101,11 @@ class PlanInputs(TypedDict, total=False):
     """What a plan can be told; what is None or left out is not given."""
 
     rate: Annotated[
-        str | float | None, Rate(most=_MOST_RATE, help="Requests to be served, such as 400/s")
+        str | float | None, Rate(most=_MOST_RATE, help="Requests to serve, such as 400/s")
     ]
     service_time: Annotated[
         str | float | None,
-        Time(unit=True, most=_LONGEST, help="Mean time a request takes when it waits for nothing"),
+        Time(unit=True, most=_LONGEST, help="Mean time of a request that does not wait"),
     ]
     variation: Annotated[
         float | None,
@@ -119,7 +119,7 @@ class PlanInputs(TypedDict, total=False):
         float | None,
         Number(
             most=MOST_VARIATION,
-            default="1: requests come independently",
+            default="1: requests arrive independently",
             help="Standard deviation of the time between two requests divided by its mean",
         ),
     ]
@@ -150,12 +150,12 @@ class PlanInputs(TypedDict, total=False):
             unit=True,
             most=_LONGEST,
             default="all that is not in the database",
-            help="Part of the service time on the application's CPU",
+            help="Part of the service time spent on the application's CPU",
         ),
     ]
     database_time: Annotated[
         str | float | None,
-        Time(unit=True, most=_LONGEST, help="Part of the service time in the database"),
+        Time(unit=True, most=_LONGEST, help="Part of the service time spent in the database"),
     ]
     pods: Annotated[int | None, Count(most=_MOST_PODS, help="Plan for exactly this many pods")]
     workers: Annotated[
@@ -172,7 +172,7 @@ class PlanInputs(TypedDict, total=False):
     database_cpus: Annotated[int | None, Count(most=MOST_CPUS, help="CPUs of the database")]
     pooler: Annotated[
         int | None,
-        Count(most=MOST_SESSIONS, help="Server connections of the transaction poolers together"),
+        Count(most=MOST_SESSIONS, help="Total server connections of the transaction poolers"),
     ]
     max_connections: Annotated[
         int | None,
@@ -324,7 +324,7 @@ def _check_server(question: Question) -> None:
         )
     if workers > 1 and facts.one_process:
         raise BadValue(
-            f"{question.server} is one process in a pod, not {workers}",
+            f"{question.server} is one process per pod, not {workers}",
             "Give its threads: --threads N, and --now PODSx1xTHREADS.",
         )
     if question.database_cpus and question.work.database == 0:
@@ -335,7 +335,7 @@ def _check_server(question: Question) -> None:
         raise BadValue("a pooler is given, but no time in the database", "Give --database-time.")
     if (question.worker_memory is None) != (question.master_memory is None):
         raise BadValue(
-            "the memory of a pod is that of its master and of its workers",
+            "the memory of a pod needs that of its master and of its workers",
             "Give --master-memory and --worker-memory, or neither.",
         )
 

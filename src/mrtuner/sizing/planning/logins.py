@@ -1,4 +1,4 @@
-"""How many logins a second a database takes, from here: for some seconds nothing but logins."""
+"""How many logins per second a database accepts, from here: for some seconds, only logins."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ def _log_in(dsn: str, until: float) -> int:
             psycopg.connect(dsn, connect_timeout=10).close()
         except psycopg.Error as error:
             raise MrTunerError(
-                f"a login failed while logins were counted: {str(error).splitlines()[0]}",
-                "Give --logins, or measure where there are free connections.",
+                f"a login failed during the measurement: {str(error).splitlines()[0]}",
+                "Give --logins, or measure when there are free connections.",
             ) from None
         count += 1
     return count

@@ -1,4 +1,4 @@
-"""A plan: what to run, what it waits, and why. Times in seconds, CPU in CPUs, memory in bytes."""
+"""A plan: what to run, its waits, and why. Times in seconds, CPU in CPUs, memory in bytes."""
 
 from __future__ import annotations
 

@@ -110,7 +110,7 @@ def _refuse_growth(simulated: Simulated, question: Question) -> None:
     """Raise Refused for pods that were given and cannot keep up, though each stage could."""
     if grows(settled(simulated.total), question.service.mean):
         raise Refused(
-            f"unstable: threads that wait for each other leave too little of the workers for "
+            f"unstable: threads that wait for each other leave too little capacity for "
             f"{question.rate:g}/s",
             "Leave out --pods to have them planned, or give fewer threads and more workers.",
         )
@@ -188,7 +188,7 @@ def _screen(question: Question, layout: Layout) -> Screen:
 
 def _beyond_the_formula(question: Question, layout: Layout) -> Iterator[str]:
     if question.server.facts.lock and layout.threads > 1:
-        yield "threads wait for the lock of their worker, too"
+        yield "threads also wait for the lock of their worker"
     if layout.queues > 1 and layout.accepting is Accepting.LEAST_BUSY:
         yield "a request may wait for its worker while another one of the pod has a free thread"
     if question.pooler or question.database_cpus:
@@ -204,7 +204,7 @@ def _memory(question: Question, layout: Layout) -> int | None:
 def _connections(question: Question, layout: Layout) -> Connections:
     """A connection for each thread: a smaller pool is one more queue.
 
-    While a Deployment rolls out, all old pods may run beside all new ones.
+    While a Deployment rolls out, all old pods and all new ones may run at once.
     """
     held = (1 - question.work.cpu / question.work.pieces) if question.work.database else 1.0
     reached = layout.slots
@@ -262,9 +262,9 @@ def _advice(made: Plan, points: Sequence[Point], base: Layout) -> Iterator[str]:
         )
     if made.storm is not None and made.storm.caught_up > _LONG_STORM:
         yield (
-            f"Reconnecting after a failover takes {made.storm.caught_up:.0f} s until nobody waits "
-            "any more: a transaction pooler opens fewer connections, and more pods have more to "
-            "spare."
+            f"Reconnecting after a failover takes {made.storm.caught_up:.0f} s until the "
+            "queue is gone: a transaction pooler opens fewer connections, and more pods have "
+            "more to spare."
         )
 
 
@@ -280,7 +280,7 @@ def _accepting(made: Plan) -> Iterator[str]:
         yield (
             "Set wait_for_less_busy_worker to 0, as --format puma writes: from Puma 6 on, workers "
             f"accept requests up to {_ms(now.layout.accept_delay)} late. With that default, the "
-            f"pods that run now {waits}."
+            f"current pods {waits}."
         )
 
 
@@ -290,8 +290,8 @@ def _accept_with_a_free_thread(made: Plan, now: Now) -> str:
     gained = "" if now.p95 is None or configured is None else f", with it {_ms(configured)}"
     return (
         "Let workers accept only while a thread is free: worker_connections = threads and "
-        "keepalive = 0, as --format gunicorn writes. By default requests queue beside idle "
-        f"workers: those that run now {waits}, in equal shares{gained}."
+        "keepalive = 0, as --format gunicorn writes. By default, requests queue beside idle "
+        f"workers: the current ones {waits}, if the load is even{gained}."
     )
 
 
@@ -346,22 +346,22 @@ def _warnings(made: Plan, observed: Observed | None, present: Present | None) ->
         if simulated is not None and measured.p95 > _FAR * simulated + _FAR_MS:
             yield (
                 f"requests wait {measured.p95 * 1000:.3g} ms at p95 now, measured, and the "
-                f"simulation of what runs says {simulated * 1000:.3g} ms: look for bursts, a "
-                "quota above, or an uneven load balancer before this plan is trusted"
+                f"simulation of the current deployment gives {simulated * 1000:.3g} ms: look for "
+                "bursts, a quota above, or an uneven load balancer before you trust this plan"
             )
     if present is None:
         return
     yield from present.warnings
     if present.in_command:
         yield (
-            "the command says how many workers or threads there are, which wins over variables: "
-            "change it there too"
+            "the command sets the number of workers or threads, which takes precedence over "
+            "variables: change it there too"
         )
     added = present.added_limit
     if made.cpu.limit is None and added is not None:
         yield (
             f"a container without a CPU limit gets one of {added.value * 1000:.0f}m "
-            f"({added.source}): give the namespace a LimitRange without it"
+            f"({added.source}): use a LimitRange without that default"
         )
 
 
@@ -393,8 +393,8 @@ def _notes(question: Question) -> Iterator[str]:
         )
     if not question.service.samples and question.service.variation == 1.0:
         yield (
-            "Service times are taken to vary as the exponential law does (variation 1). Measured "
-            "ones (--samples) decide it."
+            "Service times are assumed to be exponentially distributed (variation 1). Measured "
+            "ones (--samples) settle it."
         )
     if question.bursts == 1.0:
-        yield "Requests are taken to come independently of each other; bursts wait longer."
+        yield "Requests are assumed to arrive independently of each other; bursts wait longer."

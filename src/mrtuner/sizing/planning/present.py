@@ -103,7 +103,7 @@ def present(
     if len(chosen) != 1:
         names = enumerated(sorted(one.name for one in found))
         raise UsageError(
-            f"no Deployment is called {name}" if name is not None
+            f"there is no Deployment {name}" if name is not None
             else f"{len(chosen)} workloads could be planned" if chosen
             else "no workload of the manifest serves requests",
             f"Name one with --deployment: {names}." if names else "Give the manifest of one.",
@@ -178,10 +178,12 @@ def _server(container: Container, inside: Fact[int]) -> Server:
             f"{container.where}: {found.title if kind is None else kind.value}"
         )
     if found is None or found.name not in _SERVERS:
-        what = "no application server shows in" if found is None else f"{found.title} serves in"
+        what = (
+            "no application server is visible in" if found is None else f"{found.title} serves in"
+        )
         raise BadValue(
             f"{container.where}: {what} container {container.name}, so how it accepts requests is "
-            "not known",
+            "unknown",
             "Give --server.",
         )
     server = _SERVERS[found.name]
@@ -251,7 +253,8 @@ def quantity(place: Place) -> Fraction:
     match = _QUANTITY.fullmatch(str(place.value))
     if match is None or isinstance(place.value, bool):
         raise BadValue(
-            f"{place.source}: {place.value!r} is no quantity", "Write 500m or 2 CPUs, 512Mi or 2Gi."
+            f"{place.source}: {place.value!r} is not a quantity",
+            "Write 500m or 2 CPUs, 512Mi or 2Gi.",
         )
     number, exponent, unit = match.groups()
     scale = Fraction(f"1e{exponent or 0}") * _FACTORS.get(unit, Fraction(1))

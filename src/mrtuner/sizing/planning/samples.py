@@ -1,4 +1,4 @@
-"""Measured service times from a file: one in a line, each with its unit."""
+"""Measured service times from a file: one per line, each with its unit."""
 
 from __future__ import annotations
 
@@ -27,5 +27,5 @@ def _time(path: Path, number: int, row: str) -> float:
         return _TIME.check("time", row)
     except BadValue as error:
         raise BadValue(
-            f"{path}, line {number}: {error.message}", "Write one time in a line, such as 27ms."
+            f"{path}, line {number}: {error.message}", "Write one time per line, such as 27ms."
         ) from None

@@ -1,4 +1,4 @@
-"""The fewest pods that keep the target, for each number of workers in a pod."""
+"""The fewest pods that meet the target, for each number of workers in a pod."""
 
 from __future__ import annotations
 
@@ -119,5 +119,5 @@ def _missed(question: Question, runs: Runs) -> Refused:
     return Refused(
         f"no number of pods keeps the p95 wait within {question.target * 1000:.3g} ms: with "
         f"plenty of workers it is still {left * 1000:.3g} ms",
-        "Allow more, or give the database or the pooler more; another routing may do, too.",
+        "Allow more, or give the database or the pooler more; another routing may also be enough.",
     )

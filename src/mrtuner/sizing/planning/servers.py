@@ -28,7 +28,7 @@ def event_loop_refused(title: str) -> BadValue:
     """Return the error for a server that takes any number of requests at once."""
     return BadValue(
         f"{title} takes any number of requests at once, which wait in its pool and for its event "
-        "loop: it cannot be planned for",
+        "loop: it cannot be planned",
         "Count its connections with mrtuner pods check; another server is planned with --server.",
     )
 
@@ -65,11 +65,11 @@ class ServerFacts:
     one_process: bool = False
 
     def layout(self, pods: int, workers: int, threads: int) -> Layout:
-        """Return so many pods of it, configured as the plan says."""
+        """Return that many pods of it, configured as planned."""
         return Layout(pods=pods, workers=workers, threads=threads, accepting=self.accepting)
 
     def layout_by_default(self, pods: int, workers: int, threads: int) -> Layout:
-        """Return so many pods of it as they are without that."""
+        """Return that many pods of it as they are without that."""
         return replace(
             self.layout(pods, workers, threads),
             accepting=self.accepting_by_default or self.accepting,

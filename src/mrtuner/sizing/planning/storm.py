@@ -1,4 +1,4 @@
-"""After a failover every connection is opened again, as fast as the database takes logins.
+"""After a failover every connection is reopened, as fast as the database accepts logins.
 
 The share of connections that are back grows evenly, and with it the capacity. Requests that come
 meanwhile queue up, and are worked off with what the capacity has to spare.

@@ -1,4 +1,4 @@
-"""The CPU of a pod under its limit, given out as the kernel does (CFS bandwidth control).
+"""The CPU of a pod under its limit, allotted as by the kernel (CFS bandwidth control).
 
 A limit of q CPUs is a pool of q x 100 ms of CPU time, renewed every 100 ms. A CPU on which the pod
 runs takes 5 ms of it at a time, and looks whether they are used up when its timer ticks. So an
@@ -73,7 +73,7 @@ class PodCpu(Generic[_Who]):
         return max(1, round(self._now / PERIOD))
 
     def add(self, now: float, demand: float, who: _Who) -> None:
-        """Let somebody's work begin that takes `demand` of CPU time [s]."""
+        """Start work that takes `demand` of CPU time [s]."""
         self._renew(now)
         has = self._idle.pop() if self._idle else 0.0
         self._run(now, _Running(who=who, left=demand, slice=has, since=now))

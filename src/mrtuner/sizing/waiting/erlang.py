@@ -93,13 +93,13 @@ def _doubts(
 ) -> list[str]:
     found = []
     if variation**2 > _EVEN_ENOUGH:
-        found.append(f"service times vary much (c = {variation:.2g}): its tail is too long")
+        found.append(f"service times vary a lot (c = {variation:.2g}): its tail is too long")
     if arrivals > 1:
-        found.append(f"requests come in bursts (c = {arrivals:.2g})")
+        found.append(f"requests arrive in bursts (c = {arrivals:.2g})")
     if pods > 1 and routing in {Routing.TWO_CHOICES, Routing.LEAST_CONNECTIONS}:
         found.append(f"{routing.words} is between one queue and many: this is the lower bound")
     elif pods > 1 and routing is Routing.ROUND_ROBIN:
-        found.append("with round robin arrivals at a pod are more even than it can say")
+        found.append("with round robin, arrivals at a pod are more even than it assumes")
     if utilisation > _NEAR_CAPACITY:
-        found.append("so near to its capacity a queue is rarely in its steady state")
+        found.append("so close to capacity, a queue is rarely in a steady state")
     return found

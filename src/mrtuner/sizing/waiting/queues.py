@@ -87,7 +87,7 @@ def _waits_of_counted(
     routing: Routing,
     chance: Random,
 ) -> list[float]:
-    """The same where somebody looks at how many requests a pod or a worker has."""
+    """The same, if the router sees how many requests a pod or worker has."""
     choose, queues, found = router(routing, layout.pods, chance), layout.queues, []
     choose_in = [router(layout.accepting.routing, queues, chance) for _ in range(layout.pods)]
     free = _free(layout)

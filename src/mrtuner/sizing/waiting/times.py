@@ -53,7 +53,7 @@ class Times:
         return cls(mean=mean, variation=pstdev(samples, mean) / mean, samples=tuple(samples))
 
     def draw(self, chance: Random, count: int) -> list[float]:
-        """Return so many times [s]."""
+        """Return this many times [s]."""
         if self.samples:
             return chance.choices(self.samples, k=count)
         if self.variation == 0:
@@ -80,6 +80,6 @@ def _two_phases(mean: float, variation: float, chance: Random, count: int) -> It
 
 
 def arrivals(rate: float, count: int, chance: Random, *, variation: float = 1.0) -> list[float]:
-    """Return when so many requests arrive [s], `rate` a second; variation 1 is Poisson."""
+    """Return when this many requests arrive [s], `rate` a second; variation 1 is Poisson."""
     gaps = Times(mean=1 / rate, variation=variation).draw(chance, count)
     return list(accumulate(gaps))

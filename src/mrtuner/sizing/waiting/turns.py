@@ -57,7 +57,7 @@ class Turns(Generic[_Who]):
         self._changes = 0  # of the holder: calls that were asked for before mean nothing
 
     def compute(self, now: float, demand: float, who: _Who) -> None:
-        """Let somebody compute for `demand` [s] as soon as it is its turn."""
+        """Let a thread compute for `demand` [s] as soon as it is its turn."""
         stretch = _Stretch(who, demand, now)
         if self._holder is None:
             self._hold(now, stretch)
@@ -90,7 +90,7 @@ class Turns(Generic[_Who]):
             stopped.since = now
 
     def _leave(self, change: int, now: float, *, stays: bool = False) -> _Stretch[_Who] | None:
-        """Take the lock from its holder, and give it to whoever has waited longest."""
+        """Take the lock from its holder, and give it to the one that has waited longest."""
         holder = self._holder
         if holder is None or change != self._changes:
             return None

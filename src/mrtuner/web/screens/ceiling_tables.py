@@ -140,7 +140,7 @@ def _name(pegged: Mapping[str, Any]) -> str:
 
 def _ceiling(name: str, of: Mapping[str, Any] | None) -> dict[str, Any]:
     if of is None:
-        return {"ceiling": name, "origin": "nothing that is known: learnt from the load"}
+        return {"ceiling": name, "origin": "no known limit: learnt from the load"}
     value = quantity(Resource(of["resource"]), of["value"])
     return {"ceiling": name, "value": value, "origin": f"{of['source']} {of['note']}".strip()}
 

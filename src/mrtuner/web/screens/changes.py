@@ -58,7 +58,7 @@ def _entry(view: View, number: int) -> list[Table]:
         "server": change.address,
         "how": change.method if change.file is None else f"{change.method}, {change.file}",
         "takes back": "" if change.undoes is None else f"change {change.undoes}",
-        "made for": "a measurement, which takes it back itself" if change.proof else "",
+        "made for": "a measurement, which reverts it itself" if change.proof else "",
         "parameter group": change.group.attached_after if change.group else "",
         "undo": undo,
     }
@@ -73,7 +73,7 @@ def _entry(view: View, number: int) -> list[Table]:
             missing="it attached a parameter group and changed no value",
         ),
         Table(
-            name="entry_steps", title="How it went", columns=_STEPS,
+            name="entry_steps", title="Steps", columns=_STEPS,
             rows=[{"at": step.at, "step": step.step} for step in found.steps],
         ),
     ]  # fmt: skip

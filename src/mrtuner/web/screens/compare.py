@@ -20,10 +20,10 @@ _COLUMNS: Final = (
     ("more_load", "More sessions busy", "sessions"),
     ("calls_before", "Calls before", "integer"),
     ("calls_after", "Calls after", "integer"),
-    ("mean_before", "Time a call before", "s"),
-    ("mean_after", "Time a call after", "s"),
-    ("read_before", "Blocks read a call before", "blocks"),
-    ("read_after", "Blocks read a call after", "blocks"),
+    ("mean_before", "Time per call before", "s"),
+    ("mean_after", "Time per call after", "s"),
+    ("read_before", "Blocks read per call before", "blocks"),
+    ("read_after", "Blocks read per call after", "blocks"),
 )
 
 
@@ -43,7 +43,7 @@ def _build(view: View) -> tuple[Sequence[Chart], Sequence[Table]]:
             for one in _whole(view, grid, source, measure, where)
         ])
         for name, title, unit, source, measure, where in (
-            ("load", "Sessions at work", "sessions", "sessions", Measure(Kind.NUMBER), AT_WORK),
+            ("load", "Active sessions", "sessions", "sessions", Measure(Kind.NUMBER), AT_WORK),
             ("commits", "Transactions", "/s", "databases", rate("commits"), "true"),
             ("wal", "WAL written", "bytes/s", "wal", rate("bytes"), "true"),
         )

@@ -41,7 +41,7 @@ def _build(view: View) -> tuple[Sequence[Chart], Sequence[Table]]:
     charts = [
         Chart(
             name="connections", title="Sessions of clients", unit="sessions",
-            help="The most in each step. Waiting: for a lock.",
+            help="The highest number in each step. Waiting: for a lock.",
             series=view.lines("connections", {"all": Measure(Kind.HIGHEST, "clients")} | states),
             limits=[(f"max_connections {highest:.0f}", highest)] if highest else [],
         ),
@@ -58,9 +58,9 @@ def _build(view: View) -> tuple[Sequence[Chart], Sequence[Table]]:
             series=view.split("databases", rate("sessions", scale=_PER_MINUTE), "database"),
         ),
         Chart(
-            name="time", title="What sessions did", unit="sessions", stacked=True,
+            name="time", title="How sessions spent their time", unit="sessions", stacked=True,
             missing="PostgreSQL counts this since version 14",
-            help="Of the time of all sessions, what is neither of these was spent idle. Counted "
+            help="The rest of the time of all sessions was spent idle. Counted "
                  "when a statement or transaction ends.",
             series=view.lines("databases", {
                 "running statements": rate("active_ms", scale=_SECOND),
@@ -75,8 +75,8 @@ def _build(view: View) -> tuple[Sequence[Chart], Sequence[Table]]:
         ),
     ]  # fmt: skip
     return charts, [
-        Table(name="blocked", title="Who waits for whose lock", columns=_BLOCKED,
-              rows=_blocked(view), missing="nobody was seen waiting for a lock"),
+        Table(name="blocked", title="Sessions that waited for locks", columns=_BLOCKED,
+              rows=_blocked(view), missing="no session was seen waiting for a lock"),
         Table(name="oldest", title="Oldest transactions", columns=_OLDEST, rows=_oldest(view)),
     ]  # fmt: skip
 
@@ -117,7 +117,7 @@ def _sessions(view: View, sql: str) -> Sequence[dict[str, Any]]:
 SCREEN: Final = Screen(
     name="connections",
     title="Connections and locks",
-    help="How many sessions there were, and who waited for whom",
+    help="How many sessions there were, and which ones blocked others",
     sources=("connections", "databases", "sessions"),
     build=_build,
 )

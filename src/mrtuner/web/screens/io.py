@@ -1,4 +1,4 @@
-"""I/O by kind of process, and what the disk took for it."""
+"""I/O by kind of process, and how long the disk took."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from mrtuner.web.screens.screen import Chart, Screen, Table, View
 
 _BY: Final = "backend_type || ', ' || context"
 _MISSING: Final = "PostgreSQL counts this since version 16"
-_ELSEWHERE: Final = "neither did the recorder run on the server's host, nor was CloudWatch asked"
+_ELSEWHERE: Final = "the recorder did not run on the server's host, and CloudWatch was not read"
 
 
 def _build(view: View) -> tuple[Sequence[Chart], Sequence[Table]]:
@@ -27,7 +27,7 @@ def _build(view: View) -> tuple[Sequence[Chart], Sequence[Table]]:
         ),
         Chart(
             name="writes", title="Written and extended", unit="bytes/s", stacked=True,
-            help="Client backends that write have to make room for themselves.",
+            help="If client backends write, they had to make room themselves.",
             series=bytes_of["writes"], missing=_MISSING,
         ),
         Chart(

@@ -1,4 +1,4 @@
-"""Headroom: how near each limited resource is to its limit, and what `limits` makes of it."""
+"""Headroom: how near each limited resource is to its limit, and how `limits` judges it."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def _build(view: View) -> tuple[Sequence[Chart], Sequence[Table]]:
         Table(
             name="sequences", title="Sequences, the most used first", columns=_SEQUENCES,
             rows=_sequences(view),
-            missing="none that was recorded has given a number, or the role may not read them",
+            missing="none recorded has been used yet, or the role may not read them",
         ),
     ]  # fmt: skip
 
@@ -124,7 +124,7 @@ def _transaction_ids(view: View) -> Chart:
     oldest = max((value or 0 for one in series for value in one.values), default=0)
     return Chart(
         name="transaction_ids", title="Age of transaction IDs", unit="transactions", series=series,
-        help="Beyond autovacuum_freeze_max_age, tables are vacuumed whatever else is set.",
+        help="Beyond autovacuum_freeze_max_age, tables are vacuumed even if autovacuum is off.",
         limits=limits, reached=[name for name, level in limits if oldest >= level],
     )  # fmt: skip
 

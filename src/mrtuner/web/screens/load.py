@@ -1,4 +1,4 @@
-"""Waits: how many sessions were at work, and what they waited for."""
+"""Waits: how many sessions were active, and what they waited for."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ def _build(view: View) -> tuple[Sequence[Chart], Sequence[Table]]:
     events = view.split("sessions", sessions, WAIT_EVENT, where=AT_WORK, top=_MOST_EVENTS)
     charts = [
         Chart(
-            name="load", title="Sessions at work", unit="sessions", stacked=True,
+            name="load", title="Active sessions", unit="sessions", stacked=True,
             help="By what they wait for. Above the number of CPUs, sessions wait for each other.",
             series=view.split("sessions", sessions, _CLASS, where=AT_WORK),
             limits=[(f"{cpus} CPUs", cpus)] if cpus else [],
         )
     ]  # fmt: skip
-    columns = (("event", "Wait event", "text"), ("sessions", "Sessions on average", "sessions"),
+    columns = (("event", "Wait event", "text"), ("sessions", "Average sessions", "sessions"),
                ("share", "Share of the load", "share"))  # fmt: skip
     return charts, [
         Table(name="events", title="Wait events", columns=columns, rows=_averages(events))
@@ -58,7 +58,7 @@ def _averages(series: Sequence[Series]) -> list[dict[str, object]]:
 SCREEN: Final = Screen(
     name="load",
     title="Waits",
-    help="How many sessions were at work, and what they waited for",
+    help="How many sessions were active, and what they waited for",
     sources=("sessions", "samples"),
     build=_build,
 )

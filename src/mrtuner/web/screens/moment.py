@@ -34,7 +34,7 @@ _COLUMNS: Final = (
 #: Sessions of a longer period are those of its busiest minute [s].
 _LONGEST: Final = 120.0
 _SUMMARY: Final = (
-    ("sessions", "Sessions on average", "sessions"),
+    ("sessions", "Average sessions", "sessions"),
     ("wait", "Wait event", "text"),
     ("state", "State", "text"),
     ("query_id", "Statement", "statement"),
@@ -47,7 +47,7 @@ _SUMMARY: Final = (
 
 def _build(view: View) -> tuple[Sequence[Chart], Sequence[Table]]:
     chart = Chart(
-        name="load", title="Sessions at work", unit="sessions", stacked=True,
+        name="load", title="Active sessions", unit="sessions", stacked=True,
         series=view.split("sessions", Measure(Kind.NUMBER), WAIT_EVENT, where=AT_WORK),
     )  # fmt: skip
     about, title = _shown(view)
@@ -58,7 +58,7 @@ def _build(view: View) -> tuple[Sequence[Chart], Sequence[Table]]:
     return [chart], [
         Table(
             name="sessions", title=f"{title}, summed up by minute", columns=_SUMMARY,
-            rows=_summed(view, about), missing="nobody was at work",
+            rows=_summed(view, about), missing="no session was active",
         )
     ]  # fmt: skip
 
@@ -91,7 +91,7 @@ def _sampled(view: View, about: Period) -> Sequence[dict[str, Any]]:
 
 
 def _summed(view: View, about: Period) -> Sequence[dict[str, Any]]:
-    """Who was at work, on the average of each minute's samples."""
+    """Active sessions, on average over each minute's samples."""
     if not view.has("sessions"):
         return ()
     whole = replace(about, begin=about.begin.replace(second=0, microsecond=0))
@@ -114,7 +114,7 @@ def _summed(view: View, about: Period) -> Sequence[dict[str, Any]]:
 SCREEN: Final = Screen(
     name="moment",
     title="Sessions",
-    help="Which sessions were at work at a moment, and what each waited for",
+    help="Which sessions were active at a moment, and what each waited for",
     sources=("sessions",),
     build=_build,
 )

@@ -1,4 +1,4 @@
-"""Replication: how far standbys are behind, and the WAL that slots keep."""
+"""Replication: how far standbys lag behind, and the WAL that slots keep."""
 
 from __future__ import annotations
 

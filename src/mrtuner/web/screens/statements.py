@@ -1,4 +1,4 @@
-"""Top SQL: the statements that took most time, and the history of one."""
+"""Top SQL: the statements that took the most time, and the history of one."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _COLUMNS: Final = (
     ("role", "Role", "text"),
     ("load", "Sessions kept busy", "sessions"),
     ("calls", "Calls", "integer"),
-    ("mean", "Time a call", "s"),
+    ("mean", "Time per call", "s"),
     ("seconds", "Time", "s"),
     ("rows", "Rows", "integer"),
     ("blocks_read", "Blocks read", "integer"),
@@ -80,13 +80,13 @@ def _one(
               series=view.lines("statements", measures, where))
         for name, title, unit, measures in (
             ("calls", "Calls", "/s", {"calls": rate("calls")}),
-            ("mean", "Time a call", "s",
+            ("mean", "Time per call", "s",
              {"time": ratio("exec_ms", "calls", scale=_SECOND),
               "of it reading": ratio("read_ms", "calls", scale=_SECOND)}),
-            ("blocks", "Blocks a call", "blocks",
+            ("blocks", "Blocks per call", "blocks",
              {"read": ratio("blocks_read", "calls"), "hit": ratio("blocks_hit", "calls"),
               "temporary": ratio("(temp_blocks_read + temp_blocks_written)", "calls")}),
-            ("rows", "Rows a call", "rows", {"rows": ratio("rows", "calls")}),
+            ("rows", "Rows per call", "rows", {"rows": ratio("rows", "calls")}),
             ("wal", "WAL", "bytes/s", {"WAL": rate("wal_bytes")}),
         )
     ]  # fmt: skip
@@ -99,7 +99,7 @@ def _one(
 SCREEN: Final = Screen(
     name="statements",
     title="Top SQL",
-    help="Which statements took most time",
+    help="Which statements took the most time",
     sources=("statements",),
     build=_build,
 )

@@ -44,7 +44,7 @@ _INDEXES: Final = (
 _MOST_INDEXES: Final = 50
 _UNKNOWN_BLOAT: Final = (
     "not recorded, or unknown: it takes ANALYZE, and a role that may read the tables (GRANT "
-    "pg_read_all_data), since pg_stats tells nobody else how wide columns are"
+    "pg_read_all_data), since pg_stats shows column widths to nobody else"
 )
 _WORK: Final = (
     ("first", "Begun", "moment"),
@@ -79,7 +79,7 @@ def _build(view: View) -> tuple[Sequence[Chart], Sequence[Table]]:
         Chart(
             name="index_bloat", title="Bloat of B-tree indexes, estimated", unit="bytes",
             missing=_UNKNOWN_BLOAT,
-            help="What REINDEX would give back; where values repeat, at least so much.",
+            help="What REINDEX would give back; where values repeat, at least that much.",
             series=_bloat_of(view, "index"),
         ),
         Chart(
@@ -108,8 +108,8 @@ def _build(view: View) -> tuple[Sequence[Chart], Sequence[Table]]:
               missing="no table was recorded in this period"),
         Table(name="indexes", title="Indexes, the most bloat first", columns=_INDEXES,
               rows=_indexes(bloat), missing=_UNKNOWN_BLOAT),
-        Table(name="work", title="Vacuums and other maintenance at work, the latest first",
-              columns=_WORK, rows=_work(view, there), missing="none was seen at work"),
+        Table(name="work", title="Vacuums and other maintenance, the latest first",
+              columns=_WORK, rows=_work(view, there), missing="none was seen running"),
     ]  # fmt: skip
 
 
@@ -173,7 +173,7 @@ def _indexes(bloat: Sequence[dict[str, Any]]) -> Sequence[dict[str, Any]]:
 
 
 def _work(view: View, there: Sequence[dict[str, Any]]) -> Sequence[dict[str, Any]]:
-    """What was seen at work: when, for how long, and how far it came."""
+    """What was seen running: when, for how long, and how far it got."""
     if not view.has("progress"):
         return ()
     names = {(row["database"], row["relation"]): row["table"] for row in there}

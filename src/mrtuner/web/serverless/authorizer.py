@@ -1,4 +1,4 @@
-"""The authoriser of the HTTP API: lets nobody without a session to the viewer's function.
+"""The authoriser of the HTTP API: without a session, nothing reaches the viewer's function.
 
 It loads nothing that is compiled, so that a refusal costs little.
 """

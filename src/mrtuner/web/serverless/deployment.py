@@ -54,11 +54,11 @@ def write(of: Deployment, out: Path) -> int:
     Raises:
         Refused: the directory holds something else.
         UsageError: it cannot be written.
-        MissingPart: the page is not built, or pip is missing.
+        MissingPart: the page has not been built, or pip is missing.
         MrTunerError: the packages cannot be had.
     """
     if not (STATIC / "index.html").is_file():
-        raise MissingPart("the page is not built", "In a checkout, run: make page.")
+        raise MissingPart("the page has not been built", "In a checkout, run: make page.")
     _refuse_others(out)
     texts = {"template.yaml": template(of), "README.md": _filled("README.md", of)}
     try:

@@ -38,7 +38,7 @@ def assets_in_a_stage(now: Situation) -> Iterator[Proposal]:
         if made and copies and not _runs(stage, copies[-1] + 1, place):
             yield Proposal(
                 step.instruction.text,
-                f"build {posixpath.basename(made)} in a stage of its own and copy {made} from it",
+                f"build {posixpath.basename(made)} in a separate stage and copy {made} from it",
                 f"What the build writes outside {made}, such as caches and logs, is not in the "
                 "image.",
                 now.recipe(_edits(now, stage, copies[-1], place, made)),

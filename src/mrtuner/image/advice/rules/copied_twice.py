@@ -26,7 +26,7 @@ def copied_twice(now: Situation) -> Iterator[Proposal]:
             ):
                 yield Proposal(
                     " ".join(step.instruction.words),
-                    f"remove line {step.instruction.line}: what it copies is there already",
+                    f"remove line {step.instruction.line}: what it copies is already there",
                     _risk(stage.steps[:place]),
                     now.recipe([removed(now, step.instruction)]),
                 )
@@ -42,8 +42,8 @@ def _may_change(run: Step, path: str) -> bool:
 
 def _risk(before: Sequence[Step]) -> str:
     if any(step.instruction.name == "RUN" for step in before):
-        return "Where a script that a RUN in between starts changes these files, they stay changed."
-    return "None that is known: the files are the same."
+        return "If a script started by a RUN in between changes these files, they stay changed."
+    return "None known: the files are the same."
 
 
 def _places(step: Step) -> Iterator[tuple[str, Entry]]:

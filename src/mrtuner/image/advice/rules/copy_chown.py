@@ -29,8 +29,8 @@ _MAKES_USERS: Final = frozenset({"useradd", "adduser", "groupadd", "addgroup"})
 
 #: The second was seen with buildah 1.28.2, the third follows GNU chown.
 _RISK: Final = (
-    "What the base image has in that directory keeps its owner, a directory above it that is "
-    "missing gets the new one, and the target of a symbolic link is left alone."
+    "Files that the base image has in that directory keep their owner, missing parent "
+    "directories get the new one, and the target of a symbolic link is left alone."
 )
 
 

@@ -40,7 +40,7 @@ def removed_where_made(now: Situation) -> Iterator[Proposal]:
                 step.instruction.text,
                 f"remove in line {before.instruction.line} what line {step.instruction.line} "
                 "deletes too late",
-                "The line is built again as a whole when either part of it changes.",
+                "The whole line is rebuilt when either part of it changes.",
                 now.recipe([replaced(before.instruction, block), removed(now, step.instruction)]),
             )
 
@@ -61,7 +61,7 @@ def deleted_copies(now: Situation) -> Iterator[Proposal]:
                 step.instruction.text,
                 f"leave {first_few(entries, 3)} out of the context, which line "
                 f"{step.instruction.line} deletes",
-                "Another stage or image that is built from this directory lacks them as well.",
+                "Other stages and images built from this directory lack them as well.",
                 edits,
             )
 

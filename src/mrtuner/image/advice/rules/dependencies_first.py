@@ -73,8 +73,8 @@ def dependencies_first(now: Situation) -> Iterator[Proposal]:
                     f"{stage.stage.name} {target.path}",
                     f"install the {plural(len(missing), 'requirement')} of {target.path} before "
                     f"line {stage.steps[copy].instruction.line} copies it",
-                    "What it requires later is installed with it until this line names that too; "
-                    "pip notes that what a line names was asked for.",
+                    "Later requirements are installed with it until this line names them too; pip "
+                    "marks what a line names as requested.",
                     now.recipe([inserted(first, f"RUN {target.command} {words}")]),
                     unseen=True,
                 )

@@ -29,8 +29,8 @@ def fixed_timestamps(now: Situation) -> Iterator[Proposal]:
         names = ", ".join(sorted(path.relative_to(now.tree.root).as_posix() for path in edits))
         yield Proposal(
             "scripts", f"build with --timestamp 0 in {names}",
-            "Every file of the image is dated 1970: what compares times, such as make or a web "
-            "server's Last-Modified, sees that.",
+            "Every file of the image is dated 1970: this affects whatever compares times, such "
+            "as make or a web server's Last-Modified.",
             edits, unseen=True,
         )  # fmt: skip
 

@@ -18,8 +18,8 @@ from mrtuner.wording import first_few
 #: For each kind: what it is called, and what may go wrong.
 _KINDS: Final[dict[What, tuple[str, str]]] = {
     "secret": (
-        "what must not travel",
-        "A program in the image that reads one of them finds nothing: give it at run time.",
+        "what must not be sent",
+        "A program in the image that reads one of them finds nothing: supply it at run time.",
     ),
     "version control": (
         "the repository",
@@ -157,7 +157,7 @@ def uncopied_directories(now: Situation) -> Iterator[Proposal]:
         names = first_few([f"{top} ({pretty_bytes(sizes[top])})" for top in free], _SHOWN)
         yield Proposal(
             "directories", f"leave out what no line copies: {names}",
-            "A COPY that is written later and names one of them fails until its entry is removed.",
+            "A COPY added later that names one of them fails until its entry is removed.",
             _with(now, free),
         )  # fmt: skip
 

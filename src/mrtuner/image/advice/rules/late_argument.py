@@ -25,8 +25,8 @@ def late_argument(now: Situation) -> Iterator[Proposal]:
                 continue
             yield Proposal(
                 name,
-                f"move ARG {name} below the lines that do not name it",
-                f"A program that an earlier RUN starts no longer finds {name} in its environment.",
+                f"move ARG {name} below the lines that do not use it",
+                f"A program started by an earlier RUN no longer finds {name} in its environment.",
                 now.recipe(_edits(now, stage, moved, end)),
             )
 

@@ -30,9 +30,10 @@ def source_last(now: Situation) -> Iterator[Proposal]:
             if lines and len(lines) + others <= _MOST:
                 yield Proposal(
                     " ".join(step.instruction.words),
-                    f"copy what seldom changes before the source, in {len(lines)} lines instead "
+                    f"copy what rarely changes before the source, in {len(lines)} lines instead "
                     f"of line {step.instruction.line}",
-                    "A new directory or file at the top needs a line of its own, or it is missing.",
+                    "A new top-level directory or file needs its own line, or it is missing from "
+                    "the image.",
                     now.recipe([replaced(step.instruction, *lines)]),
                 )
 
