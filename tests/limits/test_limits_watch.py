@@ -42,7 +42,9 @@ def test_without_a_watch_the_ceilings_are_told(embedded: Cluster) -> None:
 def test_a_short_watch_says_how_much_is_needed(embedded: Cluster) -> None:
     heard: list[float] = []
     found = watch(embedded.dsn(), 2, tell=heard.append).limits
-    assert any("too few to find a ceiling: watch for at least 120 s" in one for one in found.notices)
+    assert any(
+        "too few to find a ceiling: watch for at least 120 s" in one for one in found.notices
+    )
     assert heard[-1] == 0
     assert found.pegged == ()
 
