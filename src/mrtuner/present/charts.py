@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from math import isfinite
 from typing import TYPE_CHECKING, Any
 
+from mrtuner.present.axes import grid, plain
 from mrtuner.present.figures import PALETTE, canvas, finish
 from mrtuner.units import pretty_bytes
 
@@ -142,7 +143,7 @@ def _draw_runs(axes: Axes, duel: Duel) -> None:
     axes.margins(x=0.08)
     axes.xaxis.set_major_locator(_few_ticks())
     axes.xaxis.set_major_formatter(_thousands)
-    _plain(axes, rows=len(duel.blocks))
+    _in_rows(axes, rows=len(duel.blocks))
 
 
 def _draw_ratios(axes: Axes, duel: Duel) -> None:
@@ -159,19 +160,14 @@ def _draw_ratios(axes: Axes, duel: Duel) -> None:
     axes.set_xlabel("ratio B / A; gray: no difference that matters", color=_SOFT)
     axes.xaxis.set_major_locator(_few_ticks())
     axes.margins(x=0.08)
-    _plain(axes, rows=rows)
+    _in_rows(axes, rows=rows)
 
 
-def _plain(axes: Axes, *, rows: int) -> None:
+def _in_rows(axes: Axes, *, rows: int) -> None:
     """One row per block and one for all; no frame but a thin line above the axis."""
     axes.set_ylim(rows + 0.6, -0.6)
-    axes.tick_params(axis="y", length=0, labelcolor=_INK)
-    axes.tick_params(axis="x", color=_LINE, labelcolor=_INK)
-    axes.grid(axis="x", color=_LINE, linewidth=0.6)
-    axes.set_axisbelow(True)
-    for side in ("top", "left", "right"):
-        axes.spines[side].set_visible(False)
-    axes.spines["bottom"].set_color(_LINE)
+    grid(axes, "x")
+    plain(axes)
 
 
 def _few_ticks() -> Any:

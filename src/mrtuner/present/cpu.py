@@ -10,6 +10,7 @@ from textwrap import wrap
 from typing import TYPE_CHECKING, Any, Final
 
 from mrtuner.present import figures
+from mrtuner.present.axes import grid, plain
 from mrtuner.present.html import environment
 from mrtuner.tables import aligned, bulleted
 from mrtuner.wording import plural
@@ -272,13 +273,7 @@ def _dress(axes: Axes, told: Mapping[str, Any], *, bottom: bool) -> None:
     """Set whole numbers of workers below, a light grid, and no frame."""
     from matplotlib.ticker import MaxNLocator
 
-    ink, line = figures.PALETTE["ink"].light, figures.PALETTE["line"].light
     axes.set_xlim(0.5, max(told["plan"]["counts"]) + 0.5)
     axes.xaxis.set_major_locator(MaxNLocator(nbins=16, integer=True, min_n_ticks=1))
-    axes.tick_params(axis="y", length=0, labelcolor=ink)
-    axes.tick_params(axis="x", color=line, labelcolor=ink, bottom=bottom, labelbottom=bottom)
-    axes.grid(axis="y", color=line, linewidth=0.6)
-    axes.set_axisbelow(True)
-    for side in ("top", "left", "right", "bottom"):
-        axes.spines[side].set_visible(bottom and side == "bottom")
-    axes.spines["bottom"].set_color(line)
+    grid(axes, "y")
+    plain(axes, bottom=bottom)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from mrtuner.failover.lab.outcome import cells, limits
 from mrtuner.failover.predict.hang_times import SLACK
 from mrtuner.present import figures
+from mrtuner.present.axes import grid, plain
 from mrtuner.present.html import environment
 
 if TYPE_CHECKING:
@@ -120,13 +121,7 @@ def _dot(axes: Axes, place: int, at: float, shape: str) -> None:
 
 def _dress(axes: Axes, labels: Sequence[str]) -> None:
     """Set one line per case, the first at the top; a light grid, no frame."""
-    ink, line = figures.PALETTE["ink"].light, figures.PALETTE["line"].light
     axes.set_yticks(range(len(labels)), labels)
     axes.set_ylim(len(labels) - 0.4, -0.6)
-    axes.tick_params(axis="y", length=0, labelcolor=ink)
-    axes.tick_params(axis="x", color=line, labelcolor=ink)
-    axes.grid(axis="x", color=line, linewidth=0.6)
-    axes.set_axisbelow(True)
-    for side in ("top", "left", "right", "bottom"):
-        axes.spines[side].set_visible(side == "bottom")
-    axes.spines["bottom"].set_color(line)
+    grid(axes, "x")
+    plain(axes)

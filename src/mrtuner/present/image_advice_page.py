@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from mrtuner.present import figures
+from mrtuner.present.axes import frame, grid
 from mrtuner.present.html import environment
 from mrtuner.present.image_advice import answer, expected, notes, rows
 from mrtuner.units import MEMORY, pretty_bytes
@@ -121,11 +122,7 @@ def _bar(
 def _dress(axes: Axes) -> None:
     from matplotlib.ticker import MaxNLocator
 
-    line = figures.PALETTE["line"].light
     axes.tick_params(axis="both", length=0, labelcolor=figures.PALETTE["ink"].light)
     axes.xaxis.set_major_locator(MaxNLocator(nbins=5, steps=[1, 2, 5, 10]))
-    axes.grid(axis="x", color=line, linewidth=0.6)
-    axes.set_axisbelow(True)
-    for side in ("top", "right", "bottom"):
-        axes.spines[side].set_visible(False)
-    axes.spines["left"].set_color(line)
+    grid(axes, "x")
+    frame(axes, "left")

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
 from mrtuner.present import figures, text
+from mrtuner.present.axes import frame, grid
 from mrtuner.present.html import environment
 from mrtuner.rds.group.derive import Design
 from mrtuner.rds.group.group_settings import Setting
@@ -169,8 +170,6 @@ def _draw(axes: Axes, sizes: Sequence[Size]) -> None:
     axes.set_ylabel("worst case, % of memory", color=figures.PALETTE["soft"].light)
     axes.set_ylim(0, max(100.0, *(float(size.share) * 105 for size in sizes)))
     axes.tick_params(color=figures.PALETTE["line"].light, labelcolor=figures.PALETTE["ink"].light)
-    axes.grid(color=figures.PALETTE["line"].light, linewidth=0.6)
-    axes.set_axisbelow(True)
-    for side in ("top", "right"):
-        axes.spines[side].set_visible(False)
+    grid(axes, "both")
+    frame(axes, "left", "bottom")
     axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=2, frameon=False, borderpad=0)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from mrtuner.present import figures
+from mrtuner.present.axes import frame, grid
 from mrtuner.present.html import environment
 from mrtuner.present.pods import pool_rows, session_rows
 from mrtuner.present.pods_plan import (
@@ -207,12 +208,8 @@ def _point_words(told: Mapping[str, Any]) -> str:
 
 
 def _dress(axes: Axes) -> None:
-    line = figures.PALETTE["line"].light
     axes.tick_params(axis="both", length=0, labelcolor=figures.PALETTE["ink"].light)
     axes.tick_params(axis="x", pad=8)  # points at 0 are whole
-    axes.grid(axis="y", color=line, linewidth=0.6)
-    axes.set_axisbelow(True)
     axes.margins(x=0.06)
-    for side in ("top", "left", "right"):
-        axes.spines[side].set_visible(False)
-    axes.spines["bottom"].set_color(line)
+    grid(axes, "y")
+    frame(axes, "bottom")
