@@ -93,6 +93,4 @@ def pretty_prediction(predicted: Mapping[str, Any] | None) -> str:
 
     if predicted is None:
         return "not known"
-    span = predicted["span"]
-    wide = None if span is None else Span(span["low"], span["mid"], span["high"])
-    return f"{pretty_span(wide)}, by {predicted['decided_by']}"
+    return f"{pretty_span(Span.told(predicted['span']))}, by {predicted['decided_by']}"
