@@ -44,6 +44,15 @@ def first_few(names: Sequence[str], most: int) -> str:
     return ", ".join(names[:most]) + more
 
 
+def cut(text: str, most: int) -> str:
+    """The text, with an ellipsis where it is longer than so many characters.
+
+    >>> cut("SELECT", 6), cut("SELECT 1", 6)
+    ('SELECT', 'SELEC…')
+    """
+    return text if len(text) <= most else text[: most - 1] + "…"
+
+
 def first_line(said: str) -> str:
     """The first line of what a program said before it failed.
 

@@ -5,17 +5,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import isfinite
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from mrtuner.present.axes import grid, plain
 from mrtuner.present.figures import PALETTE, canvas, finish
 from mrtuner.units import pretty_bytes
+from mrtuner.wording import cut
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 _INK, _SOFT, _LINE, _PAPER = (PALETTE[name].light for name in ("ink", "soft", "line", "paper"))
+
+
+#: Characters of the name of a side.
+_NAME: Final = 22
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,8 +138,8 @@ def _draw_runs(axes: Axes, duel: Duel) -> None:
     axes.hlines(rows, first, second, color=_SOFT, linewidth=1)
     a, b = PALETTE["a"].light, PALETTE["b"].light
     axes.plot(first, rows, "o", markersize=8, color=_PAPER, markeredgecolor=a, markeredgewidth=2,
-              label=f"A  {_short(duel.name_a)}")  # fmt: skip
-    axes.plot(second, rows, "D", markersize=7, color=b, label=f"B  {_short(duel.name_b)}")
+              label=f"A  {cut(duel.name_a, _NAME)}")  # fmt: skip
+    axes.plot(second, rows, "D", markersize=7, color=b, label=f"B  {cut(duel.name_b, _NAME)}")
     axes.set_yticks(rows, [str(block.number) for block in duel.blocks])
     axes.set_ylabel("block", color=_SOFT)
     axes.set_xlabel(duel.unit, color=_SOFT)
@@ -178,10 +183,6 @@ def _few_ticks() -> Any:
 
 def _thousands(value: float, _position: object) -> str:
     return f"{value:,.0f}" if abs(value) >= 10 else f"{value:g}"
-
-
-def _short(name: str, most: int = 22) -> str:
-    return name if len(name) <= most else name[: most - 1] + "…"
 
 
 def _height(figure: Figure) -> float:

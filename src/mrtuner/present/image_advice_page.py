@@ -14,6 +14,7 @@ from mrtuner.present.axes import frame, grid
 from mrtuner.present.html import environment
 from mrtuner.present.image_advice import answer, expected, notes, rows
 from mrtuner.units import MEMORY, pretty_bytes
+from mrtuner.wording import cut
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -91,8 +92,7 @@ def _counts(line: Mapping[str, Any]) -> bool:
 
 
 def _label(line: Mapping[str, Any]) -> str:
-    text = f"{line['line']}  {' '.join(_FLAG.sub('', line['text']).split())}"
-    return text if len(text) <= _WIDE else text[: _WIDE - 1] + "…"
+    return cut(f"{line['line']}  {' '.join(_FLAG.sub('', line['text']).split())}", _WIDE)
 
 
 def _unit(most: int) -> tuple[str, int]:
