@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from mrtuner.present import figures
 from mrtuner.present.axes import grid, plain
-from mrtuner.present.html import environment
+from mrtuner.present.html import rendered
 from mrtuner.tables import aligned, bulleted
 from mrtuner.wording import plural
 
@@ -51,15 +51,14 @@ def page(told: Mapping[str, Any]) -> str:
     Raises BadValue for data of another schema, MissingPart without jinja2 or matplotlib.
     """
     _check(told)
-    template = environment().get_template("cpu.html")
-    return template.render(
+    return rendered(
+        "cpu.html",
         told=told,
         verdict=verdict(told),
         facts=list(_facts(told)),
         rows=[_row(level, told) for level in told["diagnosis"]["levels"]],
         heads=_HEADS,
         picture=picture(told, key="cpu"),
-        palette=figures.PALETTE,
     )
 
 

@@ -12,7 +12,7 @@ from mrtuner.failover.lab.outcome import cells, limits
 from mrtuner.failover.predict.hang_times import SLACK
 from mrtuner.present import figures
 from mrtuner.present.axes import grid, plain
-from mrtuner.present.html import environment
+from mrtuner.present.html import rendered
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -26,13 +26,13 @@ _FRAME: Final = 62
 def page(told: Mapping[str, Any]) -> str:
     """Return scenarios as one HTML document; the same input gives the same text."""
     outcomes = told["scenarios"]
-    return environment().get_template("failover_lab.html").render(
+    return rendered(
+        "failover_lab.html",
         outcomes=outcomes,
         fits=all(one["fits"] for one in outcomes),
         pictures=[picture(one, key=f"lab{place}") for place, one in enumerate(outcomes)],
         limits=[limits(one) for one in outcomes],
         rows=[[cells(row) for row in one["cases"]] for one in outcomes],
-        palette=figures.PALETTE,
     )  # fmt: skip
 
 

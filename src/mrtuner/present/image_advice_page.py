@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from mrtuner.present import figures
 from mrtuner.present.axes import frame, grid
-from mrtuner.present.html import environment
+from mrtuner.present.html import rendered
 from mrtuner.present.image_advice import answer, expected, notes, rows
 from mrtuner.units import MEMORY, pretty_bytes
 from mrtuner.wording import cut
@@ -35,11 +35,12 @@ def page(told: Mapping[str, Any]) -> str:
 
     Raises MissingPart without jinja2 or matplotlib.
     """
-    return environment().get_template("image_advice.html").render(
+    return rendered(
+        "image_advice.html",
         told=told, answer=list(answer(told)), notes=list(notes(told)),
         heads=["#No.", "Rule", "#Sent", "#Rebuilt", "#Pushed", "#Image"], rows=rows(told["advice"]),
         forms=[(name, _lines(form)) for name, form in _forms(told)],
-        picture=picture(told, key="image"), palette=figures.PALETTE,
+        picture=picture(told, key="image"),
     )  # fmt: skip
 
 

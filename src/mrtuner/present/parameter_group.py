@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from mrtuner.present import figures, text
 from mrtuner.present.axes import frame, grid
-from mrtuner.present.html import environment
+from mrtuner.present.html import rendered
 from mrtuner.rds.group.derive import Design
 from mrtuner.rds.group.group_settings import Setting
 from mrtuner.rds.group.sizes import Size
@@ -111,23 +111,19 @@ def _headline(design: Design, sizes: Sequence[Size]) -> str:
 def page(design: Design, here: Size, sizes: Sequence[Size]) -> str:
     """Return the group as one self-contained HTML page, with the chart over all classes."""
     names = [name for name in SHOWN if name in design.values]
-    return (
-        environment()
-        .get_template("group.html")
-        .render(
-            design=design,
-            here=here,
-            machine=list(_machine(design)),
-            settings=[(item, design.shown(item.name, here)) for item in design.settings],
-            headline=_headline(design, sizes),
-            sentence=everywhere(design, sizes),
-            budget_line=_budget_line(here),
-            sessions=_promise(design),
-            picture=picture(sizes, key="classes"),
-            names=names,
-            rows=[(size, [design.shown(name, size) for name in names]) for size in sizes],
-            palette=figures.PALETTE,
-        )
+    return rendered(
+        "group.html",
+        design=design,
+        here=here,
+        machine=list(_machine(design)),
+        settings=[(item, design.shown(item.name, here)) for item in design.settings],
+        headline=_headline(design, sizes),
+        sentence=everywhere(design, sizes),
+        budget_line=_budget_line(here),
+        sessions=_promise(design),
+        picture=picture(sizes, key="classes"),
+        names=names,
+        rows=[(size, [design.shown(name, size) for name in names]) for size in sizes],
     )
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from mrtuner.escape import printable
 from mrtuner.present import figures
 from mrtuner.present.axes import grid, plain
-from mrtuner.present.html import environment
+from mrtuner.present.html import rendered
 from mrtuner.units import pretty_duration
 from mrtuner.vacuum.text import age_words, headline, verdict, wraparound_words
 
@@ -53,21 +53,17 @@ def page(told: Mapping[str, Any]) -> str:
     Raises MissingPart without jinja2 or matplotlib.
     """
     panels = computed(told)
-    return (
-        environment()
-        .get_template("vacuum.html")
-        .render(
-            told=told,
-            headline=headline(told),
-            verdict=verdict(told),
-            picture=picture(panels, key="vacuum") if panels else None,
-            advised=[one for one in told["tables"] if one["advice"] or one["hints"]],
-            suspected=[one for one in told["tables"] if _suspected(one)],
-            wraparound=[wraparound_words(one) for one in told["wraparound"]],
-            age_words=age_words,
-            duration=pretty_duration,
-            palette=figures.PALETTE,
-        )
+    return rendered(
+        "vacuum.html",
+        told=told,
+        headline=headline(told),
+        verdict=verdict(told),
+        picture=picture(panels, key="vacuum") if panels else None,
+        advised=[one for one in told["tables"] if one["advice"] or one["hints"]],
+        suspected=[one for one in told["tables"] if _suspected(one)],
+        wraparound=[wraparound_words(one) for one in told["wraparound"]],
+        age_words=age_words,
+        duration=pretty_duration,
     )
 
 
