@@ -66,10 +66,10 @@ def test_base_units_of_pg_settings() -> None:
     ("text", "seconds"),
     [
         ("30s", 30), ("15m", 900), ("15min", 900), ("1.5 h", 5400), ("2d", 172_800),
-        ("200ms", 0.2), ("45", 45), (60, 60), (0.5, 0.5),
+        ("200ms", 0.2), ("2w", 1_209_600), ("45", 45), (60, 60), (0.5, 0.5),
     ],
 )  # fmt: skip
-def test_durations_are_read_with_minutes_as_people_write_them(
+def test_durations_are_read_with_minutes_and_weeks_as_people_write_them(
     text: str | float, seconds: float
 ) -> None:
     assert parse_duration(text) == seconds

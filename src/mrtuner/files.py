@@ -91,9 +91,9 @@ def try_replacing(
     _written_beside(path, contents, access, mode, durable=True).unlink()
 
 
-def sync(directory: Path) -> None:
-    """Sync renames and deletions in a directory to disk."""
-    number = os.open(directory, os.O_RDONLY | os.O_CLOEXEC)
+def sync(path: Path) -> None:
+    """Sync a file to disk, or the renames and deletions in a directory."""
+    number = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         os.fsync(number)
     finally:

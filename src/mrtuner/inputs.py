@@ -354,13 +354,14 @@ class MachineInputs(TypedDict, total=False):
     ]  # fmt: skip
 
 
-def _declared() -> dict[str, Input]:
-    hints = get_type_hints(MachineInputs, include_extras=True)
+def declared(inputs: type) -> dict[str, Input]:
+    """Return the declarations in a dictionary's type, by name, in their order."""
+    hints = get_type_hints(inputs, include_extras=True)
     return {name: hint.__metadata__[0] for name, hint in hints.items()}
 
 
 #: The declarations by name, in the order in which `--help` lists them.
-MACHINE: Final[Mapping[str, Input]] = _declared()
+MACHINE: Final[Mapping[str, Input]] = declared(MachineInputs)
 
 
 def checked(given: Mapping[str, Any]) -> dict[str, Any]:

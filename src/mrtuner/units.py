@@ -37,6 +37,8 @@ TIME: Final[dict[str, int]] = {
 
 _NUMBER = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z]*)\s*")
 _RATE = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*(?:/\s*([a-z]+))?\s*")
+#: PostgreSQL has neither m nor w; people write them for minutes and weeks.
+_SPOKEN: Final = TIME | {"m": TIME["min"], "w": 7 * TIME["d"]}
 _YEAR: Final = 365.25 * 86_400  # seconds
 _DURATIONS: Final = "Give a number and its unit, such as 30s, 15min or 1h."
 _RATES: Final = "Give a number and the time it is for, such as 400/s or 24000/min."
@@ -72,7 +74,7 @@ def parse_bytes(text: str | int) -> Bytes:
 def parse_duration(text: str | float) -> float:
     """Parse a time as people write it: ``30s``, ``15min``, ``15m``, ``1.5 h``; in seconds.
 
-    A bare number is in seconds. PostgreSQL has no ``m``; people use it for minutes.
+    A bare number is in seconds.
 
     >>> parse_duration("15m") == parse_duration("15min") == parse_duration(900)
     True
@@ -81,7 +83,7 @@ def parse_duration(text: str | float) -> float:
     if match is None:
         raise BadValue(f"cannot read {text!r} as a duration", _DURATIONS)
     number, unit = match.groups()
-    factor = TIME.get("min" if unit == "m" else unit or "s")
+    factor = _SPOKEN.get(unit or "s")
     if factor is None:
         raise BadValue(f"unknown unit {unit!r} in duration {text!r}", _DURATIONS)
     seconds = float(Fraction(number) * factor / TIME["s"])
@@ -99,7 +101,7 @@ def parse_rate(text: str | float) -> float:
     True
     """
     number, unit = (str(text), "s") if isinstance(text, (int, float)) else _rate_parts(text)
-    factor = TIME.get("min" if unit == "m" else unit)
+    factor = _SPOKEN.get(unit)
     if factor is None:
         raise BadValue(f"unknown unit {unit!r} in rate {text!r}", _RATES)
     try:

@@ -44,6 +44,33 @@ def first_few(names: Sequence[str], most: int) -> str:
     return ", ".join(names[:most]) + more
 
 
+def cut(text: str, most: int) -> str:
+    """The text, with an ellipsis where it is longer than so many characters.
+
+    >>> cut("SELECT", 6), cut("SELECT 1", 6)
+    ('SELECT', 'SELEC…')
+    """
+    return text if len(text) <= most else text[: most - 1] + "…"
+
+
+def first_line(said: str) -> str:
+    """The first line of what a program said before it failed.
+
+    >>> first_line("cp: no space left\\ncp: giving up\\n"), first_line(" ")
+    ('cp: no space left', 'no reason given')
+    """
+    return (said.strip().splitlines() or ["no reason given"])[0]
+
+
+def last_line(said: str) -> str:
+    """The last line of it.
+
+    >>> last_line("cp: no space left\\ncp: giving up\\n"), last_line(" ")
+    ('cp: giving up', 'no reason given')
+    """
+    return (said.strip().splitlines() or ["no reason given"])[-1].strip()
+
+
 def first_upper(text: str) -> str:
     """The text as the beginning of a sentence.
 

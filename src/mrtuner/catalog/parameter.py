@@ -90,6 +90,12 @@ class Parameter:
             case "string" if not isinstance(value, str):
                 raise self._refused(value, "Give a string.")
 
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """The least and the greatest value; infinite without a bound."""
+        low = -math.inf if self.min is None else self.min
+        return low, math.inf if self.max is None else self.max
+
     def size(self, value: Value) -> Bytes | None:
         """Return the value in bytes; None for a unit other than memory or a special value (-1)."""
         factor = memory_unit(self.unit) if self.unit else None
@@ -110,8 +116,7 @@ class Parameter:
         self._check_hooks(value)
 
     def _check_bounds(self, value: int | float) -> None:
-        low = -math.inf if self.min is None else self.min
-        high = math.inf if self.max is None else self.max
+        low, high = self.bounds
         if not low <= value <= high:  # NaN fails both
             raise BadValue(
                 f"{self.name} = {self.show(value)} is outside {self._range()}",

@@ -74,9 +74,7 @@ def command(
         told = _measured(mode or ("integer" if dsn is None else "sql"), dsn, cpus, yes, rest)
     from mrtuner.present.cpu import lines, page
 
-    terminal.answer(told, lines(told), as_json)
-    if html is not None:
-        terminal.save_and_tell(html, page(told))
+    terminal.answer_and_page(told, lines, page, as_json, html)
 
 
 def _check(mode: str | None, dsn: str | None, cpus: int | None) -> None:

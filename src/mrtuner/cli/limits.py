@@ -10,6 +10,7 @@ import click
 
 from mrtuner.cli.common import exit_codes, options, prerequisites, terminal
 from mrtuner.cli.common.targets import TargetKind, instance_named, kind_of
+from mrtuner.cli.history.store_options import LONGEST_PERIOD
 from mrtuner.errors import UsageError
 
 if TYPE_CHECKING:
@@ -38,12 +39,11 @@ _UNITS: Final = ("B/s", "kB/s", "KiB/s", "MB/s", "MiB/s")
     metavar="CLASS|VOLUME",
     help="Also show the same demand on another class, storage, or both; may be repeated.",
 )
-@click.option(
+@options.time_option(
     "--since",
+    "How far back to read CloudWatch or the history: 6h, 14d, 60d.",
+    most=LONGEST_PERIOD,
     default="14d",
-    show_default=True,
-    metavar="TIME",
-    help="How far back to read CloudWatch or the history: 6h, 14d, 60d.",
 )
 @click.option(
     "--max-connections",

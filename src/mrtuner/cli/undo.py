@@ -81,7 +81,8 @@ def _undone(
     from mrtuner.change.settings.apply import undo
 
     if last is not None:
-        for line in [*_shown(last), *([] if restart == "never" else _also_due(dsn, last))]:
+        also = () if restart == "never" else _also_due(dsn, last)
+        for line in (*change.way_back(last, "unset"), *also):
             terminal.print_note(line)
         terminal.confirm(f"Restore {plural(len(last.entries), 'setting')}?", yes=yes)
     how = change.consent(
@@ -99,17 +100,6 @@ def _last(dsn: str, book: Journal) -> Change | None:
         return book.last(identify(connection).server)
 
 
-def _shown(last: Change) -> Iterator[str]:
-    from mrtuner.present.text import sections
-
-    pairs = [
-        (entry.name, f"{_text(entry.after)} becomes {_text(entry.before)} again")
-        for entry in last.entries
-    ]
-    title = f"change {last.id}, made {last.began}"
-    yield from sections([(title, pairs)], terminal.look(sys.stderr))
-
-
 def _also_due(dsn: str, last: Change) -> Iterator[str]:
     """What a restart puts into force besides."""
     from mrtuner.change.settings.apply import SettingsPlan, plan
@@ -122,10 +112,6 @@ def _also_due(dsn: str, last: Change) -> Iterator[str]:
     ours = {entry.name for entry in last.entries}
     others = tuple(one for one in pending if one.name not in ours)
     yield from plan_of_change(SettingsPlan(steps=(), pending=others), terminal.look(sys.stderr))
-
-
-def _text(value: str | None) -> str:
-    return "unset" if value is None else value or "empty"
 
 
 def _fits(dsn: str) -> Callable[[Mapping[str, str]], bool]:

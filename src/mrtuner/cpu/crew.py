@@ -6,8 +6,9 @@ import json
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from selectors import EVENT_READ, DefaultSelector
 from typing import IO, Any, Final
@@ -92,10 +93,17 @@ def _started(mode: Mode, pin: str | None) -> Iterator[subprocess.Popen[str]]:
 def steps_per_second(mode: Mode) -> float:
     """Return how many steps one worker alone does per second; the fastest of three tries."""
     with crew(mode, 1) as alone:
-        count = 1
-        while (took := _timed(alone, count)) < _LONG_ENOUGH:
-            count = max(2 * count, int(count * min(100, 1.2 * _LONG_ENOUGH / max(took, 1e-6))))
-        return max(count / took for took in (took, _timed(alone, count), _timed(alone, count)))
+        return fastest(partial(_timed, alone), 1)
+
+
+def fastest(timed: Callable[[int], float], count: int) -> float:
+    """Return the most steps per second of three tries; `timed` tells how long a count takes [s].
+
+    The tries are of more steps than `count` if these are too short to be timed.
+    """
+    while (took := timed(count)) < _LONG_ENOUGH:
+        count = max(2 * count, int(count * min(100, 1.2 * _LONG_ENOUGH / max(took, 1e-6))))
+    return max(count / each for each in (took, timed(count), timed(count)))
 
 
 def _timed(alone: Crew, count: int) -> float:

@@ -18,6 +18,7 @@ from itertools import pairwise
 from queue import Empty, Queue
 from typing import TYPE_CHECKING, Any, Final
 
+from mrtuner.cpu.crew import fastest
 from mrtuner.cpu.model import TrialPlan, Usable, Worker
 from mrtuner.errors import MrTunerError
 from mrtuner.host.tree import Tree
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
 
 #: Rows of the inner side; a step is one row of the outer side joined to all of them.
 _INNER: Final = 1000
-_LONG_ENOUGH: Final = 0.1
 
 _BLOCK: Final = """
 DO $$
@@ -93,10 +93,7 @@ class Sessions:
     def speed(self) -> float:
         """Steps per second of one session, the fastest of three tries."""
         with _session(self._dsn, self._tree(), threading.Event()) as alone:
-            count = 10
-            while (took := alone.timed(count)) < _LONG_ENOUGH:
-                count = max(2 * count, int(count * min(100, 1.2 * _LONG_ENOUGH / max(took, 1e-6))))
-            return max(count / each for each in (took, alone.timed(count), alone.timed(count)))
+            return fastest(alone.timed, 10)
 
 
 class _Started:

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Final
 
 from mrtuner.errors import MissingPart
+from mrtuner.wording import first_line
 
 CLIENT: Final = "10.77.1.2"
 SERVER: Final = "10.77.2.2"
@@ -45,7 +46,7 @@ def require() -> None:
         capture_output=True, text=True, check=False, timeout=_PATIENCE,
     )  # fmt: skip
     if tried.returncode:
-        said = (tried.stderr.strip().splitlines() or ["no reason given"])[0]
+        said = first_line(tried.stderr)
         raise MissingPart(f"network namespaces cannot be created here: {said}", hint())
 
 
@@ -111,7 +112,7 @@ class Peer(AbstractContextManager["Peer"]):
     def pid(self) -> int:
         """The id of a process that is already in the namespace."""
         end = time.monotonic() + _PATIENCE
-        while _namespace(self._process.pid) == _namespace(os.getpid()):
+        while network_of(self._process.pid) == network_of(os.getpid()):
             if time.monotonic() > end or self._process.poll() is not None:
                 raise MissingPart("no network namespace was created", hint())
             time.sleep(0.005)
@@ -124,7 +125,8 @@ class Peer(AbstractContextManager["Peer"]):
         self._process.wait(_PATIENCE)
 
 
-def _namespace(pid: int) -> str:
+def network_of(pid: int) -> str:
+    """The network namespace of a process; empty if it is gone."""
     try:
         return str(Path(f"/proc/{pid}/ns/net").readlink())
     except OSError:

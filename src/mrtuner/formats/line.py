@@ -66,10 +66,15 @@ def checked(lines: Sequence[Line]) -> Sequence[Line]:
                 f"the value of {line.name} holds a line break or control character",
                 "Write the value on one line.",
             )
-        if line.name.lower() in seen:
-            raise BadValue(f"{line.name} is set twice", "Give each parameter once.")
-        seen.add(line.name.lower())
+        refuse_second(line.name, seen)
     return lines
+
+
+def refuse_second(name: str, seen: set[str]) -> None:
+    """Raise BadValue for a parameter that was seen before; else it counts as seen now."""
+    if name.lower() in seen:
+        raise BadValue(f"{name} is set twice", "Give each parameter once.")
+    seen.add(name.lower())
 
 
 def divide(lines: Iterable[Line], owned: Collection[str]) -> tuple[list[Line], list[Line]]:

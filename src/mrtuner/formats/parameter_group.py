@@ -11,7 +11,7 @@ from keyword import iskeyword
 from typing import Final, Literal
 
 from mrtuner.errors import BadValue
-from mrtuner.formats.line import one_line
+from mrtuner.formats.line import one_line, refuse_second
 from mrtuner.wording import enumerated, first_upper
 
 Method = Literal["immediate", "pending-reboot"]
@@ -121,7 +121,5 @@ def checked_lines(lines: Iterable[GroupLine]) -> tuple[GroupLine, ...]:
                 f"unknown apply method {line.method!r} for {line.name}",
                 f"Use {enumerated(_METHODS, 'or')}.",
             )
-        if line.name.lower() in seen:
-            raise BadValue(f"{line.name} is set twice", "Give each parameter once.")
-        seen.add(line.name.lower())
+        refuse_second(line.name, seen)
     return found

@@ -342,9 +342,7 @@ class _Reader:
         if name.upper() not in FUNCTIONS:
             self.at -= len(name)
             raise self._error(f"unknown function {name}", _FUNCTION_NAMES)
-        self.depth += 1
-        if self.depth > DEEPEST:
-            raise self._error("functions nested too deeply", _FUNCTION_NAMES)
+        self._descend()
         self._match(r"\s*\(\s*")
         arguments = [self._term()]
         while self._match(r"\s*,\s*") is not None:
@@ -353,6 +351,11 @@ class _Reader:
         self._expect(")")
         self.depth -= 1
         return Function(name.upper(), tuple(arguments))
+
+    def _descend(self) -> None:
+        self.depth += 1
+        if self.depth > DEEPEST:
+            raise self._error("functions nested too deeply", _FUNCTION_NAMES)
 
     def _arithmetic(self) -> Arithmetic:
         first = self._factor()
@@ -369,9 +372,7 @@ class _Reader:
         if number is not None:
             return self._integer(number)
         if self._match(r"(?i:log)\(") is not None:
-            self.depth += 1
-            if self.depth > DEEPEST:
-                raise self._error("functions nested too deeply", _FUNCTION_NAMES)
+            self._descend()
             body = self._arithmetic()
             self._expect(")")
             self.depth -= 1

@@ -9,18 +9,13 @@ from mrtuner.history.period import Period
 from mrtuner.history.reading import History
 from mrtuner.history.sample import Identity
 from mrtuner.history.store.layout import last_value
+from mrtuner.history.store.opening import last_identity
 from mrtuner.history.unchanged import while_same
 
 
 def identity(history: History, instance: str) -> Identity | None:
     """The server that answered last; None in a copy of a store, which does not have it."""
-    row = history.db.execute(
-        "SELECT version_num, started, system, standby FROM last_identity WHERE instance = ?",
-        (instance,),
-    ).fetchone()
-    if row is None:
-        return None
-    return Identity(version_num=row[0], started=row[1], system=row[2], standby=bool(row[3]))
+    return last_identity(history.db, instance)
 
 
 def settings(history: History, about: Period, *names: str) -> dict[str, str]:

@@ -7,7 +7,7 @@ named.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -50,8 +50,7 @@ class History:
     def __post_init__(self) -> None:
         """Leave out what an earlier look at the same files found damaged."""
         damaged: dict[File, str] = self.work.known.get(DAMAGED, {})
-        self.damaged += tuple(f"{one.path} {damaged[one]}" for one in self.files if one in damaged)
-        self.files = tuple(one for one in self.files if one not in damaged)
+        self._leave_out({one: damaged[one] for one in self.files if one in damaged})
 
     def rows(
         self, sql: str, parameters: dict[str, Any] | None = None, *, inside: bool = False
@@ -322,9 +321,12 @@ class History:
         """Leave out those that cannot be read, for good."""
         flaws = self.lake.flaws(files)
         if flaws:
-            self.files = tuple(file for file in self.files if file not in flaws)
-            self.damaged += tuple(f"{file.path} {flaw}" for file, flaw in flaws.items())
+            self._leave_out(flaws)
         return [file for file in files if file not in flaws]
+
+    def _leave_out(self, flaws: Mapping[File, str]) -> None:
+        self.files = tuple(file for file in self.files if file not in flaws)
+        self.damaged += tuple(f"{file.path} {flaw}" for file, flaw in flaws.items())
 
     def _left_out(self, sql: str) -> bool:
         """Leave out the files of a query that are not as they were written; whether there are any.
@@ -333,14 +335,12 @@ class History:
         """
         words = set(WORD.findall(sql))
         words |= {one.of for one in summaries.SUMMARIES if one.view in words}
-        broken = [
-            file for file in self.files
+        broken = {
+            file: "has changed since it was written" for file in self.files
             if file.view in words and not self.lake.is_as_written(file)
-        ]  # fmt: skip
-        self.files = tuple(file for file in self.files if file not in broken)
-        flaw = "has changed since it was written"
-        self.damaged += tuple(f"{file.path} {flaw}" for file in broken)
-        damaged = self.work.known.get(DAMAGED, {}) | dict.fromkeys(broken, flaw)
+        }  # fmt: skip
+        self._leave_out(broken)
+        damaged = self.work.known.get(DAMAGED, {}) | broken
         gone = {file.view for file in broken}
         gone |= {one.view for one in summaries.SUMMARIES if one.of in gone}
         self.work.forget(gone)

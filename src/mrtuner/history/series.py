@@ -321,8 +321,7 @@ def _aggregated(
     *, names: Sequence[str] | None = None, step: str = "",
 ) -> dict[str, dict[int, tuple[Any, ...]]]:  # fmt: skip
     """Aggregates by the value of `by`, or some of its values, and by the number of the step."""
-    view, where = _view_of(measures, history, over, source, by, where)
-    sums = ", ".join(measure.sql(summarized=view != source) for measure in measures)
+    view, where, sums = _asked(measures, history, over, source, by, where)
     name = f"coalesce(({by})::VARCHAR, '?')"
     some = "" if names is None else f"AND list_contains($names, {name})"
     _, rows = history.table(
@@ -335,6 +334,14 @@ def _aggregated(
     for key, at, *values in rows:
         found.setdefault(key, {})[at] = tuple(values)
     return found
+
+
+def _asked(
+    measures: Sequence[Measure], history: History, over: Grid, source: str, by: str, where: str
+) -> tuple[str, str, str]:
+    """The view to be asked, for which of its rows, and for what."""
+    view, where = _view_of(measures, history, over, source, by, where)
+    return view, where, ", ".join(one.sql(summarized=view != source) for one in measures)
 
 
 def _view_of(
@@ -395,8 +402,7 @@ def _before(
     history: History, over: Grid, source: str, measures: Sequence[Measure], by: str, where: str
 ) -> dict[str, tuple[Any, ...]]:
     """The last values before the period, by the value of `by`."""
-    view, where = _view_of(measures, history, over, source, by, where)
-    last = ", ".join(measure.sql(summarized=view != source) for measure in measures)
+    view, where, last = _asked(measures, history, over, source, by, where)
     rows = history.latest(
         f"""SELECT coalesce(({by})::VARCHAR, '?'), {last}
             FROM {view} WHERE {IN_PERIOD} AND ({where}) GROUP BY 1""",

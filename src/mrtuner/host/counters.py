@@ -101,8 +101,11 @@ def context_switches(tree: Tree) -> int | None:
 
 
 def _named(tree: Tree, name: str) -> int | None:
-    lines = (line.split() for line in (tree.peek("/proc/stat") or "").splitlines())
-    return next((int(words[1]) for words in lines if words[0] == name), None)
+    return next((int(words[1]) for words in _stat(tree) if words[0] == name), None)
+
+
+def _stat(tree: Tree) -> Iterator[list[str]]:
+    return (line.split() for line in (tree.peek("/proc/stat") or "").splitlines())
 
 
 def boot_time(tree: Tree) -> int | None:
@@ -196,10 +199,9 @@ def throttling(tree: Tree, group: ControlGroup) -> Throttling | None:
 
 def busy_by_cpu(tree: Tree) -> Mapping[int, CpuTimes]:
     """Return the time of each CPU that is online. Source: /proc/stat."""
-    lines = (line.split() for line in (tree.peek("/proc/stat") or "").splitlines())
     return {
         int(words[0][3:]): times
-        for words in lines
+        for words in _stat(tree)
         if re.fullmatch(r"cpu\d+", words[0]) and (times := _cpu_times(words[1:9])) is not None
     }
 

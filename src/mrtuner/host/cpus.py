@@ -42,11 +42,12 @@ def cpus(tree: Tree) -> tuple[Fact[int] | Missing, tuple[Missing, ...]]:
 def _bound(may_run_on: Fact[int], quotas: list[Fact[Fraction]]) -> Fact[int]:
     quota = min(quotas, key=lambda fact: fact.value, default=None)
     if quota is None or quota.value >= may_run_on.value:
-        return Fact(may_run_on.value, f"{may_run_on.source}: {_counted(may_run_on.value)}")
-    return Fact(max(1, ceil(quota.value)), f"{quota.source}: {_counted(quota.value)}")
+        return Fact(may_run_on.value, f"{may_run_on.source}: {counted_cpus(may_run_on.value)}")
+    return Fact(max(1, ceil(quota.value)), f"{quota.source}: {counted_cpus(quota.value)}")
 
 
-def _counted(count: int | Fraction) -> str:
+def counted_cpus(count: int | Fraction) -> str:
+    """Return a number of CPUs with its noun: a quota gives fractions."""
     return f"{float(count):.3g} CPU{'' if count == 1 else 's'}"
 
 

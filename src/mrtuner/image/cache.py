@@ -375,15 +375,13 @@ class Store:
                     self.fresh[-1].append(False)
                     continue
                 if step.instruction.links:
-                    layer, known, state = self._take(step, _NO_PARENT, True, True, images)
-                    image, sure = self._over(image, layer), sure and known
-                    states[-1].append(state)
-                    self.fresh[-1].append(isinstance(layer, int) and layer > before)
-                    continue
-                image, sure, state = self._take(step, image, sure, looking, images)
-                looking = state != "rebuilt"
+                    made, known, state = self._take(step, _NO_PARENT, True, True, images)
+                    image, sure = self._over(image, made), sure and known
+                else:
+                    made, sure, state = self._take(step, image, sure, looking, images)
+                    image, looking = made, state != "rebuilt"
                 states[-1].append(state)
-                self.fresh[-1].append(isinstance(image, int) and image > before)
+                self.fresh[-1].append(isinstance(made, int) and made > before)
             images[index] = image, sure
         return states
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from mrtuner.errors import MissingPart, MrTunerError, UsageError
 from mrtuner.image.tree import Tree
+from mrtuner.wording import last_line
 
 _COMMIT = "\x01"
 
@@ -76,5 +77,6 @@ def _failed(root: Path, said: str) -> MrTunerError:
         return UsageError(f"{root} is not in a git repository", "Leave out --history.")
     if "does not have any commits" in said:
         return UsageError(f"the repository of {root} has no commits", "Leave out --history.")
-    last = said.splitlines()[-1] if said else "no reason given"
-    return MrTunerError(f"git cannot read the history: {last}", "Run git log there to see why.")
+    return MrTunerError(
+        f"git cannot read the history: {last_line(said)}", "Run git log there to see why."
+    )

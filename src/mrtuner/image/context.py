@@ -34,6 +34,13 @@ class Entry:
         """Bytes in an archive: the header, and the content in whole blocks."""
         return BLOCK + -(-self.size // BLOCK) * BLOCK
 
+    @property
+    def directories(self) -> list[str]:
+        """The directories that it is in, the outermost first; itself last if it is one."""
+        parts = self.path.split("/")
+        whole = parts if self.kind == "directory" else parts[:-1]
+        return ["/".join(whole[:number]) for number in range(1, len(whole) + 1)]
+
 
 #: What was read of a directory, by the rules and the start of the walk: it is not read again.
 Found = dict[tuple[IgnoreRules, str], tuple[Entry, ...]]
@@ -188,10 +195,7 @@ def by_directory(context: Context, depth: int = 2) -> list[Share]:
     files: dict[str, int] = {}
     sent: dict[str, int] = {}
     for entry in context.entries:
-        parts = entry.path.split("/")
-        whole = parts if entry.kind == "directory" else parts[:-1]
-        names = ["/".join(whole[:number]) for number in range(1, min(len(whole), depth) + 1)]
-        for name in names or ["."]:
+        for name in entry.directories[:depth] or ["."]:
             files[name] = files.get(name, 0) + (entry.kind != "directory")
             sent[name] = sent.get(name, 0) + entry.archived
     shares = [Share(name, files[name], sent[name]) for name in sent]

@@ -81,8 +81,7 @@ def _layer(step: Step, files: dict[str, Entry], packing: Packing) -> Layer:
     ]
     if name == "ADD" and any(_is_archive(packing.root / entry.path) for entry in single):
         return Layer(None, 0, None, "an archive that is unpacked")
-    size = sum(entry.archived for entry in copied.values()) + 2 * BLOCK
-    return Layer(size, size, packed := packing.compressed(copied), "", packed)
+    return _of_files(copied, packing)
 
 
 def _of_run(step: Step, files: Mapping[str, Entry], packing: Packing) -> Layer:
@@ -98,9 +97,12 @@ def _of_heredocs(step: Step, packing: Packing) -> Layer:
     texts = step.instruction.heredocs
     if step.copied or any("$" in text.text and not text.literal for text in texts):
         return Layer(None, 0, None, "a heredoc beside files, or with variables")
-    written = {text.name: _written(text) for text in texts}
-    size = sum(entry.archived for entry in written.values()) + 2 * BLOCK
-    return Layer(size, size, packed := packing.compressed(written), "", packed)
+    return _of_files({text.name: _written(text) for text in texts}, packing)
+
+
+def _of_files(files: Mapping[str, Entry], packing: Packing) -> Layer:
+    size = sum(entry.archived for entry in files.values()) + 2 * BLOCK
+    return Layer(size, size, packed := packing.compressed(files), "", packed)
 
 
 def _written(text: Heredoc) -> Entry:

@@ -5,6 +5,7 @@ Judged by names alone; no file is opened.
 
 from __future__ import annotations
 
+import posixpath
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -81,17 +82,14 @@ def _summed(path: str, what: What, entries: Iterable[Entry]) -> Misplaced:
 
 def _belongs(entry: Entry, clusters: set[str]) -> list[tuple[str, What]]:
     """What an entry is counted with: the outermost directory of its kind, or itself."""
-    parts = entry.path.split("/")
-    above = parts if entry.kind == "directory" else parts[:-1]
     names: list[tuple[str, What]] = []
-    for number, name in enumerate(above, 1):
-        path = "/".join(above[:number])
-        what = "database" if path in clusters else _DIRECTORIES.get(name)
+    for path in entry.directories:
+        what = "database" if path in clusters else _DIRECTORIES.get(posixpath.basename(path))
         if what is not None:
             names.append((path, what))
             break
     if entry.kind != "directory":
-        own = _of_file(parts[-1])
+        own = _of_file(posixpath.basename(entry.path))
         if own is not None and (not names or own == "secret" != names[0][1]):
             names.append((entry.path, own))
     return names

@@ -10,13 +10,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Final
 
 from mrtuner.errors import BadValue, MissingPart
 from mrtuner.image.dockerfile import LAYERED
 from mrtuner.image.layers import Layer, shipped
 from mrtuner.image.model import Model
-from mrtuner.image.stored import Blob, StoredImage
+from mrtuner.image.stored import Blob, StoredImage, tables
 
 _NOP: Final = re.compile(r"#\(nop\)\s+(\w+)")
 _INSTRUCTION: Final = re.compile(r"[A-Z]+")
@@ -74,8 +74,7 @@ def known_from(
 
 def _made(image: StoredImage) -> Iterator[tuple[str, Blob]]:
     """The instruction that made each layer, lowest first."""
-    told: Any = image.configuration.get("history")
-    rows = [one for one in told if isinstance(one, dict)] if isinstance(told, list) else []
+    rows = tables(image.configuration.get("history"))
     by = [str(one.get("created_by", "")) for one in rows if not one.get("empty_layer")]
     if len(by) != len(image.layers):
         raise BadValue(

@@ -23,6 +23,7 @@ from typing import IO, Final, cast
 
 from mrtuner.errors import MissingPart, MrTunerError
 from mrtuner.image.builder import ends_with_us
+from mrtuner.wording import last_line
 
 PROGRAM: Final = "docker-registry"
 _CHUNK: Final = 1 << 16
@@ -120,9 +121,9 @@ class Registry(AbstractContextManager["Registry"]):
             dead = self._process is None or self._process.poll() is not None
             if dead or time.monotonic() > deadline:
                 said = (self.directory / "log").read_text(encoding="utf-8", errors="replace")
-                last = (said.strip().splitlines() or ["nothing"])[-1]
                 raise MrTunerError(
-                    f"the registry does not start: {last}", f"Try {PROGRAM} serve by hand."
+                    f"the registry does not start: {last_line(said)}",
+                    f"Try {PROGRAM} serve by hand.",
                 )
             time.sleep(0.02)
 

@@ -237,9 +237,14 @@ def _image(
     return StoredImage(name, layers, told, size, source.blob)
 
 
+def tables(found: object) -> list[dict[str, Any]]:
+    """The objects of what should be a list of them."""
+    return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
+
+
 def _of_platform(name: str, listed: object, wanted: str | None) -> str:
     """The digest of the manifest for a platform. Attestations have none that runs."""
-    rows = [one for one in listed if isinstance(one, dict)] if isinstance(listed, list) else []
+    rows = tables(listed)
     if not rows:
         raise _bad(name, "an index without manifests")
     if len(rows) == 1 and wanted is None:

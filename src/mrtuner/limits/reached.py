@@ -100,8 +100,12 @@ def _doubtful(one: Pegged) -> bool:
 
     The remedy is to stop the instance, so such a finding must be beyond doubt.
     """
-    former = one.ceiling is not None and one.ceiling.kind is CeilingKind.FORMER
-    return former and any(said.ratio for said in one.evidence) and not _by_the_queue(one)
+    known = any(said.ratio for said in one.evidence)
+    return _is_former(one) and known and not _by_the_queue(one)
+
+
+def _is_former(one: Pegged) -> bool:
+    return one.ceiling is not None and one.ceiling.kind is CeilingKind.FORMER
 
 
 #: The kind of ceiling that the same part has beside one of this kind.
@@ -284,8 +288,7 @@ def _without_shadows(
 
 def _weight(one: Pegged) -> tuple[bool, bool, float]:
     """Sort known current ceilings first, then former, then unknown ones, the flattest first."""
-    former = one.ceiling is not None and one.ceiling.kind is CeilingKind.FORMER
-    return one.ceiling is None, former, one.plateau.spread
+    return one.ceiling is None, _is_former(one), one.plateau.spread
 
 
 def _shadows(over: Pegged | Steady, under: Pegged, length: int) -> bool:

@@ -30,6 +30,7 @@ from mrtuner.postgres.server_user import (
     server_user,
     within_reach,
 )
+from mrtuner.wording import last_line
 
 SUPERUSER: Final = "postgres"
 #: Names a directory where data directories are kept as initdb made them: a copy takes a tenth of
@@ -89,7 +90,7 @@ class Cluster:
             raise UsageError("a server that listens needs a password", "Give password=….")
         user = server_user()
         _prepare(directory, user)
-        port = _free_port() if listen else 5432
+        port = free_port() if listen else 5432
         cluster = cls(within_reach(binaries, user), directory.absolute(), port, user)
         cluster._make_data(password)
         cluster.configure(cluster._own_settings(listen) | dict(settings or {}))
@@ -207,7 +208,7 @@ class Cluster:
         done = run_as(self.user, command, self.directory, given=alter)
         if done.returncode != 0 or "ERROR:" in done.stderr:
             raise MissingPart(
-                f"cannot set a password in {self.data}: {_last_line(done.stderr)}",
+                f"cannot set a password in {self.data}: {last_line(done.stderr)}",
                 f"Unset {INITDB_CACHE}: initdb sets it then.",
             )
 
@@ -229,7 +230,7 @@ class Cluster:
         done = run_as(self.user, ["cp", "-R", source, target], self.directory)
         if done.returncode != 0:
             raise MissingPart(
-                f"cannot copy the data directory {source}: {_last_line(done.stderr)}",
+                f"cannot copy the data directory {source}: {last_line(done.stderr)}",
                 f"Check the space and the permissions there, or unset {INITDB_CACHE}.",
             )
 
@@ -248,7 +249,7 @@ class Cluster:
             secret.unlink(missing_ok=True)
         if done.returncode != 0:
             raise MissingPart(
-                f"initdb failed in {self.directory}: {_last_line(done.stderr)}",
+                f"initdb failed in {self.directory}: {last_line(done.stderr)}",
                 "Check the space and the permissions there; scratch_directory() gives a good one.",
             )
 
@@ -333,7 +334,8 @@ def _prepare(directory: Path, user: ServerUser | None) -> None:
     hand_over(path, user)
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """Return a port of 127.0.0.1 that nobody has now."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
@@ -367,11 +369,6 @@ def _without_prefix(line: str) -> str:
     """Strip a log line's prefix: `… [123] FATAL:  text` gives `FATAL: text`."""
     match = re.search(r"\b([A-Z]+):  (.*)", line)
     return f"{match[1]}: {match[2]}" if match else line
-
-
-def _last_line(text: str) -> str:
-    lines = [line for line in text.splitlines() if line.strip()]
-    return lines[-1].strip() if lines else "no reason given"
 
 
 def _conninfo_quoted(value: str) -> str:

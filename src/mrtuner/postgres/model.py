@@ -103,6 +103,11 @@ class Relation:
     hot_updated: int = 0
     newpage_updated: int | None = None  # for lack of room on the old page; 16 and later
 
+    @property
+    def storage_parameters(self) -> dict[str, str]:
+        """The options by name."""
+        return dict(option.partition("=")[::2] for option in self.options)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Slru:

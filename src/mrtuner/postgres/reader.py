@@ -26,10 +26,7 @@ class Reader:
 
     def rows(self, name: str) -> list[Row]:
         """Return all rows of a query that every role may run."""
-        from psycopg.rows import dict_row
-
-        with self.conn.cursor(row_factory=dict_row) as cursor:
-            return cursor.execute(query(name, self.version_num)).fetchall()
+        return rows_of(self.conn, name, self.version_num)
 
     def row(self, name: str) -> Row:
         """Return the only row of such a query."""
@@ -65,6 +62,14 @@ class Reader:
     def lacks(self, fact: str, why: str, hint: str | None = None) -> None:
         """Record that a fact could not be read, and why."""
         self.missing.append(Missing(fact, why, hint=hint))
+
+
+def rows_of(conn: Connection, name: str, version_num: int) -> list[Row]:
+    """Return all rows of a query by its name, as dictionaries."""
+    from psycopg.rows import dict_row
+
+    with conn.cursor(row_factory=dict_row) as cursor:
+        return cursor.execute(query(name, version_num)).fetchall()
 
 
 def refused(error: Exception) -> str:

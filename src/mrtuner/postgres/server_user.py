@@ -210,8 +210,13 @@ def _setpriv(user: ServerUser) -> tuple[str, ...]:
     return words
 
 
+def without_libpq() -> dict[str, str]:
+    """Return our environment without the variables that libpq reads: PGHOST, PGPASSWORD, …"""
+    return {name: text for name, text in os.environ.items() if not name.startswith("PG")}
+
+
 def _environment(user: ServerUser | None) -> dict[str, str]:
-    kept = {name: text for name, text in os.environ.items() if not name.startswith("PG")}
+    kept = without_libpq()
     if user is not None:
         kept |= {"HOME": "/", "USER": user.name, "LOGNAME": user.name}
     return kept | {"LC_ALL": "C"}

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite, log10
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
+from mrtuner.present.axes import frame, grid, plain
 from mrtuner.present.figures import PALETTE, canvas, finish, room_for
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ def forest(effects: Sequence[Effect], *, delta: float, key: str) -> str:
             axes.plot([effect.ratio], [row], "D", color=face, markeredgecolor=_B, markersize=7)
         axes.set_yticks(range(len(effects)), [effect.name for effect in effects])
         axes.set_xlabel("ratio to the first variant; gray: no difference that matters")
-        _plain(axes, len(effects))
+        _in_rows(axes, len(effects))
         return finish(
             figure,
             key,
@@ -169,27 +170,18 @@ def _plain_number(value: float, _position: object) -> str:
     return f"{value:g}"
 
 
-def _plain(axes: Axes, rows: int) -> None:
+def _in_rows(axes: Axes, rows: int) -> None:
     axes.set_ylim(rows - 0.4, -0.6)
-    axes.tick_params(axis="y", length=0)
-    axes.tick_params(labelcolor=_INK)
-    axes.grid(axis="x", color=_LINE, linewidth=0.6)
-    axes.set_axisbelow(True)
-    _hide(axes, "top", "left", "right")
+    grid(axes, "x")
+    plain(axes)
 
 
 def _bare(axes: Axes) -> None:
     axes.tick_params(length=0, labelcolor=_INK)
-    _hide(axes, "top", "left", "right", "bottom")
+    frame(axes)
 
 
 def _framed(axes: Axes) -> None:
-    axes.grid(axis="y", color=_LINE, linewidth=0.6)
     axes.tick_params(which="both", color=_LINE, labelcolor=_INK)
-    axes.set_axisbelow(True)
-    _hide(axes, "top", "right")
-
-
-def _hide(axes: Any, *sides: str) -> None:
-    for side in sides:
-        axes.spines[side].set_visible(False)
+    grid(axes, "y")
+    frame(axes, "left", "bottom")

@@ -19,7 +19,7 @@ from mrtuner.bench.verdict.summary import (
 )
 from mrtuner.present import bench_charts, charts, figures
 from mrtuner.present.bench import answer, settings_shown
-from mrtuner.present.html import environment
+from mrtuner.present.html import rendered
 from mrtuner.stats.comparison import Verdict
 from mrtuner.stats.histogram import Histogram
 
@@ -72,8 +72,8 @@ def page(record: Record, other: Record | None = None) -> str:
         _shown(record, cell, list(found.get(cell, {}).values()), seen, number)
         for number, cell in enumerate(record.cells(), 1)
     ]
-    template = environment().get_template("bench.html")
-    return template.render(
+    return rendered(
+        "bench.html",
         record=record,
         plan=record.plan,
         answer=answer(record, seen),
@@ -85,7 +85,6 @@ def page(record: Record, other: Record | None = None) -> str:
         settings=list(settings_shown(record)),
         against=beside(record, other) if other is not None else [],
         collector_share=collector_share(record),
-        palette=figures.PALETTE,
     )
 
 

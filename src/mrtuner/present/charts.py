@@ -5,16 +5,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import isfinite
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
+from mrtuner.present.axes import grid, plain
 from mrtuner.present.figures import PALETTE, canvas, finish
 from mrtuner.units import pretty_bytes
+from mrtuner.wording import cut
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 _INK, _SOFT, _LINE, _PAPER = (PALETTE[name].light for name in ("ink", "soft", "line", "paper"))
+
+
+#: Characters of the name of a side.
+_NAME: Final = 22
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,8 +138,8 @@ def _draw_runs(axes: Axes, duel: Duel) -> None:
     axes.hlines(rows, first, second, color=_SOFT, linewidth=1)
     a, b = PALETTE["a"].light, PALETTE["b"].light
     axes.plot(first, rows, "o", markersize=8, color=_PAPER, markeredgecolor=a, markeredgewidth=2,
-              label=f"A  {_short(duel.name_a)}")  # fmt: skip
-    axes.plot(second, rows, "D", markersize=7, color=b, label=f"B  {_short(duel.name_b)}")
+              label=f"A  {cut(duel.name_a, _NAME)}")  # fmt: skip
+    axes.plot(second, rows, "D", markersize=7, color=b, label=f"B  {cut(duel.name_b, _NAME)}")
     axes.set_yticks(rows, [str(block.number) for block in duel.blocks])
     axes.set_ylabel("block", color=_SOFT)
     axes.set_xlabel(duel.unit, color=_SOFT)
@@ -142,7 +148,7 @@ def _draw_runs(axes: Axes, duel: Duel) -> None:
     axes.margins(x=0.08)
     axes.xaxis.set_major_locator(_few_ticks())
     axes.xaxis.set_major_formatter(_thousands)
-    _plain(axes, rows=len(duel.blocks))
+    _in_rows(axes, rows=len(duel.blocks))
 
 
 def _draw_ratios(axes: Axes, duel: Duel) -> None:
@@ -159,19 +165,14 @@ def _draw_ratios(axes: Axes, duel: Duel) -> None:
     axes.set_xlabel("ratio B / A; gray: no difference that matters", color=_SOFT)
     axes.xaxis.set_major_locator(_few_ticks())
     axes.margins(x=0.08)
-    _plain(axes, rows=rows)
+    _in_rows(axes, rows=rows)
 
 
-def _plain(axes: Axes, *, rows: int) -> None:
+def _in_rows(axes: Axes, *, rows: int) -> None:
     """One row per block and one for all; no frame but a thin line above the axis."""
     axes.set_ylim(rows + 0.6, -0.6)
-    axes.tick_params(axis="y", length=0, labelcolor=_INK)
-    axes.tick_params(axis="x", color=_LINE, labelcolor=_INK)
-    axes.grid(axis="x", color=_LINE, linewidth=0.6)
-    axes.set_axisbelow(True)
-    for side in ("top", "left", "right"):
-        axes.spines[side].set_visible(False)
-    axes.spines["bottom"].set_color(_LINE)
+    grid(axes, "x")
+    plain(axes)
 
 
 def _few_ticks() -> Any:
@@ -182,10 +183,6 @@ def _few_ticks() -> Any:
 
 def _thousands(value: float, _position: object) -> str:
     return f"{value:,.0f}" if abs(value) >= 10 else f"{value:g}"
-
-
-def _short(name: str, most: int = 22) -> str:
-    return name if len(name) <= most else name[: most - 1] + "…"
 
 
 def _height(figure: Figure) -> float:

@@ -10,7 +10,8 @@ from textwrap import wrap
 from typing import TYPE_CHECKING, Any, Final
 
 from mrtuner.present import figures
-from mrtuner.present.html import environment
+from mrtuner.present.axes import grid, plain
+from mrtuner.present.html import rendered
 from mrtuner.tables import aligned, bulleted
 from mrtuner.wording import plural
 
@@ -50,15 +51,14 @@ def page(told: Mapping[str, Any]) -> str:
     Raises BadValue for data of another schema, MissingPart without jinja2 or matplotlib.
     """
     _check(told)
-    template = environment().get_template("cpu.html")
-    return template.render(
+    return rendered(
+        "cpu.html",
         told=told,
         verdict=verdict(told),
         facts=list(_facts(told)),
         rows=[_row(level, told) for level in told["diagnosis"]["levels"]],
         heads=_HEADS,
         picture=picture(told, key="cpu"),
-        palette=figures.PALETTE,
     )
 
 
@@ -272,13 +272,7 @@ def _dress(axes: Axes, told: Mapping[str, Any], *, bottom: bool) -> None:
     """Set whole numbers of workers below, a light grid, and no frame."""
     from matplotlib.ticker import MaxNLocator
 
-    ink, line = figures.PALETTE["ink"].light, figures.PALETTE["line"].light
     axes.set_xlim(0.5, max(told["plan"]["counts"]) + 0.5)
     axes.xaxis.set_major_locator(MaxNLocator(nbins=16, integer=True, min_n_ticks=1))
-    axes.tick_params(axis="y", length=0, labelcolor=ink)
-    axes.tick_params(axis="x", color=line, labelcolor=ink, bottom=bottom, labelbottom=bottom)
-    axes.grid(axis="y", color=line, linewidth=0.6)
-    axes.set_axisbelow(True)
-    for side in ("top", "left", "right", "bottom"):
-        axes.spines[side].set_visible(bottom and side == "bottom")
-    axes.spines["bottom"].set_color(line)
+    grid(axes, "y")
+    plain(axes, bottom=bottom)

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, Final
 from mrtuner.failover.lab.outcome import cells, limits
 from mrtuner.failover.predict.hang_times import SLACK
 from mrtuner.present import figures
-from mrtuner.present.html import environment
+from mrtuner.present.axes import grid, plain
+from mrtuner.present.html import rendered
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -25,13 +26,13 @@ _FRAME: Final = 62
 def page(told: Mapping[str, Any]) -> str:
     """Return scenarios as one HTML document; the same input gives the same text."""
     outcomes = told["scenarios"]
-    return environment().get_template("failover_lab.html").render(
+    return rendered(
+        "failover_lab.html",
         outcomes=outcomes,
         fits=all(one["fits"] for one in outcomes),
         pictures=[picture(one, key=f"lab{place}") for place, one in enumerate(outcomes)],
         limits=[limits(one) for one in outcomes],
         rows=[[cells(row) for row in one["cases"]] for one in outcomes],
-        palette=figures.PALETTE,
     )  # fmt: skip
 
 
@@ -120,13 +121,7 @@ def _dot(axes: Axes, place: int, at: float, shape: str) -> None:
 
 def _dress(axes: Axes, labels: Sequence[str]) -> None:
     """Set one line per case, the first at the top; a light grid, no frame."""
-    ink, line = figures.PALETTE["ink"].light, figures.PALETTE["line"].light
     axes.set_yticks(range(len(labels)), labels)
     axes.set_ylim(len(labels) - 0.4, -0.6)
-    axes.tick_params(axis="y", length=0, labelcolor=ink)
-    axes.tick_params(axis="x", color=line, labelcolor=ink)
-    axes.grid(axis="x", color=line, linewidth=0.6)
-    axes.set_axisbelow(True)
-    for side in ("top", "left", "right", "bottom"):
-        axes.spines[side].set_visible(side == "bottom")
-    axes.spines["bottom"].set_color(line)
+    grid(axes, "x")
+    plain(axes)

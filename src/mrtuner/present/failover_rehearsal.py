@@ -11,7 +11,7 @@ from textwrap import wrap
 from typing import Any
 
 from mrtuner.present import figures
-from mrtuner.present.html import environment
+from mrtuner.present.html import rendered
 from mrtuner.present.rehearsal import (
     NAMES,
     WIDE,
@@ -34,13 +34,12 @@ def page(told: Mapping[str, Any]) -> str:
     Raises MissingPart without jinja2 or matplotlib.
     """
     ways = [shown(way, moments(way), way["way"]) for way in told["ways"]]
-    template = environment().get_template("failover.html")
-    return template.render(
+    return rendered(
+        "failover.html",
         told=told,
         ways=ways,
         names=NAMES,
         pretty_prediction=pretty_prediction,
-        palette=figures.PALETTE,
     )
 
 
@@ -93,6 +92,4 @@ def pretty_prediction(predicted: Mapping[str, Any] | None) -> str:
 
     if predicted is None:
         return "not known"
-    span = predicted["span"]
-    wide = None if span is None else Span(span["low"], span["mid"], span["high"])
-    return f"{pretty_span(wide)}, by {predicted['decided_by']}"
+    return f"{pretty_span(Span.told(predicted['span']))}, by {predicted['decided_by']}"

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from mrtuner.tables import GAP, aligned
 from mrtuner.units import pretty_bytes, pretty_duration
-from mrtuner.wording import first_few, plural
+from mrtuner.wording import cut, first_few, plural
 
 Told = Mapping[str, Any]
 #: Title, cells, and the turn in which the column is left out where there is no room; 0: never.
@@ -173,8 +173,7 @@ def _room(columns: Iterable[Column], width: int) -> int:
 def _short(work: Told, room: int) -> str:
     """The text of a statement, cut where there is no room for all of it."""
     text: str = work["text"] or f"(text unknown, {work['query_id']})"
-    most = max(min(room, _MOST_TEXT), _LEAST_TEXT // 2)
-    return text if len(text) <= most else f"{text[: most - 1]}…"
+    return cut(text, max(min(room, _MOST_TEXT), _LEAST_TEXT // 2))
 
 
 def _checkpoints(told: Told) -> Iterator[str]:

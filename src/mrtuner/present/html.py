@@ -15,6 +15,7 @@ from mrtuner.errors import BadValue
 from mrtuner.escape import printable
 from mrtuner.extras import without
 from mrtuner.postgres.connect import masked
+from mrtuner.present.figures import PALETTE
 from mrtuner.units import pretty_bytes, pretty_duration
 from mrtuner.wording import enumerated, first_upper, plural
 
@@ -122,9 +123,14 @@ def _safe(value: Any) -> Any:
     )
 
 
+def rendered(template: str, **given: Any) -> str:
+    """Return a page; passwords in any text are masked. MissingPart without jinja2."""
+    return _environment().get_template(template).render(given, palette=PALETTE)
+
+
 @cache
-def environment() -> Environment:
-    """Return the templates of every page, with their filters; passwords in any text are masked."""
+def _environment() -> Environment:
+    """Return the templates of every page, with their filters."""
     try:
         from jinja2 import Environment, FileSystemLoader, StrictUndefined
     except ImportError as missing:

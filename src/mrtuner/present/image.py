@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from mrtuner.tables import aligned
 from mrtuner.units import pretty_bytes
-from mrtuner.wording import enumerated, plural
+from mrtuner.wording import cut, enumerated, plural
 
 #: Directories and misplaced files shown; --json has all.
 _MOST: Final = 10
@@ -90,10 +90,14 @@ def _changes(changes: Sequence[Mapping[str, Any]]) -> Iterator[str]:
 
 
 def _total(total: Mapping[str, Any]) -> str:
-    """The bytes that are known, and that there are more where there are."""
-    if not total["unknown_lines"]:
-        return pretty_bytes(total["bytes"])
-    return f"at least {pretty_bytes(total['bytes'])}" if total["bytes"] else "unknown"
+    return known_bytes(total["bytes"], more=bool(total["unknown_lines"]))
+
+
+def known_bytes(size: int, *, more: bool) -> str:
+    """Return the bytes that are known, and whether there are `more`."""
+    if not more:
+        return pretty_bytes(size)
+    return f"at least {pretty_bytes(size)}" if size else "unknown"
 
 
 def _instructions(
@@ -108,11 +112,10 @@ def _instructions(
     every = {change["kind"] for change in changes}
     rows = [("line", "instruction", "layer", "built again by a change of")]
     for line in found:
-        text = " ".join(line["text"].split())
-        cut = text if len(text) <= _WIDE else text[: _WIDE - 1] + "…"
         kinds = again.get(line["line"], {})
         by = "any" if every == set(kinds) and len(every) > 1 else ", ".join(kinds)
-        rows.append((str(line["line"]), cut, _layer(line), by))
+        text = cut(" ".join(line["text"].split()), _WIDE)
+        rows.append((str(line["line"]), text, _layer(line), by))
     yield from aligned(rows, right={0})
     if any(kind.endswith("?") for kinds in again.values() for kind in kinds):
         yield "?: depends on the result of the stage that the line copies from."

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from textwrap import wrap
 from typing import Any, Final
 
+from mrtuner.present.image import known_bytes
 from mrtuner.tables import aligned
 from mrtuner.units import pretty_bytes
 from mrtuner.wording import enumerated, plural
@@ -58,9 +59,7 @@ def saved(found: Mapping[str, Any]) -> str:
 
 def expected(found: Mapping[str, Any]) -> str:
     """Bytes of a deploy."""
-    if not found["more"]:
-        return pretty_bytes(found["bytes"])
-    return f"at least {pretty_bytes(found['bytes'])}" if found["bytes"] else "unknown"
+    return known_bytes(found["bytes"], more=found["more"])
 
 
 def answer(told: Mapping[str, Any]) -> Iterator[str]:

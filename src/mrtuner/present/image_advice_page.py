@@ -10,9 +10,11 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from mrtuner.present import figures
-from mrtuner.present.html import environment
+from mrtuner.present.axes import frame, grid
+from mrtuner.present.html import rendered
 from mrtuner.present.image_advice import answer, expected, notes, rows
 from mrtuner.units import MEMORY, pretty_bytes
+from mrtuner.wording import cut
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -33,11 +35,12 @@ def page(told: Mapping[str, Any]) -> str:
 
     Raises MissingPart without jinja2 or matplotlib.
     """
-    return environment().get_template("image_advice.html").render(
+    return rendered(
+        "image_advice.html",
         told=told, answer=list(answer(told)), notes=list(notes(told)),
         heads=["#No.", "Rule", "#Sent", "#Rebuilt", "#Pushed", "#Image"], rows=rows(told["advice"]),
         forms=[(name, _lines(form)) for name, form in _forms(told)],
-        picture=picture(told, key="image"), palette=figures.PALETTE,
+        picture=picture(told, key="image"),
     )  # fmt: skip
 
 
@@ -90,8 +93,7 @@ def _counts(line: Mapping[str, Any]) -> bool:
 
 
 def _label(line: Mapping[str, Any]) -> str:
-    text = f"{line['line']}  {' '.join(_FLAG.sub('', line['text']).split())}"
-    return text if len(text) <= _WIDE else text[: _WIDE - 1] + "…"
+    return cut(f"{line['line']}  {' '.join(_FLAG.sub('', line['text']).split())}", _WIDE)
 
 
 def _unit(most: int) -> tuple[str, int]:
@@ -121,11 +123,7 @@ def _bar(
 def _dress(axes: Axes) -> None:
     from matplotlib.ticker import MaxNLocator
 
-    line = figures.PALETTE["line"].light
     axes.tick_params(axis="both", length=0, labelcolor=figures.PALETTE["ink"].light)
     axes.xaxis.set_major_locator(MaxNLocator(nbins=5, steps=[1, 2, 5, 10]))
-    axes.grid(axis="x", color=line, linewidth=0.6)
-    axes.set_axisbelow(True)
-    for side in ("top", "right", "bottom"):
-        axes.spines[side].set_visible(False)
-    axes.spines["left"].set_color(line)
+    grid(axes, "x")
+    frame(axes, "left")

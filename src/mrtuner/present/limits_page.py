@@ -13,7 +13,8 @@ from mrtuner.limits.levels import DIRECTIONS, PARTS
 from mrtuner.limits.reached import pegged_mask
 from mrtuner.limits.sentences import OPERATIONS, THROUGHPUTS, lasting, quantity
 from mrtuner.present import figures
-from mrtuner.present.html import environment
+from mrtuner.present.axes import frame
+from mrtuner.present.html import rendered
 from mrtuner.present.limits import DAYS, demand_words, forecast_words, is_long, steady_words
 from mrtuner.stats.plateaus import numpy, runs
 
@@ -61,11 +62,10 @@ def page(answer: Limits, told: Mapping[str, Any]) -> str:
 
     Raises MissingPart without jinja2 or matplotlib.
     """
-    template = environment().get_template("limits.html")
-    return template.render(
+    return rendered(
+        "limits.html",
         told=told,
         picture=picture(answer) if any(_has(answer, one) for one in _TOGETHER) else "",
-        palette=figures.PALETTE,
         quantity=lambda resource, value: quantity(Resource(resource), value),
         lasting=lasting,
         hidden=[demand_words(one) for one in told["needs"] if one["hidden"]],
@@ -104,8 +104,7 @@ def _draw(axes: Axes, answer: Limits, resource: Resource) -> None:
     axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=2, frameon=False, borderpad=0,
                 handlelength=1, columnspacing=1.6)  # fmt: skip
     _dates(axes, answer.series.start, axes.get_xlim()[1])
-    for side in ("top", "right", "left"):
-        axes.spines[side].set_visible(False)
+    frame(axes, "bottom")
 
 
 def _busiest(total: Values) -> Values:

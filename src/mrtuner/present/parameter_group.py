@@ -6,7 +6,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
 from mrtuner.present import figures, text
-from mrtuner.present.html import environment
+from mrtuner.present.axes import frame, grid
+from mrtuner.present.html import rendered
 from mrtuner.rds.group.derive import Design
 from mrtuner.rds.group.group_settings import Setting
 from mrtuner.rds.group.sizes import Size
@@ -110,23 +111,19 @@ def _headline(design: Design, sizes: Sequence[Size]) -> str:
 def page(design: Design, here: Size, sizes: Sequence[Size]) -> str:
     """Return the group as one self-contained HTML page, with the chart over all classes."""
     names = [name for name in SHOWN if name in design.values]
-    return (
-        environment()
-        .get_template("group.html")
-        .render(
-            design=design,
-            here=here,
-            machine=list(_machine(design)),
-            settings=[(item, design.shown(item.name, here)) for item in design.settings],
-            headline=_headline(design, sizes),
-            sentence=everywhere(design, sizes),
-            budget_line=_budget_line(here),
-            sessions=_promise(design),
-            picture=picture(sizes, key="classes"),
-            names=names,
-            rows=[(size, [design.shown(name, size) for name in names]) for size in sizes],
-            palette=figures.PALETTE,
-        )
+    return rendered(
+        "group.html",
+        design=design,
+        here=here,
+        machine=list(_machine(design)),
+        settings=[(item, design.shown(item.name, here)) for item in design.settings],
+        headline=_headline(design, sizes),
+        sentence=everywhere(design, sizes),
+        budget_line=_budget_line(here),
+        sessions=_promise(design),
+        picture=picture(sizes, key="classes"),
+        names=names,
+        rows=[(size, [design.shown(name, size) for name in names]) for size in sizes],
     )
 
 
@@ -169,8 +166,6 @@ def _draw(axes: Axes, sizes: Sequence[Size]) -> None:
     axes.set_ylabel("worst case, % of memory", color=figures.PALETTE["soft"].light)
     axes.set_ylim(0, max(100.0, *(float(size.share) * 105 for size in sizes)))
     axes.tick_params(color=figures.PALETTE["line"].light, labelcolor=figures.PALETTE["ink"].light)
-    axes.grid(color=figures.PALETTE["line"].light, linewidth=0.6)
-    axes.set_axisbelow(True)
-    for side in ("top", "right"):
-        axes.spines[side].set_visible(False)
+    grid(axes, "both")
+    frame(axes, "left", "bottom")
     axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=2, frameon=False, borderpad=0)

@@ -115,6 +115,11 @@ def _expected(told: Row) -> Iterator[str]:
     seen = told.get("seen")
     if seen is not None:
         yield f"most seen: {plural(seen['value'], 'session')} ({seen['source']})"
+    yield from who_connects(told)
+
+
+def who_connects(told: Row) -> Iterator[str]:
+    """Yield the tables of sessions and of pools, each after an empty line; nothing without any."""
     for rows in (session_rows(told.get("sessions", ())), pool_rows(told.get("pools", ()))):
         if rows:
             yield ""

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from textwrap import wrap
 from typing import Any, Final
 
-from mrtuner.present.pods import pool_rows, session_rows
+from mrtuner.present.pods import who_connects
 from mrtuner.tables import aligned, bulleted
 from mrtuner.units import pretty_bytes, pretty_duration
 from mrtuner.wording import enumerated, plural
@@ -39,10 +39,7 @@ def lines(told: Mapping[str, Any]) -> Iterator[str]:
     yield f"the same number of {unit} in all: p95 wait by {unit} per pod"
     heads, rows = curve_rows(told)
     yield from aligned([heads, *rows], right=range(1, len(heads)))
-    for rows in (session_rows(told.get("sessions", ())), pool_rows(told.get("pools", ()))):
-        if rows:
-            yield ""
-            yield from aligned(rows, right=range(1, len(rows[0])))
+    yield from who_connects(told)
     yield from bulleted("what to do", told["advice"])
     yield from bulleted("warnings", told.get("warnings", ()))
     yield from bulleted("assumptions", told["notes"])

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from mrtuner.present import figures
-from mrtuner.present.html import environment
+from mrtuner.present.axes import frame, grid
+from mrtuner.present.html import rendered
 from mrtuner.present.pods import pool_rows, session_rows
 from mrtuner.present.pods_plan import (
     alternative_rows,
@@ -54,27 +55,23 @@ def page(told: Mapping[str, Any]) -> str:
     """
     heads, rows = curve_rows(told)
     changes = list(before_and_after(told)) if told.get("present") else []
-    return (
-        environment()
-        .get_template("pods_plan.html")
-        .render(
-            told=told,
-            answer=answer(told),
-            reason=reason(told),
-            facts=list(facts(told)),
-            change_heads=_of_numbers(*changes[0]) if changes else [],
-            changes=changes[1:],
-            read=list(read_where(told)),
-            stages=list(stage_rows(told)),
-            others=list(alternative_rows(told)),
-            other_heads=[f"#{head}" for head in other_heads(told)],
-            heads=_of_numbers(*heads),
-            rows=rows,
-            seen=list(_seen(told)),
-            unit=unit_of(told),
-            picture=picture(told, key="pods"),
-            palette=figures.PALETTE,
-        )
+    return rendered(
+        "pods_plan.html",
+        told=told,
+        answer=answer(told),
+        reason=reason(told),
+        facts=list(facts(told)),
+        change_heads=_of_numbers(*changes[0]) if changes else [],
+        changes=changes[1:],
+        read=list(read_where(told)),
+        stages=list(stage_rows(told)),
+        others=list(alternative_rows(told)),
+        other_heads=[f"#{head}" for head in other_heads(told)],
+        heads=_of_numbers(*heads),
+        rows=rows,
+        seen=list(_seen(told)),
+        unit=unit_of(told),
+        picture=picture(told, key="pods"),
     )
 
 
@@ -207,12 +204,8 @@ def _point_words(told: Mapping[str, Any]) -> str:
 
 
 def _dress(axes: Axes) -> None:
-    line = figures.PALETTE["line"].light
     axes.tick_params(axis="both", length=0, labelcolor=figures.PALETTE["ink"].light)
     axes.tick_params(axis="x", pad=8)  # points at 0 are whole
-    axes.grid(axis="y", color=line, linewidth=0.6)
-    axes.set_axisbelow(True)
     axes.margins(x=0.06)
-    for side in ("top", "left", "right"):
-        axes.spines[side].set_visible(False)
-    axes.spines["bottom"].set_color(line)
+    grid(axes, "y")
+    frame(axes, "bottom")

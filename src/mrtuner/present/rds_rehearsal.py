@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from mrtuner.present import figures
-from mrtuner.present.html import environment
+from mrtuner.present.html import rendered
 from mrtuner.present.rehearsal import (
     NAMES,
     Moment,
@@ -31,8 +31,7 @@ def page(told: Mapping[str, Any]) -> str:
     """
     _check(told)
     runs = [shown(run, moments(run), str(number)) for number, run in enumerate(told["runs"], 1)]
-    template = environment().get_template("rehearsal.html")
-    return template.render(told=told, runs=runs, names=NAMES, palette=figures.PALETTE)
+    return rendered("rehearsal.html", told=told, runs=runs, names=NAMES)
 
 
 def lines(told: Mapping[str, Any]) -> Iterator[str]:

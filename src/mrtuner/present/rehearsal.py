@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from mrtuner.present import figures
+from mrtuner.present.axes import grid, plain
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -149,7 +150,7 @@ def _draw_lanes(
     axes.set_yticks(range(len(kinds)), [NAMES[kind] for kind in kinds])
     axes.set_ylim(len(kinds) - 0.4, -1.1)
     axes.set_xlim(*window)
-    _bare(axes, bottom=False)
+    plain(axes, bottom=False)
 
 
 def _length(axes: Axes, left: float, right: float, lane: int, window: tuple[float, float]) -> None:
@@ -201,9 +202,8 @@ def _draw_latencies(axes: Axes, run: Mapping[str, Any], window: tuple[float, flo
     axes.set_xlim(*window)
     axes.minorticks_off()
     axes.yaxis.set_major_formatter(_plain_number)
-    axes.grid(axis="y", color=figures.PALETTE["line"].light, linewidth=0.6)
-    axes.set_axisbelow(True)
-    _bare(axes, bottom=True)
+    grid(axes, "y")
+    plain(axes)
 
 
 def _attempts(run: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
@@ -226,15 +226,3 @@ def _dots(
 
 def _plain_number(value: float, _position: object) -> str:
     return f"{value:,.0f}" if value >= 1 else f"{value:g}"
-
-
-def _bare(axes: Axes, *, bottom: bool) -> None:
-    """Remove the frame except for a thin line below."""
-    axes.tick_params(axis="y", length=0, labelcolor=figures.PALETTE["ink"].light)
-    axes.tick_params(
-        axis="x", color=figures.PALETTE["line"].light, labelcolor=figures.PALETTE["ink"].light,
-        bottom=bottom, labelbottom=bottom,
-    )  # fmt: skip
-    for side in ("top", "left", "right", "bottom"):
-        axes.spines[side].set_visible(bottom and side == "bottom")
-    axes.spines["bottom"].set_color(figures.PALETTE["line"].light)

@@ -15,7 +15,7 @@ from mrtuner.bench.record.model import Record
 from mrtuner.present import charts, figures
 from mrtuner.present.bench_charts import Effect, forest
 from mrtuner.present.gains import GainRow, answer
-from mrtuner.present.html import environment
+from mrtuner.present.html import rendered
 from mrtuner.present.proof import Evidence, evidence
 from mrtuner.stats.comparison import Verdict
 
@@ -62,24 +62,20 @@ def page(
     found = zip(measured.findings, said.rows, strict=True)
     loads = [_load(one, row, number) for number, (one, row) in enumerate(found, 1)]
     record = loads[0].finding.record if loads else None
-    return (
-        environment()
-        .get_template("tuning.html")
-        .render(
-            tuning=tuning,
-            advice=_sorted_out(tuning["advice"]),
-            budget_picture=_budget_picture(tuning["budget"]),
-            commands=commands,
-            applied=None if applied is None else {**_APPLIED, **applied},
-            palette=figures.PALETTE,
-            said=said,
-            loads=loads,
-            forest=_forest(measured) if loads else "",
-            conditions=measured.conditions,
-            record=record,
-            one_server=record is not None and _is_one_server(record),
-            limits=list(_limits(tuning, record)),
-        )
+    return rendered(
+        "tuning.html",
+        tuning=tuning,
+        advice=_sorted_out(tuning["advice"]),
+        budget_picture=_budget_picture(tuning["budget"]),
+        commands=commands,
+        applied=None if applied is None else {**_APPLIED, **applied},
+        said=said,
+        loads=loads,
+        forest=_forest(measured) if loads else "",
+        conditions=measured.conditions,
+        record=record,
+        one_server=record is not None and _is_one_server(record),
+        limits=list(_limits(tuning, record)),
     )
 
 

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from mrtuner.escape import printable
 from mrtuner.present import figures
-from mrtuner.present.html import environment
+from mrtuner.present.axes import grid, plain
+from mrtuner.present.html import rendered
 from mrtuner.units import pretty_duration
 from mrtuner.vacuum.text import age_words, headline, verdict, wraparound_words
 
@@ -52,21 +53,17 @@ def page(told: Mapping[str, Any]) -> str:
     Raises MissingPart without jinja2 or matplotlib.
     """
     panels = computed(told)
-    return (
-        environment()
-        .get_template("vacuum.html")
-        .render(
-            told=told,
-            headline=headline(told),
-            verdict=verdict(told),
-            picture=picture(panels, key="vacuum") if panels else None,
-            advised=[one for one in told["tables"] if one["advice"] or one["hints"]],
-            suspected=[one for one in told["tables"] if _suspected(one)],
-            wraparound=[wraparound_words(one) for one in told["wraparound"]],
-            age_words=age_words,
-            duration=pretty_duration,
-            palette=figures.PALETTE,
-        )
+    return rendered(
+        "vacuum.html",
+        told=told,
+        headline=headline(told),
+        verdict=verdict(told),
+        picture=picture(panels, key="vacuum") if panels else None,
+        advised=[one for one in told["tables"] if one["advice"] or one["hints"]],
+        suspected=[one for one in told["tables"] if _suspected(one)],
+        wraparound=[wraparound_words(one) for one in told["wraparound"]],
+        age_words=age_words,
+        duration=pretty_duration,
     )
 
 
@@ -159,12 +156,8 @@ def _draw(axes: Axes, panel: Panel, *, first: bool) -> None:
     axes.set_xlabel(unit, color=soft, labelpad=1)
     axes.locator_params(axis="y", nbins=4)
     axes.yaxis.set_major_formatter(lambda value, _position: f"{value:,.0f}")
-    axes.grid(axis="y", color=figures.PALETTE["line"].light, linewidth=0.6)
-    axes.set_axisbelow(True)
-    axes.tick_params(axis="y", length=0, labelcolor=ink)
-    axes.tick_params(axis="x", color=figures.PALETTE["line"].light, labelcolor=ink)
-    for side in ("top", "left", "right"):
-        axes.spines[side].set_visible(False)
+    grid(axes, "y")
+    plain(axes)
     if first:
         axes.legend(loc="lower left", bbox_to_anchor=(0, 1.2), ncols=2, frameon=False, borderpad=0,
                     handlelength=2, columnspacing=1.6)  # fmt: skip

@@ -171,7 +171,12 @@ def steady(attempts: Iterable[Attempt], kinds: Iterable[ProbeKind], *, since: fl
 
 def primaries(attempts: Iterable[Attempt], *, since: float) -> set[ServerIdentity]:
     """Return the servers that have answered since then and accepted writes."""
-    answers = (one.server for one in attempts if one.due >= since)
+    return primaries_of(one for one in attempts if one.due >= since)
+
+
+def primaries_of(attempts: Iterable[Attempt]) -> set[ServerIdentity]:
+    """Return the servers that answered these and accepted writes."""
+    answers = (one.server for one in attempts)
     return {one for one in answers if one is not None and not one.standby}
 
 

@@ -97,7 +97,7 @@ def _times(relation: Relation, settings: Mapping[str, str]) -> float:
     """Dead rows as a multiple of the table's threshold; 0 where autovacuum is switched off."""
     from mrtuner.vacuum.pace import trigger
 
-    options = dict(option.partition("=")[::2] for option in relation.options)
+    options = relation.storage_parameters
     if options.get("autovacuum_enabled", "true").lower() in {"false", "off", "no", "0"}:
         return 0.0  # `mrtuner vacuum` reports that; no threshold applies
     return relation.dead_rows / trigger(relation.rows, settings, options)

@@ -224,6 +224,11 @@ class ParallelWorkers:
         """The share that did not start; 0 if too few were planned to tell."""
         return 1 - self.launched / self.planned if self.planned >= 100 else 0.0
 
+    @property
+    def words(self) -> str:
+        """How many did not start."""
+        return f"{self.missing:.0%} of {self.planned:,} planned workers could not start"
+
 
 @dataclass(frozen=True, slots=True)
 class JitTime:

@@ -109,8 +109,7 @@ def _crowded(relation: Relation) -> str | None:
 
 
 def _fillfactor(relation: Relation) -> int:
-    options = dict(option.partition("=")[::2] for option in relation.options)
-    return int(options.get("fillfactor", 100))
+    return int(relation.storage_parameters.get("fillfactor", 100))
 
 
 def steps(server: Server, chosen: Chosen, budget: Budget | None) -> Iterator[Step]:

@@ -5,25 +5,22 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from mrtuner.facts import Missing
 from mrtuner.postgres.connect import translated
-from mrtuner.postgres.sql import query
+from mrtuner.postgres.reader import SEE_STATS, Row, refused, rows_of
 from mrtuner.vacuum.blockers import USUAL, Look, Thresholds, blockers
 from mrtuner.vacuum.model import Moment, Picture, Sample, Table, Toast
 
 if TYPE_CHECKING:
     from mrtuner.postgres.connect import Connection
 
-Row = dict[str, Any]
-
 #: For a server with 8 kB blocks. Source: TOAST_MAX_CHUNK_SIZE, access/heaptoast.h.
 USUAL_CHUNK: Final = 1996
 #: A watch is divided into this many intervals, so that a reset of statistics spoils only one.
 INTERVALS: Final = 20
 SHORTEST: Final = 5.0  # [s]
-_SEE_STATS: Final = "Connect as a superuser, or GRANT pg_monitor to the role."
 
 
 class Enough(Exception):
@@ -58,7 +55,7 @@ def read(
         except psycopg.OperationalError as error:
             if not conn.closed:
                 raise
-            lost = str(error).partition("\n")[0]
+            lost = refused(error)
         return _picture(reader, tuple(samples), around, lost, thresholds)
 
 
@@ -75,10 +72,7 @@ class _Reader:
         conn.execute("SET default_transaction_read_only = on")
 
     def rows(self, name: str) -> list[Row]:
-        from psycopg.rows import dict_row
-
-        with self.conn.cursor(row_factory=dict_row) as cursor:
-            return cursor.execute(query(name, self.version_num)).fetchall()
+        return rows_of(self.conn, name, self.version_num)
 
     def rows_if_allowed(self, name: str, fact: str) -> list[Row]:
         from psycopg import errors
@@ -86,7 +80,7 @@ class _Reader:
         try:
             return self.rows(name)
         except (errors.InsufficientPrivilege, errors.UndefinedFunction) as error:
-            self.missing[fact] = Missing(fact, str(error).partition("\n")[0], hint=_SEE_STATS)
+            self.missing[fact] = Missing(fact, refused(error), hint=SEE_STATS)
             return []
 
     def look(self) -> Look:
@@ -200,7 +194,7 @@ def _missing(sight: Row, settings: Mapping[str, str], lost: str | None) -> Itera
         yield Missing("rates", why, hint="Connect to the primary.")
     if not sight["sees_all"]:
         why = "the role may not see other roles' snapshots, on this server or its standbys"
-        yield Missing("what holds back dead rows", why, hint=_SEE_STATS)
+        yield Missing("what holds back dead rows", why, hint=SEE_STATS)
 
 
 def _chunk(reader: _Reader) -> int:

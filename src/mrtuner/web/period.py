@@ -67,8 +67,7 @@ def earlier(about: Period, given: Mapping[str, str]) -> Period | None:
     seconds = parse_duration(offset)
     if not 0 < seconds <= _LONGEST:
         raise BadValue(f"compare={offset} is out of range", "Give a duration, such as 1d or 7d.")
-    back = timedelta(seconds=seconds)
-    return replace(about, begin=about.begin - back, end=about.end - back)
+    return _moved(about, timedelta(seconds=seconds))
 
 
 def usual_comparison(history: History, about: Period) -> Period | None:
@@ -81,7 +80,10 @@ def usual_comparison(history: History, about: Period) -> Period | None:
     if about.begin <= first:
         return None
     back = next((one for one in (_WEEK, _DAY) if about.begin - one >= first), None)
-    back = back or about.end - about.begin
+    return _moved(about, back or about.end - about.begin)
+
+
+def _moved(about: Period, back: timedelta) -> Period:
     return replace(about, begin=about.begin - back, end=about.end - back)
 
 

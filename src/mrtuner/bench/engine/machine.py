@@ -128,8 +128,8 @@ def _server(postmaster: int | None, companions: Iterable[int], proc: Path) -> fl
 
 def family(parent: int, proc: Path = _PROC) -> list[int]:
     """A process and its children."""
-    found = ((int(path.name), _process(path)) for path in proc.glob("[0-9]*"))
-    return [parent, *(pid for pid, process in found if process and process.parent == parent)]
+    found = _used_by_pid(proc).items()
+    return [parent, *(pid for pid, process in found if process.parent == parent)]
 
 
 def _children(parent: int, proc: Path) -> Iterator[_Process]:

@@ -11,7 +11,6 @@ import math
 import re
 import shlex
 import shutil
-import subprocess
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -25,6 +24,7 @@ from mrtuner.bench.load.pgbench import (
     Run,
     check_syntax,
     children_cpu,
+    ended,
     run_logged,
     split_secrets,
     try_out,
@@ -301,17 +301,9 @@ def _call(
     names = {"host": "PGHOST", "port": "PGPORT", "user": "PGUSER", "database": "PGDATABASE"}
     known = {names[name]: text for name, text in _places(dsn).items() if text and name in names}
     try:
-        done = subprocess.run(
-            words, env=environment | known, cwd=directory, stdin=subprocess.DEVNULL,
-            capture_output=True, text=True, errors="replace", check=False, timeout=timeout,
-        )  # fmt: skip
+        done = ended(words, words[0], environment | known, timeout, directory)
     except OSError as error:
         raise BadValue(f"{words[0]} cannot be run: {error.strerror}", _HINT) from error
-    except subprocess.TimeoutExpired as error:
-        raise MrTunerError(
-            f"{words[0]} did not end within {timeout:.0f} s",
-            "Check pg_stat_activity for sessions that block each other.",
-        ) from error
     if done.returncode != 0:
         raise MrTunerError(f"{words[0]} failed: {_complaint(done.stderr, done.stdout)}", _HINT)
     return done.stdout

@@ -7,7 +7,7 @@ import resource
 import shutil
 import subprocess
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
@@ -242,24 +242,10 @@ def _call(program: Path, options: list[str], dsn: str, timeout: float | None) ->
     """Run pgbench to its end and return its stdout."""
     target, environment = split_secrets(dsn)
     try:
-        done = subprocess.run(
-            [program, *options, target],
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            check=False,
-            timeout=timeout,
-        )
+        done = ended([program, *options, target], "pgbench", environment, timeout)
     except OSError as error:
         raise MissingPart(
             f"{program} cannot be run: {error.strerror}", "Give another with --server-bin DIR."
-        ) from error
-    except subprocess.TimeoutExpired as error:
-        raise MrTunerError(
-            f"pgbench did not end within {timeout:.0f} s",
-            "Check pg_stat_activity for sessions that block each other.",
         ) from error
     if done.returncode != 0:
         raise MrTunerError(
@@ -267,6 +253,26 @@ def _call(program: Path, options: list[str], dsn: str, timeout: float | None) ->
             "Check the server's log of that time.",
         )
     return done.stdout
+
+
+def ended(
+    words: Sequence[str | Path], name: str, environment: Mapping[str, str],
+    timeout: float | None, directory: Path | None = None,
+) -> subprocess.CompletedProcess[str]:  # fmt: skip
+    """Run a program to its end; MrTunerError, with its `name`, after `timeout` seconds.
+
+    Raises OSError for one that cannot be run.
+    """
+    try:
+        return subprocess.run(
+            words, env=environment, cwd=directory, stdin=subprocess.DEVNULL,
+            capture_output=True, text=True, errors="replace", check=False, timeout=timeout,
+        )  # fmt: skip
+    except subprocess.TimeoutExpired as error:
+        raise MrTunerError(
+            f"{name} did not end within {timeout:.0f} s",
+            "Check pg_stat_activity for sessions that block each other.",
+        ) from error
 
 
 def split_secrets(dsn: str) -> tuple[str, dict[str, str]]:

@@ -13,7 +13,6 @@ from __future__ import annotations
 import ctypes
 import os
 import shutil
-import socket
 import subprocess
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -25,6 +24,7 @@ from mrtuner.bench.plan.model import APART, Variant
 from mrtuner.errors import MissingPart, MrTunerError
 from mrtuner.postgres.binaries import Binaries
 from mrtuner.postgres.server_user import ServerUser
+from mrtuner.wording import last_line
 
 _HINT: Final = "Debian's packages: podman runc slirp4netns containernetworking-plugins iptables."
 _CLONE_NEWNET: Final = 0x40000000  # sched.h
@@ -124,7 +124,7 @@ def _try_one(variant: Variant) -> None:
         check=False, capture_output=True, text=True,
     )  # fmt: skip
     if done.returncode != 0:
-        said = (done.stderr.strip().splitlines() or ["no reason given"])[-1]
+        said = last_line(done.stderr)
         raise MissingPart(f"no container can be run with network {variant.network}: {said}", _HINT)
 
 
@@ -212,14 +212,6 @@ def _system_call(name: str, *arguments: int) -> None:
     libc = ctypes.CDLL(None, use_errno=True)
     if getattr(libc, name)(*arguments) != 0:
         raise MissingPart(f"{name} failed: {os.strerror(ctypes.get_errno())}", _HINT)
-
-
-def free_port() -> int:
-    """A port of 127.0.0.1 that is free now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 def _podman(*words: str) -> list[str]:

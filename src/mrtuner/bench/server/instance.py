@@ -20,7 +20,8 @@ from pathlib import Path
 from typing import Final
 
 from mrtuner.bench.server import guard
-from mrtuner.errors import MissingPart, MrTunerError
+from mrtuner.bench.server.commands import run
+from mrtuner.errors import MissingPart
 from mrtuner.units import Bytes
 
 _CGROUP: Final = Path("/sys/fs/cgroup")
@@ -78,11 +79,18 @@ def volume(size: Bytes) -> Iterator[Volume]:
         image, place = Path(name, "image"), Path(name, "mnt")
         place.mkdir()
         Path(name).chmod(0o755)
-        _run("truncate", "-s", str(size), str(image))
-        device = _run("losetup", "--find", "--show", "--direct-io=on", str(image))
+        run("truncate", "-s", str(size), str(image), hint=_HINT)
+        device = run("losetup", "--find", "--show", "--direct-io=on", str(image), hint=_HINT)
         try:
-            _run("mkfs.ext4", "-q", "-E", "lazy_itable_init=0,lazy_journal_init=0", device)
-            _run("mount", "-o", "noatime", device, str(place))
+            run(
+                "mkfs.ext4",
+                "-q",
+                "-E",
+                "lazy_itable_init=0,lazy_journal_init=0",
+                device,
+                hint=_HINT,
+            )
+            run("mount", "-o", "noatime", device, str(place), hint=_HINT)
             with _cleared_up_after(Path(name), place, device):
                 yield Volume(place, Path(device))
         finally:
@@ -265,12 +273,3 @@ def _write(file: Path, text: str) -> None:
         file.write_text(text, encoding="ascii")
     except OSError as error:
         raise MissingPart(f"cannot write {file}: {error.strerror}", _HINT) from error
-
-
-def _run(*command: str) -> str:
-    try:
-        done = subprocess.run(command, check=True, capture_output=True, text=True)
-    except (OSError, subprocess.CalledProcessError) as error:
-        detail = getattr(error, "stderr", None) or str(error)
-        raise MrTunerError(f"{command[0]} failed: {detail.strip()}", _HINT) from error
-    return done.stdout.strip()

@@ -12,14 +12,14 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
 from mrtuner.bench.server import guard
-from mrtuner.errors import MissingPart, MrTunerError
+from mrtuner.bench.server.commands import run
+from mrtuner.errors import MissingPart
 
 _HINT: Final = 'Leave out storage, or run as root on Linux: storage = "volume" needs nothing.'
 
@@ -62,21 +62,13 @@ def _mounted(lower: Path, place: Path, base: Path) -> Iterator[None]:
     upper.chmod(known.st_mode & 0o7777)
     options = f"lowerdir={lower},upperdir={upper},workdir={work}"
     try:
-        _run("mount", "-t", "overlay", "overlay", "-o", options, str(place))
+        run("mount", "-t", "overlay", "overlay", "-o", options, str(place), hint=_HINT)
         try:
             # Lazily: should we be killed, a server may still run in there.
             with guard.command_run(["umount", "--lazy", str(place)]):
                 yield
         finally:
-            _run("umount", str(place))
+            run("umount", str(place), hint=_HINT)
     finally:
         for directory in (upper, work):
             shutil.rmtree(directory, ignore_errors=True)
-
-
-def _run(*command: str) -> None:
-    try:
-        subprocess.run(command, check=True, capture_output=True, text=True)
-    except (OSError, subprocess.CalledProcessError) as error:
-        detail = getattr(error, "stderr", None) or str(error)
-        raise MrTunerError(f"{command[0]} failed: {detail.strip()}", _HINT) from error

@@ -20,6 +20,7 @@ from mrtuner.bench.server.containers import Contained
 from mrtuner.bench.server.process import Staying
 from mrtuner.bench.server.sites import Site, settings_text
 from mrtuner.errors import MissingPart
+from mrtuner.postgres.cluster import free_port
 
 
 class VariantServer(Protocol):
@@ -133,7 +134,7 @@ def _container(stack: ExitStack, variant: Variant, site: Site) -> Contained:
         mounts=[*((path, "ro") for path in installation), (cluster.directory, "rw")],
         user=cluster.user,
         port=cluster.port,
-        published=containers.free_port(),
+        published=free_port(),
         capped=site.volume.device if site.volume is not None and instance.unified() else None,
     )
 

@@ -46,8 +46,11 @@ def draft(
     if conf_dir is not None:
         return _include_draft(who, plan, restarts, conf_dir)
     before = _entries_now(conn, rows)
-    steps = tuple(_entry(step, before.get(step.name.lower()), step.value) for step in plan.steps)
-    return _change(conn, who, steps, restarts)
+    return _change(conn, who, _entries(plan, before), restarts)
+
+
+def _entries(plan: SettingsPlan, before: Mapping[str, str]) -> tuple[Entry, ...]:
+    return tuple(_entry(step, before.get(step.name.lower()), step.value) for step in plan.steps)
 
 
 def _entry(step: SettingStep, before: str | None, after: str | None) -> Entry:
@@ -101,7 +104,7 @@ def _include_draft(who: Identity, plan: SettingsPlan, restarts: bool, conf_dir: 
         server=who.server,
         address=who.address,
         method="include file",
-        entries=tuple(_entry(s, before.get(s.name.lower()), s.value) for s in plan.steps),
+        entries=_entries(plan, before),
         restarts=restarts,
         started=who.started,
         system_identifier=who.system_identifier,

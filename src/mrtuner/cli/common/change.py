@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -16,7 +17,7 @@ from mrtuner.wording import plural
 
 if TYPE_CHECKING:
     from mrtuner.change.journal import Journal
-    from mrtuner.change.record import Outcome
+    from mrtuner.change.record import Change, Outcome
     from mrtuner.change.settings.apply import Restart, Wanted
     from mrtuner.change.transaction import StepName
     from mrtuner.tuning import Tuning
@@ -28,6 +29,19 @@ restart_option = click.option(
     metavar="never|ask|COMMAND",
     help="How to restart: not at all, ask me for a command, or by this shell command.",
 )
+
+
+def way_back(done: Change, absent: str, more: Sequence[tuple[str, str]] = ()) -> Iterator[str]:
+    """What undoing a change restores, with `more` rows; `absent` is the word for no value."""
+    from mrtuner.present.text import sections
+
+    def shown(value: str | None) -> str:
+        return absent if value is None else value or "empty"
+
+    pairs = [(one.name, f"{shown(one.after)} becomes {shown(one.before)} again")
+             for one in done.entries]  # fmt: skip
+    title = f"change {done.id}, made {done.began}"
+    yield from sections([(title, [*pairs, *more])], terminal.look(sys.stderr))
 
 
 def wanted(tuning: Tuning) -> list[Wanted]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -83,8 +82,9 @@ def _recorded(dsn: str, given: Given) -> Limits:
     from mrtuner.limits.watch import recorded
 
     options.warn_of_password(dsn)
-    since = _ago(given["since"]).total_seconds()
-    opened = remembered(given["history"], given["instance"], since=since, watch=given["watch"])
+    opened = remembered(
+        given["history"], given["instance"], since=given["since"], watch=given["watch"]
+    )
     with opened as (history, about):
         found = host_metrics(history, about)
     metrics = {name: np.array(values, dtype=float) for name, values in found.values.items()}
@@ -212,20 +212,9 @@ def _accounts(given: Given) -> list[Account]:
     return [Account(region, profile) for region in regions or (None,)]
 
 
-def _time(since: str) -> tuple[datetime, datetime]:
+def _time(since: float) -> tuple[datetime, datetime]:
     now = datetime.now(UTC)
-    return now - _ago(since), now
-
-
-def _ago(text: str) -> timedelta:
-    units = {"min": "minutes", "h": "hours", "d": "days", "w": "weeks"}
-    found = re.fullmatch(f"([0-9]+)({'|'.join(units)})", text)
-    if found is None or int(found[1]) == 0:
-        raise BadValue(
-            f"{text!r} is not a time such as 30min, 6h or 14d",
-            "CloudWatch keeps data for 455 days.",
-        )
-    return timedelta(**{units[found[2]]: int(found[1])})
+    return now - timedelta(seconds=since), now
 
 
 def _connections_of(class_name: str, given: int | None) -> tuple[int, str] | None:

@@ -6,7 +6,7 @@ import os
 import re
 import signal
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from signal import SIGHUP, SIGINT, SIGTERM
 from types import FrameType
@@ -98,6 +98,19 @@ def deliver(text: str, path: Path | None) -> None:
         click.echo(text, nl=False)
     else:
         save_and_tell(path, text)
+
+
+def answer_and_page(
+    told: dict[str, Any],
+    lines: Callable[[dict[str, Any]], Iterable[str]],
+    page: Callable[[dict[str, Any]], str],
+    as_json: bool,
+    html: Path | None,
+) -> None:
+    """The same, and a page in the file that --html names: both are made of what was told."""
+    answer(told, lines(told), as_json)
+    if html is not None:
+        save_and_tell(html, page(told))
 
 
 def save_and_tell(path: Path, text: str) -> None:

@@ -246,6 +246,4 @@ def _judged(ways: Mapping[str, ClientPath], runs: Sequence[Any]) -> list[Rehears
 def _show(told: dict[str, Any], as_json: bool, html: Path | None) -> None:
     from mrtuner.present.failover_rehearsal import lines, page
 
-    terminal.answer(told, lines(told), as_json)
-    if html is not None:
-        terminal.save_and_tell(html, page(told))
+    terminal.answer_and_page(told, lines, page, as_json, html)

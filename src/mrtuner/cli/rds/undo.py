@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mrtuner.cli.common import options, targets, terminal
+from mrtuner.cli.common.change import way_back
 from mrtuner.cli.rds import change
 from mrtuner.wording import plural
 
@@ -82,7 +82,7 @@ def _undone(
     from mrtuner.rds.live.undo import last, undo
 
     done = last(book, read_target(client, instance))
-    for line in _shown(done):
+    for line in way_back(done, "not set", [*_replaced(done)]):
         terminal.print_note(line)
     what = f"Restore {plural(len(done.entries), 'parameter')}"
     terminal.confirm(f"{what}{' and reboot' if reboot == 'now' else ''}?", yes=yes)
@@ -90,19 +90,9 @@ def _undone(
         return undo(client, instance, book, reboot=reboot, force=force, pace=told.pace, at=told.at)
 
 
-def _shown(done: Change) -> Iterator[str]:
-    from mrtuner.present.text import sections
-
-    pairs = [
-        (one.name, f"{_text(one.after)} becomes {_text(one.before)} again") for one in done.entries
-    ]
+def _replaced(done: Change) -> Iterator[tuple[str, str]]:
+    """The group that the instance gets back, if the change attached another."""
     group = done.group
     if group and group.attached_before != group.attached_after:
         gone = ", and deleted" if group.creates else ""
-        pairs.append((group.name, f"replaced by {group.attached_before} again{gone}"))
-    title = f"change {done.id}, made {done.began}"
-    yield from sections([(title, pairs)], terminal.look(sys.stderr))
-
-
-def _text(value: str | None) -> str:
-    return "not set" if value is None else value or "empty"
+        yield group.name, f"replaced by {group.attached_before} again{gone}"

@@ -6,7 +6,6 @@ The stage ends when its stdin does, so it leaves nothing behind, whatever happen
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
@@ -19,6 +18,8 @@ from mrtuner.errors import MissingPart, MrTunerError, UsageError
 from mrtuner.failover.lab.network import enter
 from mrtuner.failover.namespaces import hint, python, require
 from mrtuner.failover.predict.client import configured, parameters_of
+from mrtuner.postgres.server_user import without_libpq
+from mrtuner.wording import first_line, last_line
 
 _PATIENCE: Final = 20.0
 
@@ -94,7 +95,7 @@ class Session(AbstractContextManager["Session"]):
             enter(python("mrtuner.failover.lab.stage")),
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
             start_new_session=True,  # only we receive Ctrl-C
-            env={name: text for name, text in os.environ.items() if not name.startswith("PG")},
+            env=without_libpq(),
         )  # fmt: skip
         self._say(request.to_json())
 
@@ -125,9 +126,9 @@ class Session(AbstractContextManager["Session"]):
 
     def ended(self) -> MrTunerError:
         _, said = self._process.communicate(timeout=_PATIENCE)
-        last = (said.strip().splitlines() or ["no reason given"])[-1]
         return MissingPart(
-            f"the lab ended unexpectedly: {last}", "Run it with --debug and report the output."
+            f"the lab ended unexpectedly: {last_line(said)}",
+            "Run it with --debug and report the output.",
         )
 
     def first(self) -> int | None:
@@ -143,11 +144,7 @@ def _require_all() -> None:
     """Raise MissingPart if some of the other namespaces cannot be made, as in some containers."""
     tried = subprocess.run(enter(["true"]), capture_output=True, text=True, check=False)
     if tried.returncode:
-        said = (tried.stderr.strip().splitlines() or ["no reason given"])[0]
-        raise MissingPart(
-            f"namespaces cannot be created here: {said}",
-            hint(),
-        )
+        raise MissingPart(f"namespaces cannot be created here: {first_line(tried.stderr)}", hint())
 
 
 def play(request: Request, tell: Callable[[str], None]) -> dict[str, Any]:

@@ -20,7 +20,8 @@ from pathlib import Path
 from typing import IO, Final
 
 from mrtuner.errors import MissingPart
-from mrtuner.failover.namespaces import CLIENT, Peer, address, hint, ip, within
+from mrtuner.failover.namespaces import CLIENT, Peer, address, hint, ip, network_of, within
+from mrtuner.postgres.server_user import without_libpq
 
 #: The address that a failover moves.
 MOVING: Final = "10.77.9.9"
@@ -81,21 +82,13 @@ class LabMachine:
                 os.kill(pid, number)
 
     def _processes(self) -> Iterator[int]:
-        mine = _network(self._peer)
+        mine = network_of(self._peer)
         pids = (int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit())
-        yield from (pid for pid in pids if pid != self._peer and _network(pid) == mine)
-
-
-def _network(pid: int) -> str:
-    try:
-        return str(Path(f"/proc/{pid}/ns/net").readlink())
-    except OSError:
-        return ""
+        yield from (pid for pid in pids if pid != self._peer and network_of(pid) == mine)
 
 
 def _environment() -> dict[str, str]:
-    kept = {name: text for name, text in os.environ.items() if not name.startswith("PG")}
-    return kept | {"LC_ALL": "C", "HOME": str(SCRATCH)}
+    return without_libpq() | {"LC_ALL": "C", "HOME": str(SCRATCH)}
 
 
 class Site(AbstractContextManager["Site"]):

@@ -106,10 +106,9 @@ _HEAD: Final = ("probes", "without an answer", "failed", "late", "answered by th
 
 def cells(told: Mapping[str, Any]) -> tuple[str, str, str, str, str]:
     """A case's row in the table: case, predicted, measured, verdict, what decides."""
-    band = told["predicted"]
     return (
         told["case"],
-        pretty_span(None if band is None else Span(band["low"], band["mid"], band["high"])),
+        pretty_span(Span.told(told["predicted"])),
         measured(told["measured"], told["watched"]),
         _VERDICTS[told["fits"]],
         told["decided_by"],

@@ -13,6 +13,7 @@ from mrtuner.errors import ConnectError, MrTunerError
 from mrtuner.failover.lab.network import LabMachine
 from mrtuner.postgres.binaries import Binaries
 from mrtuner.postgres.cluster import SUPERUSER
+from mrtuner.wording import last_line
 
 PORT: Final = 5432
 _PATIENCE: Final = 60.0
@@ -124,9 +125,8 @@ class LabServer:
     def _run(self, program: str, *arguments: str | Path) -> None:
         done = self.machine.run(self._binaries.program(program), *arguments)
         if done.returncode:
-            said = (done.stderr.strip().splitlines() or ["no reason given"])[-1]
             raise MrTunerError(
-                f"{program} failed on machine {self.machine.name}: {said}",
+                f"{program} failed on machine {self.machine.name}: {last_line(done.stderr)}",
                 "Check which commands were given; a new lab starts afresh.",
             )
 

@@ -87,8 +87,7 @@ class Unacknowledged:
     @property
     def longest(self) -> int:
         """The last doubling below the cap and the limit."""
-        return min(self.kernel.jiffies(self.kernel.tcp_rto_max_ms / 1000),
-                   self.kernel.jiffies(self.limit) + 1)  # fmt: skip
+        return _last_doubling(self.kernel, self.limit)
 
     def variants(self) -> Sequence[Unacknowledged]:
         """Every first timeout that the path allows, with requests of one and of several segments.
@@ -127,6 +126,10 @@ class Unacknowledged:
         return clamped(self.kernel, self.user_timeout, rto, elapsed)
 
 
+def _last_doubling(kernel: Kernel, limit: float) -> int:
+    return min(kernel.jiffies(kernel.tcp_rto_max_ms / 1000), kernel.jiffies(limit) + 1)
+
+
 def clamped(kernel: Kernel, user_timeout: int, rto: int, elapsed: int) -> int:
     """The timeout, cut to the rest of the user timeout [ms] if the kernel does that."""
     if not user_timeout or kernel.release < CLAMPED:
@@ -151,9 +154,8 @@ class Connecting:
 
     @property
     def longest(self) -> int:
-        """The last doubling."""
-        return min(self.kernel.jiffies(self.kernel.tcp_rto_max_ms / 1000),
-                   self.kernel.jiffies(self.limit) + 1)  # fmt: skip
+        """The last doubling below the cap and the limit."""
+        return _last_doubling(self.kernel, self.limit)
 
     def variants(self) -> Sequence[Connecting]:
         """Only this one: nothing is known about the path yet."""

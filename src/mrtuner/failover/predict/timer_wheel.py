@@ -10,7 +10,7 @@ Times are integers of jiffies, 1/HZ s.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from statistics import median, median_high
 from typing import Final
@@ -34,6 +34,11 @@ class Span:
     def exactly(cls, seconds: float) -> Span:
         """Return the span of a fixed duration."""
         return cls(seconds, seconds, seconds)
+
+    @classmethod
+    def told(cls, found: Mapping[str, float] | None) -> Span | None:
+        """Return the span that a document tells; None if it tells none."""
+        return None if found is None else cls(found["low"], found["mid"], found["high"])
 
     @classmethod
     def over(cls, spans: Iterable[Span]) -> Span:

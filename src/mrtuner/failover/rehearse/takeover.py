@@ -11,7 +11,14 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from mrtuner.rehearsal.observation import READ_ONLY, Attempt, Observation, ProbeKind, ServerIdentity
+from mrtuner.rehearsal.observation import (
+    READ_ONLY,
+    Attempt,
+    Observation,
+    ProbeKind,
+    ServerIdentity,
+    primaries_of,
+)
 
 
 class RehearsalEffect(StrEnum):
@@ -91,8 +98,7 @@ def _new_primary(seen: Observation, asked: float) -> Attempt | None:
 
 
 def _primaries(seen: Observation, *, before: float) -> set[ServerIdentity]:
-    answers = (one.server for one in seen.attempts if one.ended < before)
-    return {one for one in answers if one is not None and not one.standby}
+    return primaries_of(one for one in seen.attempts if one.ended < before)
 
 
 def _who(server: ServerIdentity) -> tuple[Any, ...]:

@@ -19,6 +19,7 @@ from mrtuner.failover.namespaces import enter, python, require
 from mrtuner.failover.predict.hang_times import SLACK
 from mrtuner.failover.predict.timer_wheel import Span
 from mrtuner.failover.selftest.cases import SHORT, Batch
+from mrtuner.wording import last_line
 
 #: What a batch needs in addition to its longest hang [s].
 _PATIENCE: Final = 60.0
@@ -117,9 +118,9 @@ class _Stage(AbstractContextManager["_Stage"]):
 
 
 def _failed(stderr: str) -> MrTunerError:
-    last = (stderr.strip().splitlines() or ["no reason given"])[-1]
     return MissingPart(
-        f"the self-test's namespaces failed: {last}", "Report it with the output of --debug."
+        f"the self-test's namespaces failed: {last_line(stderr)}",
+        "Report it with the output of --debug.",
     )
 
 

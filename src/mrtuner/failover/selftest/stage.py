@@ -67,20 +67,26 @@ def _started(
     trials: list[SelftestTrial],
 ) -> Iterator[tuple[SelftestTrial, list[Future[float]]]]:
     """Send the queries to be acknowledged first, then go silent, then send the others."""
-    for each, socks in opened:
-        if each.case == 3:
-            phases = enumerate(socks)
-            yield each, [pool.submit(_asked, sock, place * _APART) for place, sock in phases]
+    yield from _all_asked(pool, opened, case=3)
     time.sleep(_TIMES * _APART + 0.1)  # all acknowledged: a round trip takes some 0.1 ms here
     network.silence()
-    for each, socks in opened:
-        if each.case == 2:
-            phases = enumerate(socks)
-            yield each, [pool.submit(_asked, sock, place * _APART) for place, sock in phases]
+    yield from _all_asked(pool, opened, case=2)
     for each in trials:
         if each.case == 1:
             places = range(_TIMES)
             yield each, [pool.submit(_connected, each, place * _APART) for place in places]
+
+
+def _all_asked(
+    pool: ThreadPoolExecutor,
+    opened: list[tuple[SelftestTrial, list[socket.socket]]],
+    *,
+    case: int,
+) -> Iterator[tuple[SelftestTrial, list[Future[float]]]]:
+    for each, socks in opened:
+        if each.case == case:
+            phases = enumerate(socks)
+            yield each, [pool.submit(_asked, sock, place * _APART) for place, sock in phases]
 
 
 def _opened(one: SelftestTrial) -> socket.socket:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from mrtuner.errors import MrTunerError, Refused, UsageError
+from mrtuner.history.sample import Identity
 from mrtuner.history.source import OLDEST, Source, parse
 from mrtuner.history.store import layout
 from mrtuner.history.store.own import OWN
@@ -113,6 +114,17 @@ def listed(db: sqlite3.Connection) -> list[File]:
         "WHERE retired IS NULL AND broken IS NULL ORDER BY number"
     )
     return [File(**dict(zip(names, row, strict=True))) for row in rows]
+
+
+def last_identity(db: sqlite3.Connection, instance: str) -> Identity | None:
+    """The server that answered last for an instance; None if none ever did."""
+    row = db.execute(
+        "SELECT version_num, started, system, standby FROM last_identity WHERE instance = ?",
+        (instance,),
+    ).fetchone()
+    if row is None:
+        return None
+    return Identity(version_num=row[0], started=row[1], system=row[2], standby=bool(row[3]))
 
 
 def _check(db: sqlite3.Connection, path: Path, *, new: bool) -> None:

@@ -144,11 +144,7 @@ def write(
              DICTIONARY_SIZE_LIMIT {_dictionary(con, query, names)},
              KV_METADATA {{"mrtuner.format": '{FORMAT}'}})"""
     )
-    number = os.open(unfinished, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(number)
-    finally:
-        os.close(number)
+    sync(unfinished)
     unfinished.replace(target)
     sync(target.parent)
     sync(target.parent.parent)

@@ -25,7 +25,7 @@ from mrtuner.history.sample import Identity, Row, Sample
 from mrtuner.history.source import Source
 from mrtuner.history.store import layout, opening, own
 from mrtuner.history.store.layout import MICRO
-from mrtuner.history.store.opening import listed
+from mrtuner.history.store.opening import last_identity, listed
 from mrtuner.history.store.parquet import File
 
 #: A step of the clock by more than this [s] is told; less, NTP's slewing does.
@@ -172,13 +172,7 @@ class Writer:
 
     def _meet(self, instance: str, now: Identity) -> None:
         """Note which server responds; if it is a different one, its counters start again."""
-        row = self.db.execute(
-            "SELECT version_num, started, system, standby FROM last_identity WHERE instance = ?",
-            (instance,),
-        ).fetchone()
-        before = None if row is None else Identity(
-            version_num=row[0], started=row[1], system=row[2], standby=bool(row[3])
-        )  # fmt: skip
+        before = last_identity(self.db, instance)
         if before == now:
             return
         self.db.execute(

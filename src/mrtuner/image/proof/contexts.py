@@ -18,6 +18,7 @@ from typing import Final
 
 from mrtuner.errors import MrTunerError, UsageError
 from mrtuner.image.tree import tree_of
+from mrtuner.wording import first_line
 
 _GIT: Final = ".git"
 #: Read by the builder beside the Dockerfile; today's are used for every commit.
@@ -116,7 +117,7 @@ def copy(paths: Iterable[Path], into: Path) -> None:
         check=False, capture_output=True, text=True, errors="replace",
     )  # fmt: skip
     if done.returncode:
-        said = (done.stderr.strip().splitlines() or ["no reason given"])[0]
+        said = first_line(done.stderr)
         raise MrTunerError(
             f"cannot copy the directory to build: {said}", "Free space, or set TMPDIR."
         )
@@ -143,7 +144,7 @@ def patched(directory: Path, patch: Path, target: Path) -> None:
         text=True, errors="replace", env=apart,
     )  # fmt: skip
     if done.returncode:
-        said = (done.stderr.strip().splitlines() or ["no reason given"])[0]
+        said = first_line(done.stderr)
         raise UsageError(
             f"the patch {patch} does not apply to {directory}: {said.removeprefix('error: ')}",
             "Make it with paths relative to the directory: git diff --relative.",

@@ -17,7 +17,7 @@ from mrtuner.image.context import Context
 from mrtuner.image.kinds import DEAREST_FIRST, Kind, kind_of, kind_of_all
 from mrtuner.image.proof.contexts import environment
 from mrtuner.image.tree import Tree
-from mrtuner.wording import plural
+from mrtuner.wording import first_line, plural
 
 _SUBJECT: Final = 72  # letters shown
 
@@ -112,9 +112,9 @@ def _git(words: Sequence[str], directory: Path, more: dict[str, str] | None = No
     )  # fmt: skip
     text = done.stdout.decode("utf-8", "surrogateescape")
     if done.returncode:
-        said = done.stderr.decode("utf-8", "replace").strip().splitlines() or ["no reason given"]
+        said = first_line(done.stderr.decode("utf-8", "replace"))
         raise MrTunerError(
-            f"git {words[0]} failed in {directory}: {said[0].removeprefix('fatal: ')}",
+            f"git {words[0]} failed in {directory}: {said.removeprefix('fatal: ')}",
             "Correct the repository, or copy the directory out of it.",
         )
     return text.rstrip("\n")

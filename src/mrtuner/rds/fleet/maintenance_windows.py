@@ -113,17 +113,17 @@ class Window:
         >>> Window.parse("sun:05:00-sun:05:30").distance(Window.parse("05:45-06:15"))
         15
         """
-        period = min(self.period, other.period)
-        if self.length >= period or other.length >= period:
-            return 0
-        ahead, behind = (other.start - self.start) % period, (self.start - other.start) % period
-        return max(0, min(ahead - self.length, behind - other.length))
+        return 0 if self.overlaps(other) else min(self._gaps(other))
 
     def overlaps(self, other: Window) -> bool:
         """Whether both are open at any moment."""
+        return min(self._gaps(other)) < 0
+
+    def _gaps(self, other: Window) -> tuple[int, int]:
+        """Return the minutes from the end of each to the next start of the other."""
         period = min(self.period, other.period)
         ahead, behind = (other.start - self.start) % period, (self.start - other.start) % period
-        return ahead < self.length or behind < other.length
+        return ahead - self.length, behind - other.length
 
 
 def _minute(day: str, hours: str, minutes: str) -> int:

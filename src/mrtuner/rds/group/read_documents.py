@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from mrtuner.errors import BadValue
 from mrtuner.rds.group.read_terraform import expression
-from mrtuner.rds.group.source import Entry, User, WrittenGroup
+from mrtuner.rds.group.source import Entry, User, WrittenGroup, together
 from mrtuner.rds.group.terraform_values import Either, Unknown, Value, texts, written
 
 if TYPE_CHECKING:
@@ -166,7 +166,7 @@ def _users(resources: Iterable[tuple[Node, Node]]) -> dict[tuple[str, str], list
             continue
         classes = _classes(properties)
         if not classes and kind == "AWS::RDS::DBCluster":
-            classes = _together(members.get(_text(name), []))
+            classes = together(members.get(_text(name), []))
         user = User(
             name=_text(name) or "",
             class_names=classes,
@@ -196,11 +196,6 @@ def _classes(properties: Node | None) -> tuple[str, ...]:
     node = _get(properties, "DBInstanceClass") or _get(properties, "DBClusterInstanceClass")
     text = _text(node)
     return (text,) if text else _branches(node)
-
-
-def _together(classes: Collection[tuple[str, ...]]) -> tuple[str, ...]:
-    """Return the classes of a cluster's instances; none if any of them is unknown."""
-    return tuple(dict.fromkeys(one for each in classes for one in each)) if all(classes) else ()
 
 
 def _branches(node: Node | None) -> tuple[str, ...]:

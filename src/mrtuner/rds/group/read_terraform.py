@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from mrtuner.errors import BadValue
 from mrtuner.extras import without
-from mrtuner.rds.group.source import Entry, User, WrittenGroup
+from mrtuner.rds.group.source import Entry, User, WrittenGroup, together
 from mrtuner.rds.group.terraform_expressions import Scope, evaluate
 from mrtuner.rds.group.terraform_values import Either, Unknown, Value, texts, written
 from mrtuner.wording import enumerated
@@ -254,10 +254,7 @@ def _members(blocks: Sequence[HclBlock]) -> dict[str, tuple[str, ...]]:
             cluster = re.fullmatch(r"aws_rds_cluster\.([\w-]+)(\[[^]]*\])?\.\w+", text)
             if cluster:
                 found.setdefault(cluster[1], []).append(_user(block, "").class_names)
-    return {
-        name: tuple(dict.fromkeys(one for classes in each for one in classes)) if all(each) else ()
-        for name, each in found.items()
-    }
+    return {name: together(each) for name, each in found.items()}
 
 
 def _user(block: HclBlock, name: str) -> User:

@@ -6,7 +6,6 @@ maximum of its estimated memory, and every value is within the server's bounds.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -173,8 +172,7 @@ def _outside(
 
 
 def _bounds(parameter: Parameter, family: Family) -> tuple[float, float]:
-    low = -math.inf if parameter.min is None else parameter.min
-    high = math.inf if parameter.max is None else parameter.max
+    low, high = parameter.bounds
     listed = family.parameters.get(parameter.name)
     if listed is None or listed.bounds is None:
         return low, high

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Final
 
@@ -64,3 +65,8 @@ class WrittenGroup:
     def at(self, line: int | None) -> str:
         """Return a location to jump to: ``main.tf:12``."""
         return self.source if line is None else f"{self.source}:{line}"
+
+
+def together(classes: Collection[tuple[str, ...]]) -> tuple[str, ...]:
+    """Return the classes of a cluster's instances; none if any of them is unknown."""
+    return tuple(dict.fromkeys(one for each in classes for one in each)) if all(classes) else ()

@@ -63,10 +63,7 @@ def copy(region: Region, params: Mapping[str, Any]) -> dict[str, Any]:
     """CopyDBSnapshot: called in the destination; the source is a name, or an ARN elsewhere."""
     source = _source(region, params["SourceDBSnapshotIdentifier"])
     name = _new_name(region, params["TargetDBSnapshotIdentifier"])
-    if source.status != "available":
-        raise Fault(
-            "InvalidDBSnapshotState", f"Snapshot {source.identifier} is not in available state"
-        )
+    _demand_available(source)
     across = _home(source) != region.name
     key = _key(region, source, across, params.get("KmsKeyId"))
     _room(region)
@@ -96,14 +93,18 @@ def delete(region: Region, params: Mapping[str, Any]) -> dict[str, Any]:
     snapshot = _named(region, params["DBSnapshotIdentifier"])
     if snapshot.kind == "automated":
         raise invalid_value("Automated snapshots cannot be deleted")
-    if snapshot.status != "available":
-        raise Fault(
-            "InvalidDBSnapshotState", f"Snapshot {snapshot.identifier} is not in available state"
-        )
+    _demand_available(snapshot)
     del region.snapshots[snapshot.identifier]
     tell(region, 41, snapshot)
     snapshot.status = "deleted"
     return {"DBSnapshot": row(region, snapshot)}
+
+
+def _demand_available(snapshot: Snapshot) -> None:
+    if snapshot.status != "available":
+        raise Fault(
+            "InvalidDBSnapshotState", f"Snapshot {snapshot.identifier} is not in available state"
+        )
 
 
 def row(region: Region, snapshot: Snapshot) -> Row:

@@ -7,7 +7,7 @@ mistake until the next promotion. Source: PostgreSQL documentation, Hot Standby.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any, Literal
 
 from mrtuner.aws import rds
@@ -61,8 +61,7 @@ def _refuse_primary(
                 " then repeat this command.",
             )
         return
-    here, there = _machine(plan.target.writer), _machine(replica)
-    pairs = _pairs(raised, here, _values(client, replica), there)
+    pairs = _pairs(client, plan, raised, replica)
     _refuse(
         replica.identifier,
         [f"{name} {theirs} instead of {ours}" for name, ours, theirs in pairs if theirs < ours],
@@ -80,8 +79,7 @@ def _refuse_replica(
     client: Any, plan: RdsPlan, steps: list[ParameterStep], primary: Instance
 ) -> None:
     lowered = [step for step in steps if not _raises(plan, step)]
-    here, there = _machine(plan.target.writer), _machine(primary)
-    pairs = _pairs(lowered, here, _values(client, primary), there)
+    pairs = _pairs(client, plan, lowered, primary)
     _refuse(
         plan.target.identifier,
         [f"{name} {ours} instead of {theirs}" for name, ours, theirs in pairs if ours < theirs],
@@ -90,12 +88,11 @@ def _refuse_replica(
 
 
 def _pairs(
-    steps: list[ParameterStep],
-    here: InstanceMachine | None,
-    values: Mapping[str, str],
-    there: InstanceMachine | None,
+    client: Any, plan: RdsPlan, steps: list[ParameterStep], other: Instance
 ) -> Iterator[tuple[str, int, int]]:
     """Yield the value of each step here, and the value on the other side."""
+    here, there = _machine(plan.target.writer), _machine(other)
+    values = _values(client, other)
     for step in steps:
         ours, theirs = number(step.value, here), number(values.get(step.name), there)
         if ours is not None and theirs is not None:

@@ -325,11 +325,14 @@ def _unmatched_limits(
     sessions: frozenset[tuple[str | None, str | None]], database: Database
 ) -> Iterator[str]:
     """Limits that cannot be checked, since it is not known who connects."""
-    roles = {role: one.value for role, one in database.role_limits.items() if role}
+    roles, databases = _listed(database.role_limits), _listed(database.database_limits)
     if roles and any(role is None for role, _ in sessions):
-        limited = ", ".join(f"{role} {most}" for role, most in roles.items())
-        yield f"roles with limits: {limited}; --role names the one that the application connects as"
-    databases = {name: one.value for name, one in database.database_limits.items() if name}
+        yield f"roles with limits: {roles}; --role names the one that the application connects as"
     if databases and any(name is None for _, name in sessions):
-        limited = ", ".join(f"{name} {most}" for name, most in databases.items())
-        yield f"databases with limits: {limited}; --dbname names the one that the application uses"
+        named = "--dbname names the one that the application uses"
+        yield f"databases with limits: {databases}; {named}"
+
+
+def _listed(limits: Mapping[str, Fact[int]]) -> str:
+    """The limits of those that are named."""
+    return ", ".join(f"{name} {one.value}" for name, one in limits.items() if name)

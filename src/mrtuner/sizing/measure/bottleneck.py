@@ -14,10 +14,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from fractions import Fraction
 from statistics import fmean
 from typing import Final
 
+from mrtuner.host.cpus import counted_cpus
 from mrtuner.sizing.measure.reading import Measurement, ProcessUse, QuotaUse
 
 #: A quota holds back that was used up in this share of the periods, or more.
@@ -86,14 +86,13 @@ def _by_quota(seen: Measurement) -> Bottleneck | None:
 
 
 def _throttled(one: QuotaUse) -> str:
-    return (
-        f"the quota of {_cpus(one.quota)} ({one.source}) was used up in {one.share:.0%} of periods"
-    )
+    periods = f"{one.share:.0%} of periods"
+    return f"the quota of {counted_cpus(one.quota)} ({one.source}) was used up in {periods}"
 
 
 def _own_quota(quotas: Sequence[QuotaUse]) -> tuple[str, ...]:
     own = next((one for one in quotas if one.own), None)
-    return () if own is None else (f"its own quota is {_cpus(own.quota)} ({own.source})",)
+    return () if own is None else (f"its own quota is {counted_cpus(own.quota)} ({own.source})",)
 
 
 def _by_cpus(seen: Measurement) -> Bottleneck | None:
@@ -101,7 +100,7 @@ def _by_cpus(seen: Measurement) -> Bottleneck | None:
     if narrowest is None or seen.cpu < _USED * narrowest[0]:
         return None
     count, bound = narrowest
-    evidence = (f"it used {seen.cpu:.2f} of the {_cpus(count)} it may run on "
+    evidence = (f"it used {seen.cpu:.2f} of the {counted_cpus(count)} it may run on "
                 f"({bound.limit.source}; {seen.online} are online)",)  # fmt: skip
     if bound.by == "cpuset":
         return Bottleneck(
@@ -185,7 +184,3 @@ def _by_nothing_of_the_cpu(seen: Measurement) -> Bottleneck:
     return Bottleneck(
         cause=Cause.LOAD, evidence=(used, *unseen), action="Nothing: it has the CPU that it needs."
     )
-
-
-def _cpus(count: int | Fraction) -> str:
-    return f"{float(count):.3g} CPU{'' if count == 1 else 's'}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from mrtuner.documents import Doc, Document, Struct
+from mrtuner.documents import Doc, Document, Struct, convert
 from mrtuner.sizing.measure.bottleneck import Cause, held_back
 from mrtuner.sizing.measure.reading import Measurement
 from mrtuner.sizing.measure.runtimes import beliefs, usable
@@ -83,13 +83,7 @@ def held_back_document(seen: Measurement) -> HeldBack:
         online=seen.online, allowed=seen.narrowest[0] if seen.narrowest else None,
         delay=seen.delay, idle=seen.idle, steal=seen.steal,
         waiting=sum(seen.waiting) / len(seen.waiting) if seen.waiting else None,
-        processes=[
-            MeasuredProcess(
-                pid=one.pid, name=one.name, cpu=one.cpu, threads=list(one.threads),
-                delay=one.delay, memory=one.memory,
-            )
-            for one in seen.processes
-        ],
+        processes=[convert(one, MeasuredProcess) for one in seen.processes],
         quotas=[
             MeasuredQuota(
                 group=str(one.group.name), cpus=float(one.quota), source=one.source, own=one.own,

@@ -136,21 +136,12 @@ def _pairs(text: str, where: str) -> Iterator[tuple[_Moment, _Moment]]:
 
 def _pair(line: str) -> tuple[_Moment, _Moment] | None:
     """When a request was sent and received; None for a line that does not say both."""
-    header = _HEADER.search(line)
-    trace = _TRACE.search(line)
-    rest = line
-    if header is not None:
-        sent = moment(header[1])
-        rest = line[: header.start()] + " " + line[header.end() :]
-    elif trace is not None:
-        sent = _Moment(int(trace[1], 16), 1.0)
-        rest = line[: trace.start()] + " " + line[trace.end() :]
-    else:
-        first = _NUMBER.search(line)
-        if first is None:
-            return None
-        sent = moment(first[1])
-        rest = line[: first.start()] + " " + line[first.end() :]
+    trace = None
+    found = _HEADER.search(line) or (trace := _TRACE.search(line)) or _NUMBER.search(line)
+    if found is None:
+        return None
+    sent = _Moment(int(trace[1], 16), 1.0) if trace else moment(found[1])
+    rest = line[: found.start()] + " " + line[found.end() :]
     received = _NUMBER.search(rest)
     if received is not None:
         return sent, moment(received[1])

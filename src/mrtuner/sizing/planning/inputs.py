@@ -7,10 +7,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from math import inf, isfinite
-from typing import Annotated, Any, Final, TypedDict, Unpack, get_type_hints
+from typing import Annotated, Any, Final, TypedDict, Unpack
 
 from mrtuner.errors import BadValue
-from mrtuner.inputs import MOST_CPUS, MOST_MEMORY, MOST_SESSIONS, Choice, Count, Input, Rate, Time
+from mrtuner.inputs import (
+    MOST_CPUS,
+    MOST_MEMORY,
+    MOST_SESSIONS,
+    Choice,
+    Count,
+    Input,
+    Rate,
+    Time,
+    declared,
+)
 from mrtuner.inputs import Size as Memory
 from mrtuner.sizing.planning.servers import EVENT_LOOPS, Server, event_loop_refused
 from mrtuner.sizing.waiting.queues import Layout
@@ -194,13 +204,8 @@ class PlanInputs(TypedDict, total=False):
     ]
 
 
-def _declared() -> dict[str, Input]:
-    hints = get_type_hints(PlanInputs, include_extras=True)
-    return {name: hint.__metadata__[0] for name, hint in hints.items()}
-
-
 #: The declarations by name, in the order in which `--help` lists them.
-PLAN_INPUTS: Final[Mapping[str, Input]] = _declared()
+PLAN_INPUTS: Final[Mapping[str, Input]] = declared(PlanInputs)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -276,22 +276,24 @@ def _accepting(made: Plan) -> Iterator[str]:
     if now.layout.accepting is Accepting.ANY:
         yield _accept_with_a_free_thread(made, now)
     elif now.layout.delays:
-        waits = "cannot carry the load" if now.p95 is None else f"wait {_ms(now.p95)} at p95"
         yield (
             "Set wait_for_less_busy_worker to 0, as --format puma writes: from Puma 6 on, workers "
             f"accept requests up to {_ms(now.layout.accept_delay)} late. With that default, the "
-            f"current pods {waits}."
+            f"current pods {_waits(now)}."
         )
 
 
+def _waits(now: Now) -> str:
+    return "cannot carry the load" if now.p95 is None else f"wait {_ms(now.p95)} at p95"
+
+
 def _accept_with_a_free_thread(made: Plan, now: Now) -> str:
-    waits = "cannot carry the load" if now.p95 is None else f"wait {_ms(now.p95)} at p95"
     configured = p95_of(made.curve, made.question.routing, now.layout.workers)
     gained = "" if now.p95 is None or configured is None else f", with it {_ms(configured)}"
     return (
         "Let workers accept only while a thread is free: worker_connections = threads and "
         "keepalive = 0, as --format gunicorn writes. By default, requests queue beside idle "
-        f"workers: the current ones {waits}, if the load is even{gained}."
+        f"workers: the current ones {_waits(now)}, if the load is even{gained}."
     )
 
 

@@ -27,8 +27,7 @@ def max_parallel_workers_by_cpus(memory: Memory | None, workers: ParallelWorkers
     """
     to = greatest(2, _workers(memory))
     if workers and workers.missing >= MANY_MISSING:
-        missing = f"{workers.missing:.0%} of {workers.planned:,} planned workers could not start"
-        return Change(to, f"{missing}; one per CPU; more could not run at the same time",
+        return Change(to, f"{workers.words}; one per CPU; more could not run at the same time",
                       Basis.MEASURED)  # fmt: skip
     return Change(to, "one per CPU; more could not run at the same time")
 
@@ -68,9 +67,9 @@ def max_parallel_workers_per_gather_by_workload(
     """
     if workers and workers.missing >= MANY_MISSING and _one_for_each_cpu(situation):
         now = int(situation.running.get("max_parallel_workers_per_gather", 2))
-        because = f"{workers.missing:.0%} of {workers.planned:,} planned workers could not start"
         if now > 1:
-            return Change(now // 2, f"{because}, although plans relied on them", Basis.MEASURED)
+            because = f"{workers.words}, although plans relied on them"
+            return Change(now // 2, because, Basis.MEASURED)
     if workload is Workload.OLAP:
         return Change(least(16, CPUS / 2), "half the CPUs may help one large query")
     return Change(least(2, CPUS / 2), "half the CPUs, at most two: many sessions share them")

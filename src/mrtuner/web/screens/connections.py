@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from mrtuner.history.period import IN_PERIOD
 from mrtuner.history.series import Kind, Measure, rate
-from mrtuner.web.screens.screen import Chart, Screen, Table, View
+from mrtuner.web.screens.screen import Chart, Screen, Table, View, highest
 
 _MOST: Final = 200
 _BLOCKED: Final = (
@@ -35,7 +35,7 @@ _SECOND: Final = 0.001  # from ms
 
 def _build(view: View) -> tuple[Sequence[Chart], Sequence[Table]]:
     maximum = view.lines("connections", {"maximum": Measure(Kind.HIGHEST, "maximum")})
-    highest = max((value or 0 for one in maximum for value in one.values), default=0)
+    most = highest(maximum)
     gauges = ("active", "idle", "idle_in_transaction", "waiting")
     states = {name.replace("_", " "): Measure(Kind.HIGHEST, name) for name in gauges}
     charts = [
@@ -43,7 +43,7 @@ def _build(view: View) -> tuple[Sequence[Chart], Sequence[Table]]:
             name="connections", title="Sessions of clients", unit="sessions",
             help="The highest number in each step. Waiting: for a lock.",
             series=view.lines("connections", {"all": Measure(Kind.HIGHEST, "clients")} | states),
-            limits=[(f"max_connections {highest:.0f}", highest)] if highest else [],
+            limits=[(f"max_connections {most:.0f}", most)] if most else [],
         ),
         Chart(
             name="transaction", title="Oldest transaction", unit="s",

@@ -12,7 +12,7 @@ from mrtuner.limits.ceilings import Resource
 from mrtuner.web.ceilings import id_limits
 from mrtuner.web.host_charts import HOST_CHARTS, SOURCES
 from mrtuner.web.screens.ceiling_tables import tables
-from mrtuner.web.screens.screen import Chart, Screen, Table, View
+from mrtuner.web.screens.screen import Chart, Screen, Table, View, highest
 from mrtuner.web.shares import Share, configurations, label, over_time
 
 _COLUMNS: Final = (
@@ -121,7 +121,7 @@ def _transaction_ids(view: View) -> Chart:
     limits = [(f"server takes no more writes {stop:,}", float(stop))]
     if forced is not None:
         limits.append((f"autovacuum_freeze_max_age {forced:,}", float(forced)))
-    oldest = max((value or 0 for one in series for value in one.values), default=0)
+    oldest = highest(series)
     return Chart(
         name="transaction_ids", title="Age of transaction IDs", unit="transactions", series=series,
         help="Beyond autovacuum_freeze_max_age, tables are vacuumed even if autovacuum is off.",

@@ -9,7 +9,7 @@ from mrtuner.history.active_sessions import CPU, WAIT_EVENT
 from mrtuner.history.recorded_server import machine
 from mrtuner.history.series import Kind, Measure, Series
 from mrtuner.history.store.summaries import AT_WORK
-from mrtuner.web.screens.screen import Chart, Screen, Table, View
+from mrtuner.web.screens.screen import Chart, Screen, Table, View, highest
 
 _CLASS: Final = f"coalesce(wait_type, '{CPU}')"
 _MOST_EVENTS: Final = 20
@@ -37,7 +37,7 @@ def _build(view: View) -> tuple[Sequence[Chart], Sequence[Table]]:
 def _cpus(view: View) -> int | None:
     """Those that the host had; where its kernel was not asked, those of its class."""
     counted = view.lines("host", {"cpus": Measure(Kind.HIGHEST, "cpus")})
-    most = max((value or 0 for one in counted for value in one.values), default=0)
+    most = highest(counted)
     if most:
         return int(most)
     known = machine(view.history, view.about).cpus

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -118,3 +118,8 @@ class Screen:
     help: str
     sources: tuple[str, ...]
     build: Callable[[View], tuple[Sequence[Chart], Sequence[Table]]] = field(repr=False)
+
+
+def highest(series: Iterable[Series]) -> float:
+    """Return the highest value of any of them; 0 without one."""
+    return max((value or 0 for one in series for value in one.values), default=0)

@@ -8,6 +8,7 @@ from typing import Any, Final
 from mrtuner.history.series import OTHER, Series, rate, ratio
 from mrtuner.history.statements import StatementWork, statements
 from mrtuner.web.screens.screen import Chart, Screen, Table, View
+from mrtuner.wording import cut
 
 _TOP: Final = 50
 _MISSING: Final = "pg_stat_statements was not recorded in this period"
@@ -58,8 +59,7 @@ def _apart(series: Sequence[Series], texts: dict[str, str]) -> Sequence[Series]:
 
 
 def _short(work: StatementWork) -> str:
-    text = " ".join((work.text or str(work.query_id)).split())
-    return text if len(text) <= 60 else text[:59] + "…"
+    return cut(" ".join((work.text or str(work.query_id)).split()), 60)
 
 
 def _row(work: StatementWork, view: View) -> dict[str, Any]:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Iterator, Sequence
 
-from mrtuner.image.advice.situation import Proposal, Situation, is_within, removed, target
+from mrtuner.image.advice.situation import Proposal, Situation, is_within, removed
 from mrtuner.image.cache import Step
 from mrtuner.image.context import Entry
+from mrtuner.image.layers import destinations
 
 
 def copied_twice(now: Situation) -> Iterator[Proposal]:
@@ -19,7 +20,7 @@ def copied_twice(now: Situation) -> Iterator[Proposal]:
                 there = {path: one for path, one in there.items() if not _may_change(step, path)}
             if not step.copied or step.instruction.name != "COPY":
                 continue
-            brought = dict(_places(step))
+            brought = {posixpath.normpath(path): entry for path, entry in destinations(step)}
             flags = step.instruction.flags
             if brought and all(
                 there.get(path) == (entry, flags) for path, entry in brought.items()
@@ -44,11 +45,3 @@ def _risk(before: Sequence[Step]) -> str:
     if any(step.instruction.name == "RUN" for step in before):
         return "If a script started by a RUN in between changes these files, they stay changed."
     return "None known: the files are the same."
-
-
-def _places(step: Step) -> Iterator[tuple[str, Entry]]:
-    into = step.at.endswith("/") or len(step.copied) > 1
-    for source in step.copied:
-        for relative, entry in source.entries:
-            whole = source.is_directory or into
-            yield posixpath.join(step.at, relative) if whole else target(step), entry
