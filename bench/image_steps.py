@@ -26,7 +26,7 @@ from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from image_builder import OUR_BASE, machine_with
+from image_builder import OUR_BASE, store_with
 from image_seed import BASE, RECIPE, UNIT, base, seed
 from python_base import python_base
 
@@ -78,17 +78,21 @@ def main(arguments: argparse.Namespace) -> None:
         steps = SUBJECTS[arguments.subject](Path(place) / "forms")
         for step in steps:
             print(f"{step.title}:\n{_recipe(step.directory)}", file=sys.stderr)
-        with machine(Path(place), work, arguments.subject):
-            proofs = list(_proofs(steps, work, arguments.commits))
+        with image_store(Path(place), work, arguments.subject) as images:
+            proofs = list(_proofs(steps, work, images, arguments.commits))
             print(*table(steps, proofs), sep="\n")
             if arguments.subject == "clone":
                 for step in (steps[0], steps[-1]):
-                    print(f"\n{step.title}:", *_history(step, work, arguments.history), sep="\n")
+                    print(
+                        f"\n{step.title}:",
+                        *_history(step, work, images, arguments.history),
+                        sep="\n",
+                    )
 
 
 @contextmanager
-def machine(place: Path, work: Path, subject: str) -> Iterator[None]:
-    """A storage with the base image in the place of the machine's own."""
+def image_store(place: Path, work: Path, subject: str) -> Iterator[Path]:
+    """A store with the base image in the place of the machine's own."""
     root = place / "base"
     if subject == "seed":
         base(root)
@@ -96,8 +100,8 @@ def machine(place: Path, work: Path, subject: str) -> Iterator[None]:
         project = tomllib.loads((ROOT / "pyproject.toml").read_text())
         wanted = required(_told(project), ["history"]) or []
         python_base(root, [*wanted, *project["build-system"]["requires"]])
-    with machine_with(root, work / "m"):
-        yield
+    with store_with(root, work / "m") as images:
+        yield images
 
 
 def _told(project: dict[str, dict[str, dict[str, list[str]]]]) -> list[str]:
@@ -226,14 +230,14 @@ def _wheel(commit: str, into: Path) -> None:
 # What it costs
 
 
-def _proofs(steps: Sequence[Step], work: Path, commits: int) -> Iterator[Proof]:
+def _proofs(steps: Sequence[Step], work: Path, images: Path, commits: int) -> Iterator[Proof]:
     for number, (old, new) in enumerate(pairwise(steps), 1):
         print(f"{number} of {len(steps) - 1}: {new.title}", file=sys.stderr)
         place = work / str(number)
         proof = prove(
             Task(
                 old=old.directory, new=new.directory, work=place, changes=commits, seed=1,
-                excepted=new.excepted,
+                excepted=new.excepted, image_store=images,
             )
         )  # fmt: skip
         print(*proved.lines(as_builtins(proof_document(proof))), sep="\n", file=sys.stderr)
@@ -261,11 +265,11 @@ def _row(title: str, form: Deployed, image: int) -> tuple[str, ...]:
     )  # fmt: skip
 
 
-def _history(step: Step, work: Path, number: int) -> Iterator[str]:
+def _history(step: Step, work: Path, images: Path, number: int) -> Iterator[str]:
     """What each of the last commits costs a form, with the sizes of its last build."""
     with ExitStack() as stack:
         registry = stack.enter_context(Registry(work / "hr"))
-        builder = stack.enter_context(Builder("podman", work / "h"))
+        builder = stack.enter_context(Builder("podman", work / "h", image_store=images))
         builder.build(Recipe(step.directory, step.directory / "Dockerfile"), "history")
         builder.push("history", f"{registry.address}/app:history")
         image = read_image(f"{registry.address}/app:history")

@@ -37,7 +37,7 @@ from typing import IO, Any, cast
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # for docs.generate_image, which has the tables
 
-from image_builder import OUR_BASE, machine_with, recipe
+from image_builder import OUR_BASE, recipe, store_with
 from image_seed import BASE, RECIPE, base
 from seed_files import CHANGED, Files
 from uplink import Line
@@ -171,6 +171,7 @@ class Bench:
     line: Line
     rates: Sequence[str]
     tell: Tell
+    images: Path  # a store with the base image
     first: tuple[StoredImage, Tree] | None = None
 
     def measured(self, form: Form) -> dict[str, Any]:
@@ -178,7 +179,7 @@ class Bench:
         with (
             short_directory() as work,
             Registry(work / "r") as registry,
-            Builder("podman", work / "b", options=form.options) as builder,
+            Builder("podman", work / "b", options=form.options, image_store=self.images) as builder,
         ):
             one = _One(form, registry, builder, self.tell)
             began = time.monotonic()
@@ -361,8 +362,8 @@ def main(given: argparse.Namespace) -> None:
         place = Path(name)
         tell("make the directories")
         begin(place, given.unit)
-        bench = Bench(line, given.rates.split(","), tell)
-        with machine_with(place / "base", storage / "m"):
+        with store_with(place / "base", storage / "m") as images:
+            bench = Bench(line, given.rates.split(","), tell, images)
             told = _about(place, given.unit) | {"forms": []}
             for form in islice(forms(place), given.forms):
                 told["forms"].append(bench.measured(form))

@@ -328,7 +328,7 @@ def test_what_is_no_store_is_left_alone(tmp_path: Path) -> None:
         open_history(tmp_path).__enter__()
     with sqlite3.connect(tmp_path / layout.DATABASE) as db:
         db.execute("CREATE TABLE mine (id int)")
-    with pytest.raises(UsageError, match="not a store"):
+    with pytest.raises(UsageError, match="is not a MrTuner store"):
         Writer(tmp_path, [SOURCE])
     (tmp_path / layout.DATABASE).write_bytes(b"not SQLite at all" * 1000)
     with pytest.raises(UsageError, match="damaged"):

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,10 @@ from image_podman import BUSYBOX
 from mrtuner.errors import MissingPart, MrTunerError
 from mrtuner.image import builder as builders
 from mrtuner.image import registry as registries
-from mrtuner.image.builder import Builder, Program, Recipe
+from mrtuner.image.builder import OURS, Builder, Program, Recipe
+
+#: The image of `store_with`.
+OUR_BASE = f"{OURS}base"
 
 
 def a_directory(root: Path, recipe: str, files: Mapping[str, bytes] | None = None) -> Path:
@@ -29,6 +33,14 @@ def a_directory(root: Path, recipe: str, files: Mapping[str, bytes] | None = Non
 def recipe(root: Path) -> Recipe:
     """The directory with its Dockerfile."""
     return Recipe(root, root / "Dockerfile")
+
+
+@contextmanager
+def store_with(base: Path, work: Path) -> Iterator[Path]:
+    """A store with one image, OUR_BASE, for builds to use in the place of the machine's own."""
+    with Builder("podman", work) as builder:
+        builder.build(recipe(base), "base")
+        yield work / "root"
 
 
 def skip_unless_it_builds(program: Program, work: Path) -> None:

@@ -12,14 +12,14 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from image_builder import a_directory, recipe, skip_unless_it_builds
+from image_builder import OUR_BASE, a_directory, recipe, skip_unless_it_builds, store_with
 from image_podman import BUSYBOX
 from image_seed import BASE, RECIPE, UNIT, base, seed
 
 from mrtuner.cli import main
 from mrtuner.errors import MrTunerError, Refused
 from mrtuner.image.advice.advise import advise
-from mrtuner.image.builder import OURS, PROGRAMS, Builder, Program, short_directory
+from mrtuner.image.builder import PROGRAMS, Builder, Program, short_directory
 from mrtuner.image.cost import cost
 from mrtuner.image.proof import contexts
 from mrtuner.image.proof.run import Task, prove
@@ -120,19 +120,18 @@ def test_the_advised_seed_is_proven(work: Path, tmp_path: Path) -> None:
     that chown copied, 15 of assets. With all patches it pushes 2 of code, and 15 of assets, which
     come out the same but for their times; with the configuration, some kilobytes more."""
     root = seed(tmp_path / "app", rubbish=False)
-    (root / "Dockerfile").write_text(RECIPE.replace(BASE, f"{OURS}base"))
+    (root / "Dockerfile").write_text(RECIPE.replace(BASE, OUR_BASE))
     committed(root, "one")
     (root / "app/models.rb").write_bytes(os.urandom(UNIT))
     committed(root, "another model")
     patch = tmp_path / "advice.patch"
     patch.write_text(advise(root).together.patch)
     contexts.patched(root, patch, tmp_path / "new")
-    with Builder("podman", work / "m") as machine:
-        machine.build(recipe(base(tmp_path / "base")), "base")
+    with store_with(base(tmp_path / "base"), work / "m") as images:
         found = prove(
             replace(
                 task(work, root, tmp_path / "new"),
-                image_store=work / "m/root",
+                image_store=images,
                 excepted=("/srv/app/Dockerfile", "/srv/app/.dockerignore"),
             )
         )
@@ -164,12 +163,11 @@ def test_a_build_has_neither_the_network_nor_the_devices_of_the_machine(
 def test_an_image_that_the_machine_has_is_built_from(work: Path, tmp_path: Path) -> None:
     """Another storage stands for the machine's; nothing is written to it."""
     base = a_directory(tmp_path / "base", f"{SHELL}ENV A=1\n")
-    root = a_directory(tmp_path / "app", f"FROM {OURS}base\nRUN test $A = 1\n")
-    with Builder("podman", work / "a") as machine:
-        machine.build(recipe(base), "base")
-        kept = work / "a/root/overlay-images/images.json"
+    root = a_directory(tmp_path / "app", f"FROM {OUR_BASE}\nRUN test $A = 1\n")
+    with store_with(base, work / "a") as images:
+        kept = images / "overlay-images/images.json"
         before = kept.read_bytes()
-        with Builder("podman", work / "b", image_store=work / "a/root") as builder:
+        with Builder("podman", work / "b", image_store=images) as builder:
             assert [line.text for line in builder.build(recipe(root), "one").lines] == [
                 "RUN test $A = 1"
             ]

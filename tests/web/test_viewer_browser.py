@@ -351,7 +351,7 @@ def test_while_it_loads_it_says_so_and_a_server_that_is_gone_is_told(at: Tab) ->
     page.wait_for_selector("main [role=status]:has-text('Loading')")
     assert page.locator("main h1").count() == 0
     asked[0].abort()
-    page.wait_for_selector("[role=alert]:has-text('the server does not answer')")
+    page.wait_for_selector("[role=alert]:has-text('the server does not respond')")
     page.unroute("**/api/screens/io*")
     page.click("button:has-text('Try again')")
     page.wait_for_selector("h1:has-text('I/O')")
