@@ -106,7 +106,7 @@ def pytest_collection_finish() -> None:
     """Looking for garbage among thousands of tests took a seventh of the time."""
     gc.collect()
     gc.freeze()
-    gc.set_threshold(100_000, 50, 100)
+    gc.set_threshold(100_000, 20, 5)
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:

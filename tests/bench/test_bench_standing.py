@@ -91,12 +91,12 @@ def test_a_load_that_says_it_only_reads_is_held_to_it(template: Cluster) -> None
 
 
 def test_parts_of_a_script_are_timed_apart(template: Cluster) -> None:
-    """The second part takes 200 ms with the default's work_mem and 50 ms with ours."""
+    """The first part takes longer with the default's work_mem, the second with ours."""
     text = (
         "SELECT pg_sleep(0.02);\n"
         "SELECT pg_sleep(CASE current_setting('work_mem') WHEN '4MB' THEN 0.15 ELSE 0.03 END);\n"
         "SELECT pg_sleep(0.02);\nSELECT pg_sleep(0.02);\n"
-        "SELECT pg_sleep(CASE current_setting('work_mem') WHEN '4MB' THEN 0.05 ELSE 0.02 END);\n"
+        "SELECT pg_sleep(CASE current_setting('work_mem') WHEN '4MB' THEN 0.03 ELSE 0.15 END);\n"
         "SELECT pg_sleep(0);\n"
     )
     parts = ("first", "second")
@@ -108,9 +108,9 @@ def test_parts_of_a_script_are_timed_apart(template: Cluster) -> None:
     [found] = from_dict(Series(measured=(measured,)).to_dict()).findings
     ratios = dict(found.parts)
     assert list(ratios) == ["first", "second"]
-    # By hand: (20 + 150 + 20) / (20 + 30 + 20) and (20 + 50) / (20 + 20), waking up included.
-    assert 2.0 < ratios["first"] < 2.9
-    assert 1.3 < ratios["second"] < 2.1
+    # By hand: 190/70 and 50/170. On a busy machine all parts take longer, and both are nearer to 1.
+    assert 1.3 < ratios["first"] < 2.9
+    assert 0.25 < ratios["second"] < 0.8
 
 
 def test_what_we_read_ourselves_leaves_the_kernels_cache(tmp_path: Path) -> None:
