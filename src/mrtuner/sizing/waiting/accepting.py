@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from itertools import count
 from random import Random
 from typing import Protocol, TypeVar
 
@@ -109,15 +110,14 @@ class _Delayed(Acceptors[RequestT]):
         self._threads, self._delay = layout.threads, layout.accept_delay
         self._busy = [0] * layout.workers
         self._queue: deque[RequestT] = deque()
-        self._listening = deque(range(layout.workers))  # the longest-waiting first
-        self._full: set[int] = set()
-        self._waits = [0] * layout.workers  # number of the wait that counts
-        self._waiting: set[int] = set()
+        # A worker listens, waits, or else has found a request and no free thread.
+        self._listening = list(range(layout.workers))  # the longest-waiting first
+        self._waiting: dict[int, int] = {}  # the number of its wait
+        self._numbers = count()
 
     def arrive(self, now: float, request: RequestT) -> None:
         self._queue.append(request)
-        woken = list(self._listening)
-        self._listening.clear()
+        woken, self._listening = self._listening, []
         for worker in sorted(woken, key=lambda one: self._busy[one] > 0):
             self._accept_soon(now, worker)
 
@@ -125,33 +125,28 @@ class _Delayed(Acceptors[RequestT]):
         self._busy[worker] -= 1
         if worker in self._waiting:
             self._accept(now, worker)
-        elif worker in self._full:
-            self._full.remove(worker)
+        elif worker not in self._listening:
             self._wait(now, worker)
 
     def _accept_soon(self, now: float, worker: int) -> None:
         """Do what a worker does that found a request: wait for a thread, then for others."""
-        if self._busy[worker] >= self._threads:
-            self._full.add(worker)
-        else:
+        if self._busy[worker] < self._threads:
             self._wait(now, worker)
 
     def _wait(self, now: float, worker: int) -> None:
         if self._busy[worker] == 0:
             self._accept(now, worker)
             return
-        self._waiting.add(worker)
-        self._waits[worker] += 1
-        number = self._waits[worker]
+        number = self._waiting[worker] = next(self._numbers)
 
         def over(then: float, _nobody: object) -> None:
-            if worker in self._waiting and self._waits[worker] == number:
+            if self._waiting.get(worker) == number:
                 self._accept(then, worker)
 
         self._later(now + self._delay, over)
 
     def _accept(self, now: float, worker: int) -> None:
-        self._waiting.discard(worker)
+        self._waiting.pop(worker, None)
         if self._queue:
             self._busy[worker] += 1
             self._start(now, self._queue.popleft(), worker)
