@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
-from mrtuner.formats.application.model import Application, ApplicationFormat
+from mrtuner.formats.application.model import PUMA, Application, ApplicationFormat
 from mrtuner.formats.line import one_line
 from mrtuner.units import MiB
 
@@ -81,9 +81,9 @@ def _environment(application: Application) -> Iterator[str]:
     known = application.deployment
     workers = known.workers_variable if known else None
     threads = known.threads_variable if known else None
-    if application.server in {"puma", "puma-6", "gunicorn", "gthread"}:
+    if application.server in {*PUMA, "gunicorn", "gthread"}:
         workers = workers or "WEB_CONCURRENCY"
-    if application.server in {"puma", "puma-6"}:
+    if application.server in PUMA:
         threads = threads or "RAILS_MAX_THREADS"
     given = {
         name: number

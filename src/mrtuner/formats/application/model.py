@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
+from typing import Final
 
 from mrtuner.errors import Refused
 from mrtuner.wording import enumerated
+
+#: Puma of any version.
+PUMA: Final = ("puma", "puma-6")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

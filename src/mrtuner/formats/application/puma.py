@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from mrtuner.formats.application.model import Application, ApplicationFormat
+from mrtuner.formats.application.model import PUMA, Application, ApplicationFormat
 from mrtuner.formats.line import one_line
 
 #: What is planned; Puma 7 and 8 distribute requests by this wait, and it is much shorter there.
@@ -18,7 +18,7 @@ _ACCEPT_AT_ONCE: Final = (
 
 def write(application: Application) -> str:
     """Return puma.rb; the pool of database.yml is to be that of the threads."""
-    application.check_server(("puma", "puma-6"), FORMAT.name)
+    application.check_server(PUMA, FORMAT.name)
     return (
         f"# {one_line(application.title)}\n"
         f"workers {application.workers} # of each of {application.pods} pods\n"
