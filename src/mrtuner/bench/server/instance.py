@@ -16,6 +16,7 @@ import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -28,6 +29,7 @@ _CGROUP: Final = Path("/sys/fs/cgroup")
 _HUGE_PAGES: Final = Path("/proc/sys/vm/nr_hugepages")
 _SCRATCH: Final = "/var/tmp"  # noqa: S108 - mkdtemp makes a name of its own there
 _HINT: Final = "Leave out memory, iops and disk, or run as root on Linux with cgroups."
+_run: Final = partial(run, hint=_HINT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,18 +81,11 @@ def volume(size: Bytes) -> Iterator[Volume]:
         image, place = Path(name, "image"), Path(name, "mnt")
         place.mkdir()
         Path(name).chmod(0o755)
-        run("truncate", "-s", str(size), str(image), hint=_HINT)
-        device = run("losetup", "--find", "--show", "--direct-io=on", str(image), hint=_HINT)
+        _run("truncate", "-s", str(size), str(image))
+        device = _run("losetup", "--find", "--show", "--direct-io=on", str(image))
         try:
-            run(
-                "mkfs.ext4",
-                "-q",
-                "-E",
-                "lazy_itable_init=0,lazy_journal_init=0",
-                device,
-                hint=_HINT,
-            )
-            run("mount", "-o", "noatime", device, str(place), hint=_HINT)
+            _run("mkfs.ext4", "-q", "-E", "lazy_itable_init=0,lazy_journal_init=0", device)
+            _run("mount", "-o", "noatime", device, str(place))
             with _cleared_up_after(Path(name), place, device):
                 yield Volume(place, Path(device))
         finally:

@@ -14,6 +14,7 @@ import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -22,6 +23,7 @@ from mrtuner.bench.server.commands import run
 from mrtuner.errors import MissingPart
 
 _HINT: Final = 'Leave out storage, or run as root on Linux: storage = "volume" needs nothing.'
+_run: Final = partial(run, hint=_HINT)
 
 
 def require() -> None:
@@ -62,13 +64,13 @@ def _mounted(lower: Path, place: Path, base: Path) -> Iterator[None]:
     upper.chmod(known.st_mode & 0o7777)
     options = f"lowerdir={lower},upperdir={upper},workdir={work}"
     try:
-        run("mount", "-t", "overlay", "overlay", "-o", options, str(place), hint=_HINT)
+        _run("mount", "-t", "overlay", "overlay", "-o", options, str(place))
         try:
             # Lazily: should we be killed, a server may still run in there.
             with guard.command_run(["umount", "--lazy", str(place)]):
                 yield
         finally:
-            run("umount", str(place), hint=_HINT)
+            _run("umount", str(place))
     finally:
         for directory in (upper, work):
             shutil.rmtree(directory, ignore_errors=True)
