@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import socket
 import sqlite3
 import subprocess
 import time
@@ -26,6 +25,7 @@ from history_mix import INSTANCE, STATEMENT, paths_of
 from mrtuner.history.source import Kind, Source
 from mrtuner.history.store import layout, parquet, sealing
 from mrtuner.history.store.writer import Writer
+from mrtuner.postgres.cluster import free_port
 
 if TYPE_CHECKING:
     from mrtuner.history.store.parquet import Engine
@@ -207,9 +207,7 @@ def victoria(con: Engine, writer: Writer, scratch: Path, exact: bool) -> int | N
 @contextmanager
 def _victoria(data: Path) -> Iterator[str]:
     """Start it on loopback; yields its address. It writes all it has when it ends."""
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        port = one.getsockname()[1]
+    port = free_port()
     command = [
         "victoria-metrics", f"-storageDataPath={data}", f"-httpListenAddr=127.0.0.1:{port}",
         "-retentionPeriod=100y",

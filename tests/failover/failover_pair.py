@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from conftest import NewCluster
-from mrtuner.postgres.cluster import Cluster
+from mrtuner.postgres.cluster import Cluster, free_port
 from mrtuner.postgres.server_user import scratch_directory, server_user
 from servers import sql
 
@@ -138,7 +138,7 @@ class PgBouncer:
 
     def __init__(self, cluster: Cluster) -> None:
         self.directory = scratch_directory()
-        self.port = _free_port()
+        self.port = free_port()
         configuration = self.directory / "pgbouncer.ini"
         configuration.write_text(
             f"[databases]\n* = host={cluster.directory} port={cluster.port} user=postgres\n"
@@ -169,10 +169,3 @@ class PgBouncer:
 
     def dsn(self) -> str:
         return f"host=127.0.0.1 port={self.port} user=postgres dbname=postgres"
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port

@@ -38,7 +38,7 @@ from mrtuner.history.sample import Identity, Row, Sample
 from mrtuner.history.size import status
 from mrtuner.history.source import OLDEST, Column, Source, Type, built_in, in_directory, parse
 from mrtuner.history.store.writer import Writer
-from mrtuner.postgres.cluster import Cluster
+from mrtuner.postgres.cluster import Cluster, free_port
 from servers import sql
 
 #: A second after the last sample of the story.
@@ -474,13 +474,6 @@ scrape_configs:
         server.shutdown()
         server.server_close()
         thread.join()
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 def answers(port: int, query: str) -> list[dict[str, Any]]:

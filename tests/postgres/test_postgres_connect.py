@@ -15,7 +15,7 @@ import pytest
 
 from conftest import PASSWORD, NewCluster
 from mrtuner.errors import ConnectError, MrTunerError, UsageError
-from mrtuner.postgres.cluster import Cluster
+from mrtuner.postgres.cluster import Cluster, free_port
 from mrtuner.postgres.connect import connect, masked, translated
 from mrtuner.postgres.server_user import scratch_directory
 from servers import sql
@@ -165,9 +165,7 @@ def bouncer(request: pytest.FixtureRequest, embedded: Cluster) -> Iterator[Bounc
     if program is None:
         pytest.skip("pgbouncer is not installed")
     directory = scratch_directory()
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     config = directory / "pgbouncer.ini"
     config.write_text(_config(embedded, directory, port, request.param))
     config.chmod(0o644)

@@ -9,7 +9,7 @@ import socket
 import subprocess
 import time
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 
 import psycopg
@@ -18,7 +18,7 @@ from rotating import ADMIN, IMPATIENT, admin, login, may_login, rotate, running,
 
 from mrtuner import rotate as face
 from mrtuner.errors import ConnectError, Refused
-from mrtuner.postgres.cluster import Cluster
+from mrtuner.postgres.cluster import Cluster, free_port
 from mrtuner.postgres.server_user import scratch_directory
 from mrtuner.rotate import RotationStep
 from servers import sql
@@ -45,8 +45,7 @@ def pgbouncer(server: Cluster, directory: Path, users: str, settings: str) -> It
     program = shutil.which("pgbouncer", path=f"{os.environ['PATH']}:/usr/sbin")
     if program is None:
         pytest.skip("pgbouncer is not installed")
-    with closing(socket.create_server(("127.0.0.1", 0))) as probe:
-        port = int(probe.getsockname()[1])
+    port = free_port()
     (directory / "users").write_text(users)
     (directory / "pgbouncer.ini").write_text(f"""
 [databases]
@@ -196,8 +195,7 @@ def test_sessions_on_a_replica_hold_a_rotation_up(server: Cluster, tmp_path: Pat
 
 @contextmanager
 def standby_of(server: Cluster) -> Iterator[Cluster]:
-    with closing(socket.create_server(("127.0.0.1", 0))) as probe:
-        port = int(probe.getsockname()[1])
+    port = free_port()
     standby = Cluster(server.binaries, scratch_directory(), port, server.user)
     done = server.run("pg_basebackup", "-D", standby.data, "-R", "-c", "fast", "-d", server.dsn())
     assert done.returncode == 0, done.stderr

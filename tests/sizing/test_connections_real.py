@@ -15,7 +15,7 @@ import pytest
 from sizing_manifests import deployment
 
 from conftest import NewCluster
-from mrtuner.postgres.cluster import Cluster
+from mrtuner.postgres.cluster import Cluster, free_port
 from mrtuner.postgres.connect import connect
 from mrtuner.postgres.server_user import scratch_directory
 from mrtuner.sizing.connections import (
@@ -171,9 +171,7 @@ def bouncer(cluster: Cluster, settings: str, databases: str = "") -> Iterator[tu
     if program is None:
         pytest.skip("pgbouncer is not installed")
     directory = scratch_directory()
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
+    port = free_port()
     users = directory / "users"
     users.write_text('"app" ""\n"other" ""\n')
     users.chmod(0o644)

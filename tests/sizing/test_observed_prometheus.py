@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 import shutil
-import socket
 import subprocess
 import time
 import urllib.error
@@ -24,6 +23,7 @@ from prometheus_client.exposition import start_http_server
 
 from mrtuner.cli import main
 from mrtuner.errors import BadValue, ConnectError, MrTunerError, UsageError
+from mrtuner.postgres.cluster import free_port
 from mrtuner.sizing.observed import Observed, of_texts
 from mrtuner.sizing.observed.histogram import Histogram
 from mrtuner.sizing.observed.metrics import selector
@@ -302,13 +302,6 @@ def test_an_openmetrics_text_is_read_too() -> None:
 
 
 # Addresses.
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 def test_an_application_is_read_twice_at_its_address() -> None:

@@ -11,9 +11,8 @@ import time
 from pathlib import Path
 
 import psycopg
-from test_sizing_real_servers import free_port
 
-from mrtuner.postgres.cluster import Cluster
+from mrtuner.postgres.cluster import Cluster, free_port
 
 EXAMPLE = Path(__file__).parents[2] / "examples/pods/django"
 PATIENCE = 90.0

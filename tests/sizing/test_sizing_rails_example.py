@@ -17,10 +17,9 @@ import pytest
 import yaml
 from click.testing import CliRunner
 from test_sizing_django_example import PATIENCE, answered
-from test_sizing_real_servers import free_port
 
 from mrtuner.cli import main
-from mrtuner.postgres.cluster import Cluster
+from mrtuner.postgres.cluster import Cluster, free_port
 from mrtuner.sizing.observed import activity
 from servers import sql
 

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from mrtuner.formats.application import Application, render
+from mrtuner.postgres.cluster import free_port
 
 #: Each request says that it is in service, and by whom, then waits for the others.
 WSGI = """
@@ -41,13 +42,6 @@ APPLICATION = Application(
     cpu_limit=None, cpu_because="", memory=None, clients=4, server_connections=None,
 )  # fmt: skip
 PATIENCE = 90.0
-
-
-def free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        port: int = one.getsockname()[1]
-        return port
 
 
 def await_that(what: str, process: subprocess.Popen[bytes], path: Path | int) -> None:
