@@ -100,8 +100,10 @@ def missing(server: str) -> str | None:
     return None if shutil.which(needs) else f"{needs} is not installed"
 
 
-def puma() -> Server:
-    """The installed one, by its version."""
+def installed_puma() -> Server:
+    """The installed one, by its version; 5 or 6 if there is none."""
+    if missing(Server.PUMA):
+        return Server.PUMA_6
     told = subprocess.run(["puma", "--version"], capture_output=True, text=True, check=True)
     major = re.search(r"version (\d+)", told.stdout)
     assert major is not None, told.stdout

@@ -29,11 +29,11 @@ def put_first_in_path(release: str) -> None:
         root.parent.mkdir(parents=True, exist_ok=True)
         command = ["debootstrap", "--variant=minbase", f"--include={_PACKAGES}", release, str(root)]
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
-    folder = Path(tempfile.mkdtemp(prefix="mrtuner-puma-"))
-    wrapper = folder / "puma"
+    wrapper = RELEASES / f"{release}-bin/puma"
+    wrapper.parent.mkdir(exist_ok=True)
     wrapper.write_text(_wrapper(root))
     wrapper.chmod(0o755)
-    os.environ["PATH"] = f"{folder}:{os.environ['PATH']}"
+    os.environ["PATH"] = f"{wrapper.parent}:{os.environ['PATH']}"
 
 
 def _wrapper(root: Path) -> str:

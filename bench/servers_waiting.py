@@ -41,12 +41,12 @@ from application_servers import (
     configuration,
     cpu_used,
     group_of,
+    installed_puma,
     missing,
     pods,
     renewals,
     run_precisely,
 )
-from application_servers import puma as installed_puma
 
 from mrtuner.sizing.planning.servers import Server
 from mrtuner.sizing.waiting.cpu import PERIOD
@@ -68,8 +68,6 @@ ASLEEP, BEHIND = Work(cpu=0.0), Work(cpu=0.0, database=1.0)
 MOST_LATE = 1.0
 #: gunicorn's own; the plan has other ones.
 DEFAULT = "worker_connections = 1000\nkeepalive = 2\n"
-#: What Puma 6 does by default, in seconds.
-LESS_BUSY = 0.005
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -153,23 +151,17 @@ def shared(pods: int, workers: int, threads: int = 1) -> Layout:
     return Layout(pods=pods, workers=workers, threads=threads)
 
 
-def apart(pods: int, workers: int, threads: int) -> Layout:
-    """Each worker accepts and lets requests wait."""
-    return replace(shared(pods, workers, threads), accepting=Accepting.ANY)
-
-
 def cases() -> Iterator[Case]:
     sync, gthread, unicorn = Server.GUNICORN, Server.GTHREAD, Server.UNICORN
-    puma = Server.PUMA_6 if missing(Server.PUMA) else installed_puma()
+    puma = installed_puma()
     for load in (0.5, 0.7, 0.8, 0.9):
         yield Case(server=sync, layout=shared(1, 8), load=load)
     for routing in Routing:
         yield Case(server=sync, layout=shared(4, 2), load=0.7, routing=routing)
+    racing = gthread.facts.layout_by_default(1, 4, 2)
     for load in (0.5, 0.7):
-        yield Case(server=gthread, layout=apart(1, 4, 2), load=load, extra=DEFAULT)
-    yield Case(
-        server=gthread, layout=apart(1, 4, 2), load=0.7, extra=DEFAULT + "reuse_port = True\n"
-    )
+        yield Case(server=gthread, layout=racing, load=load, extra=DEFAULT)
+    yield Case(server=gthread, layout=racing, load=0.7, extra=DEFAULT + "reuse_port = True\n")
     for load in (0.7, 0.8, 0.9):
         yield Case(server=gthread, layout=shared(1, 4, 2), load=load)
     for server in (gthread, puma):
@@ -189,10 +181,9 @@ def cases() -> Iterator[Case]:
         yield Case(server=puma, layout=puma.facts.layout(4, 1, 2), load=0.7, routing=routing)
     yield Case(server=puma, layout=puma.facts.layout(1, 4, 3), load=0.8, pooler=6, work=BEHIND)
     for load in (0.7, 0.8) if puma is Server.PUMA_6 else ():
-        yield Case(
-            server=puma, layout=replace(shared(1, 4, 2), accept_delay=LESS_BUSY), load=load,
-            extra=f"wait_for_less_busy_worker {LESS_BUSY}\n",
-        )  # fmt: skip
+        layout = puma.facts.layout_by_default(1, 4, 2)
+        extra = f"wait_for_less_busy_worker {layout.accept_delay}\n"
+        yield Case(server=puma, layout=layout, load=load, extra=extra)
     for load in (0.7, 0.8):
         yield Case(server="uvicorn", layout=shared(1, 1), load=load, pool=6, work=BEHIND)
     yield Case(
