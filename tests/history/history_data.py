@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from mrtuner.history.sample import Row, Sample
-from mrtuner.history.source import OLDEST, Source, parse
+from mrtuner.history.source import Source, parse
 from mrtuner.history.store.writer import Batch
+from mrtuner.postgres.sql import OLDEST
 
 SECOND = 1_000_000
 #: 2026-11-23 00:00:00 UTC, in microseconds.

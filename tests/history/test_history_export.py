@@ -36,9 +36,10 @@ from mrtuner.history.export.push import push
 from mrtuner.history.recorder import Instance, record
 from mrtuner.history.sample import Identity, Row, Sample
 from mrtuner.history.size import status
-from mrtuner.history.source import OLDEST, Column, Source, Type, built_in, in_directory, parse
+from mrtuner.history.source import Column, Source, Type, built_in, in_directory, parse
 from mrtuner.history.store.writer import Writer
 from mrtuner.postgres.cluster import Cluster, free_port
+from mrtuner.postgres.sql import OLDEST
 from servers import sql
 
 #: A second after the last sample of the story.

@@ -71,11 +71,12 @@ def test_a_file_that_says_what_means_nothing_is_refused(
 
 def test_files_of_a_directory_are_sources(tmp_path: Path) -> None:
     (tmp_path / "queue.sql").write_text(QUEUE)
-    (tmp_path / "queue.170000.sql").write_text("SELECT 17")
+    (tmp_path / "queue.170000.sql").write_text("SELECT 17, -- since 18\n 17;")
     (tmp_path / "README.md").write_text("not a source")
     found = in_directory(tmp_path)
     assert list(found) == ["queue"]
-    assert found["queue"].for_version(180000)[0] == "SELECT 17"
+    assert found["queue"].for_version(170000)[0] == "17"
+    assert found["queue"].for_version(180000)[0] == "SELECT 17,\n 17"
 
 
 @pytest.mark.parametrize("name", ["Queue.sql", "queue.17.sql", "my-queue.sql", "wal.sql"])

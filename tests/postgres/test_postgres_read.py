@@ -18,7 +18,7 @@ from mrtuner.postgres.connect import connect
 from mrtuner.postgres.model import Override, Server
 from mrtuner.postgres.read import read
 from mrtuner.postgres.server_user import scratch_directory
-from mrtuner.postgres.sql import query
+from mrtuner.postgres.sql import by_version, query
 from servers import binaries, sql
 from waiting import until
 
@@ -372,6 +372,24 @@ def test_views_reset_at_different_times_are_brought_to_one_window(
 )
 def test_the_nearest_lower_variant_of_a_query_is_taken(version: int, view: bytes) -> None:
     assert view in query("backend_writes", version)
+
+
+def test_a_line_with_bounds_is_for_these_versions_only() -> None:
+    text = """SELECT a,
+       0 AS b, -- before 16
+       b, -- since 16
+       c -- since 14, before 18
+FROM t -- the comment since 15 bounds nothing
+"""
+    end = "\nFROM t -- the comment since 15 bounds nothing"
+    assert by_version({130000: text, 170000: "SELECT 17", 180000: "SELECT a -- before 19"}) == {
+        130000: "SELECT a,\n       0 AS b," + end,
+        140000: "SELECT a,\n       0 AS b,\n       c" + end,
+        160000: "SELECT a,\n       b,\n       c" + end,
+        170000: "SELECT 17",
+        180000: "SELECT a",
+        190000: "",
+    }
 
 
 def test_sessions_that_run_a_statement_are_seen_and_their_time_is_counted(

@@ -20,9 +20,10 @@ from mrtuner.errors import MrTunerError
 from mrtuner.history.machine import rows_of_instance
 from mrtuner.history.outlet import Outlet, Tell
 from mrtuner.history.sample import Row, Sample
-from mrtuner.history.source import OLDEST, Source, built_in, parse
+from mrtuner.history.source import Source, built_in, parse
 from mrtuner.history.store.layout import MICRO
 from mrtuner.history.store.writer import Batch
+from mrtuner.postgres.sql import OLDEST
 
 if TYPE_CHECKING:
     from collections.abc import Callable

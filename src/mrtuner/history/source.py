@@ -15,6 +15,8 @@ A source's file begins with a comment in TOML:
     */
     SELECT …
 
+A line that ends with `-- since 16` or `-- before 16` is for these versions of PostgreSQL only.
+
 A program (see `mrtuner.history.program`) has such a declaration as well, without the comment.
 Each column has a help text, and a type or unit where the default (text for keys and texts, integer
 for counters and gauges) does not do. Users' own metrics are files of the same form.
@@ -35,6 +37,7 @@ from typing import Any, Final
 
 from mrtuner.errors import BadValue
 from mrtuner.history.program import Program, programs
+from mrtuner.postgres.sql import OLDEST, by_version
 from mrtuner.units import parse_duration
 
 #: Every table of a store has these; no column of a source may be called so.
@@ -45,7 +48,6 @@ CONNECTION: Final = "connection"
 _TAKEN: Final = frozenset({"sessions_at_work", CONNECTION})
 _NAME: Final = r"[a-z][a-z0-9_]{0,62}"
 _HEADER: Final = re.compile(r"\s*/\*\n(.*?)\*/\s*", re.DOTALL)
-OLDEST: Final = 130000
 
 
 class Kind(StrEnum):
@@ -241,7 +243,7 @@ def parse(name: str, texts: Mapping[int, str], *, strict: bool = False) -> Sourc
         extension=header.get("extension"),
         grant=header.get("grant"),
         export_rows=_export_rows(name, header),
-        queries={since: text.strip().rstrip(";") for since, text in texts.items()},
+        queries={since: text.strip().rstrip(";") for since, text in by_version(texts).items()},
         declaration=found[0],
     )
 

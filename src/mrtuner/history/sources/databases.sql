@@ -36,8 +36,13 @@ SELECT datname AS database, stats_reset::text AS stats_reset,
        tup_inserted AS rows_inserted, tup_updated AS rows_updated, tup_deleted AS rows_deleted,
        temp_files, temp_bytes, deadlocks, conflicts,
        blk_read_time AS read_ms, blk_write_time AS write_ms,
-       NULL::float8 AS session_ms, NULL::float8 AS active_ms,
-       NULL::float8 AS idle_in_transaction_ms, NULL::bigint AS sessions,
-       NULL::bigint AS sessions_lost,
-       NULL::bigint AS parallel_planned, NULL::bigint AS parallel_launched
+       NULL::float8 AS session_ms, NULL::float8 AS active_ms, -- before 14
+       NULL::float8 AS idle_in_transaction_ms, NULL::bigint AS sessions, -- before 14
+       NULL::bigint AS sessions_lost, -- before 14
+       session_time AS session_ms, active_time AS active_ms, -- since 14
+       idle_in_transaction_time AS idle_in_transaction_ms, sessions, -- since 14
+       sessions_abandoned + sessions_fatal + sessions_killed AS sessions_lost, -- since 14
+       NULL::bigint AS parallel_planned, NULL::bigint AS parallel_launched -- before 18
+       parallel_workers_to_launch AS parallel_planned, -- since 18
+       parallel_workers_launched AS parallel_launched -- since 18
 FROM pg_catalog.pg_stat_database

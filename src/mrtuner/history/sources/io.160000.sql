@@ -23,8 +23,11 @@ fsyncs = { help = "fsync calls" }
 fsync_ms = { type = "float", unit = "ms", help = "time in fsync, with track_io_timing" }
 */
 SELECT backend_type, object, context, stats_reset::text AS stats_reset,
-       reads, reads * op_bytes AS read_bytes, read_time AS read_ms,
-       writes, writes * op_bytes AS write_bytes, write_time AS write_ms,
-       extends, extends * op_bytes AS extend_bytes,
+       reads, reads * op_bytes AS read_bytes, read_time AS read_ms, -- before 18
+       writes, writes * op_bytes AS write_bytes, write_time AS write_ms, -- before 18
+       extends, extends * op_bytes AS extend_bytes, -- before 18
+       reads, read_bytes::bigint AS read_bytes, read_time AS read_ms, -- since 18
+       writes, write_bytes::bigint AS write_bytes, write_time AS write_ms, -- since 18
+       extends, extend_bytes::bigint AS extend_bytes, -- since 18
        hits, evictions, fsyncs, fsync_time AS fsync_ms
 FROM pg_catalog.pg_stat_io

@@ -31,3 +31,6 @@ FROM pg_catalog.pg_stat_progress_cluster
 UNION ALL
 SELECT pid, 'BASE_BACKUP', NULL, NULL, phase, backup_streamed, backup_total
 FROM pg_catalog.pg_stat_progress_basebackup
+UNION ALL -- since 14
+SELECT pid, command, datname, relid::bigint, type, bytes_processed, nullif(bytes_total, 0) -- since 14
+FROM pg_catalog.pg_stat_progress_copy -- since 14

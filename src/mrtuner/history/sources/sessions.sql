@@ -23,7 +23,8 @@ blocked_by = { help = "processes whose locks it waits for, with commas" }
 -- Background processes that wait for work are left out; so are transactions idle for a moment.
 SELECT a.pid, a.datname AS database, a.usename AS role, a.application_name AS application,
        a.backend_type, a.state, a.wait_event_type AS wait_type, a.wait_event,
-       NULL::bigint AS query_id,
+       NULL::bigint AS query_id, -- before 14
+       a.query_id, -- since 14
        extract(epoch FROM clock_timestamp() - a.xact_start)::bigint AS transaction_seconds,
        extract(epoch FROM clock_timestamp() - a.query_start)::bigint AS statement_seconds,
        CASE WHEN a.wait_event_type = 'Lock'

@@ -30,7 +30,9 @@ wal_bytes = { unit = "bytes", help = "WAL written" }
 jit_ms = { type = "float", unit = "ms", help = "time of JIT compilation; 15 and later" }
 */
 -- Without the texts, which need not be read each time.
-SELECT d.datname AS database, r.rolname AS role, s.queryid AS query_id, true AS toplevel,
+SELECT d.datname AS database, r.rolname AS role, s.queryid AS query_id,
+       true AS toplevel, -- before 14
+       s.toplevel, -- since 14
        sum(s.calls)::bigint AS calls, sum(s.plans)::bigint AS plans,
        sum(s.total_exec_time) AS exec_ms, sum(s.total_plan_time) AS plan_ms,
        sum(s.rows)::bigint AS rows, sum(s.shared_blks_hit)::bigint AS blocks_hit,
@@ -39,8 +41,13 @@ SELECT d.datname AS database, r.rolname AS role, s.queryid AS query_id, true AS 
        sum(s.shared_blks_written)::bigint AS blocks_written,
        sum(s.temp_blks_read)::bigint AS temp_blocks_read,
        sum(s.temp_blks_written)::bigint AS temp_blocks_written,
-       sum(s.blk_read_time) AS read_ms, sum(s.blk_write_time) AS write_ms,
-       sum(s.wal_bytes)::bigint AS wal_bytes, NULL::float8 AS jit_ms
+       sum(s.blk_read_time) AS read_ms, sum(s.blk_write_time) AS write_ms, -- before 17
+       sum(s.shared_blk_read_time) AS read_ms, sum(s.shared_blk_write_time) AS write_ms, -- since 17
+       max(s.stats_since)::text AS stats_since, -- since 17
+       NULL::float8 AS jit_ms, -- before 15
+       sum(s.jit_generation_time + s.jit_inlining_time -- since 15
+           + s.jit_optimization_time + s.jit_emission_time) AS jit_ms, -- since 15
+       sum(s.wal_bytes)::bigint AS wal_bytes
 FROM pg_stat_statements(false) AS s
 LEFT JOIN pg_catalog.pg_database AS d ON d.oid = s.dbid
 LEFT JOIN pg_catalog.pg_roles AS r ON r.oid = s.userid

@@ -10,10 +10,11 @@ from typing import Final
 
 from mrtuner.errors import MrTunerError, Refused, UsageError
 from mrtuner.history.sample import Identity
-from mrtuner.history.source import OLDEST, Source, parse
+from mrtuner.history.source import Source, parse
 from mrtuner.history.store import layout
 from mrtuner.history.store.own import OWN
 from mrtuner.history.store.parquet import File
+from mrtuner.postgres.sql import OLDEST
 
 #: How long a statement waits for another one's lock [s]; a reader never holds one for long.
 _PATIENCE: Final = 30.0

@@ -27,10 +27,11 @@ from mrtuner.aws.calls import body_of, call, pages
 from mrtuner.aws.errors import AwsError
 from mrtuner.errors import BadValue, MrTunerError, Refused, UsageError
 from mrtuner.files import replace as write_file
-from mrtuner.history.source import OLDEST, Source, parse
+from mrtuner.history.source import Source, parse
 from mrtuner.history.store import layout, opening, sealing
 from mrtuner.history.store.parquet import File, checksum
 from mrtuner.history.store.writer import Writer
+from mrtuner.postgres.sql import OLDEST
 
 #: Of a manifest. Since 2 a file has the format of the store that it was moved in.
 FORMAT: Final = 2

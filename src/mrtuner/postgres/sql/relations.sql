@@ -9,7 +9,9 @@ FROM (
            n_tup_ins + n_tup_upd + n_tup_del AS written,
            vacuum_count + autovacuum_count AS vacuums,
            analyze_count + autoanalyze_count AS analyzes,
-           n_tup_upd AS updated, n_tup_hot_upd AS hot_updated, NULL::bigint AS newpage_updated
+           n_tup_upd AS updated, n_tup_hot_upd AS hot_updated,
+           NULL::bigint AS newpage_updated -- before 16
+           n_tup_newpage_upd AS newpage_updated -- since 16
     FROM pg_catalog.pg_stat_user_tables
     ORDER BY written DESC, n_live_tup DESC, relid
     LIMIT 20

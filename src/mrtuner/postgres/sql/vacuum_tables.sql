@@ -11,9 +11,12 @@ SELECT c.oid, n.nspname AS schema, c.relname AS name, p.inhparent::regclass::tex
        pg_stat_get_tuples_updated(c.oid) AS updated,
        pg_stat_get_tuples_hot_updated(c.oid) AS hot_updated,
        pg_stat_get_tuples_deleted(c.oid) AS deleted,
-       NULL::bigint AS newpage_updated,
+       NULL::bigint AS newpage_updated, -- before 16
+       pg_stat_get_tuples_newpage_updated(c.oid) AS newpage_updated, -- since 16
        pg_stat_get_autovacuum_count(c.oid) + pg_stat_get_vacuum_count(c.oid) AS vacuums,
-       NULL::float8 AS vacuum_seconds,
+       NULL::float8 AS vacuum_seconds, -- before 18
+       (pg_stat_get_total_vacuum_time(c.oid) -- since 18
+        + pg_stat_get_total_autovacuum_time(c.oid)) / 1000 AS vacuum_seconds, -- since 18
        t.relname AS toast_name, t.relpages AS toast_pages,
        coalesce(t.reloptions, '{}') AS toast_options,
        pg_stat_get_live_tuples(t.oid) AS toast_live, pg_stat_get_dead_tuples(t.oid) AS toast_dead,
