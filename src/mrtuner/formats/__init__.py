@@ -20,8 +20,7 @@ from pkgutil import iter_modules
 from types import MappingProxyType
 from typing import Any, Final
 
-from mrtuner.errors import BadValue
-from mrtuner.formats.line import Format, Line, checked
+from mrtuner.formats.line import Format, Line, checked, known
 
 __all__ = ["FORMATS", "NAMES", "Line", "for_containers", "known_format", "parse", "render"]
 
@@ -43,9 +42,9 @@ def render(format: str, lines: Sequence[Line], *, title: str = "") -> str:
     Raises BadValue for an unknown format, a name or value that no file can contain, or a duplicate
     name; Refused where the operator accepts fewer parameters than these.
     """
-    known = known_format(format)
-    taken = [line for line in checked(lines) if known.conditional or not line.condition]
-    return known.write(taken, title)
+    chosen = known_format(format)
+    taken = [line for line in checked(lines) if chosen.conditional or not line.condition]
+    return chosen.write(taken, title)
 
 
 def for_containers(format: str) -> bool:
@@ -63,9 +62,8 @@ def parse(format: str, text: str) -> dict[str, str]:
 
 def known_format(name: str) -> Format:
     """A format by its name, or BadValue."""
-    if name not in NAMES:
-        raise BadValue(f"unknown format {name!r}", f"Known formats: {', '.join(NAMES)}.")
-    found: Format = import_module(f"{__name__}.{name.replace('-', '_')}").FORMAT
+    module = known(name, NAMES).replace("-", "_")
+    found: Format = import_module(f"{__name__}.{module}").FORMAT
     return found
 
 

@@ -86,6 +86,13 @@ def divide(lines: Iterable[Line], owned: Collection[str]) -> tuple[list[Line], l
     return ours, theirs
 
 
+def known(name: str, formats: Collection[str]) -> str:
+    """Return the name of a format if it is among these, or raise BadValue."""
+    if name not in formats:
+        raise BadValue(f"unknown format {name!r}", f"Known formats: {', '.join(formats)}.")
+    return name
+
+
 def one_line(text: str) -> str:
     """Return text fit for a comment: on one line, all printable."""
     return "".join(character for character in " ".join(text.split()) if character.isprintable())

@@ -412,10 +412,7 @@ class History:
         try:
             whole.provide(self, sql)
         except duckdb.Error as error:
-            if failure := self.lake.failure():
-                raise failure from None
-            if not self._left_out(sql):
-                raise _failed(error) from None
+            self._refuse(sql, error)
             whole.provide(self, sql)
 
 

@@ -77,8 +77,7 @@ def _demand(random: Any) -> Demand:
     np = numpy()
     minute = np.arange(_MINUTES)
     clock = minute / 60 % 24
-    shape = 55e6 * (1 + 0.3 * np.sin(clock / 24 * 2 * np.pi))
-    shape = np.where(night_jobs(clock), 800e6, shape)
+    shape = np.where(night_jobs(clock), 800e6, background(clock))
     shape = np.where(busy_hours(minute), 330e6, shape)
     shape = shape * random.lognormal(0, 0.12, _MINUTES)
     within = random.lognormal(0, 0.15, (_MINUTES, PARTS))
@@ -86,6 +85,13 @@ def _demand(random: Any) -> Demand:
     return Demand(
         throughput=shape[:, None] * within, operation=size, reads=np.full(_MINUTES, 0.7)
     )  # fmt: skip
+
+
+def background(clock: Values) -> Values:
+    """What the instance reads and writes at these hours of the day without any jobs [bytes/s]."""
+    np = numpy()
+    wave: Values = 55e6 * (1 + 0.3 * np.sin(clock / 24 * 2 * np.pi))
+    return wave
 
 
 def night_jobs(clock: Values) -> Mask:

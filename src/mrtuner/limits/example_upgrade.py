@@ -16,6 +16,7 @@ from mrtuner.limits.ceilings import Resource
 from mrtuner.limits.example import (
     IOPS,
     MOST,
+    background,
     busy_hours,
     instance_caps,
     night_jobs,
@@ -107,8 +108,8 @@ def _demand(random: Any, minutes: Values) -> Demand:
     np = numpy()
     clock, count = minutes / 60 % 24, len(minutes)
     jobs = night_jobs(clock)
-    shape = 55e6 * (1 + 0.3 * np.sin(clock / 24 * 2 * np.pi))
-    shape = np.where(jobs, 1.1 * MOST, np.where(busy_hours(minutes), _ASKED, shape))
+    shape = np.where(busy_hours(minutes), _ASKED, background(clock))
+    shape = np.where(jobs, 1.1 * MOST, shape)
     shape = shape * random.lognormal(0, 0.04, count)
     within = random.lognormal(0, 0.05, (count, PARTS))
     size = np.where(jobs, _BY_NIGHT, _BY_DAY) * random.lognormal(0, 0.03, count)

@@ -54,9 +54,13 @@ def _when(at: str) -> str:
     return at[:19].replace("T", " ")
 
 
+def _ends(period: Told) -> tuple[str, str]:
+    return _when(period["begin"]), _when(period["end"])
+
+
 def _head(told: Told) -> Iterator[str]:
     period = told["period"]
-    begin, end = _when(period["begin"]), _when(period["end"])
+    begin, end = _ends(period)
     yield f"{period['instance']}: {begin} to {end} UTC"
     load = told["average_load"]
     if load is None:
@@ -90,7 +94,7 @@ def _chart(told: Told) -> Iterator[str]:
 
 def _labels(period: Told) -> tuple[str, str]:
     """Begin and end of a period below its chart: the times, with their dates if these differ."""
-    begin, end = _when(period["begin"]), _when(period["end"])
+    begin, end = _ends(period)
     first = 11 if begin[:10] == end[:10] else 5
     return begin[first:16], end[first:16]
 

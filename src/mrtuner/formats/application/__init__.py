@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
-from mrtuner.errors import BadValue
 from mrtuner.formats.application import (
     gunicorn,
     hikaricp,
@@ -22,6 +21,7 @@ from mrtuner.formats.application import (
     unicorn,
 )
 from mrtuner.formats.application.model import Application, ApplicationFormat, Deployment
+from mrtuner.formats.line import known
 
 __all__ = ["FORMATS", "NAMES", "Application", "Deployment", "render"]
 
@@ -32,7 +32,7 @@ _KNOWN: Final[Mapping[str, ApplicationFormat]] = {
 
 #: Name → one-line summary.
 FORMATS: Final[Mapping[str, str]] = MappingProxyType(
-    {name: known.summary for name, known in _KNOWN.items()}
+    {name: one.summary for name, one in _KNOWN.items()}
 )
 NAMES: Final = tuple(FORMATS)
 
@@ -43,6 +43,4 @@ def render(format: str, application: Application) -> str:
     Raises BadValue for an unknown format, Refused where it is for another server, or where what it
     has to say is not known.
     """
-    if format not in _KNOWN:
-        raise BadValue(f"unknown format {format!r}", f"Known formats: {', '.join(NAMES)}.")
-    return _KNOWN[format].write(application)
+    return _KNOWN[known(format, NAMES)].write(application)

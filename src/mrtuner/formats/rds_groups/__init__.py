@@ -14,8 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Final
 
-from mrtuner.errors import BadValue
-from mrtuner.formats.line import one_line
+from mrtuner.formats.line import known, one_line
 from mrtuner.formats.parameter_group import (
     LONGEST,
     Group,
@@ -36,7 +35,7 @@ _FORMATS: Final[Mapping[str, GroupFormat]] = {
 
 #: Name → one-line summary.
 GROUP_FORMATS: Final[Mapping[str, str]] = MappingProxyType(
-    {name: known.summary for name, known in _FORMATS.items()}
+    {name: one.summary for name, one in _FORMATS.items()}
 )
 
 
@@ -55,12 +54,7 @@ def render_group(
     Raises BadValue for an unknown format, a name that RDS would refuse, a duplicate parameter, and
     a value with control characters.
     """
-    try:
-        known = _FORMATS[format]
-    except KeyError:
-        raise BadValue(
-            f"unknown format {format!r}", f"Known formats: {', '.join(_FORMATS)}."
-        ) from None
+    chosen = _FORMATS[known(format, _FORMATS)]
     group = Group(
         name=checked_name(name),
         family=checked_family(family),
@@ -69,4 +63,4 @@ def render_group(
         cluster=cluster,
         notes=tuple(notes),
     )
-    return known.write(group)
+    return chosen.write(group)

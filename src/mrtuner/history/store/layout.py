@@ -76,6 +76,11 @@ def column_names(source: Source) -> tuple[str, ...]:
     return ("time", "instance", *(name for name, _ in stored_columns(source)))
 
 
+def column_list(source: Source) -> str:
+    """The same as SQL writes them: quoted, with commas."""
+    return ", ".join(f'"{name}"' for name in column_names(source))
+
+
 def create_table(source: Source) -> str:
     """The table with a source's recent rows: `time` in microseconds since 1970, UTC."""
     columns = ", ".join(f'"{name}" {_SQLITE[kind]}' for name, kind in stored_columns(source))

@@ -70,7 +70,7 @@ def move_to_parquet(
 def _move(writer: Writer, source: Source, begin: int, end: int) -> int:
     """Move the rows of this time into a file, and their summaries into others."""
     table = layout.hot_table(source)
-    names = ", ".join(f'"{name}"' for name in layout.column_names(source))
+    names = layout.column_list(source)
     lake = writer.directory / layout.LAKE
     newest = writer.db.execute(f"SELECT max(rowid) FROM {table}").fetchone()[0]
     those, bounds = "time >= ? AND time < ? AND rowid <= ?", (begin, end, newest)

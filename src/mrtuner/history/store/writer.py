@@ -279,7 +279,7 @@ class Writer:
 
     def _insert(self, source: Source, rows: list[tuple[Any, ...]]) -> None:
         if rows:
-            names = ", ".join(f'"{name}"' for name in layout.column_names(source))
+            names = layout.column_list(source)
             marks = ", ".join("?" * len(rows[0]))
             table = layout.hot_table(source)
             self.db.executemany(f"INSERT INTO {table} ({names}) VALUES ({marks})", rows)

@@ -227,12 +227,14 @@ def _pegs(bench: _Bench) -> None:
 
 def _held(bench: _Bench) -> None:
     """Jobs, or a daytime stream, that demand more than the permanent limits."""
-    random = bench.random
-    if random.random() < 0.35:
+    if bench.random.random() < 0.35:
         _by_day(bench)
     else:
-        limit, size = _target(bench)
-        bench.add(greedy, limit, size, seconds=log_uniform(random, 0.7 * _HOUR, 12 * _HOUR))
+        _for_hours(bench, *_target(bench))
+
+
+def _for_hours(bench: _Bench, limit: Limit, size: float) -> None:
+    bench.add(greedy, limit, size, seconds=log_uniform(bench.random, 0.7 * _HOUR, 12 * _HOUR))
 
 
 def _by_day(bench: _Bench) -> None:
@@ -261,8 +263,7 @@ def _burst(bench: _Bench) -> None:
 
 def _former(bench: _Bench) -> None:
     """Only throughput was raised in December 2019."""
-    limit, size = _target(bench, only=Resource.THROUGHPUT)
-    bench.add(greedy, limit, size, seconds=log_uniform(bench.random, 0.7 * _HOUR, 12 * _HOUR))
+    _for_hours(bench, *_target(bench, only=Resource.THROUGHPUT))
 
 
 def _unknown(bench: _Bench) -> None:
@@ -275,7 +276,7 @@ def _unknown(bench: _Bench) -> None:
     if limit.resource is Resource.IOPS and random.random() < 0.35:
         _by_day(bench)
     else:
-        bench.add(greedy, limit, size, seconds=log_uniform(random, 0.7 * _HOUR, 12 * _HOUR))
+        _for_hours(bench, limit, size)
 
 
 def _cpu(bench: _Bench) -> None:

@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Mapping
-from datetime import timedelta
 from functools import partial
 from typing import Any, Final
 
 from mrtuner.rds.lab import groups, instances, life, spread, versions
 from mrtuner.rds.lab.events import tell
 from mrtuner.rds.lab.faults import Fault, invalid_combination, invalid_value
-from mrtuner.rds.lab.pages import Row, filters, listed
+from mrtuner.rds.lab.pages import Row, filters, listed, selected
 from mrtuner.rds.lab.windows import check_windows
 from mrtuner.rds.lab.world import Cluster, Instance, Region, tag_list, tags
 
@@ -241,8 +240,7 @@ def _changed(region: Region, cluster: Cluster, changes: Mapping[str, Any]) -> No
 def _promote(region: Region, cluster: Cluster, chosen: Instance) -> None:
     former = region.instances.get(cluster.writer or "")
     cluster.writer = chosen.identifier
-    rest = timedelta(seconds=region.world.delays.failover_rest)
-    cluster.rested = region.clock.now() + rest
+    cluster.rested = region.rested()
     for member in filter(None, (former, chosen)):
         spread.restarted(region, member)
         tell(region, 6, member)
@@ -286,7 +284,7 @@ def _matches(cluster: Cluster, asked: Mapping[str, set[str]]) -> bool:
         "db-cluster-resource-id": {cluster.resource},
         "domain": set[str](),
     }
-    return all(own[name] & wanted for name, wanted in asked.items())
+    return selected(own, asked)
 
 
 OPERATIONS: Final = {

@@ -14,7 +14,7 @@ from typing import Any, Final
 from mrtuner.rds.lab import groups, life, machine, making, rows, snapshots, spread, versions
 from mrtuner.rds.lab.events import tell
 from mrtuner.rds.lab.faults import Fault, invalid_combination, invalid_value
-from mrtuner.rds.lab.pages import filters, listed
+from mrtuner.rds.lab.pages import filters, listed, selected
 from mrtuner.rds.lab.rows import WAITING
 from mrtuner.rds.lab.windows import check_windows, next_window
 from mrtuner.rds.lab.world import Instance, Region
@@ -178,7 +178,7 @@ def _matches(instance: Instance, asked: Mapping[str, set[str]]) -> bool:
         "engine": {instance.engine},
         "domain": set[str](),
     }
-    return all(own[name] & wanted for name, wanted in asked.items())
+    return selected(own, asked)
 
 
 def _changes(instance: Instance, params: Mapping[str, Any]) -> dict[str, Any]:

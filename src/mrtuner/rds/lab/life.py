@@ -9,7 +9,6 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Sequence
-from datetime import timedelta
 from functools import partial
 from typing import Final
 
@@ -31,8 +30,7 @@ def reboot(region: Region, instance: Instance, told: Sequence[int] = (6,)) -> No
     """Restart in place: every waiting parameter comes into force; then record the events `told`."""
     instance.status = "rebooting"
     power_off(region, instance)
-    then = partial(_tell_all, region, instance, told)
-    _later(region, region.world.delays.reboot, instance, partial(boot, region, instance, then))
+    _boot_later(region, instance, partial(_tell_all, region, instance, told))
 
 
 def fail_over(region: Region, instance: Instance) -> None:
@@ -75,7 +73,10 @@ def stop(region: Region, instance: Instance) -> None:
 def start(region: Region, instance: Instance) -> None:
     """Start a stopped instance."""
     instance.status = "starting"
-    then = partial(tell, region, 88, instance)
+    _boot_later(region, instance, partial(tell, region, 88, instance))
+
+
+def _boot_later(region: Region, instance: Instance, then: Then) -> None:
     _later(region, region.world.delays.reboot, instance, partial(boot, region, instance, then))
 
 
@@ -156,8 +157,7 @@ def _born(region: Region, instance: Instance) -> None:
 
 def _failed_over(region: Region, instance: Instance) -> None:
     instance.zone, instance.secondary_zone = instance.secondary_zone or instance.zone, instance.zone
-    rest = timedelta(seconds=region.world.delays.failover_rest)
-    instance.rested = region.clock.now() + rest
+    instance.rested = region.rested()
     _tell_all(region, instance, (6, 49, 15))
 
 

@@ -44,6 +44,11 @@ def filters(params: Mapping[str, Any], known: Iterable[str]) -> dict[str, set[st
     return asked
 
 
+def selected(own: Mapping[str, set[str]], asked: Mapping[str, set[str]]) -> bool:
+    """Whether a resource with these values passes the request's filters."""
+    return all(own[name] & wanted for name, wanted in asked.items())
+
+
 def _marker(place: int) -> str:
     return urlsafe_b64encode(f"at:{place}".encode()).decode()
 

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from mrtuner.rds.lab.events import tell
 from mrtuner.rds.lab.faults import Fault, invalid_combination, invalid_value
-from mrtuner.rds.lab.pages import Row, filters, listed
+from mrtuner.rds.lab.pages import Row, filters, listed, selected
 from mrtuner.rds.lab.world import ACCOUNT, Instance, Region, Snapshot, tag_list, tags
 
 _NAME: Final = re.compile(r"[A-Za-z](?:-?[A-Za-z0-9]){0,254}")
@@ -239,7 +239,7 @@ def _matches(snapshot: Snapshot, asked: Mapping[str, set[str]]) -> bool:
         "snapshot-type": {snapshot.kind},
         "engine": {instance.engine},
     }
-    return all(own[name] & wanted for name, wanted in asked.items())
+    return selected(own, asked)
 
 
 OPERATIONS: Final = {

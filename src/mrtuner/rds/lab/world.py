@@ -8,7 +8,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from mrtuner.rds.lab.clock import Clock
@@ -234,6 +234,10 @@ class Region:
     def clock(self) -> Clock:
         """The lab's clock."""
         return self.world.clock
+
+    def rested(self) -> datetime:
+        """When another failover may be requested, if one ends now."""
+        return self.clock.now() + timedelta(seconds=self.world.delays.failover_rest)
 
     def arn(self, kind: str, name: str) -> str:
         """Return the ARN of a resource here; kinds are db, pg, cluster, cluster-pg, snapshot."""

@@ -11,7 +11,7 @@ from typing import Final, TypeVar
 from mrtuner.catalog.frameworks import AppServer
 from mrtuner.errors import BadValue
 from mrtuner.facts import Fact
-from mrtuner.sizing.connections.given import Named, fact
+from mrtuner.sizing.connections.given import Named, at_least, fact
 
 _VARIABLE: Final = re.compile(r"\$\((\w+)\)|\$\{(\w+)(?::?-([^}]*))?\}|\$(\w+)")
 _DEPENDENT: Final = re.compile(r"\$\((\w+)\)")
@@ -113,6 +113,4 @@ def whole(told: Fact[str], least: int) -> int:
         raise BadValue(
             f"{told.source}: {text!r} is not a whole number", "Use only digits: 1000, not 1e3."
         )
-    if int(text) < least:
-        raise BadValue(f"{told.source}: {text} is less than {least}", f"Give {least} or more.")
-    return int(text)
+    return at_least(least, int(text), told.source)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TypeVar
 
+from mrtuner.errors import BadValue
 from mrtuner.facts import Fact
 
 T = TypeVar("T")
@@ -36,6 +37,13 @@ class Given:
         return frozenset(
             name.partition("/")[0] for one in (*values, self.framework) for name in one if name
         )
+
+
+def at_least(least: int, value: int, source: str) -> int:
+    """Return a number from there, or BadValue if it is too small."""
+    if value < least:
+        raise BadValue(f"{source}: {value} is less than {least}", f"Give {least} or more.")
+    return value
 
 
 def fact(

@@ -12,6 +12,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
 from mrtuner.errors import BadValue
+from mrtuner.sizing.connections.given import at_least
 
 if TYPE_CHECKING:
     import yaml
@@ -97,9 +98,7 @@ class Place:
                 f"{self.source}: {value!r} is not a whole number",
                 "Use only digits, without quotes: 1000, not 1e3.",
             )
-        if value < least:
-            raise BadValue(f"{self.source}: {value} is less than {least}", f"Give {least} or more.")
-        return value
+        return at_least(least, value, self.source)
 
 
 def resources(text: str, file: str) -> tuple[Resource, ...]:
