@@ -103,8 +103,8 @@ def test_an_instance_of_rds_has_the_ceilings_and_the_advice_of_limits(
     reached = [one for one in ceilings if one["reached"]]
     assert [one["seconds"] for one in reached] == [60 * one["minutes"] for one in told["pegged"]]
     assert {one["ceiling"] for one in ceilings} == {one["name"] for one in told["ceilings"]}
-    assert all(one["way_out"] for one in reached)
-    said = [one["advice"] for one in rows(screen, "way_out")]
+    assert all(one["remedies"] for one in reached)
+    said = [one["advice"] for one in rows(screen, "remedies")]
     assert said[: len(told["advice"])] == told["advice"]
     assert [one["class"] for one in rows(screen, "candidates")] == [
         one["class"] for one in told["candidates"]
@@ -210,7 +210,7 @@ def test_a_host_has_its_declared_ceilings_and_the_levels_that_were_learnt(
     assert one["seconds"] == pytest.approx(2700, abs=60)
     name = "cgroup iops" if kind == "declared" else "unknown iops ceiling"
     assert one["ceiling"] == name
-    (advice,) = [row["advice"] for row in rows(screen, "way_out")][:1]
+    (advice,) = [row["advice"] for row in rows(screen, "remedies")][:1]
     expected = "iops stops at 330 IOPS, set by /sys/" if kind == "declared" else "Unknown iops"
     assert advice.startswith(expected)
     iops = chart(screen, "iops")
@@ -255,7 +255,7 @@ def test_transaction_ids_that_are_too_old_lead_to_vacuum(tmp_path: Path) -> None
     assert {one["value"]: one["reached"] for one in found["limits"]} == {
         200_000_000: True, 2_144_483_648: False,
     }  # fmt: skip
-    (advice,) = [row["advice"] for row in rows(screen, "way_out")]
+    (advice,) = [row["advice"] for row in rows(screen, "remedies")]
     assert "mrtuner vacuum DSN --history DIR" in advice
 
 
@@ -264,13 +264,13 @@ def test_too_short_a_recording_says_how_long_it_takes(tmp_path: Path) -> None:
         writer.commit(list(host_samples(600)))
     with serving_here(tmp_path) as viewer:
         screen = viewer.screen("limits", "since=10min")
-    notes = [one["advice"] for one in rows(screen, "way_out")]
+    notes = [one["advice"] for one in rows(screen, "remedies")]
     assert any("40 points are too few" in text and "30 minutes" in text for text in notes)
     assert {one["ceiling"] for one in rows(screen, "ceilings")} == {"server connections"}
 
 
 @in_a_browser
-def test_a_reached_ceiling_leads_to_the_way_out_and_its_time_to_the_sessions(
+def test_a_reached_ceiling_leads_to_the_remedies_and_its_time_to_the_sessions(
     browser: Any, of_host: tuple[str, Viewer]
 ) -> None:
     _, viewer = of_host
@@ -283,11 +283,11 @@ def test_a_reached_ceiling_leads_to_the_way_out_and_its_time_to_the_sessions(
     link = tab.locator("[data-chart=iops] .ceilings a")
     assert "reached" in link.inner_text()
     link.click()
-    tab.wait_for_url(lambda url: "table=way_out" in url)
-    tab.wait_for_selector("[data-table=way_out]:focus")
+    tab.wait_for_url(lambda url: "table=remedies" in url)
+    tab.wait_for_selector("[data-table=remedies]:focus")
     assert violations(tab) == []
     tab.locator("[data-table=ceilings] tbody a", has_text="what to do").click()
-    tab.wait_for_selector("[data-table=way_out]:focus")
+    tab.wait_for_selector("[data-table=remedies]:focus")
     tab.locator("[data-table=stretches] tbody a").first.click()
     tab.wait_for_url(lambda url: "screen=moment" in url)
     tab.wait_for_selector("h1:has-text('Sessions')")

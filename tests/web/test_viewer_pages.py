@@ -127,13 +127,13 @@ def cut_off(page: Any) -> list[str]:
 def test_from_the_first_page_on_one_finds_what_held_the_instance_down(
     browser: Any, shop: Viewer
 ) -> None:
-    """Fleet, the limit it names, the shaded time, the ceiling, the way out: five moves."""
+    """Fleet, the limit it names, the shaded time, the ceiling, the remedy: five moves."""
     with opened(browser, shop.address, DESK) as tab:
         page = tab.open("")
         page.click("[data-table=fleet] tbody td:nth-child(2) a")
         page.wait_for_selector("h1:has-text('Headroom')")
         # Since Wednesday it has another class: what was reached is named with the limits of before.
-        advice = page.inner_text("[data-table=way_out]")
+        advice = page.inner_text("[data-table=remedies]")
         assert "From 2026-03-03 12:00 to 2026-03-04 04:00 UTC: throughput pegged at 213" in advice
         assert "Since 2026-03-04 04:00 UTC, with other limits: no hard limit was reached" in advice
         levels = page.locator("[data-table=ceilings] tbody td:nth-child(2)").all_inner_texts()
@@ -151,7 +151,7 @@ def test_from_the_first_page_on_one_finds_what_held_the_instance_down(
             "instance throughput, before December 2019 212.5 MB/s: reached"
         )
         reached.first.click()
-        page.wait_for_selector("[data-table=way_out]:focus")
-        advice = page.inner_text("[data-table=way_out]")
+        page.wait_for_selector("[data-table=remedies]:focus")
+        advice = page.inner_text("[data-table=remedies]")
         assert "Raising provisioned IOPS will not help" in advice
         assert "db.r5.4xlarge" in advice

@@ -103,12 +103,12 @@ export function chart(given: Chart, on: Screen, moves: Moves, paint: number[]): 
   };
 }
 
-/** The limits in words, since those far above the lines are not drawn; one that was reached leads to the way out. */
+/** The limits in words, since those far above the lines are not drawn; one that was reached leads to the remedies. */
 function ceilings(given: Chart, moves: Moves): HTMLElement[] {
   if (given.limits.length === 0) return [];
   const entries = given.limits.map((limit) =>
     limit.reached
-      ? make("li", { class: "reached" }, make("a", { href: moves.to("way_out") }, `${limit.name}: reached`))
+      ? make("li", { class: "reached" }, make("a", { href: moves.to("remedies") }, `${limit.name}: reached`))
       : make("li", {}, limit.name),
   );
   return [make("ul", { class: "ceilings", "aria-label": `Limits of ${given.title}` }, ...entries)];

@@ -19,7 +19,7 @@ class ChartLimit(Struct):
 
     name: Annotated[str, Doc("what sets it")]
     value: Annotated[float, Doc("in the chart's unit")]
-    reached: Annotated[bool, Doc("whether it held the load down; the table `way_out` says more")]
+    reached: Annotated[bool, Doc("whether it held the load down; the table `remedies` says more")]
 
 
 class Chart(Struct):

@@ -1,4 +1,4 @@
-"""Ceilings, when they were reached and the way out, as tables of the headroom screen.
+"""Ceilings, when they were reached and the remedies, as tables of the headroom screen.
 
 They are the document that `mrtuner limits --json` prints.
 """
@@ -19,13 +19,13 @@ from mrtuner.web.screens.screen import Table
 from mrtuner.wording import enumerated
 
 #: The table that the ceilings that were reached lead to.
-_WAY_OUT: Final = "way_out"
+_REMEDIES: Final = "remedies"
 _REACHED: Final = (
     ("ceiling", "Ceiling", "text"),
     ("value", "Its level", "text"),
     ("reached", "Reached at", "text"),
     ("seconds", "For", "s"),
-    (_WAY_OUT, "The way out", f"to:{_WAY_OUT}"),
+    (_REMEDIES, "Remedies", f"to:{_REMEDIES}"),
     ("longest", "Longest", "s"),
     ("first", "First", "moment"),
     ("last", "Last", "moment"),
@@ -51,7 +51,7 @@ _MOST: Final = 200
 
 
 def tables(found: Sequence[Judged], more: Sequence[str]) -> Iterator[Table]:
-    """The ceilings and the way out; `more` is to be done besides what `limits` says.
+    """The ceilings and the remedies; `more` is to be done besides what `limits` says.
 
     Each class and volume that an instance had in the period was judged apart.
     """
@@ -61,7 +61,7 @@ def tables(found: Sequence[Judged], more: Sequence[str]) -> Iterator[Table]:
     if not parts:
         why = found[-1].why
         yield Table(name="ceilings", title=title, columns=_REACHED, rows=(), missing=why)
-        yield _way_out("The way out", more, "nothing was judged")
+        yield _remedies("Remedies", more, "nothing was judged")
         return
     yield Table(
         name="ceilings", title=title, columns=_REACHED,
@@ -75,7 +75,7 @@ def tables(found: Sequence[Judged], more: Sequence[str]) -> Iterator[Table]:
     if about is not last:  # what was reached was a ceiling of a class or volume of before
         heading = f"From {_minute(about.begin)} to {_minute(about.end)} UTC: {heading}"
         since = [f"Since {_minute(last.begin)} UTC, with other limits: {now['verdict']}."]
-    yield _way_out(heading, [*more, *since, *_sentences(told)], nothing)
+    yield _remedies(heading, [*more, *since, *_sentences(told)], nothing)
     if told["candidates"]:
         yield Table(
             name="candidates", title="Enough, the smallest first", columns=_CANDIDATES,
@@ -88,9 +88,9 @@ def tables(found: Sequence[Judged], more: Sequence[str]) -> Iterator[Table]:
         )  # fmt: skip
 
 
-def _way_out(heading: str, advice: Sequence[str], nothing: str) -> Table:
+def _remedies(heading: str, advice: Sequence[str], nothing: str) -> Table:
     return Table(
-        name=_WAY_OUT, title="The way out", columns=(("advice", heading, "prose"),),
+        name=_REMEDIES, title="Remedies", columns=(("advice", heading, "prose"),),
         rows=[{"advice": text} for text in advice], missing=nothing,
     )  # fmt: skip
 
@@ -155,7 +155,7 @@ def _pegged(one: Mapping[str, Any], step: int) -> dict[str, Any]:
         # The end of a stretch is that of its last step, in which the ceiling was still reached.
         "last": _seconds(one["spans"][-1][1]) - step,
         "evidence": f"confirmed by {enumerated(sure)}" if sure else "no other metric confirms it",
-        _WAY_OUT: "what to do",
+        _REMEDIES: "what to do",
     }  # fmt: skip
 
 
