@@ -21,7 +21,7 @@ __version__ = "0.1.0"
 
 
 def __getattr__(name: str) -> Any:
-    """Load the main job on first use, so that `mrtuner --help` does not load it."""
+    """Load `tune` and `Tuning` on first use, so that `mrtuner --help` does not load them."""
     if name in {"tune", "Tuning"}:
         import mrtuner.tuning
 

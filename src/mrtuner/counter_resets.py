@@ -1,4 +1,4 @@
-"""Counters that only grow: by how much between two readings, and whether they began again.
+"""Counters that only grow: how much between two readings, and whether they were reset.
 
 A server, a kernel or an extension counts from zero after a restart or a reset. So a counter that
 went down was reset in between, and what it had counted by then is not known.

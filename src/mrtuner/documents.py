@@ -67,7 +67,7 @@ def Doc(text: str) -> msgspec.Meta:
 
 
 def convert(source: object, kind: type[_T]) -> _T:
-    """Return a part or a document with the attributes of `source`, and of what it consists of.
+    """Return a part or a document built from the attributes of `source` and its nested objects.
 
     A dataclass is made from a part in the same way.
 
@@ -90,13 +90,13 @@ def tag(kind: type[Document]) -> str:
 
 
 def read(given: str | bytes | Mapping[str, Any], *accepted: type[_D]) -> _D:
-    """Return a document that was written earlier, as the first of these kinds that it is.
+    """Return a document that was written earlier, as the `accepted` kind that its schema names.
 
-    `given` is its text, or the data that `json` made of it. Fields that this version does not know
-    are ignored.
+    `given` is its text, or the data that `json` parsed from it. Fields that this version does not
+    know are ignored.
 
     Raises:
-        BadValue: the text is no JSON document, another kind or version, or lacks a field.
+        BadValue: it is not a JSON document, has another kind or version, or lacks a field.
     """
     found = given if isinstance(given, Mapping) else _parsed(given)
     schema = named if isinstance(named := found.get("schema"), str) else ""

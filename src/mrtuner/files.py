@@ -122,7 +122,7 @@ def _written_beside(
 
 
 def _admit(number: int, access: Access) -> None:
-    """Let the same users read it as before: an application or a server is often another user."""
+    """Set owner and mode: the application or server that reads it is often another user."""
     now = os.fstat(number)
     if (now.st_uid, now.st_gid) != (access.uid, access.gid):
         os.fchown(number, access.uid, access.gid)

@@ -1,4 +1,4 @@
-"""What a caller may say of a machine: each input declared once.
+"""What a caller may say about a machine: each input declared once.
 
 `MachineInputs` is the one declaration. It types the arguments of `mrtuner.tune`, makes the options
 of the command line, checks what was given, and is written into the docs with its JSON Schema.
@@ -70,15 +70,15 @@ class Input:
 
     help: str  # a sentence without its full stop
     metavar: str
-    flag: str = ""  # the option's name, where it is not that of the argument
-    default: str = ""  # what holds where it is not given, in words
+    flag: str = ""  # the option's name, if it differs from the argument's
+    default: str = ""  # in words: what applies if it is not given
 
     def parse(self, _name: str, text: str, /) -> Any:
-        """Return what a text from an option or a form stands for; `check` comes after it."""
+        """Return the value of a text from an option or a form; `check` is called next."""
         return text
 
     def check(self, name: str, value: Any, /) -> Any:
-        """Return the value as the rules use it; raise BadValue if it is none."""
+        """Return the value as the rules use it; raise BadValue if it is not valid."""
         raise NotImplementedError
 
     def schema(self) -> dict[str, Any]:
@@ -101,7 +101,7 @@ class Size(Input):
 
     most: int
     metavar: str = "SIZE"
-    rate: bool = False  # a second: ``125MB/s`` means the same as ``125MB``
+    rate: bool = False  # per second: ``125MB/s`` means the same as ``125MB``
 
     def check(self, name: str, value: Any, /) -> Bytes:
         """Return the size in bytes."""
@@ -132,7 +132,7 @@ class Size(Input):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Count(Input):
-    """A whole number from 1."""
+    """A whole number of at least 1."""
 
     most: int
     metavar: str = "N"
@@ -229,13 +229,13 @@ class Time(Input):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rate(Input):
-    """How often a second, or a text such as 400/s or 24000/min."""
+    """A number per second, or a text such as 400/s or 24000/min."""
 
     most: float = inf
     metavar: str = "RATE"
 
     def check(self, name: str, value: Any, /) -> float:
-        """Return how often a second."""
+        """Return the number per second."""
         with _said_of(name):
             rate = parse_rate(value)
         if rate > self.most:
@@ -290,7 +290,7 @@ class Switch(Input):
 
 
 class MachineInputs(TypedDict, total=False):
-    """What `mrtuner.tune` can be told of a machine; what is None or left out is not given."""
+    """What `mrtuner.tune` can be told about a machine; None means the same as leaving it out."""
 
     workload: Annotated[
         str | None,
@@ -365,7 +365,10 @@ MACHINE: Final[Mapping[str, Input]] = declared(MachineInputs)
 
 
 def checked(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the values given, as the rules use them; BadValue names the invalid one."""
+    """Return the values given, as the rules use them.
+
+    Raises BadValue for an invalid value, TypeError for an unknown name.
+    """
     for name in given.keys() - MACHINE.keys():
         raise TypeError(f"there is no argument {name!r}; there are: {', '.join(MACHINE)}")
     return {

@@ -40,7 +40,7 @@ _WORDS: Final = {
     "true": "on", "yes": "on", "1": "on", "false": "off", "no": "off", "0": "off",
     "debug": "debug2", "archive": "replica", "hot_standby": "replica",
 }  # fmt: skip
-#: Where one parameter shows another word again: `on` came first, then names of methods.
+#: Parameters that show `on` as a method's name: they accepted `on` before methods had names.
 _SHOWN: Final = {
     ("wal_compression", "on"): "pglz",  # 15
     ("password_encryption", "on"): "md5",  # 13
@@ -121,7 +121,7 @@ def read(text: str, vartype: str, base: str | None) -> int | float | bool | str:
 
 
 def same(name: str, a: str, b: str, vartype: str, base: str | None) -> bool:
-    """Whether the server would show the same for both texts; False if it accepts neither.
+    """Whether the server would show the same for both texts; False if one cannot be parsed.
 
     >>> same("work_mem", "0x1000", "4MB", "integer", "kB"), same("jit", "tru", "on", "bool", None)
     (True, True)

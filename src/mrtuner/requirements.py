@@ -1,4 +1,4 @@
-"""What a Python distribution requires, as its metadata tell it.
+"""What a Python distribution requires, according to its metadata.
 
 Source: Core metadata specifications, Requires-Dist; PEP 508; PEP 503 for names.
 """
@@ -9,7 +9,7 @@ import re
 from collections.abc import Collection, Iterable
 from typing import Final
 
-#: A name with extras and versions, without an address; behind a semicolon when it counts.
+#: A name with extras and versions, without an address; after a semicolon, its condition.
 _REQUIREMENT: Final = re.compile(
     r"(?P<what>(?P<name>[A-Za-z0-9](?:[\w.-]*[A-Za-z0-9])?)\s*(?:\[[\w., -]*\])?"
     r"\s*[\w.,<>=!~*+ ()-]*)"
@@ -21,9 +21,9 @@ _EXTRA: Final = re.compile(
 
 
 def required(told: Iterable[str], extras: Collection[str] = ()) -> list[str] | None:
-    """Return what has to be installed with these extras; None where that is not understood.
+    """Return what has to be installed with these extras; None if an entry cannot be parsed.
 
-    Conditions other than an extra stay with their requirement, as pip takes it.
+    Conditions other than an extra stay with their requirement, in the form that pip accepts.
 
     >>> required(["click>=8.1", "duckdb; extra == 'history'", "moto; extra == 'lab'"], ["history"])
     ['click>=8.1', 'duckdb']
@@ -50,7 +50,7 @@ def required(told: Iterable[str], extras: Collection[str] = ()) -> list[str] | N
 
 
 def name_of(requirement: str) -> str:
-    """The name of what is required, as names are compared.
+    """Return the normalized name of the required distribution.
 
     >>> name_of("Psycopg[binary]>=3.2")
     'psycopg'
@@ -60,7 +60,7 @@ def name_of(requirement: str) -> str:
 
 
 def normalized(name: str) -> str:
-    """The name with its variants made equal.
+    """Return the name in the form in which names are compared (PEP 503).
 
     >>> normalized("Typing_Extensions")
     'typing-extensions'

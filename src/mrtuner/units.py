@@ -46,9 +46,9 @@ _FORGIVING = {"k": "kB", "m": "MB", "g": "GB", "t": "TB", "b": "B"}
 
 
 def parse_bytes(text: str | int) -> Bytes:
-    """Parse a memory size as people write it: ``16GB``, ``16 GiB``, ``512mb``, ``1.5G``; in bytes.
+    """Return the bytes in a memory size such as ``16GB``, ``16 GiB``, ``512mb`` or ``1.5G``.
 
-    A bare number is refused: 16 what? Zero and negative sizes are refused too.
+    A text without a unit is refused: 16 what? Zero and negative sizes are refused too.
 
     >>> parse_bytes("16GB") == 16 * GiB == parse_bytes("16 gib")
     True
@@ -72,7 +72,7 @@ def parse_bytes(text: str | int) -> Bytes:
 
 
 def parse_duration(text: str | float) -> float:
-    """Parse a time as people write it: ``30s``, ``15min``, ``15m``, ``1.5 h``; in seconds.
+    """Return the seconds in a time such as ``30s``, ``15min``, ``15m`` or ``1.5 h``.
 
     A bare number is in seconds.
 
@@ -93,9 +93,9 @@ def parse_duration(text: str | float) -> float:
 
 
 def parse_rate(text: str | float) -> float:
-    """Parse how often something happens: ``400/s``, ``24000/min``, ``1.5/h``; a second.
+    """Return the events per second of a rate such as ``400/s``, ``24000/min`` or ``1.5/h``.
 
-    A bare text is refused: 400 in what time? A bare number is a second.
+    A text without a unit is refused: 400 in what time? A number is per second.
 
     >>> parse_rate("24000/min") == parse_rate("400/s") == parse_rate(400) == 400
     True
@@ -123,7 +123,7 @@ def _rate_parts(text: str) -> tuple[str, str]:
 
 
 def parse_share(text: str) -> float:
-    """Parse a part of one: ``90%`` or ``0.9``; a number without % is taken as it stands.
+    """Return a share such as ``90%`` or ``0.9`` as a fraction; without %, it is not divided by 100.
 
     >>> parse_share("90%") == parse_share("0.9") == 0.9
     True
@@ -173,5 +173,5 @@ def memory_unit(unit: str) -> int | None:
 
 
 def time_unit(unit: str) -> int | None:
-    """Return the microseconds in a base unit of ``pg_settings.unit`` (``ms``, ``s``, ``min``)."""
+    """Return the microseconds in a unit of ``pg_settings.unit`` (``ms``, ``min``), or None."""
     return TIME.get(unit)

@@ -45,7 +45,7 @@ def first_few(names: Sequence[str], most: int) -> str:
 
 
 def cut(text: str, most: int) -> str:
-    """The text, with an ellipsis where it is longer than so many characters.
+    """The text, shortened to at most this many characters with an ellipsis.
 
     >>> cut("SELECT", 6), cut("SELECT 1", 6)
     ('SELECT', 'SELEC…')
@@ -63,7 +63,7 @@ def first_line(said: str) -> str:
 
 
 def last_line(said: str) -> str:
-    """The last line of it.
+    """The last line of what a program said before it failed.
 
     >>> last_line("cp: no space left\\ncp: giving up\\n"), last_line(" ")
     ('cp: giving up', 'no reason given')

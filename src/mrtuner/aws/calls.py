@@ -10,7 +10,7 @@ from mrtuner.aws.session import region_of
 
 #: Most records that RDS returns on a page.
 _PAGE: Final = 100
-#: Calls that IAM names otherwise. Source: Service Authorization Reference, Amazon S3.
+#: Calls with another name in IAM. Source: Service Authorization Reference, Amazon S3.
 _IAM_NAMES: Final = {"s3:ListObjectsV2": "s3:ListBucket"}
 
 
@@ -33,7 +33,7 @@ def call(client: Any, method: str, **arguments: Any) -> Mapping[str, Any]:
 
 
 def body_of(client: Any, answer: Mapping[str, Any]) -> bytes:
-    """Return the body of an object of S3, which comes after the answer."""
+    """Read and return the body of an S3 object, which follows the answer."""
     with translated("s3:GetObject", region_of(client)):
         body: bytes = answer["Body"].read()
     return body

@@ -42,7 +42,7 @@ class Points:
 
 
 def period_for(start: datetime, now: datetime) -> int:
-    """Return the shortest period [s] for which points of that age still exist."""
+    """Return the shortest period [s] that CloudWatch still keeps for points as old as `start`."""
     age = now - start
     return next((period for kept, period in RETENTION if age <= kept), RETENTION[-1][1])
 
@@ -58,7 +58,7 @@ def metric_data(
 ) -> dict[Wanted, Points]:
     """Return averages of every metric, oldest first; `tell` receives each page's number of points.
 
-    Up to 500 metrics go into one call. Raises AwsError where CloudWatch does not answer.
+    Up to 500 metrics go into one call. Raises AwsError if a call fails.
     """
     found = {one: Points([], []) for one in wanted}
     for batch in _batches(wanted):

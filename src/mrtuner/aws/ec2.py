@@ -20,7 +20,7 @@ class InstanceType:
 
 
 def instance_type(client: Any, name: str) -> InstanceType:
-    """Return a type by its EC2 name. AwsError (InvalidInstanceType) if not in this region."""
+    """Return a type by its EC2 name. AwsError (InvalidInstanceType) if the region lacks it."""
     with translated("ec2:DescribeInstanceTypes", region_of(client)):
         answer = client.describe_instance_types(InstanceTypes=[name])
     row = answer["InstanceTypes"][0]

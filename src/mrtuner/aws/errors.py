@@ -31,7 +31,7 @@ _DENIED_ACTION: Final = re.compile(r"not authorized to perform: ([a-z0-9-]+:[A-Z
 
 
 class AwsError(MrTunerError):
-    """AWS did not do what it was asked, or could not be asked."""
+    """A request to AWS failed or could not be sent."""
 
     def __init__(
         self,
@@ -76,9 +76,9 @@ def translated(action: str, region: str | None = None) -> Iterator[None]:
 
 @contextmanager
 def answered(action: str, region: str | None = None) -> Iterator[None]:
-    """Do the same around a call whose answer may not be AWS's: empty, or a proxy's page.
+    """Like `translated`, also for an answer that is not AWS's: empty, or a proxy's page.
 
-    botocore's parser then raises incidental errors: KeyError, ValueError and the like.
+    On such an answer botocore's parser raises incidental errors: KeyError, ValueError and the like.
     """
     from botocore.parsers import ResponseParserError
 
@@ -148,7 +148,7 @@ _SIGN_IN: Final = (
 
 
 def _not_asked(error: Exception, action: str, region: str | None) -> AwsError:
-    """Return the error for no answer: botocore could not sign, connect or parse."""
+    """Return the error for a call without an answer: botocore could not sign, connect or parse."""
     name = type(error).__name__
     where = f" in {region}" if region else ""
     kinds = (kind.__name__ for kind in type(error).__mro__)

@@ -1,7 +1,7 @@
 """Amazon RDS: one function per call, with all pages read and typed rows.
 
 Every function takes a boto3 client of RDS (`session.client("rds", account)`) and raises AwsError.
-Docstrings of writes name AWS's requirements; none waits for what it has started.
+Docstrings of writes name AWS's requirements. No function waits for an operation to finish.
 Source of names and limits: botocore's service model of the RDS API 2014-10-31.
 """
 
@@ -98,7 +98,7 @@ def cluster(client: Any, identifier: str) -> Cluster:
 
 
 def attach_group(client: Any, identifier: str, group: str) -> Instance:
-    """Attach another parameter group: its values wait for a reboot without failover.
+    """Attach another parameter group, whose values wait for a reboot without failover.
 
     The name changes immediately. ApplyImmediately is omitted on purpose: it would also apply
     everything else that is pending on the instance, such as a new class or an engine upgrade.

@@ -47,9 +47,9 @@ def client(service: str, account: Account = Account()) -> Any:
 
 
 def _core() -> Any:
-    """Return a new session, safe in its thread, that shares what it reads of AWS's models.
+    """Return a new session, for use in one thread, that shares the AWS models it has loaded.
 
-    Otherwise an audit of all regions would read, and keep, the model of RDS once for each.
+    Otherwise an audit of all regions would load and keep the model of RDS once per region.
     """
     from botocore.session import Session
 
@@ -66,7 +66,7 @@ def _models() -> Any:
 
 
 def _retries() -> dict[str, Any]:
-    """Return settings that the environment does not already have; a Config would override it."""
+    """Return the retry settings that the environment leaves open: a Config would override it."""
     retries: dict[str, Any] = {}
     if "AWS_RETRY_MODE" not in os.environ:
         retries["mode"] = "adaptive"

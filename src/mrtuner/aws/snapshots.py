@@ -1,6 +1,6 @@
 """Snapshots of RDS instances, and their encryption keys: one function per call, typed rows.
 
-Every function takes a boto3 client and raises AwsError. None waits for what it has started.
+Every function takes a boto3 client and raises AwsError. None waits for an operation to finish.
 Source of names and limits: botocore's service model of the RDS API 2014-10-31.
 """
 
@@ -91,13 +91,13 @@ def delete_snapshot(client: Any, identifier: str) -> None:
 
 
 def key_state(client: Any, key: str) -> str:
-    """Return a KMS key's state, such as `Enabled`, the usable one; `client` is for kms."""
+    """Return the state of a KMS key, usable only if `Enabled`; `client` is a client of KMS."""
     answer = call(client, "describe_key", KeyId=key)
     return str(answer["KeyMetadata"]["KeyState"])
 
 
 def _presigned(source_region: str) -> dict[str, str]:
-    """Make botocore sign a URL for the source: only GovCloud requires one (SDK)."""
+    """Return the argument that makes botocore presign a URL, which only GovCloud needs (SDK)."""
     return {"SourceRegion": source_region} if source_region.startswith("us-gov-") else {}
 
 

@@ -1,7 +1,7 @@
 """Prove one configuration against another on a user's server, by randomised paired runs.
 
-A proof is a plan of one cell on servers that are there already. What differs is said by `Conduct`:
-a database of the name that the caller gives, an end at the first error, and everything dropped.
+A proof is a plan of one cell on servers that already run. `Conduct` says what differs from a grid:
+the caller names the database, and the first error ends the proof.
 """
 
 from __future__ import annotations
@@ -20,23 +20,23 @@ from mrtuner.bench.series import Measured, Task, measure
 from mrtuner.errors import BadValue
 from mrtuner.host.model import Host
 
-#: 63 bytes are a name's limit, and the working copy's ends in _run.
+#: Names are limited to 63 bytes, and the working copy's name adds _run.
 _DATABASE: Final = re.compile(r"[a-z_][a-z0-9_]{0,58}")
 
 
 @dataclass(frozen=True, slots=True)
 class RunningServer:
-    """A server that runs anyway; to start it is to put a variant's settings in force.
+    """A user's running server; to start it means to apply a variant's settings.
 
-    `activate` puts them in force, restarts the server if they need it, and returns when `dsn`
-    answers again. It is called before every run of the variant, and whichever ran last stays
-    active. Runs start alike only if it does the same each time and for every variant: it restarts
-    the server for all of them, or for none.
+    `activate` applies them, restarts the server if they need it, and returns when `dsn` answers
+    again. It is called before every run of the variant; the settings of the last one stay active.
+    Runs start alike only if it does the same each time and for every variant: it must restart the
+    server for all of them, or for none.
     """
 
     dsn: str = field(repr=False)  # may hold a password
     activate: Callable[[], None] = field(repr=False)
-    data: None = None  # its files are not ours to see
+    data: None = None  # we have no access to its files
     companions: Sequence[int] = ()
 
     @property
@@ -45,19 +45,19 @@ class RunningServer:
         return self.dsn
 
     def start(self) -> None:
-        """Put the settings in force."""
+        """Apply the variant's settings."""
         self.activate()
 
     def stop(self) -> None:
-        """It goes on running."""
+        """Do nothing: the server keeps running."""
 
     def layered(self) -> nullcontext[None]:
-        """Its files lie where they lay."""
+        """Do nothing: the server's files stay where they are."""
         return nullcontext()
 
 
 def check_database(name: str) -> None:
-    """BadValue for a name that a proof cannot give its database."""
+    """Raise BadValue for a name that a proof's database cannot have."""
     if not _DATABASE.fullmatch(name):
         raise BadValue(
             f"{name!r} is not a valid database name for a proof",
@@ -76,12 +76,12 @@ def prove(
 ) -> Measured:
     """Measure the variants of a task's plan, each on the server of its name.
 
-    It makes `database` and its working copy on each server, refuses any of that name that no proof
-    made, and drops them at the end, on an error and on Ctrl-C. Where the plan says that its data
-    stand, `database` is somebody's: it is used as it is and not dropped.
+    Creates `database` and its working copy on each server, and drops them at the end, on an error
+    and on Ctrl-C. If the plan is `standing`, `database` is the user's: it is used and not dropped.
 
-    Raises Refused for a standby and for variants of unequal durability, MissingPart without the
-    right to create databases or to run CHECKPOINT, MrTunerError when a run fails.
+    Raises Refused for a database of that name that no proof created, for a standby and for variants
+    of unequal durability, MissingPart without the right to create databases or to run CHECKPOINT,
+    BadValue if a variant has no server, MrTunerError when a run fails.
     """
     if set(servers) != set(task.plan.names):
         wanted = ", ".join(task.plan.names)

@@ -1,8 +1,9 @@
 """A series of loads that answers one question together: what did the advice gain, and where not?
 
 Every load is a grid of one workload, measured on servers that run side by side, and recorded like
-any other (schema "mrtuner.bench.run/2"). What is judged, and in which lengths, is fixed before the
-first run; p values are adjusted by Holm over all loads. JSON form: schema "mrtuner.series/1".
+any other (schema "mrtuner.bench.run/2"). What is judged, and how long each load runs, is fixed
+before the first run; p values are adjusted by Holm over all loads. JSON form: schema
+"mrtuner.series/1".
 """
 
 from __future__ import annotations
@@ -39,11 +40,11 @@ from mrtuner.stats.comparison import Comparison, Verdict, compare
 if TYPE_CHECKING:
     from mrtuner.bench.record.document import AnyLine, RunDocument
 
-#: Servers of ours on data that are there; nothing is repeated on a busy machine.
+#: Our own servers, on existing data; a busy machine is never refused.
 _STANDING: Final = Conduct(what="series", database=DATABASE, force=True)
-#: CPU that others took from the machine while it was measured: above this it is said aloud.
+#: Share of the machine's CPU that others use: above this, users are warned.
 FOREIGN_CPU_WARNED: Final = 0.05
-#: A pause is told of where transactions are short beside it.
+#: A pause is reported only if it is at least this many median transactions long.
 _PAUSE_MEDIANS: Final = 5
 
 
@@ -53,26 +54,26 @@ class Task:
 
     title: str  # cached reads
     why: str  # where such a load occurs, and what may differ in it
-    plan: Plan  # of one workload and two variants, the one to beat first
+    plan: Plan  # of one workload and two variants, the baseline first
     lead_in: int = 0  # seconds of the load on each side before the first block, dropped
-    #: At a fixed rate: this share of what the faster side did in the task before.
+    #: For a fixed rate: this share of the faster side's throughput in the task before.
     share: float | None = None
 
     @property
     def seconds(self) -> int:
-        """Of measuring and of warming up before."""
+        """Seconds of measuring and of warming up, lead-in included."""
         runs = sum(len(block.labels) for block in blocks(self.plan))
         run = self.plan.seconds + self.plan.warmup_seconds
         return runs * run + len(self.plan.variants) * self.lead_in
 
     @property
     def measuring(self) -> int:
-        """Of measuring alone [s]."""
+        """Seconds of measuring alone."""
         return sum(len(block.labels) for block in blocks(self.plan)) * self.plan.seconds
 
     @property
     def steps(self) -> int:
-        """For a progress bar."""
+        """Number of steps for a progress bar."""
         return sum(len(block.labels) for block in blocks(self.plan)) * STEPS_OF_A_RUN + 1
 
 
@@ -121,14 +122,14 @@ class LoadFinding:
 
     @property
     def rated(self) -> bool:
-        """Whether a rate was asked for, so that latency is judged."""
+        """Whether the load had a fixed rate, so that latency is judged."""
         return bool(self.verdict.cell.rate)
 
     @property
     def pauses(self) -> tuple[float, float] | None:
         """The longest pause [s] of either side over all its runs.
 
-        None for a single session, and where single transactions take about as long as that.
+        None for a single client, and if a median transaction takes over a fifth of that pause.
         """
         if self.verdict.cell.clients == 1:
             return None
@@ -171,21 +172,21 @@ class LoadFinding:
 
 @dataclass(frozen=True, kw_only=True)
 class Series:
-    """All loads of one question, those that could not be measured too."""
+    """All loads of one question, including those that could not be measured."""
 
     measured: tuple[Measured, ...]
     left_out: tuple[LeftOut, ...] = ()
     conditions: tuple[str, ...] = ()  # what holds for all of it: sizes, limits, huge pages
-    busy: str | None = None  # who used the machine just before, where somebody did
+    busy: str | None = None  # who used the machine just before, if anyone
 
     @cached_property
     def findings(self) -> tuple[LoadFinding, ...]:
-        """Of every load with a finished block, in order; among all of them (Holm)."""
+        """Findings for every load with a finished block, in order; p values adjusted (Holm)."""
         return tuple(_findings(self.measured))
 
     @property
     def verdict(self) -> Verdict:
-        """All together: better where a load is and none is worse; worse the same way round."""
+        """The overall verdict: better if a load is and none is worse; worse, vice versa."""
         seen = {one.verdict.verdict for one in self.findings}
         if Verdict.BETTER in seen and Verdict.WORSE not in seen:
             return Verdict.BETTER
@@ -213,7 +214,7 @@ class Series:
 
 
 def from_dict(document: Mapping[str, Any]) -> Series:
-    """The series back from `to_dict`, also after JSON; BadValue for any other document."""
+    """Restore a series from `to_dict`, also after JSON; BadValue for any other document."""
     from mrtuner.bench.document import SeriesDocument
     from mrtuner.documents import convert, read
 
@@ -238,7 +239,7 @@ def measure(
     progress: Progress | None = None,
     conduct: Conduct = _STANDING,
 ) -> Measured:
-    """Measure one load; by default on servers that stand, and on data that stay as it leaves them.
+    """Measure one load; by default on servers that keep running, and on their existing data.
 
     Raises Refused for unequal durability and MrTunerError when a run fails.
     """
@@ -246,18 +247,18 @@ def measure(
         archive = Archive.create(
             place / "record", head(task.plan, host, program, local=True, forced=False)
         )
-        files = RunFiles(task.plan, place, program, patience=0)  # a warm-up is as long as it says
+        files = RunFiles(task.plan, place, program, patience=0)  # warm-ups are never lengthened
         if task.lead_in:
             _lead_in(task, servers, files, conduct.database or DATABASE, progress)
         carry_out(Preparation(task.plan, servers, archive, files, conduct, progress), host)
         archive.seal(now())
-        load(place / "record")  # what cannot be read again is no record
+        load(place / "record")  # check that the record can be read again
         found, lines = contents(place / "record")
         return Measured(title=task.title, why=task.why, head=found, lines=lines)
 
 
 def paced(task: Task, before: Measured | None) -> Task:
-    """The task with its rate, where that depends on the task before."""
+    """Return the task with its rate set, if that depends on the task before."""
     if task.share is None or before is None:
         return task
     record = before.record
@@ -280,7 +281,7 @@ def _lead_in(
 
 
 def among(progress: Progress, tasks: Sequence[Task]) -> Callable[[int], Progress]:
-    """One progress over all tasks: the teller of the task with a number."""
+    """Spread one progress bar over all tasks; the result gives the callback of task `number`."""
     total = sum(task.steps for task in tasks)
 
     def of(number: int) -> Progress:
@@ -316,20 +317,20 @@ def _findings(measured: Sequence[Measured]) -> Iterator[LoadFinding]:
 
 
 def _title(title: str, cell: Cell, *, several: bool) -> str:
-    """Where full speed and a rate were measured in one go, they are told apart."""
+    """Add the rate, or full speed, to the title if the load was measured at several."""
     if not several:
         return title
     return f"{title}, {cell.rate} of capacity" if cell.rate else f"{title}, full speed"
 
 
 def _by_part(times: Sequence[float], parts: int) -> list[float]:
-    """Sums over equal shares of the statements."""
+    """Sum the statements' times over equal parts of the script."""
     each = len(times) // parts
     return [sum(times[first : first + each]) for first in range(0, each * parts, each)]
 
 
 def _cpus(record: Record) -> int:
-    """Of the machine; /proc/stat counts them all, whatever we may run on."""
+    """Number of the machine's CPUs, even those we may not use: /proc/stat counts them all."""
     import os
 
     known = record.host.get("cpus", {}).get("value")

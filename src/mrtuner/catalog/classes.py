@@ -1,7 +1,7 @@
 """The instance classes of RDS for PostgreSQL and Aurora PostgreSQL, from classes.json.
 
-Memory, processors, EBS and network limits are those of the EC2 type behind the class; where the
-RDS class table says otherwise (31 classes in 2023), EC2 is believed.
+Memory, processors, EBS and network limits are those of the EC2 type behind the class, also where
+the RDS class table differs (31 classes in 2023).
 `tools/refresh_classes.py` writes the file.
 
 >>> instance_class("db.r5.2xlarge").vcpus
@@ -31,7 +31,7 @@ AURORA: Final = "aurora-postgresql"
 MULTI_AZ_CLUSTER: Final = "postgres-multi-az-cluster"
 ENGINES: Final = (POSTGRES, AURORA, MULTI_AZ_CLUSTER)
 
-#: Families that run on Xen: an older rule reserved their memory, see rds/memory.py.
+#: Families that run on Xen: an older rule reserved their memory, see formula/class_memory.py.
 _XEN: Final = frozenset({"m1", "m2", "m3", "m4", "r3", "r4", "t1", "t2"})
 
 

@@ -1,9 +1,9 @@
 """Parameter group families of RDS and Aurora PostgreSQL, as far as they are known.
 
-AWS publishes no list for each family. families.json is made of what could be found (one complete
-answer of the API, exports and lists in public repositories, the user guides) and of what follows
-from PostgreSQL itself; every parameter says which. `python tools/refresh_families.py`
-writes the file, from the API where there are credentials.
+AWS publishes no list for each family. families.json combines what could be found (one complete
+answer of the API, exports and lists in public repositories, the user guides) with what follows
+from PostgreSQL itself; every parameter names its source. `python tools/refresh_families.py`
+writes the file, from the API if there are credentials.
 """
 
 from __future__ import annotations
@@ -46,12 +46,12 @@ class FamilyParameter:
     default: str | None  # ParameterValue of the default group; None: the engine's own, or unknown
     level: Literal["cluster", "instance"] = "instance"  # cluster: only in DB cluster groups
     evidence: str  # for people: tags in families.json's "sources"
-    inferred: bool = False  # this family itself was not seen, only another major or none at all
-    values_guessed: bool = False  # RDS may not have built what `allowed` lists
+    inferred: bool = False  # seen only in another major's family, or in none
+    values_guessed: bool = False  # RDS may not support all that `allowed` lists
 
     @property
     def is_formula_allowed(self) -> bool:
-        """Whether RDS accepts a formula here: only for integers and Booleans, and not for all.
+        """Whether RDS may accept a formula here: only integers and Booleans take one, and not all.
 
         Source: RDS User Guide, USER_WorkingWithParamGroups, "DB parameter formulas".
         """
@@ -194,7 +194,7 @@ def family(name: str) -> Family:
 
 
 def sources() -> Mapping[str, str]:
-    """Return the meaning of each tag in an evidence."""
+    """Return the meaning of each tag in `FamilyParameter.evidence`."""
     return MappingProxyType(table("families.json")["sources"])
 
 
@@ -235,9 +235,9 @@ _GUESSES: Final = frozenset({"guessed", "pg_settings"})
 
 
 def _source_of_values(source: str) -> str:
-    """Return the tag of what `allowed` rests on.
+    """Return the tag of the source of `allowed`.
 
-    A source is a tag for the whole row, then a field and its tag where that has another.
+    `source` is the tag of the whole row, then each field with a different tag, and that tag.
 
     >>> _source_of_values("copy postgres14; apply pg_settings")
     'copy postgres14'

@@ -16,7 +16,7 @@ from mrtuner.catalog.load import table
 from mrtuner.catalog.timers import Evidence
 from mrtuner.errors import BadValue
 
-#: How the size of a pool comes about: a number, one for each thread, by the CPUs, or without limit.
+#: What sets the size of a pool: a fixed number, the threads, the CPUs, or nothing (no limit).
 PoolRule = Literal["fixed", "per thread", "per cpu", "unbounded"]
 
 
@@ -26,10 +26,10 @@ class PoolDefault:
 
     since: str
     rule: PoolRule
-    size: int = 0  # of a fixed pool; per CPU, what is added
-    overflow: int = 0  # beyond the size, for a while
-    times: int = 0  # per CPU
-    least: int = 0  # per CPU
+    size: int = 0  # of a fixed pool; with "per cpu", added to the product
+    overflow: int = 0  # temporary connections beyond the size
+    times: int = 0  # with "per cpu": connections for each CPU
+    least: int = 0  # with "per cpu": the smallest pool
     parameters: tuple[str, ...] | None = None  # None: the framework's
     evidence: Evidence
     source: str
@@ -37,7 +37,7 @@ class PoolDefault:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Framework:
-    """What opens connections in an application, and where its size is set."""
+    """What opens connections in an application, and where the size of its pool is set."""
 
     name: str
     title: str
@@ -49,12 +49,12 @@ class Framework:
     schemes: tuple[str, ...] = ()  # how its connection strings begin
     hints: tuple[str, ...] = ()  # parts that only its connection strings have
     commands: tuple[str, ...] = ()  # programs that only its applications start
-    runtimes: tuple[str, ...] = ()  # programs that start others too: a sign beside a database
+    runtimes: tuple[str, ...] = ()  # programs that also run others: a sign only beside a database
     no_limit: tuple[int, ...] = ()  # sizes that stand for no limit, or for no pool at all
     note: str = ""
 
     def default(self, version: str | None = None) -> PoolDefault:
-        """Return the default of a version; of the newest known without one. BadValue if older."""
+        """Return the default of a version, else the newest; BadValue if it is older or invalid."""
         if version is None:
             return self.defaults[-1]
         wanted = _numbers(version)

@@ -34,7 +34,7 @@ _CONTEXTS = {
 
 
 def history(name: str) -> tuple[str, ...]:
-    """Return when it was added, changed or removed, oldest first; empty if never since 13.
+    """Return when a parameter was added, changed or removed since 13, oldest first, in sentences.
 
     Raises BadValue for a name that no supported major knows.
     """

@@ -52,7 +52,7 @@ class Parameter:
         return self.context == "postmaster"
 
     def parse(self, text: str) -> Value:
-        """Parse configuration text as this server would, including rounding; BadValue otherwise."""
+        """Parse configuration text as this server would, with rounding; BadValue if invalid."""
         try:
             value = self._read(text)
         except notation.Unreadable as reason:

@@ -1,7 +1,7 @@
 """What managed PostgreSQL services let users set, as far as known, from platforms.json.
 
 Each platform names its source and when it was seen. `python tools/refresh_platforms.py`
-rewrites one from what its own command line lists.
+rewrites a platform from the list that its own command-line tool prints.
 """
 
 from __future__ import annotations

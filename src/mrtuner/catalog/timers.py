@@ -1,8 +1,8 @@
 """Timers of the kernel, of drivers and of poolers: how long a dead server hangs a client.
 
 The facts are in timers.json, each with its source and kind of evidence: ``measured`` (on the wire,
-by us), ``code`` (read in the source), ``document`` (its own manual), ``memory`` (unverified, which
-predictions based on it mention).
+by us), ``code`` (read in the source), ``document`` (its own manual), ``memory`` (unverified;
+predictions based on it say so).
 """
 
 from __future__ import annotations

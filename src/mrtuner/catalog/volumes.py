@@ -77,7 +77,10 @@ _FORM: Final = "Write it as gp3:500GB,12000iops,500MiB/s, gp2:100GB or io1:400GB
 def volume_of(
     kind: str, gib: int, *, iops: int | None = None, throughput: int | None = None
 ) -> Volume:
-    """Return a volume by type and size [GiB], with provisioned IOPS and throughput [MiB/s]."""
+    """Return a volume by type and size [GiB], with provisioned IOPS and throughput [MiB/s].
+
+    Raises BadValue for a combination that RDS does not have.
+    """
     if kind not in _MAKERS:
         raise BadValue(f"unknown storage type {kind!r}", f"The types are {', '.join(TYPES)}.")
     if gib <= 0:
@@ -95,9 +98,9 @@ def sources() -> Mapping[str, str]:
 
 
 def before_december_2019(class_name: str) -> tuple[int | None, int | None]:
-    """Return a class's baseline and maximum [Mbps] until then; None where nothing changed.
+    """Return a class's baseline and maximum [Mbps] before that date; None if they did not change.
 
-    An instance keeps the limits with which it was started until it is stopped and started.
+    An instance keeps the limits with which it was started until it is stopped and started again.
     """
     _, family, size = class_name.split(".")
     known = table("volumes.json")["before_december_2019"]

@@ -140,9 +140,9 @@ class Journal:
         return frozenset(row["rebooting"] for row in rows)
 
     def keep(self, name: str, contents: Mapping[str, Any]) -> None:
-        """Write down, under its name, how far something has come that is no list of entries.
+        """Store a document under a name: the progress of something that is not a list of entries.
 
-        What was kept under the name before is overwritten.
+        It replaces an earlier document of that name.
         """
         with self._transaction() as db:
             db.execute(
@@ -151,7 +151,7 @@ class Journal:
             )
 
     def kept(self, name: str) -> dict[str, Any] | None:
-        """What was kept under a name, if anything was."""
+        """The document stored under a name, or None."""
         with self._translated():
             row = self._db.execute(
                 "SELECT contents FROM document WHERE name = ?", (name,)

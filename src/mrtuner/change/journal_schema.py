@@ -1,4 +1,4 @@
-"""The journal's file: its tables, how it is opened, and what brings an older one up to date.
+"""The journal's file: its tables, how it is opened, and how an older one is upgraded.
 
 Rollback journal and synchronous=FULL: what is committed survives a crash of the machine.
 Source: https://www.sqlite.org/pragma.html#pragma_synchronous
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import sqlite3
 
 #: Version 2 no longer stores the text of postgresql.auto.conf, which may contain a password.
-#: Version 3 has documents. Version 4 names the instance whose reboot a step has found accepted.
+#: Version 3 has documents. Version 4 names the instance whose reboot was accepted in a step.
 SCHEMA_VERSION: Final = 4
 
 _DOCUMENT: Final = """
@@ -58,12 +58,12 @@ WHERE json_extract(contents, '$.method') = 'alter system'
 
 _REBOOTING: Final = "ALTER TABLE step ADD COLUMN rebooting TEXT"
 
-#: What brings a journal to the next version.
+#: The statements that upgrade a journal from this version to the next.
 _UPGRADES: Final = {1: _WITHOUT_TEXTS, 2: _DOCUMENT, 3: _REBOOTING}
 
 
 def opened(directory: Path, path: Path) -> sqlite3.Connection:
-    """The file, made if there is none, and in this version's schema.
+    """Open the journal; create it or upgrade its schema if necessary.
 
     Raises UsageError if a newer MrTuner wrote it, OSError or sqlite3.Error if it cannot be used.
     """

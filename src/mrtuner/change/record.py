@@ -54,7 +54,7 @@ class GroupChange:
     creates: bool = False  # the group is new; undoing deletes it
     removes: bool = False  # the group is deleted when nothing uses it any more
     reboots: tuple[str, ...] = ()  # the instances that may be rebooted, in this order
-    description: str = ""  # of a group that we create: tells it from another of the same name
+    description: str = ""  # of a group that we create: identifies it among others of that name
 
 
 #: How the change is made; there is one adapter for each.

@@ -22,7 +22,7 @@ from mrtuner.errors import ApplyError, MrTunerError
 
 
 class StepName(str):
-    """The name of a step, as an observer is told: once before it is taken, once when it is done."""
+    """The name of a step, given to an observer twice: before it is taken and when it is done."""
 
     __slots__ = ("done", "reverting")
     done: bool

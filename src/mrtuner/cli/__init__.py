@@ -1,6 +1,7 @@
 """The command line: the only place that prints, prompts and exits.
 
-One file a command. Nothing but click is imported until a command runs (`common.commands.Commands`).
+One file per command. Nothing but click is imported until a command runs
+(`common.commands.Commands`).
 """
 
 from __future__ import annotations

@@ -120,7 +120,7 @@ def _carried_out(
     conf_dir: Path | None,
     yes: bool,
 ) -> Outcome:
-    """Ask, unless there is nothing to agree to, and apply."""
+    """Ask for confirmation if there is something to change, and apply."""
     from mrtuner.change.settings.apply import apply
 
     if plan.steps and not plan.refused and not plan.elsewhere:

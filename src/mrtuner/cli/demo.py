@@ -1,4 +1,4 @@
-"""`mrtuner demo`: what the advice gains, and where it does not, on servers of our own."""
+"""`mrtuner demo`: what the advice gains, and where it does not, on our own servers."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 _YOURS: Final = "postgresql://USER@HOST/DATABASE"
 #: Free space that the data of both stages and their WAL need.
 _SPACE: Final = Bytes(14 * GiB)
-#: Beside the report; a second demo goes on with it.
+#: Written beside the report; a second demo adds to it.
 _HISTORY: Final = "demo-history"
 
 
@@ -99,7 +99,7 @@ def command(
 
 
 def _measured(server_bin: Path | None, seed: int | None, history: Path) -> proving.Proof:
-    """Fill, advise, name the loads, measure them, clear up."""
+    """Load data, compute the advice, announce the loads, measure them, and clean up."""
     from mrtuner.bench.load.pgbench import find_pgbench
     from mrtuner.bench.plan.model import fresh_seed
     from mrtuner.bench.series import Series
@@ -147,7 +147,7 @@ class Stage:
 
     @property
     def sides(self) -> Sides:
-        """The settings that initdb gives, and those advised; either with what recording needs."""
+        """The settings that initdb gives, and those advised; both with what recording needs."""
         advised = {item.name: item.value for item in self.tuning.changes}
         sides: Sides = {"default": {}, "advised": advised}
         if not self.statements:
@@ -160,7 +160,7 @@ class Stage:
     def measure(
         self, tasks: Sequence[Task], of: Callable[[Task], Progress], history: Path
     ) -> Iterator[Measured]:
-        """One load after the other, on servers that are recorded and go at the end."""
+        """Measure one load after the other on servers that are recorded, and removed at the end."""
         from mrtuner.bench.series import measure, paced
 
         if not tasks:
@@ -180,7 +180,7 @@ class Stage:
 
 
 def memory_stage(binaries: Binaries, base: Path, host: Host) -> Stage:
-    """This machine as it is."""
+    """Return the stage on this machine as it is."""
     from mrtuner.bench.plan.demo import in_memory, scale_for
     from mrtuner.bench.server.standing import filled, on_huge_pages, side_by_side
     from mrtuner.tuning import tune
@@ -219,7 +219,7 @@ _NO_STATEMENTS: Final = "without statements: this installation has no pg_stat_st
 
 
 def volume_stage(binaries: Binaries, host: Host) -> Stage:
-    """A small cloud machine, stood in for, where that can be had."""
+    """Return the stage on a simulated small cloud machine; `left_out` says why it cannot run."""
     from mrtuner.bench.plan.demo import (
         VOLUME_IOPS,
         VOLUME_MEMORY,
@@ -260,7 +260,7 @@ def volume_stage(binaries: Binaries, host: Host) -> Stage:
 
 
 def _why_no_volume(host: Host) -> LeftOut | None:
-    """Why it cannot be stood in for here, in one sentence, and the command that would."""
+    """Why the volume cannot be simulated here, and the command that would; None if it can."""
     from mrtuner.bench.series import LeftOut
     from mrtuner.bench.server.instance import require
 
@@ -285,7 +285,7 @@ def _why_no_volume(host: Host) -> LeftOut | None:
 
 
 def _announce(tasks: Sequence[Task], left_out: Sequence[LeftOut]) -> None:
-    """What will be measured and why, before it is."""
+    """Print what will be measured and why."""
     terminal.print_note()
     terminal.print_note(
         "Comparing default with advised settings, on two servers side by side. The loads:"
@@ -312,7 +312,7 @@ def _progress(tell: Progress, tasks: Sequence[Sequence[Task]]) -> Callable[[Task
 
 @contextmanager
 def scratch() -> Iterator[Path]:
-    """A directory for the servers; it goes at the end, and also when we are killed."""
+    """Yield a directory for the servers; it is removed at the end, even if we are killed."""
     from mrtuner.bench.server import guard
     from mrtuner.postgres.server_user import scratch_directory
 
@@ -346,10 +346,10 @@ def _what_next(output: Path, history: Path) -> None:
 
 
 def _ourselves() -> str:
-    """How this program is called here: in a fresh checkout it is not on the PATH."""
+    """The command that runs this program: in a fresh checkout it is not on the PATH."""
     called = Path(sys.argv[0])
     found = shutil.which(called.name)
     known = found is not None and Path(found).resolve() == called.resolve()
     words = [called.name if known else shlex.quote(str(called))]
-    # What root recorded, root alone can read.
+    # Only root can read what root recorded.
     return " ".join((["sudo"] if "SUDO_UID" in os.environ else []) + words)

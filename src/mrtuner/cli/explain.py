@@ -1,4 +1,4 @@
-"""`mrtuner explain`: what a parameter is, how its value is chosen, and what is known of it."""
+"""`mrtuner explain`: what a parameter is, how its value is chosen, and what is known about it."""
 
 from __future__ import annotations
 

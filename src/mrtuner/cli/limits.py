@@ -1,4 +1,4 @@
-"""`mrtuner limits`: which hard limit an instance was at."""
+"""`mrtuner limits`: which hard limit an instance reached."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def command(
 
 
 def _packages(targets: tuple[str, ...], everything: bool) -> Iterator[str]:
-    """What reading the metrics takes."""
+    """Yield the packages needed to read the metrics."""
     if everything or {kind_of(text) for text in targets} & {TargetKind.RDS, TargetKind.NAME}:
         yield "boto3"
     if any(Path(text).suffix.lower() in {".parquet", ".pq"} for text in targets):

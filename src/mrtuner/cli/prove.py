@@ -37,7 +37,7 @@ class MeasuredServer:
     restart: Restart
     ours: bool
     journal: Path | None
-    undo: str | None = None  # the command that puts everything back, where we cannot
+    undo: str | None = None  # the command that restores everything, if we cannot
 
 
 @options.command("prove")
@@ -153,7 +153,7 @@ def command(
         _nothing(as_json)
         return
     _tell(proof, as_json)
-    if html is not None:  # last: what was measured is told, whatever becomes of the page
+    if html is not None:  # last: an error in the page must not hide the results
         terminal.save_and_tell(html, proof.page(_commands(target, restart)))
     if proof.series.verdict == "worse":
         ctx.exit(exit_codes.WORSE)
@@ -211,7 +211,7 @@ def _compared(tuning: Tuning, restart: Restart) -> list[Wanted]:
 def _announce(
     compared: Sequence[Wanted], question: proving.Question, target: MeasuredServer
 ) -> None:
-    """What will be done and why, before it is."""
+    """Print what will be done and why."""
     from mrtuner.bench.plan.cells import seconds_expected, space_needed
     from mrtuner.units import pretty_bytes
 
@@ -238,7 +238,7 @@ def _announce(
 
 
 def _commands(target: MeasuredServer, restart: str) -> list[tuple[str, str]]:
-    """What to type to do the same on one's own server."""
+    """The commands that do the same on the user's own server."""
     dsn = (
         "postgresql://USER@HOST/DATABASE" if target.ours else change.dsn_without_secrets(target.dsn)
     )

@@ -1,4 +1,4 @@
-"""`mrtuner record`: samples servers until it is stopped."""
+"""`mrtuner record`: sample servers until stopped."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from mrtuner.history.managed import ManagedInstance
     from mrtuner.history.recorder import Instance
 
-#: As mrtuner.history.budget has it, which is not loaded for a help text.
+#: The same as in mrtuner.history.budget, which is not loaded for a help text.
 _BUDGET: Final = 0.01
 UNITS: Final = ("systemd", "container", "kubernetes")
 
@@ -150,7 +150,7 @@ def _last_samples(place: Path) -> set[tuple[str, str, datetime]]:
 
 
 def _publisher(url: str, directory: Path, account: Account) -> Callable[[], object]:
-    """What publishes the store's new files; an address that cannot be one is refused now."""
+    """Return what publishes the store's new files; an invalid address is refused now."""
     from mrtuner.aws.session import client
     from mrtuner.history.store import s3
 
@@ -161,7 +161,7 @@ def _publisher(url: str, directory: Path, account: Account) -> Callable[[], obje
 def _instances(
     given: Sequence[str], config: Path | None, name: str | None
 ) -> tuple[list[Instance], list[ManagedInstance]]:
-    """The servers to connect to, and those that AWS tells of. Both may be one under one name."""
+    """The servers to connect to, and those read from AWS; a name may be in both, for one server."""
     from mrtuner.history.fleet import instance_of, managed_of, read_fleet
 
     of_rds = [text for text in given if targets.kind_of(text) is targets.TargetKind.RDS]

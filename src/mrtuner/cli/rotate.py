@@ -1,4 +1,4 @@
-"""`mrtuner rotate`: a new password for an application that goes on running."""
+"""`mrtuner rotate`: change an application's password without downtime."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
-#: What a rotation, its status and its end are told alike.
+#: The options that a rotation, its status and its abort share.
 _SHARED: Final = (
     click.option(
         "--role", "group", required=True, metavar="ROLE",
@@ -40,7 +40,7 @@ _SHARED: Final = (
 )  # fmt: skip
 
 
-#: Nothing is done with these by status and abort, which --status and --abort took beside them.
+#: Ignored by status and abort; the former --status and --abort could be given with them.
 _UNUSED: Final = (
     click.option("--to", hidden=True, expose_value=False),
     click.option("--current", hidden=True, expose_value=False),

@@ -128,7 +128,7 @@ def _refuse_unsafe(
 
 @contextmanager
 def _store(named: Path | Place, account: Account) -> Iterator[Path | RemoteStore]:
-    """The store, once it could be opened: whatever is wrong with it is said now."""
+    """Yield the store after opening it once, so that its errors are raised now."""
     from mrtuner.history.reading import open_history
 
     if isinstance(named, Path):
@@ -162,12 +162,12 @@ def server(
     store: Path | RemoteStore, access: Access | None = None, records: Path | None = None,
     **more: Any,
 ) -> Iterator[uvicorn.Server]:  # fmt: skip
-    """The viewer as a server that is yet to be run; the store is closed at the end."""
+    """Yield the viewer as a server that is not running yet; the store is closed at the end."""
     import uvicorn
 
     from mrtuner.web.app import app
 
-    # Whoever is asked for a password comes by a name that is not known here.
+    # With a password, users come from elsewhere, by a host name that is not known here.
     shown = (
         app(store, records=records)
         if access is None
@@ -198,7 +198,7 @@ def _access(path: Path) -> Access:
 
 
 def first_line(path: Path) -> str:
-    """The password of a file."""
+    """The first line of a file, which is the password; empty if the file is."""
     lines = read_file(path).splitlines()
     return lines[0] if lines else ""
 
@@ -214,12 +214,12 @@ def _listening(host: str, port: int) -> socket.socket:
         ) from None
 
 
-#: What showing a history needs.
+#: The packages that showing a history needs.
 PACKAGES: Final = ("argon2", "duckdb", "starlette", "uvicorn")
 
 
 def require_page() -> None:
-    """Raise MissingPart where the page has not been built."""
+    """Raise MissingPart if the page has not been built."""
     from mrtuner.web.app import STATIC
 
     if not (STATIC / "index.html").is_file():
@@ -227,7 +227,7 @@ def require_page() -> None:
 
 
 def show(place: Path) -> None:
-    """Show a history on a free port of this machine until Ctrl-C, and open it where one can."""
+    """Show a history on a free port of this machine until Ctrl-C; open it if there is a display."""
     import os
 
     with _listening(_LOOPBACK, 0) as listener:

@@ -183,6 +183,6 @@ def _written(
 
 
 def _tell_assumed(tuning: Tuning, form: str) -> None:
-    """A full volume stops the server, and in a container nobody sees how large it is."""
+    """Warn of an assumed volume: a full one stops the server, and we cannot see a container's."""
     if for_containers(form) and tuning.assumed:
         terminal.print_note(f"warning: {tuning.assumed[0].lower()}{tuning.assumed[1:]}")

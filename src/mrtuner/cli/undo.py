@@ -63,7 +63,7 @@ def command(
             enough = not (last and last.proof) if proof else bool(removed) and last is None
             outcome = (
                 Outcome(result="nothing")
-                if enough  # there is no change to take back, or not by --proof
+                if enough  # there is no change to undo, or none that --proof undoes
                 else _undone(dsn, last, book, restart, force, yes)
             )
     if as_json:
@@ -92,7 +92,7 @@ def _undone(
 
 
 def _last(dsn: str, book: Journal) -> Change | None:
-    """The change that would be taken back."""
+    """The change that would be undone."""
     from mrtuner.change.settings.live import identify
     from mrtuner.postgres.connect import connect
 
@@ -101,7 +101,7 @@ def _last(dsn: str, book: Journal) -> Change | None:
 
 
 def _also_due(dsn: str, last: Change) -> Iterator[str]:
-    """What a restart puts into force besides."""
+    """Yield what else a restart would put into force."""
     from mrtuner.change.settings.apply import SettingsPlan, plan
     from mrtuner.postgres.connect import connect
     from mrtuner.postgres.read import read
@@ -115,7 +115,7 @@ def _also_due(dsn: str, last: Change) -> Iterator[str]:
 
 
 def _fits(dsn: str) -> Callable[[Mapping[str, str]], bool]:
-    """The memory check of apply, where it can be made; a way back is not barred by its lack."""
+    """The memory check of apply, or none if it cannot be made: that must not prevent an undo."""
     from mrtuner.tuning import tune
 
     try:

@@ -188,7 +188,7 @@ def _recorded(
 
 
 def _consent(tables: tuple[str, ...], yes: bool) -> None:
-    """Ask before rows are read: values may be many, and somebody's."""
+    """Ask before rows are read: there may be many, with personal data."""
     if tables:
         from mrtuner.vacuum.sample import ROWS
 

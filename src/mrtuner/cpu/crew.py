@@ -37,9 +37,10 @@ class Crew:
         return tuple(process.pid for process in self._processes)
 
     def run(self, pieces: int, count: int, *, expected: float) -> tuple[Worker, ...]:
-        """Let each do `pieces` times `count` steps, all together, then burn CPU until told to stop.
+        """Let all workers do `pieces` pieces of `count` steps at the same time; return the times.
 
-        `expected` [s] determines when one counts as stuck. Raises MrTunerError for one that dies.
+        Then they burn CPU until the next order. Raises MrTunerError if one dies, or takes so much
+        longer than `expected` [s] that it counts as stuck.
         """
         start = time.monotonic() + _NOTICE
         for process in self._processes:
@@ -97,9 +98,9 @@ def steps_per_second(mode: Mode) -> float:
 
 
 def fastest(timed: Callable[[int], float], count: int) -> float:
-    """Return the most steps per second of three tries; `timed` tells how long a count takes [s].
+    """Return the most steps per second of three tries; `timed` returns the time of a count [s].
 
-    The tries are of more steps than `count` if these are too short to be timed.
+    If `count` steps are too short to be timed, the tries use more.
     """
     while (took := timed(count)) < _LONG_ENOUGH:
         count = max(2 * count, int(count * min(100, 1.2 * _LONG_ENOUGH / max(took, 1e-6))))

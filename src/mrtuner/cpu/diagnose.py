@@ -39,7 +39,7 @@ class Cause(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bend:
-    """One knee with its cause; each part's growth from the knee to the next level [s]."""
+    """One knee with its cause, and how much each part grows from there to the next level [s]."""
 
     at: int
     before: float  # work per additional worker, relative to one worker alone
@@ -159,7 +159,7 @@ def _growth(before: float | None, after: float | None) -> float | None:
 
 
 def _threads(record: Record) -> Threads:
-    """Prefer the pairs if they were tried: a hypervisor can hide siblings."""
+    """Prefer siblings found by pairs to the kernel's topology: a hypervisor can hide siblings."""
     shown = record.topology.threads
     found = tuple((pair.first, pair.second) for pair in record.pairs if pair.siblings)
     if found:

@@ -70,7 +70,7 @@ class WorkerRun(Struct):
     rest: Annotated[float | None, Doc("neither: stolen from the machine, or asleep")]
     switches: Annotated[int | None, Doc("involuntary context switches")]
     cpus: Annotated[list[int | None], Doc("the CPU it was on after each piece of its work")]
-    #: The records that the documentation keeps are without it.
+    #: Older records, which the documentation keeps, lack it.
     pieces: Annotated[list[float], Doc("the time of each piece; their sum is `wall`")] = field(
         default_factory=list
     )

@@ -135,4 +135,4 @@ class Record:
     solo: float | None  # CPU seconds of the same work alone, pinned; only with pairs
     pairs: tuple[Pair, ...]
     trials: tuple[Trial, ...]
-    notes: tuple[str, ...]  # what could not be seen
+    notes: tuple[str, ...]  # what weakens the test

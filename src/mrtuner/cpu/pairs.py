@@ -36,15 +36,15 @@ def to_try(cpus: Sequence[int]) -> list[CpuPair]:
 
 
 def seconds_expected(cpus: Sequence[int]) -> float:
-    """Return about how long all of that takes [s]."""
+    """Return about how long it takes to try these pairs [s]."""
     return (len(to_try(cpus)) + len(cpus[:_FIRST])) * (SECONDS * (1 + 1 / PIECES) + _START)
 
 
 def judge(solo: float, together: Mapping[CpuPair, float]) -> tuple[Pair, ...]:
-    """Siblings are the pairs that stand out, from one CPU alone and from the other pairs.
+    """Return all pairs; siblings are those that stand out from one CPU alone and from most pairs.
 
-    `solo` and `together` are CPU seconds of the same work. From four CPUs on, most pairs are of
-    different cores, so their median shows the cost of merely running two at a time.
+    `solo` and `together` are CPU seconds of the same work. With four CPUs or more, most pairs are
+    of different cores, so their median shows the cost of merely running two at a time.
     """
     usual = median(together.values()) if len(together) >= _MANY else solo
     least = INFLATED * max(solo, usual)
@@ -62,7 +62,7 @@ def tried(
 ) -> tuple[float, tuple[Pair, ...]]:
     """Return CPU seconds of the work alone, and all pairs judged; conspicuous ones are tried twice.
 
-    One CPU has no pairs.
+    With one CPU, there are no pairs.
     """
     count = max(1, round(steps_per_second(mode) * SECONDS / PIECES))
     solo = median(_took(mode, (cpu,), count) for cpu in cpus[:_FIRST])

@@ -1,4 +1,4 @@
-"""Make a plan, carry it out, keep the record."""
+"""Make a plan, carry it out and return the record."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Setup:
 
 
 def here(mode: Mode, tree: Tree | None = None) -> Setup:
-    """Measure with processes on this machine."""
+    """Return the setup for measuring with processes on this machine."""
     tree = tree or Tree()
     found = usable(tree)
     return Setup(
@@ -43,7 +43,7 @@ def here(mode: Mode, tree: Tree | None = None) -> Setup:
 
 
 def server(dsn: str, cpus: int | None) -> Setup:
-    """Measure with sessions of a server. UsageError for a remote one without `cpus`."""
+    """Return the setup for sessions of a server; UsageError for a remote one without `cpus`."""
     from mrtuner.cpu.sql import Sessions
     from mrtuner.postgres.connect import connect
     from mrtuner.postgres.read import read
@@ -81,7 +81,7 @@ _ELAPSED_ONLY: Final = (
 
 
 def most_workers(text: str | None, setup: Setup) -> int:
-    """Return the most workers: ``2x`` the CPUs, or a number; by default 1x on a server.
+    """Return the most workers: a number, or ``2x`` the CPUs; by default 1x on a server, else 2x.
 
     Raises UsageError for anything else.
     """

@@ -1,9 +1,9 @@
 """Workers as sessions of a server: cross joins of generated rows, on any PostgreSQL.
 
 A session runs one DO block that waits for the common start by the server's clock, then joins rows
-piece by piece and raises the time after each. Nothing is written; parallel query and JIT are off; a
-statement timeout ends what hangs. If the server runs on this machine, its backends' CPU time and
-run delay are read from /proc; otherwise only elapsed time is known.
+piece by piece and reports the time after each as a notice. Nothing is written; parallel query and
+JIT are off; a statement timeout ends what hangs. If the server runs on this machine, its backends'
+CPU time and run delay are read from /proc; otherwise only elapsed time is known.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class Sessions:
     @contextmanager
     def workers(self, count: int) -> Iterator[Crewed]:
         """Yield this many sessions, each with a local thread that waits for it."""
-        speed = self.speed  # before there are others
+        speed = self.speed  # measured before other sessions run
         stop = threading.Event()
         with ExitStack() as stack:
             sessions = [
@@ -149,7 +149,7 @@ class _Session:
         self._thread.start()
 
     def result(self, patience: float) -> Worker:
-        """Wait for the work; MrTunerError when the server ended it, or does not answer."""
+        """Return the finished work; MrTunerError if the server ended it or does not answer."""
         try:
             done = self._done.get(timeout=patience)
         except Empty:
@@ -159,7 +159,7 @@ class _Session:
         return done
 
     def end(self) -> None:
-        """Stop burning CPU, if it does."""
+        """Stop burning CPU, if that has begun."""
         if self._thread is not None:
             self._stop.set()
             self._conn.cancel()

@@ -19,7 +19,7 @@ from mrtuner.host.tree import Tree
 MOST_COUNTS: Final = 32
 #: Time of a trial besides its work [s]: starting workers, the piece that warms them up.
 _OVERHEAD: Final = 0.4
-#: Length of the check of the machine before the start [s].
+#: How long the machine is checked for other work before the start [s].
 _LOOK: Final = 1.0
 
 Tell = Callable[[str], None]
@@ -65,7 +65,7 @@ class Here:
     @contextmanager
     def workers(self, count: int) -> Iterator[Crewed]:
         """Yield this many processes, free to run on every CPU that we may use."""
-        speed = self.speed  # before there are others
+        speed = self.speed  # measured before other workers run
         slowed = max(1.0, count / max(0.01, self._usable.count))
         with crew(self._mode, count) as started:
             yield _Processes(started, speed, slowed)

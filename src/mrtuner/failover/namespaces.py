@@ -4,8 +4,8 @@
 
 Silence is made in the router, by blackhole routes: a drop in the client's own output would be a
 local error to its kernel, which then retries every 0.5 s without any backoff. The calling process
-is in the client's namespace already (`enter`). Router and server are processes that end when their
-stdin does, so nothing is left behind, whatever happens to us.
+is already in the client's namespace (`enter`). Router and server are processes that end when their
+stdin closes, so nothing is left behind, even if we are killed.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ class Network(AbstractContextManager["Network"]):
 
 
 class Peer(AbstractContextManager["Peer"]):
-    """A process in its own network namespace; it ends when its stdin does."""
+    """A process in its own network namespace; it ends when its stdin closes."""
 
     def __init__(self, command: Sequence[str]) -> None:
         self._process = subprocess.Popen(

@@ -71,7 +71,7 @@ def _cells(case: Prediction, back: bool) -> tuple[str, ...]:
 
 
 def _seen(case: Prediction) -> str:
-    """When it notices the server's return; "-" if that does not apply."""
+    """When the client notices the server's return; "-" if that does not apply."""
     if case.noticed is not None:
         return pretty_span(case.noticed)
     return "never" if case.case is Case.FLIGHT and case.span is None else "-"

@@ -7,8 +7,8 @@ Every format can read back what it wrote. A parameter that an operator sets itse
 managed server refuses, is left out and named in a comment. JSON is not here: it is the advice
 itself, and `tune` writes it.
 
-To add a format: a module in this folder with a FORMAT, called like it, with an underscore for a
-hyphen. A module is loaded when its format is asked for.
+To add a format, add a module with a FORMAT to this folder, named after the format with underscores
+for hyphens. A module is loaded when its format is first used.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def parse(format: str, text: str) -> dict[str, str]:
 
 
 def known_format(name: str) -> Format:
-    """A format by its name, or BadValue."""
+    """Return the format of this name, or raise BadValue."""
     module = known(name, NAMES).replace("-", "_")
     found: Format = import_module(f"{__name__}.{module}").FORMAT
     return found

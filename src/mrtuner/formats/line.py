@@ -71,7 +71,7 @@ def checked(lines: Sequence[Line]) -> Sequence[Line]:
 
 
 def refuse_second(name: str, seen: set[str]) -> None:
-    """Raise BadValue for a parameter that was seen before; else it counts as seen now."""
+    """Raise BadValue if a parameter was seen before; otherwise add it to `seen`."""
     if name.lower() in seen:
         raise BadValue(f"{name} is set twice", "Give each parameter once.")
     seen.add(name.lower())

@@ -72,7 +72,7 @@ def base_text(text: str, parameter: Parameter, here: FamilyParameter) -> str:
 
 
 def shown(known: Platform, pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
-    """Return name → value in PostgreSQL's notation, the inverse: ``64MB`` for ``65536``.
+    """Return name → value in PostgreSQL's notation: ``64MB`` for ``65536``; reverses `base_text`.
 
     Names that are not PostgreSQL's own keep their text.
     """

@@ -100,7 +100,7 @@ def checked_name(name: str) -> str:
 
 
 def checked_family(family: str) -> str:
-    """Return the family if it is a possible one, else raise BadValue."""
+    """Return the family if its name is well-formed, else raise BadValue."""
     if not _FAMILY.fullmatch(family):
         raise BadValue(
             f"{family!r} is not a family of PostgreSQL", "Give a family such as postgres17."

@@ -1,7 +1,7 @@
 """Puppet: Hiera data for the module puppetlabs-postgresql, ``postgresql::server::config_entries``.
 
 The module puts a value between single quotes unchanged, so quotes and backslashes are doubled here.
-Hiera interpolates ``%{…}``, so such a sign becomes a call of literal(). Source:
+Hiera interpolates ``%{…}``, so its percent sign becomes a call of literal(). Source:
 puppetlabs-postgresql
 6.7 to 10, manifests/server.pp (config_entries) and server/instance/config.pp,
 lib/puppet/provider/postgresql_conf; Puppet documentation, "Interpolation in Hiera".

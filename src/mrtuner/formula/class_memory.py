@@ -3,7 +3,7 @@
 AWS publishes no values: it is the machine's memory minus what the operating system and RDS keep
 for themselves, a part that is linear in the total. The lines below were fitted to default values
 of max_connections read on live instances or published by AWS; each such value v under
-``{DBInstanceClassMemory/d}`` bounds the memory to [v*d, (v+1)*d). None is known above 32 GiB.
+``{DBInstanceClassMemory/d}`` bounds the memory to [v*d, (v+1)*d). No value is known above 32 GiB.
 
 An instance itself is better evidence: a default of ``{DBInstanceClassMemory/16384}`` bounds its
 memory to 16 KiB (`calibrated`).
@@ -152,7 +152,7 @@ def _around(value: Bytes, source: str, above: Fraction = _BAND) -> Estimate:
     return Estimate(value=value, low=Bytes(low), high=Bytes(high), source=source, measured=False)
 
 
-#: No instance has more memory.
+#: Upper end of the search [bytes]: no instance has more memory.
 _MOST: Final = 1 << 47
 
 #: Settings whose defaults reveal the memory, most exact first.
@@ -173,7 +173,7 @@ class ImpliedMemory:
         return f"{self.name} = {self.value} by {self.formula}"
 
     def agrees(self, low: int, high: int) -> bool:
-        """Whether the memory may be between the two."""
+        """Whether the memory may be between `low` and `high` [bytes, both inclusive]."""
         return self.low <= high and low <= self.high
 
 
@@ -187,10 +187,10 @@ def calibrated(
     """Return an instance's DBInstanceClassMemory, derived from its settings.
 
     `values` are in base units, as pg_settings shows them; `formulas` are those believed to be in
-    force; `machine` has their other variables. The narrowest interval that most settings agree on
-    wins; contradicting settings are mentioned in the notes. A setting outside `within`, the
-    estimate for the instance's class, is assumed to be user-set. Raises BadValue where no setting
-    helps, or where settings contradict one another and nothing decides between them.
+    force; `machine` has their other variables. The interval that most settings agree on
+    wins; the notes mention the settings that contradict it. A setting outside `within`, the
+    estimate for the instance's class, is assumed to be user-set. Raises BadValue if no setting
+    helps, or if settings contradict one another and nothing decides between them.
     """
     found, notes = _readings(values, formulas, machine or {})
     if within is not None:
@@ -301,7 +301,7 @@ def of_instance(
 ) -> Estimate:
     """Return a running instance's memory, derived from its settings and the default formulas.
 
-    Raises ConnectError and UsageError as `mrtuner.postgres.connect`; BadValue as `calibrated`.
+    Raises ConnectError and UsageError like `mrtuner.postgres.connect`, BadValue like `calibrated`.
     """
     from mrtuner.postgres.connect import connect, translated
 

@@ -1,9 +1,9 @@
-"""Turn a rule's expression into a formula of a form that AWS documents.
+"""Turn a rule's expression into a formula in a form that AWS documents.
 
 AWS documents arithmetic in braces and one function around it; a rule's expression may nest
-`least` in `greatest` over sums. What fits a documented form is written exactly. Otherwise
-candidates are made from the expression's own branches and from its values; of those that nowhere
-exceed what the memory budget allows, the one closest to the rule's values wins.
+`least` in `greatest` over sums. An expression that fits a documented form is written exactly.
+Otherwise candidates are made from the expression's own branches and from its values; of those
+within the limits of every sample, the one closest to the rule's values wins.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from mrtuner.formula.grammar import Formula, Function, Integer, braces
 NAMES: Final[Mapping[str, str]] = {"memory": "DBInstanceClassMemory", "cpus": "DBInstanceVCPU"}
 MEMORY: Final = NAMES["memory"]
 
-#: The factors of the vCPUs that a count may have.
+#: Factors of the number of vCPUs to try.
 _SHARES_OF_CPUS: Final = tuple(
     map(Fraction, ("1/32", "1/16", "1/8", "1/4", "1/2", "1", "3/2", "2"))
 )
@@ -35,9 +35,9 @@ class Sample:
 
     machine: Machine  # by RDS's names
     value: int
-    most: int  # upper limit there, whatever the form
+    most: int  # upper limit there, for any formula
     least: int = 0  # lower limit there
-    weight: float = 1.0  # for being close to `value`
+    weight: float = 1.0  # of being close to `value`
 
 
 def exactly(expression: Expr) -> Formula | None:
@@ -54,7 +54,7 @@ def exactly(expression: Expr) -> Formula | None:
 
 
 def nearest(expression: Expr, samples: Sequence[Sample]) -> Formula:
-    """Return the closest documented formula we find that exceeds no sample's `most`."""
+    """Return the closest documented formula found that is within every sample's limits."""
     constant = Integer(min(sample.value for sample in samples))
     own = dict.fromkeys([*_branches(expression), constant])
     candidates = dict.fromkeys([*own, *_fitted(samples)])
@@ -131,7 +131,7 @@ def _branches(expression: Expr) -> Iterator[Formula]:
 
 
 def _flattened(name: str, choice: Sequence[Formula]) -> Iterator[Formula]:
-    """Yield one function around all, if none contains another kind of function."""
+    """Yield one function over all of `choice`, unless one of them has another kind of function."""
     arguments: list[Formula] = []
     for formula in choice:
         same = isinstance(formula, Function) and formula.name == name
@@ -194,7 +194,7 @@ def _turns_right(first: tuple[int, int], middle: tuple[int, int], last: tuple[in
 
 
 def _line(low: tuple[int, int], high: tuple[int, int]) -> Formula:
-    """Return ``SUM({M/q},-c)`` through the lower point and slightly below the higher one."""
+    """Return ``SUM({M/q},-c)`` or ``{M/q}``, just below both points; a constant if not rising."""
     if high[1] <= low[1]:
         return Integer(min(low[1], high[1]))
     share = _share_of_memory(Fraction(high[1] - low[1], high[0] - low[0]))

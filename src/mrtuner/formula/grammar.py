@@ -26,7 +26,7 @@ from typing import Final
 
 from mrtuner.errors import BadValue
 
-#: Variables of PostgreSQL formulas, with units. Source: RDS User Guide; `port` shows the last.
+#: Variables of PostgreSQL formulas, with units. Source: RDS User Guide, and the default of `port`.
 VARIABLES: Final[Mapping[str, str]] = {
     "DBInstanceClassMemory": "bytes",
     "DBInstanceVCPU": "vCPUs",
@@ -56,11 +56,11 @@ LONGEST: Final = 100
 
 
 class FormulaError(BadValue):
-    """A text is no formula that RDS takes for PostgreSQL."""
+    """A text is not a formula that RDS accepts for PostgreSQL."""
 
 
 class MissingMachine(BadValue):
-    """A formula names something of the machine that was not given."""
+    """A formula needs a variable of the machine that was not given."""
 
 
 class Formula(ABC):
@@ -69,7 +69,7 @@ class Formula(ABC):
     @property
     @abstractmethod
     def variables(self) -> frozenset[str]:
-        """The machine's variables that it uses."""
+        """The variables of the machine that it uses."""
 
     @property
     @abstractmethod
@@ -180,7 +180,7 @@ class Braces(Formula):
 
     @property
     def truncates_first(self) -> bool:
-        """Whether a quotient is then multiplied, as in ``{V/I*I}``, which loses a remainder."""
+        """Whether it multiplies after dividing, as in ``{V/I*I}``, which loses the remainder."""
         operators = "".join(operator for operator, _ in self.body.steps)
         return "/*" in operators
 
@@ -308,7 +308,7 @@ def _names(body: Arithmetic) -> set[str]:
 
 
 class _Reader:
-    """A recursive-descent parser for one formula; `at` is the next character."""
+    """A recursive-descent parser for one formula; `at` is the position of the next character."""
 
     def __init__(self, text: str) -> None:
         self.text = text.strip()
@@ -419,7 +419,7 @@ class _Reader:
         self.at += 1
 
     def _inside(self) -> str:
-        """Return the most common mistakes between braces."""
+        """Return a hint on the likely mistake inside braces."""
         match self.text[self.at : self.at + 1]:
             case " " | "\t" | "\n":
                 return "Spaces are not allowed inside braces."

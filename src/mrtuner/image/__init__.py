@@ -1,1 +1,1 @@
-"""What one changed line costs in a container image: sent, rebuilt and pushed, before building."""
+"""Compute, before a build, what a change costs an image: bytes sent, rebuilt and pushed."""

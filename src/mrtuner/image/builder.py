@@ -1,10 +1,10 @@
-"""Builds by podman or buildah, in a storage of our own. Linux, as root.
+"""Build with podman or buildah in a separate storage. Linux, as root.
 
-Nothing of the machine's own storage is changed, but for the builder's note of blobs that it saw
-(/var/lib/containers/cache); its images can be built from. Every RUN is a container of an OCI
-runtime: in `--isolation chroot`, root gets the machine's own /dev, and a `chown -R` of everything
-reaches it. Without a network, the builder itself has none either, since it is the builder that
-fetches what ADD names. The storage is read where the builder keeps it.
+The machine's own storage is not changed, except for the builder's record of blobs that it has seen
+(/var/lib/containers/cache); builds can use its images. Every RUN is a container of an OCI runtime:
+with `--isolation chroot`, root would get the machine's own /dev, and a `chown -R` of everything
+would reach it. Without a network, the builder itself has none either, because it fetches what ADD
+names. Layers and images are read directly from the builder's files.
 Source: containers/storage 1.43, layers.go (Layer) and images.go (Image).
 """
 
@@ -30,12 +30,12 @@ from mrtuner.units import pretty_bytes
 Program = Literal["podman", "buildah"]
 PROGRAMS: Final[tuple[Program, ...]] = ("podman", "buildah")
 Network = Literal["none", "host"]
-#: How images of ours are named.
+#: Prefix of the names of our images.
 OURS: Final = "localhost/mrtuner-"
 _STEP: Final = re.compile(r"(?:\[\d+/\d+\] )?STEP \d+/\d+: (.*)\s*")
 _CACHED: Final = "--> Using cache"
-_TOLD: Final = 20  # the last lines of what it printed
-#: With less [bytes], a failure may come from a full disk, which builders tell in many words.
+_TOLD: Final = 20  # last lines of output kept for the message
+#: With less free space [bytes], a full disk may be the cause, which builders report variously.
 _SCARCE: Final = 256 << 20
 #: Images of the machine, which builds may use.
 #: Source: containers-storage.conf(5), additionalimagestores.
@@ -81,7 +81,7 @@ class Builder(AbstractContextManager["Builder"]):
     program: Program
     directory: Path
     network: Network = "none"
-    options: Sequence[str] = ()  # of every build, besides ours
+    options: Sequence[str] = ()  # further ones for every build
     image_store: Path = IMAGE_STORE  # images that builds may use
     _kept: set[str] = field(default_factory=set)
 
@@ -102,7 +102,7 @@ class Builder(AbstractContextManager["Builder"]):
 
     @property
     def version(self) -> str:
-        """As it says itself: ``podman version 4.3.1``."""
+        """What the builder reports, such as ``podman version 4.3.1``."""
         words = [self.program, "--version"]
         said = subprocess.run(words, check=False, capture_output=True, text=True)
         return said.stdout.strip()
@@ -110,10 +110,10 @@ class Builder(AbstractContextManager["Builder"]):
     def build(
         self, recipe: Recipe, tag: str, *, cache: bool = True, say: Say = lambda _text: None
     ) -> Built:
-        """Build an image and name it ``OURS + tag``; `say` is told each line as it begins.
+        """Build an image and name it ``OURS + tag``; `say` gets each line as it begins.
 
         Raises:
-            MrTunerError: the build failed; the message has what the builder said last.
+            MrTunerError: the build failed; the message has the builder's error.
         """
         before = self._layers()
         named = self.directory / "image-id"
@@ -149,13 +149,13 @@ class Builder(AbstractContextManager["Builder"]):
             """Only an error says something."""
 
     def keep(self) -> None:
-        """Let `forget` leave what there is now, which serves as the cache of every later build."""
+        """Make `forget` keep the present images, which are the cache of every later build."""
         for number, image in enumerate(sorted(self._images())):
             self._run("tag", image, f"{OURS}kept:{number}")
         self._kept = set(self._images())
 
     def forget(self) -> None:
-        """Remove the images that were made since `keep`, and what they were made of."""
+        """Remove the images made since `keep`, with their parents. MrTunerError if they remain."""
         while gone := [
             image
             for image, names in self._images().items()
@@ -190,7 +190,7 @@ class Builder(AbstractContextManager["Builder"]):
     def _told(
         self, words: Sequence[str], what: str, network: Network | None = None
     ) -> Iterator[str]:
-        """Run it and yield what it prints; it is ended when the caller stops reading."""
+        """Run a command and yield its output; terminate it if the caller stops reading."""
         last: deque[str] = deque(maxlen=_TOLD)
         with subprocess.Popen(
             [*self._words(network or self.network), *words], stdin=subprocess.DEVNULL,
@@ -222,7 +222,7 @@ class Builder(AbstractContextManager["Builder"]):
         return MrTunerError(f"{self.program} {what}: {re.sub('(?i)^error: ', '', last)}", hint)
 
     def _layers(self) -> dict[str, int]:
-        """The layers in the storage and their bytes as archives."""
+        """The layers in the storage by id, with their sizes as archives [bytes]."""
         return {
             str(one["id"]): int(one["diff-size"])
             for one in self._listed("layers")
@@ -230,7 +230,7 @@ class Builder(AbstractContextManager["Builder"]):
         }
 
     def _images(self) -> dict[str, list[str]]:
-        """The images in the storage, and their names."""
+        """The images in the storage by id, with their names."""
         return {str(one["id"]): list(one.get("names") or ()) for one in self._listed("images")}
 
     def _listed(self, what: str) -> list[dict[str, Any]]:
@@ -241,7 +241,7 @@ class Builder(AbstractContextManager["Builder"]):
 
 
 def require(program: Program) -> None:
-    """MissingPart where it cannot build here."""
+    """Raise MissingPart if the program cannot build here."""
     if os.geteuid() != 0:
         raise MissingPart("building both forms needs root", "Run it as root, or with sudo.")
     needed = {program: (program,), "util-linux": ("unshare",), "runc": _RUNTIMES}
@@ -254,24 +254,24 @@ def require(program: Program) -> None:
 
 
 def mounted(directory: Path) -> Path:
-    """What a builder in this directory has mounted, as long as it runs."""
+    """The directory below which a builder in `directory` has its mounts while it runs."""
     return directory / "root/overlay"
 
 
 def ends_with_us() -> list[str]:
-    """Words in front of a command that ends it should we be killed; none without util-linux."""
+    """Prefix for a command that must end if we are killed; empty without util-linux."""
     return ["setpriv", "--pdeathsig", "TERM", "--"] if shutil.which("setpriv") else []
 
 
 @contextmanager
 def short_directory() -> Iterator[Path]:
-    """A directory for a storage: its path may not be long."""
+    """Yield a temporary directory for a storage, whose path must be short."""
     with TemporaryDirectory(prefix="mrt-", ignore_cleanup_errors=True) as name:
         yield Path(name)
 
 
 def _unmount_below(directory: Path) -> None:
-    """A builder that was killed leaves what it had mounted."""
+    """Unmount everything below a directory: a killed builder leaves its mounts."""
     for line in Path("/proc/self/mountinfo").read_text(encoding="utf-8").splitlines()[::-1]:
         place = re.sub(r"\\(\d{3})", lambda octal: chr(int(octal[1], 8)), line.split(" ")[4])
         if Path(place).is_relative_to(directory):

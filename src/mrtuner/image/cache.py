@@ -1,20 +1,20 @@
-"""Which lines of a Dockerfile are built again, as podman and buildah decide it.
+"""Which lines of a Dockerfile are rebuilt, as podman and buildah decide it.
 
 The builder remembers every line by its parent image and a text: the instruction as written, the
 values of the declared arguments for RUN, a digest of what is copied for COPY and ADD. Once a line
-is built again, so is every later one of its stage. Source: buildah 1.28.2,
+is rebuilt, so is every later one of its stage. Source: buildah 1.28.2,
 imagebuildah/stage_executor.go (intermediateImageExists, getCreatedBy) and digester.go.
 
-What surprises: the text of ENV and LABEL is compared before variables are resolved, so another
+Some surprises: the text of ENV and LABEL is compared before variables are resolved, so another
 --build-arg leaves them cached; what a RUN reads by --mount=type=bind is not compared at all; and
-a copied file counts as changed when it passes from the user who builds to another or back, whatever
---chown says: the digest has the name of its owner, which the builder knows of itself alone.
+a copied file counts as changed when its owner changes from the building user to another or back,
+even with --chown: the digest has the owner's name, which the builder knows only for itself.
 
-BuildKit compares otherwise, as its documentation and its source say; no daemon was asked. ARG and
+BuildKit's rules differ; they follow its documentation and source, and were not tested. ARG and
 ENV, user, directory and shell are part of every later RUN, in stages built on this one too, but of
-no COPY; what a RUN reads by --mount is compared; permissions of files are, even with --chmod;
-owners in the context are not: the client sends all as root's. `COPY --link` has no parent, except
-with --chmod. Of lines that make no layer nothing is built. Source: docs.docker.com,
+no COPY; what a RUN reads by --mount is compared; so are permissions of files, even with --chmod,
+but not owners in the context: the client sends all files as root's. `COPY --link` has no parent,
+except with --chmod. Lines that make no layer are never rebuilt. Source: docs.docker.com,
 build/cache/invalidation, build/building/variables (Scoping) and reference/dockerfile;
 moby/buildkit, frontend/dockerfile/dockerfile2llb/convert.go (dispatchRun, dispatchArg,
 dispatchWorkdir) and convert_copy.go (dispatchCopy), solver/llbsolver/ops/exec.go (CacheMap,
@@ -45,26 +45,26 @@ from mrtuner.image.dockerfile import (
 from mrtuner.image.sources import Source, is_remote, sources
 
 State = Literal["cached", "rebuilt", "unknown"]
-#: What a file contains, as a text that changes with it.
+#: Returns a text that changes with a file's contents.
 Digest = Callable[[Entry], str]
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A line and what the builder compares of it."""
+    """A line of the Dockerfile, and what the builder compares of it."""
 
     instruction: Instruction
-    key: str | None  # None: it cannot be known before building
+    key: str | None  # None: not known before building
     origins: tuple[int, ...] = ()  # the stages that COPY --from, or mounts, take from
     copied: tuple[Source, ...] = ()  # from the context
     at: str = ""  # of COPY and ADD the destination, of RUN and WORKDIR the directory
     compares_origins: bool = False  # what is taken from the stages is compared
-    mounted: tuple[Source, ...] = ()  # from the context, as what is compared of a RUN
-    passes: bool = False  # nothing is built of it: the image below stays
+    mounted: tuple[Source, ...] = ()  # from the context, by a RUN, and compared
+    passes: bool = False  # it builds nothing: the image below stays the same
 
     @property
     def inputs(self) -> tuple[Source, ...]:
-        """What changes it when it changes in the context."""
+        """The parts of the context whose changes change this line."""
         return self.copied + self.mounted
 
 
@@ -80,7 +80,7 @@ class PlannedStage:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A Dockerfile beside a context."""
+    """What the builder compares of a Dockerfile and a context."""
 
     stages: tuple[PlannedStage, ...]
 
@@ -95,7 +95,7 @@ def plan(
     """Return what the builder compares of each line.
 
     Raises:
-        BadValue: a COPY names what is not in the context.
+        BadValue: a COPY names what is not in the context, or an owner or mode that is refused.
     """
     keyed: list[_Keys] = []
     for stage in dockerfile.stages:
@@ -211,7 +211,7 @@ class _Keys:
         )  # fmt: skip
 
     def _absolute(self, path: str) -> str:
-        """The path in the image; a slash at its end stays."""
+        """The path in the image; a trailing slash stays."""
         end = "/" if path.endswith("/") or path == "." else ""
         return posixpath.normpath(posixpath.join(self.directory, path)).rstrip("/") + end or "/"
 
@@ -231,7 +231,7 @@ class _Keys:
         return self.arguments | self.environment
 
     def _declared(self) -> str:
-        """The arguments as a RUN gets them: ENV of the same name wins (BuildKit's: if later)."""
+        """The arguments as a RUN gets them: ENV of the same name wins (in BuildKit, if later)."""
         values = self._values()
         return " ".join(f"{name}={values[name]}" for name in sorted(self.arguments))
 
@@ -280,7 +280,7 @@ class _Keys:
         return Step(one, f"{one.name} {_digested(content)} in {goes_to}", (), found, at)
 
     def _check(self, one: Instruction) -> None:
-        """Refuse owners and permissions that the builder refuses; variables may hold any."""
+        """Refuse owners and permissions that the builder refuses; those with variables pass."""
         owner, mode = one.flag("chown") or "", one.flag("chmod") or ""
         named = [part for part in owner.split(":") if not part.isdecimal()]
         if one.links and "$" not in owner and not set(named) <= {"", "root"}:
@@ -297,7 +297,7 @@ class _Keys:
             )
 
     def _content(self, source: Source, owner: str, mode: str, name: str | None) -> str:
-        """Everything that the builder's digest is made of; a time is no part of it."""
+        """Everything that the builder's digest covers; timestamps are not part of it."""
         rows = [f"{'dir' if source.is_directory else 'file'} {owner}"]
         for relative, entry in source.entries:
             shown = f"{entry.mode:o}"
@@ -312,9 +312,9 @@ class _Keys:
         return "\n".join(rows)
 
 
-#: The working directory of an image that was not looked into.
+#: Stands for the working directory of a base image, which is unknown.
 _SOMEWHERE: Final = "/(working directory of the base)"
-#: Taken by podman from what comes out of the context.
+#: Mode bits that podman removes from files of the context.
 _SETID: Final = 0o6000
 
 
@@ -332,20 +332,20 @@ def _owner(told: str) -> str:
 
 
 def _renamed(found: tuple[Source, ...], target: str) -> str | None:
-    """The name that a single file gets at its destination."""
+    """The name that a single file gets at its destination; None if it keeps its own."""
     if len(found) != 1 or found[0].is_directory or target.endswith("/") or target == ".":
         return None
     return posixpath.basename(target)
 
 
-#: What `COPY --link` is built on.
+#: The parent of a `COPY --link`.
 _NO_PARENT: Final = "nothing"
 
 
 class Store:
-    """The images that a builder keeps: what was built once is found again.
+    """Simulates the images that a builder keeps: what was built once is found again.
 
-    A base image from elsewhere is assumed unchanged.
+    Base images are assumed unchanged.
     """
 
     def __init__(self) -> None:
@@ -353,12 +353,12 @@ class Store:
         self._alike: dict[tuple[object, str], int] = {}
         self._merged: dict[tuple[object, object], int] = {}
         self._made = 0
-        #: Of each line of the last build: whether its image is of that build, though another stage
-        #: may have made it.
+        #: For each line of the last build: whether that build made its image, perhaps in another
+        #: stage.
         self.fresh: list[list[bool]] = []
 
     def build(self, wanted: Plan) -> list[list[State]]:
-        """Build, and return the state of each line of each stage; of a skipped one, nothing."""
+        """Build, and return the state of each line by stage; a skipped stage has no lines."""
         images: dict[int, tuple[object, bool]] = {}
         states: list[list[State]] = []
         before, self.fresh = self._made, []
@@ -386,7 +386,7 @@ class Store:
         return states
 
     def _over(self, below: object, layer: object) -> int:
-        """The image of a layer that was made by itself, on top of another image."""
+        """The image that an independent layer makes on top of another image."""
         if (below, layer) not in self._merged:
             self._made += 1
             self._merged[below, layer] = self._made
@@ -400,7 +400,7 @@ class Store:
         looking: bool,
         images: Mapping[int, tuple[object, bool]],
     ) -> tuple[object, bool, State]:
-        """The image behind a line, whether it is known to be that one, and the line's state."""
+        """The image after a line, whether it is certain to be that one, and the line's state."""
         key, loose, certain = self._key(step, images)
         found = self._known.get((image, key)) if looking and certain else None
         if found is not None:
@@ -413,7 +413,7 @@ class Store:
         return self._made, True, "rebuilt"
 
     def _key(self, step: Step, images: Mapping[int, tuple[object, bool]]) -> tuple[str, str, bool]:
-        """What is compared, what is compared of it for certain, and whether the first is known."""
+        """The key that is compared, the part known for certain, and whether all of it is known."""
         loose = step.key if step.key is not None else step.instruction.original
         if not step.compares_origins or not step.origins:
             return loose, loose, step.key is not None

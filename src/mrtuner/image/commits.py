@@ -17,7 +17,7 @@ _COMMIT = "\x01"
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """A commit of the main line: for a merge, what it brought."""
+    """A commit along the first parents; a merge counts as one commit with all it brought."""
 
     id: str
     subject: str
@@ -26,12 +26,12 @@ class Commit:
 
 
 def read_commits(tree: Tree, number: int) -> list[Commit]:
-    """Return the last commits that changed something in the directory, the latest first.
+    """Return the last `number` commits that changed something in the directory, latest first.
 
-    Of the side of a merge, the commits are not told apart: a deploy brings them all.
+    A merge counts as one commit: a deploy brings all of it.
 
     Raises:
-        MissingPart: there is no git. UsageError: the directory is in no repository, or without
+        MissingPart: there is no git. UsageError: the directory is not in a repository with
         commits. MrTunerError: git failed.
     """
     if shutil.which("git") is None:
@@ -52,7 +52,7 @@ def read_commits(tree: Tree, number: int) -> list[Commit]:
 
 
 def is_shallow(root: Path) -> bool:
-    """Whether the repository has only its latest commits."""
+    """Whether the repository is a shallow clone, with only its latest commits."""
     done = subprocess.run(
         ["git", "-C", os.fspath(root), "rev-parse", "--is-shallow-repository"],
         capture_output=True, text=True, check=False,

@@ -12,7 +12,7 @@ from typing import Final, Literal
 from mrtuner.errors import MrTunerError, UsageError
 from mrtuner.image.ignore import IgnoreRules
 
-#: A header of an archive, and what a file is padded to [bytes].
+#: Size of a header in an archive, and of the blocks to which files are padded [bytes].
 BLOCK: Final = 512
 Kind = Literal["file", "directory", "symlink", "other"]
 
@@ -26,8 +26,8 @@ class Entry:
     mode: int  # the permissions alone
     size: int = 0  # of its content; 0 for a second name of the same file
     target: str = ""  # of a symbolic link
-    own: bool = True  # it belongs to the user who asks
-    content: bytes | None = None  # where it is not what the disk has
+    own: bool = True  # it belongs to the current user
+    content: bytes | None = None  # if it differs from the file on disk
 
     @property
     def archived(self) -> int:
@@ -36,13 +36,13 @@ class Entry:
 
     @property
     def directories(self) -> list[str]:
-        """The directories that it is in, the outermost first; itself last if it is one."""
+        """The directories that contain it, outermost first; a directory is itself the last."""
         parts = self.path.split("/")
         whole = parts if self.kind == "directory" else parts[:-1]
         return ["/".join(whole[:number]) for number in range(1, len(whole) + 1)]
 
 
-#: What was read of a directory, by the rules and the start of the walk: it is not read again.
+#: Entries read so far, by the rules and the start of the walk, so that none is read twice.
 Found = dict[tuple[IgnoreRules, str], tuple[Entry, ...]]
 
 
@@ -57,7 +57,7 @@ class Context:
     found: Found = field(default_factory=dict, repr=False, compare=False)
 
     def below(self, directory: str) -> tuple[Entry, ...]:
-        """What the rules leave of a directory, though they may leave out the directory itself."""
+        """The entries below a directory that the rules keep, even if they exclude itself."""
         return tuple(walk(self.root, self.rules, directory, self.edits, self.found))
 
     def at(self, path: str) -> Entry:
@@ -67,13 +67,15 @@ class Context:
 
     @property
     def files(self) -> int:
-        """How many are no directories."""
+        """The number of entries that are not directories."""
         return sum(entry.kind != "directory" for entry in self.entries)
 
     @property
     def sent(self) -> int:
-        """Bytes that a builder elsewhere is sent: the entries as an archive, without headers of
-        long names. A local podman reads the directory in place."""
+        """Bytes sent to a remote builder: the entries as an archive, without headers of long names.
+
+        A local podman reads the directory in place.
+        """
         return sum(entry.archived for entry in self.entries) + 2 * BLOCK
 
 
@@ -92,10 +94,10 @@ def read_context(
     edits: Mapping[str, bytes] | None = None,
     found: Found | None = None,
 ) -> Context:
-    """Return what is left of a directory once the rules were applied.
+    """Return what the rules keep of a directory.
 
-    `edits` are the contents of files that would be written, or written differently. What is in
-    `found` is not read again, and what is read is added to it.
+    `edits` has the contents of files that would be written or changed. What is in `found` is not
+    read again, and what is read is added to it.
 
     Raises:
         UsageError: there is no such directory. MrTunerError: a part of it cannot be read.
@@ -111,7 +113,7 @@ def walk(
 ) -> Iterator[Entry]:
     """Yield what is below `start`, in the builder's order. Links are not followed, sockets skipped.
 
-    A directory that is left out is entered only where a later pattern may bring something back.
+    An excluded directory is entered only if a pattern may bring back something in it.
     """
     seen: set[tuple[int, int]] = set()
     within = f"{start}/" if start else ""

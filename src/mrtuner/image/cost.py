@@ -1,4 +1,4 @@
-"""What a change costs: the lines that it builds again, and their bytes."""
+"""What a change costs: the lines that it rebuilds, and their bytes."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from mrtuner.image.previous import Previous, Tell, known_from
 from mrtuner.image.stored import StoredImage
 from mrtuner.image.tree import tree_of
 
-#: What was compared with the real builder; others decide differently.
+#: The builders whose rules are modelled, and how these were tested.
 BUILDER: Final[Mapping[Builder, str]] = {
     "podman": "podman 4.3, buildah 1.28",
     "buildkit": "BuildKit, from its documentation, not tested",
 }
-#: How far blobs may be from what is told of them: the builder compresses with other code. With the
-#: sizes of the last build only what changed is compressed here.
+#: Relative error of predicted blob sizes, without and with the sizes of the last build: without
+#: them, files are compressed here, by other code than the builder's.
 _COLD: Final = 0.10
 _WARM: Final = 0.02
 _ORDER: Final[tuple[ChangeKind, ...]] = (
@@ -41,10 +41,10 @@ _ORDER: Final[tuple[ChangeKind, ...]] = (
 
 @dataclass(frozen=True, slots=True)
 class Total:
-    """Bytes of several layers: what is known of them, and which lines are not."""
+    """The known bytes of several layers, and the lines of which something is unknown."""
 
     bytes: int
-    unknown: tuple[int, ...] = ()  # their sizes are not known, or whether they are built again
+    unknown: tuple[int, ...] = ()  # their sizes, or whether they are rebuilt
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,31 +64,31 @@ class Change:
     kind: ChangeKind
     files: int
     example: str
-    sent: int  # to a builder elsewhere
+    sent: int  # to a remote builder
     states: tuple[tuple[int, State], ...]  # of each line that is built
     rebuilt: Total
     pushed: Total  # at most: a layer that comes out the same is not pushed again
 
     @property
     def first(self) -> int | None:
-        """The first line that is built again, or may be."""
+        """The first line that is or may be rebuilt."""
         return next((line for line, state in self.states if state != "cached"), None)
 
 
 @dataclass(frozen=True, slots=True)
 class CommitCost:
-    """What a commit of the repository costs; nothing is told of one that changed the recipe."""
+    """What a commit costs; nothing if it changed the Dockerfile or the ignore file."""
 
     commit: Commit
-    kind: Kind  # of the files that are in the image; of all where none is
-    first: int | None  # the first line that is built again, or may be
+    kind: Kind  # of its files that are in the image, or of all if none is
+    first: int | None  # the first line that is or may be rebuilt
     rebuilt: Total
     pushed: Total
 
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """The answer."""
+    """What changes to a directory cost its image."""
 
     dockerfile: Path
     context: Context
@@ -102,7 +102,7 @@ class Cost:
 
     @property
     def pushed_within(self) -> float:
-        """The share by which pushed bytes that are known may be wrong, either way."""
+        """Relative error of the known pushed bytes, in either direction."""
         return _COLD if self.previous is None else _WARM
 
 
@@ -119,7 +119,7 @@ def cost(
     """Return what each kind of change to this directory costs its image.
 
     With `history`, also what each of the last `history` commits would cost, latest first.
-    With the `image` of the last build, layers have their sizes of then; `tell` follows its reading.
+    With the `image` of the last build, its layers give the sizes; `tell` reports progress.
 
     Raises:
         UsageError: no directory, no Dockerfile, no repository. BadValue: a Dockerfile or an ignore
@@ -138,7 +138,7 @@ def cost(
 
 
 def _commit(model: Model, commit: Commit) -> CommitCost:
-    """What its files cost with the Dockerfile and the layers of today."""
+    """What the files of a commit cost with the present Dockerfile and layers."""
     kind = kind_of_all([path for path in commit.paths if model.lines_of(path)] or commit.paths)
     if commit.recipe:
         return CommitCost(commit, kind, None, Total(0), Total(0))
@@ -171,7 +171,7 @@ def _changes(model: Model) -> list[Change]:
 
 
 def _of_files(model: Model) -> Iterator[Change]:
-    """Files that the same lines copy cost the same."""
+    """Group files that the same lines copy: they cost the same."""
     groups: dict[tuple[ChangeKind, frozenset[int]], list[str]] = {}
     for entry in model.context.entries:
         if entry.kind == "file":
@@ -183,7 +183,7 @@ def _of_files(model: Model) -> Iterator[Change]:
 
 
 def _of_arguments(model: Model) -> Iterator[Change]:
-    """Each ARG of a stage, as a build server passes a new revision or date."""
+    """One change for each ARG, as if a build server passed a new revision or date."""
     for name in model.arguments:
         build = model.after(frozenset(), [name])
         yield _change(model, "build argument", f"--build-arg {name}", 0, build)
@@ -201,7 +201,7 @@ def _change(
 
 
 def rebuilt_total(built: Iterable[BuiltLine]) -> Total:
-    """The layers that are rebuilt, uncompressed."""
+    """Bytes of the layers that are rebuilt, uncompressed."""
     return _total(
         (one.line, one.state, one.layer.size, one.layer.least)
         for one in built
@@ -210,7 +210,7 @@ def rebuilt_total(built: Iterable[BuiltLine]) -> Total:
 
 
 def pushed_total(built: Iterable[BuiltLine]) -> Total:
-    """The blobs pushed, at most."""
+    """Bytes of the blobs that are pushed, at most."""
     return _total(
         (
             one.line,
@@ -224,7 +224,7 @@ def pushed_total(built: Iterable[BuiltLine]) -> Total:
 
 
 def _total(layers_of: Iterable[tuple[int, State, int | None, int]]) -> Total:
-    """What is surely built again, with the sizes that are known; the other lines by number."""
+    """Sum the known bytes of lines that are certainly rebuilt; list lines not fully known."""
     known = 0
     unknown: list[int] = []
     for line, state, size, least in layers_of:

@@ -1,8 +1,8 @@
-"""What changes from one deploy to the next, and the bytes to be expected of it.
+"""What changes from one deploy to the next, and the bytes that it is expected to cost.
 
 A deploy changes files: those of a real commit, or one file of a kind that is assumed to change in a
 certain share of the deploys. It also passes new values for the ARGs that name a revision or a date,
-and finds another `.git` where that is copied.
+and changes `.git` if that is copied.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from mrtuner.image.model import BuiltLine, Model
 from mrtuner.image.shell import Command, commands
 from mrtuner.wording import plural
 
-#: How often one changed file is of a kind, where no history says. An assumption, not a measurement.
+#: Share of deploys that change a file of each kind, without a history. Assumed, not measured.
 SHARES: Final[Mapping[Kind, float]] = {
     "code": 0.80, "dependencies": 0.05, "configuration": 0.05, "asset": 0.05, "other": 0.05,
 }  # fmt: skip
-#: ARGs that a build server passes anew for every build, by their names.
+#: Names of ARGs for which a build server passes a new value in every build.
 _NEW_EACH_TIME: Final = re.compile(
     r"(?i)(?:.*_)?(sha|sha1|commit|revision|rev|hash|build_?(?:id|number|date|time)|date|timestamp"
     r"|git_?(?:sha|commit|ref|hash|rev|describe)|vcs_ref|source_date_epoch)(?:_.*)?"
@@ -40,15 +40,15 @@ class Deploy:
 
 @dataclass(frozen=True, slots=True)
 class Deploys:
-    """Everything that deploys are expected to be."""
+    """The deploys to expect."""
 
     each: tuple[Deploy, ...]
     basis: str  # what the weights come from
-    arguments: tuple[str, ...] = ()  # passed anew every time
+    arguments: tuple[str, ...] = ()  # ARGs with a new value every time
 
 
 def assumed_deploys(model: Model) -> Deploys:
-    """Deploys that change one file each; the kinds by SHARES, the files of a kind equally often.
+    """Deploys that change one file each: kinds by SHARES, files of a kind equally often.
 
     Files that an image seldom needs, such as logs, do not count as changes.
     """
@@ -89,7 +89,7 @@ def _revisions(model: Model) -> tuple[str, ...]:
 class Amount:
     """Expected bytes: those that are known, and how often something unknown is added.
 
-    The unknown is by what makes it, such as a command of a RUN; what takes away counts negative.
+    `unknown` is by cause, such as a command of a RUN; one that removes bytes counts as negative.
     """
 
     bytes: float = 0
@@ -104,18 +104,18 @@ class Amount:
 
 @dataclass(slots=True)
 class LineShare:
-    """A line, the bytes that it pushes per deploy, and how often it is built again."""
+    """A line, the bytes that it pushes per deploy, and how often it is rebuilt."""
 
     line: int
     text: str
     pushed: float = 0
-    rebuilt: float = 0  # of all deploys
-    unknown: bool = False  # it pushes more, which only a build tells
+    rebuilt: float = 0  # share of all deploys
+    unknown: bool = False  # it pushes more, unknown before a build
 
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """Bytes a deploy, and of the image as a whole."""
+    """Expected bytes per deploy, and of the image as a whole."""
 
     sent: int
     rebuilt: Amount
@@ -125,7 +125,7 @@ class Expected:
 
 
 def changed_always(model: Model) -> list[str]:
-    """What every commit changes: the repository's own files, if it is in the context."""
+    """What every commit changes: a file in `.git`, if the directory has one."""
     return [_GIT] if (model.tree.root / ".git").is_dir() else []
 
 
@@ -165,7 +165,7 @@ def _sent(model: Model, deploys: Deploys) -> int:
 
 
 def _alike(model: Model, deploys: Deploys) -> list[tuple[float, list[BuiltLine]]]:
-    """The deploys that build the same lines again, as one, with their weights added up."""
+    """Merge deploys that rebuild the same lines: their total weight, and the lines as built."""
     weights: dict[frozenset[int], float] = {}
     always = model.lines_of_all(changed_always(model))
     for deploy in deploys.each:
@@ -176,7 +176,7 @@ def _alike(model: Model, deploys: Deploys) -> list[tuple[float, list[BuiltLine]]
 
 
 def _bytes(one: BuiltLine, size: int | None, least: int) -> tuple[int, dict[str, int]]:
-    """The known bytes of a line that is, or may be, built again; and what is unknown of it."""
+    """The known bytes of a line that is or may be rebuilt, and the causes of unknown ones."""
     if one.state == "unknown":
         return 0, ({one.step.instruction.original: 1} if size != 0 else {})
     if size is not None:
@@ -185,10 +185,10 @@ def _bytes(one: BuiltLine, size: int | None, least: int) -> tuple[int, dict[str,
 
 
 def _unknown_parts(one: BuiltLine) -> dict[str, int]:
-    """What makes the unknown bytes of a line: the commands of a RUN, each by itself.
+    """The causes of a line's unknown bytes: the commands of a RUN, one by one.
 
-    So a command that is moved to another line stays the same. What removes, in the same line as
-    what makes, takes an unknown number of bytes away; alone it makes an empty layer.
+    A command thus stays the same cause when it moves to another line. A command that removes files
+    takes an unknown number of bytes from those of its line; alone, it makes an empty layer.
     """
     if one.step.instruction.name != "RUN":
         return {one.step.instruction.original: 1}
@@ -227,7 +227,7 @@ _REMOVALS: Final = re.compile(
 
 
 def removes(command: Command) -> bool:
-    """Whether a command only takes files away.
+    """Whether a command only removes files.
 
     >>> [removes(command) for command in commands("apt install x && rm -rf /y && apt clean")]
     [False, True, True]

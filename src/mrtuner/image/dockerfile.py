@@ -1,8 +1,8 @@
 """A Dockerfile as podman and buildah read it: lines, stages, flags, words, variables.
 
 Source: openshift/imagebuilder of buildah 1.28.2, dockerfile/parser and shell_parser.go. Heredocs
-and `COPY --link`, which this builder does not support, are refused as by the builder; BuildKit
-takes them. Source of these: docs.docker.com, reference/dockerfile (Here-documents, COPY --link);
+and `COPY --link` are refused, as by these builders, but accepted for BuildKit.
+Source of these: docs.docker.com, reference/dockerfile (Here-documents, COPY --link);
 moby/buildkit, frontend/dockerfile/parser/parser.go (heredocsFromLine, ParseHeredoc).
 """
 
@@ -23,7 +23,7 @@ _BLANKS: Final = re.compile(r"[\t\v\f\r ]+")
 _HEREDOC: Final = re.compile(
     r"(?<!<)<<(?P<tabs>-?)\s*(?P<quote>['\"]?)(?P<name>[A-Za-z_]\w*)(?P=quote)(?=\s|$)"
 )
-#: A word as a shell reads it, and one that begins a heredoc for BuildKit: the whole word.
+#: A word as a shell reads it, and a whole word that begins a heredoc for BuildKit.
 _WORD: Final = re.compile(r"(?:\\.|\"(?:\\.|[^\"\\])*\"|'[^']*'|[^\s\\\"'])+")
 _HEREDOC_WORD: Final = re.compile(
     r"\d*<<(?P<tabs>-?)(?P<quote>['\"]?)(?P<name>[^\s<'\"]+)(?P=quote)"
@@ -34,21 +34,21 @@ _KNOWN: Final = frozenset(
         "MAINTAINER", "ONBUILD", "RUN", "SHELL", "STOPSIGNAL", "USER", "VOLUME", "WORKDIR",
     }
 )  # fmt: skip
-#: What COPY and ADD take, by the builder; of BuildKit's, --parents and --exclude are not modelled.
+#: Flags of COPY and ADD, by builder; BuildKit's --parents and --exclude are not modelled.
 _FLAGS: Final[Mapping[tuple[Builder, str], tuple[str, ...]]] = {
     ("podman", "COPY"): ("--chown=", "--chmod=", "--from="),
     ("podman", "ADD"): ("--chown=", "--chmod="),
     ("buildkit", "COPY"): ("--chown=", "--chmod=", "--from=", "--link"),
     ("buildkit", "ADD"): ("--chown=", "--chmod=", "--link", "--checksum=", "--keep-git-dir"),
 }
-#: Those whose line makes a layer; the others change the configuration alone.
+#: Instructions that make a layer; the others change only the configuration.
 LAYERED: Final = frozenset({"ADD", "COPY", "RUN"})
 NO_BASE: Final = "scratch"
 
 
 @dataclass(frozen=True, slots=True)
 class Heredoc:
-    """Text that stands below a line, and the name that it has there."""
+    """Text below a line, and its delimiter, which is its file name in a COPY."""
 
     name: str
     text: str
@@ -57,19 +57,19 @@ class Heredoc:
 
 @dataclass(frozen=True, slots=True)
 class Instruction:
-    """A line of a Dockerfile, with those that continue it."""
+    """An instruction of a Dockerfile, with the lines that continue it."""
 
     line: int  # where it begins, from 1
     name: str  # in capitals
     original: str  # as the builder prints and remembers it: continuations joined
     flags: tuple[str, ...] = ()
-    text: str = ""  # behind the name and the flags
+    text: str = ""  # after the name and the flags
     end: int = 0  # the last line that continues it
     heredocs: tuple[Heredoc, ...] = ()
 
     @property
     def words(self) -> tuple[str, ...]:
-        """The words of COPY, ADD and FROM: a JSON list, else what blanks separate."""
+        """The words of COPY, ADD and FROM: a JSON list, or else separated by blanks."""
         if self.text.startswith("["):
             try:
                 listed = json.loads(self.text)
@@ -86,7 +86,7 @@ class Instruction:
 
     @property
     def links(self) -> bool:
-        """Whether its layer does not depend on those below it: BuildKit ignores it with --chmod."""
+        """Whether its layer is independent of those below: --link, ignored with --chmod."""
         asked = "--link" in self.flags or self.flag("link") == "true"
         return asked and not self.flag("chmod")
 
@@ -110,7 +110,7 @@ class Dockerfile:
     heading: Mapping[str, str]  # ARGs above the first FROM
 
     def stage_of(self, name: str, before: int) -> Stage | None:
-        """The stage that a later one names, by its name or number."""
+        """The stage above number `before` with this name or number; None if there is none."""
         for stage in reversed(self.stages[:before]):
             if name in {stage.name, str(stage.index)}:
                 return stage
@@ -123,7 +123,7 @@ def parse(
     """Return the stages of a Dockerfile; `arguments` are those of --build-arg.
 
     Raises:
-        BadValue: what this builder refuses; the message names the line.
+        BadValue: the builder would refuse it; the message names the line.
     """
     given = dict(arguments or {})
     found = list(instructions(text, builder))
@@ -162,7 +162,7 @@ def _stage(
 
 
 def instructions(text: str, builder: Builder = "podman") -> Iterator[Instruction]:
-    """Yield the lines that say something, joined with those that continue them."""
+    """Yield the instructions, joined with the lines that continue them; skip comments."""
     escape, heading = "\\", True
     rows = iter(enumerate(text.removeprefix("\ufeff").split("\n"), 1))
     for number, row in rows:
@@ -186,7 +186,7 @@ def instructions(text: str, builder: Builder = "podman") -> Iterator[Instruction
 def _continued(
     line: str, rows: Iterator[tuple[int, str]], more: re.Pattern[str], last: int
 ) -> tuple[str, bool, int]:
-    """The line with its next row, whether it has come to its end, and where."""
+    """The line with its next row, whether that is its last, and the number of that row."""
     for number, row in rows:
         row = row.removesuffix("\r")
         if not row.strip() or row.lstrip().startswith("#"):
@@ -217,7 +217,7 @@ def _instruction(
 
 
 def _with_heredocs(one: Instruction, rows: Iterator[tuple[int, str]]) -> Instruction:
-    """The line with the texts below it, each to the row that has its name alone."""
+    """The line with the heredocs below it, each up to a row that has only its name."""
     found: list[Heredoc] = []
     end, original = one.end, one.original
     for start in filter(None, map(_HEREDOC_WORD.fullmatch, _WORD.findall(one.text))):
@@ -250,7 +250,7 @@ def _check_copy(one: Instruction, builder: Builder) -> None:
 
 
 def _flags(rest: str) -> tuple[tuple[str, ...], str]:
-    """The words that begin with two dashes, and what is behind them."""
+    """The leading words that begin with two dashes, and what follows them."""
     flags: list[str] = []
     while match := re.match(r"\s*(--(?:\\.|\"[^\"]*\"|'[^']*'|[^\s\\\"'])+)", rest):
         flags.append(re.sub(r"\\(.)|[\"']", r"\1", match[1]))
@@ -282,7 +282,9 @@ _TOKEN: Final = re.compile(
 
 
 def expanded(word: str, values: Mapping[str, str], one: Instruction) -> str:
-    """The word with its variables and without its quotes; what is not set is empty.
+    """The word with variables resolved and without quotes; an unset variable is empty.
+
+    Raises BadValue for other forms than ${NAME}, ${NAME:-default} and ${NAME:+if}.
 
     >>> line = Instruction(1, "COPY", "")
     >>> expanded("${A}/$B/'$B'/${C:-c}", {"A": "a", "B": "b"}, line)

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from mrtuner.image.cost import Change, CommitCost, Cost, Line, Total
     from mrtuner.image.previous import Previous
 
-#: A file's name may be no UTF-8, which JSON cannot hold.
+#: A file's name may be other than UTF-8, which JSON cannot hold.
 _ESCAPED = "backslashreplace"
 
 
@@ -147,7 +147,7 @@ class CostDocument(Document, tag="mrtuner.image.cost/1"):
 
 
 def cost_document(found: Cost) -> CostDocument:
-    """Return what a change costs; names that are no UTF-8 are escaped."""
+    """Return the cost as a document; names that are not UTF-8 are escaped."""
     context = found.context
     return CostDocument(
         builder=BUILDER[found.builder],

@@ -1,9 +1,9 @@
-"""The ignore file of a build context, read as podman and buildah read it, or BuildKit.
+"""The ignore file of a build context, read as podman and buildah, or BuildKit, read it.
 
 These are not gitignore's rules, nor quite those of docker-py's matcher, which ignores case.
 Source: buildah 1.28.2, pkg/parse/parse.go (ContainerIgnoreFile) and copier/copier.go;
 openshift/imagebuilder builder.go (ParseIgnore); containers/storage pkg/fileutils/fileutils.go
-(PatternMatcher). BuildKit's, with which nothing was compared: docs.docker.com,
+(PatternMatcher). For BuildKit, which was not tested: docs.docker.com,
 build/concepts/context (.dockerignore files); moby/buildkit,
 frontend/dockerfile/dockerignore/dockerignore.go (ReadAll); moby/patternmatcher, patternmatcher.go
 (compile); tonistiigi/fsutil, filter.go (Walk).
@@ -30,7 +30,7 @@ _SYNTAX: Final = re.compile(
     rf"(?:\\.|\[\^?(?:{_IN_CLASS}(?:-{_IN_CLASS})?)+\]|[^\[\\])*", re.DOTALL
 )
 _GO_REPEAT: Final = re.compile(r"\{\d+(?:,\d*)?\}")
-#: Where it stands in a pattern that brings files back, BuildKit looks into every directory.
+#: With one of these in a negated pattern, BuildKit looks into every directory.
 _WILD: Final = re.compile(r"[*?\[\]^\\]")
 _HINT: Final = "Correct the pattern: the builder would fail as well."
 
@@ -65,10 +65,10 @@ class IgnoreRules:
         return False
 
     def enters(self, directory: str) -> bool:
-        """Whether the builder looks into a directory that is left out.
+        """Whether the builder looks into an excluded directory.
 
-        Podman compares letters, not names: `!ab/c` makes it look into `a` as well, and `!*/c` into
-        nothing. BuildKit looks wherever something may be brought back.
+        Podman compares characters, not names: `!ab/c` makes it look into `a` as well, and `!*/c`
+        into nothing. BuildKit looks wherever a pattern may bring something back.
         """
         if self.builder == "buildkit":
             back = [
@@ -84,7 +84,7 @@ class IgnoreRules:
         )
 
     def enters_source(self, directory: str) -> bool:
-        """Whether it looks into a directory that is left out, but named by a COPY."""
+        """Whether the builder looks into an excluded directory that a COPY names."""
         if self.builder == "buildkit":
             return self.enters(directory)
         return any(
@@ -102,10 +102,11 @@ def rules_for(
 ) -> IgnoreRules:
     """Return the rules in force for a build; none without an ignore file.
 
-    `edits` are the contents of files that would be written, or written differently.
+    `edits` has the contents of files that would be written or changed.
 
     Raises:
-        BadValue: a pattern at which the builder fails, or whose meaning is its alone.
+        BadValue: a pattern that the builder refuses, or that cannot be interpreted here.
+        UsageError: the file cannot be read.
     """
     ends = _ENDS[builder]
     beside = [dockerfile.with_name(dockerfile.name + end) for end in ends]
@@ -124,8 +125,8 @@ def rules_for(
     return IgnoreRules(builder=builder)
 
 
-#: For Dockerfile X, X.dockerignore wins over X.containerignore, and either over the others, of
-#: which .containerignore wins. BuildKit does not know it.
+#: For Dockerfile X, the order is X.dockerignore, X.containerignore, .containerignore,
+#: .dockerignore: the first that exists wins. BuildKit does not know .containerignore.
 _ENDS: Final[Mapping[Builder, tuple[str, ...]]] = {
     "podman": (".dockerignore", ".containerignore"),
     "buildkit": (".dockerignore",),
@@ -133,7 +134,7 @@ _ENDS: Final[Mapping[Builder, tuple[str, ...]]] = {
 
 
 def rules_of(lines: Iterable[str], builder: Builder = "podman") -> IgnoreRules:
-    """Return the rules that these lines of an ignore file make."""
+    """Return the rules in these lines of an ignore file; BadValue for an invalid pattern."""
     if builder == "buildkit":
         said = [line for line in lines if not line.removeprefix("\ufeff").startswith("#")]
         found = [line.removeprefix("\ufeff").strip(_SPACE) for line in said]
@@ -170,7 +171,7 @@ def _for_buildkit(line: str) -> Pattern:
 
 
 def _matched(text: str) -> str:
-    """The expression of a pattern: `**` before plain text, or behind it, stands for any text."""
+    """The expression of a pattern: `**` before or after plain text stands for any text."""
     plain = re.compile(r"[^*?\[\]\\]*")
     if text.startswith("**") and plain.fullmatch(text, 2):
         rest = re.escape(text[2:])
@@ -182,8 +183,8 @@ def _matched(text: str) -> str:
     return _PIECES.sub(_expression, text)
 
 
-#: What a pattern is made of, for BuildKit: any text, text without a slash, an escaped character, a
-#: class, or what stands for itself.
+#: The parts of a pattern for BuildKit: any text, text without a slash, an escaped character, a
+#: class, or a literal character.
 _PIECES: Final = re.compile(r"(\*\*/?)(\Z)?|\*|\?|\\.|\[\^?(?:\\.|[^\]\\])*\]|.", re.DOTALL)
 
 
@@ -199,7 +200,7 @@ def _expression(piece: re.Match[str]) -> str:
 
 
 def _class(inside: str) -> str:
-    """The rest of a class, with what Python would read otherwise escaped."""
+    """The rest of a class, with characters escaped that Python would read differently."""
     return re.sub(r"(\\.)|([\[&~|])", lambda kept: kept[1] or "\\" + kept[2], inside) + "]"
 
 
@@ -224,8 +225,8 @@ def _clean(path: str) -> str:
 def _compiled(pattern: str, line: str) -> re.Pattern[str]:
     """The pattern as a regular expression.
 
-    The builder hands most characters to Go's regular expressions as they are: `a+b` matches `aab`.
-    What Go refuses is refused; what would mean something else in Python is written differently.
+    The builder passes most characters to Go's regular expressions unchanged: `a+b` matches `aab`.
+    What Go refuses is refused; what Python would read differently is translated.
     """
     out = ["^"]
     place = 0

@@ -1,4 +1,4 @@
-"""What kind of change a file stands for, by its name."""
+"""The kind of change that an edit of a file is, by the file's name."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Final, Literal
 Kind = Literal["code", "dependencies", "asset", "configuration", "other"]
 ChangeKind = Kind | Literal["build argument"]
 
-#: What package managers read: a change to one of them installs again.
+#: Files that package managers read: changing one reinstalls packages.
 _MANIFESTS: Final = re.compile(
     r"requirements[\w.-]*\.(txt|in)|constraints[\w.-]*\.txt|pyproject\.toml|setup\.(py|cfg)"
     r"|Pipfile(\.lock)?|poetry\.lock|uv\.lock|environment\.ya?ml"
@@ -25,7 +25,7 @@ _ENDINGS: Final[dict[Kind, str]] = {
     "webm pdf map wasm",
     "configuration": "conf cfg ini toml yml yaml json properties env xml",
 }
-#: A change to several files is of the first of these that it touches: the dearest as a rule.
+#: A change to several files is of the first of these kinds: usually the most expensive.
 DEAREST_FIRST: Final[tuple[Kind, ...]] = (
     "dependencies", "code", "configuration", "asset", "other"
 )  # fmt: skip

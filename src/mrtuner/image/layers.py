@@ -1,4 +1,4 @@
-"""The size of the layer that each line makes, where it can be known before building."""
+"""The size of the layer that each line makes, if it can be known before building."""
 
 from __future__ import annotations
 
@@ -19,30 +19,30 @@ from mrtuner.image.context import BLOCK, Entry
 from mrtuner.image.dockerfile import LAYERED, Heredoc
 
 _CHUNK: Final = 1 << 20
-#: gzip's default, and that of the builder.
+#: The default level of gzip and of the builder.
 _LEVEL: Final = 6
 _HEAD: Final = 18  # bytes around gzip's data
-#: A file of so many bytes ends a run of files that are compressed together.
+#: A file of this many bytes ends a run of files that are compressed together.
 _LARGE: Final = 1 << 18
-#: So many files are together, on average.
+#: The average number of files in a run.
 _RUN: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """What a line adds to the image [bytes]; None where that is known only after building."""
+    """What a line adds to the image [bytes]; None if that is known only after building."""
 
     size: int | None
     least: int  # it is not smaller than this
-    compressed: int | None  # about: the builder compresses with other code
-    why: str = ""  # it is not known
-    least_compressed: int = 0  # its blob is about not smaller than this
+    compressed: int | None  # approximately: the builder compresses with other code
+    why: str = ""  # it is unknown
+    least_compressed: int = 0  # approximate minimum size of its blob
 
 
 def layers(wanted: Plan, packing: Packing) -> list[list[Layer]]:
     """Return the layer of each line of each stage.
 
-    The files that are copied are read and compressed once, those that `packing` knows not again.
+    Copied files are read and compressed once; those that `packing` knows are not read again.
     """
     placed: dict[int, dict[str, Entry]] = {}
     found: list[list[Layer]] = []
@@ -54,7 +54,7 @@ def layers(wanted: Plan, packing: Packing) -> list[list[Layer]]:
 
 
 def shipped(wanted: Plan) -> set[int]:
-    """The stages whose layers are in the image: the last one, and those that it begins from."""
+    """The stages whose layers are in the image: the last one, and those it is built on."""
     stage: PlannedStage = wanted.stages[-1]
     found = {len(wanted.stages) - 1}
     while isinstance(stage.base, int):
@@ -93,7 +93,7 @@ def _of_run(step: Step, files: Mapping[str, Entry], packing: Packing) -> Layer:
 
 
 def _of_heredocs(step: Step, packing: Packing) -> Layer:
-    """The layer of a COPY whose files stand below it."""
+    """The layer of a COPY or ADD with heredocs."""
     texts = step.instruction.heredocs
     if step.copied or any("$" in text.text and not text.literal for text in texts):
         return Layer(None, 0, None, "a heredoc beside files, or with variables")
@@ -111,7 +111,7 @@ def _written(text: Heredoc) -> Entry:
 
 
 def destinations(step: Step) -> Iterator[tuple[str, Entry]]:
-    """The paths in the image, and what is copied there."""
+    """Yield the paths in the image, with the entry that is copied there."""
     into = step.at.endswith("/") or len(step.copied) > 1
     for source in step.copied:
         for relative, entry in source.entries:
@@ -129,11 +129,11 @@ def _is_archive(path: Path) -> bool:
 
 
 class Packing:
-    """Compresses what is copied from a directory, and remembers it.
+    """Compresses what is copied from a directory, and remembers the sizes.
 
-    Files are compressed in runs, so that a layer which differs in a few files is not compressed as
-    a whole again. A run ends behind a large file, and at names that say nothing but are the same
-    in every layer.
+    Files are compressed in runs, so that a layer that differs in a few files is not compressed
+    again as a whole. A run ends after a large file, and after names that are chosen by a checksum,
+    so that they are the same in every layer.
     """
 
     def __init__(self, root: Path) -> None:
@@ -141,7 +141,7 @@ class Packing:
         self._known: dict[tuple[tuple[str, Entry], ...], int] = {}
 
     def compressed(self, copied: Mapping[str, Entry]) -> int:
-        """About how many bytes a registry receives: a layer of these files, through gzip."""
+        """About how many bytes a registry receives for a layer of these files, by gzip."""
         size = _HEAD + len(zlib.compress(bytes(2 * BLOCK), _LEVEL))
         run: list[tuple[str, Entry]] = []
         for path, entry in copied.items():
@@ -167,8 +167,10 @@ class Packing:
 
 
 def header(path: str, entry: Entry) -> bytes:
-    """The header of an archive, owner and time left out; in the usual case several times as fast
-    as tarfile makes it."""
+    """The header of an entry in an archive, without owner and time.
+
+    In the usual case it is made several times as fast as by tarfile.
+    """
     name = os.fsencode(path.lstrip("/"))
     if len(name) > _NAME or entry.kind != "file" or entry.size >= _OCTAL:
         return _any_header(path, entry)
@@ -187,7 +189,7 @@ _NAME: Final = 100
 _OCTAL: Final = 8**11  # a larger number has no room
 _NOBODY: Final = b"0000000\0" * 2
 _MAGIC: Final = (bytes(100) + b"ustar  \0").ljust(BLOCK - 157, b"\0")
-#: The sum of the other bytes, of which those of the sum itself count as blanks.
+#: The sum of the other bytes of a header; the bytes of the checksum itself count as blanks.
 _REST: Final = sum(b" " * 8 + b"0" + _MAGIC)
 
 
@@ -218,7 +220,7 @@ def _content(root: Path, entry: Entry) -> Iterator[bytes]:
 
 
 def _owned_again(step: Step, files: Mapping[str, Entry]) -> dict[str, Entry]:
-    """What a recursive chown copies at least: it copies files whose owner is right as well.
+    """What a recursive chown copies at least: it copies even files whose owner is right.
 
     Measured with buildah 1.28.2 on overlay. Only files of earlier COPY lines are known.
     """

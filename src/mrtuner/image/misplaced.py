@@ -28,11 +28,11 @@ class Misplaced:
 
     @property
     def worst_first(self) -> tuple[bool, int, str]:
-        """The order in which they are shown: secrets, then the largest."""
+        """Sort key: secrets first, then the largest."""
         return self.what != "secret", -self.sent, self.path
 
 
-#: Of a directory: its name. Source of the names: the tools that make them.
+#: Names of directories. Source: the tools that create them.
 _DIRECTORIES: Final[dict[str, What]] = {
     ".git": "version control", ".hg": "version control", ".svn": "version control",
     ".ssh": "secret", ".aws": "secret", ".gnupg": "secret", ".kube": "secret",
@@ -43,7 +43,7 @@ _DIRECTORIES: Final[dict[str, What]] = {
     ".ruff_cache": "cache", ".tox": "cache", ".gradle": "cache", ".cache": "cache",
 }  # fmt: skip
 _TEMPLATE: Final = re.compile(r"\.(example|sample|template|dist)$")
-#: Of a file: its name, the first that matches.
+#: Names of files; the first pattern that matches counts.
 _FILES: Final[tuple[tuple[re.Pattern[str], What], ...]] = (
     (re.compile(r"\.env(\..+)?"), "secret"),
     (re.compile(r"id_(rsa|dsa|ecdsa|ed25519)"), "secret"),
@@ -81,7 +81,7 @@ def _summed(path: str, what: What, entries: Iterable[Entry]) -> Misplaced:
 
 
 def _belongs(entry: Entry, clusters: set[str]) -> list[tuple[str, What]]:
-    """What an entry is counted with: the outermost directory of its kind, or itself."""
+    """The paths with which an entry is counted: the outermost such directory, or itself."""
     names: list[tuple[str, What]] = []
     for path in entry.directories:
         what = "database" if path in clusters else _DIRECTORIES.get(posixpath.basename(path))

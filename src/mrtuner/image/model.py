@@ -1,4 +1,4 @@
-"""A tree beside the cache: which lines a change builds again, and how large their layers are."""
+"""Which lines of a Dockerfile a change rebuilds, and how large their layers are."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from mrtuner.image.tree import Tree
 
 
 def _same(_entry: Entry) -> str:
-    """For the first build, contents do not matter: only what changes afterwards."""
+    """The same digest for all files: only what changes after the first build matters."""
     return ""
 
 
@@ -25,7 +25,7 @@ _SAME: Final[Digest] = _same
 
 @dataclass(frozen=True, slots=True)
 class Build:
-    """A build: of each line of each stage its state, and whether its image is new."""
+    """A build: for each line of each stage its state, and whether its image is new."""
 
     states: Sequence[Sequence[State]]
     fresh: Sequence[Sequence[bool]]
@@ -33,7 +33,7 @@ class Build:
 
 @dataclass(frozen=True, slots=True)
 class BuiltLine:
-    """A line of a stage that is built, and what became of it."""
+    """A line of a stage that is built, and what the build did with it."""
 
     stage: PlannedStage
     step: Step
@@ -62,7 +62,7 @@ class Model:
 
     @cached_property
     def copying(self) -> dict[str, frozenset[int]]:
-        """The lines that copy each file from the context; of a file that none copies, nothing."""
+        """The lines that copy or mount each file of the context; files without any are left out."""
         found: dict[str, set[int]] = {}
         for stage in self.wanted.stages:
             for step in stage.steps if stage.needed else ():
@@ -72,10 +72,10 @@ class Model:
         return {path: frozenset(lines) for path, lines in found.items()}
 
     def sent(self, paths: Iterable[str]) -> int:
-        """Bytes of the context that a builder elsewhere is sent when these paths have changed.
+        """Bytes of the context sent to a remote builder when these paths have changed.
 
-        All of it; BuildKit gets the changed files that a line copies, besides a record of each
-        file. Source: docs.docker.com, build/buildkit; moby/buildkit,
+        Podman gets all of it; BuildKit gets the changed files that a line copies, and a record of
+        each file, which is not counted. Source: docs.docker.com, build/buildkit; moby/buildkit,
         frontend/dockerfile/dockerfile2llb/convert.go (filterPaths).
         """
         if self.builder == "podman":
@@ -126,7 +126,7 @@ class Model:
         return tuple(sorted(names))
 
     def after(self, lines: frozenset[int], arguments: Iterable[str] = ()) -> Build:
-        """The second build: what these lines copy has changed, and these ARGs."""
+        """The second build, after what these lines copy and these ARGs have changed."""
         key = lines, frozenset(arguments)
         if key not in self._builds:
             store = Store()
@@ -145,7 +145,7 @@ class Model:
         return plan(self.recipe, self.context, _SAME, given, self.builder)
 
     def cold(self) -> Build:
-        """The first build."""
+        """The first build, without a cache."""
         store = Store()
         states = store.build(self.wanted)
         return Build(states, store.fresh)
@@ -167,7 +167,7 @@ class Model:
 
 
 def _altered(wanted: Plan, lines: frozenset[int]) -> Plan:
-    """The plan with other contents for what these lines copy."""
+    """The plan after what these lines copy has changed."""
     if not lines:
         return wanted
     return Plan(

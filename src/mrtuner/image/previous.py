@@ -1,7 +1,7 @@
-"""What the last build of an image says about the next: the layer of each line, and the base's.
+"""What the last build of an image shows about the next: layer sizes of each line and the base.
 
-A line that is built again after a small change makes a layer of about the same size, compressed
-too. Layers are given to lines by the image's own history. Source: OCI image specification 1.1,
+A line that is rebuilt after a small change makes a layer of about the same size, also compressed.
+The image's own history shows which line made which layer. Source: OCI image specification 1.1,
 config.md (history).
 """
 
@@ -22,13 +22,13 @@ _NOP: Final = re.compile(r"#\(nop\)\s+(\w+)")
 _INSTRUCTION: Final = re.compile(r"[A-Z]+")
 #: BuildKit makes a layer of the directory; podman does not.
 _MAYBE: Final = "WORKDIR"
-#: How far it is, of how much.
+#: Called with the progress and the total.
 Tell = Callable[[float, float], None]
 
 
 @dataclass(frozen=True, slots=True)
 class Previous:
-    """The image of the last build, and what of it no line of the Dockerfile made."""
+    """The image of the last build, and the part of it that comes from its base."""
 
     image: StoredImage
     base_layers: int
@@ -40,10 +40,10 @@ def known_from(
 ) -> tuple[Model, Previous]:
     """Return the model with the sizes of an image that this Dockerfile made earlier.
 
-    A layer whose bytes the context does not tell is read once, to count them.
+    A layer whose size does not follow from the context is read once, to count its bytes.
 
     Raises:
-        BadValue: another Dockerfile made the image.
+        BadValue: another Dockerfile made the image, or its history is incomplete.
     """
     sizes = [list(found) for found in model.sizes]
     made = list(_made(image))
@@ -73,7 +73,7 @@ def known_from(
 
 
 def _made(image: StoredImage) -> Iterator[tuple[str, Blob]]:
-    """The instruction that made each layer, lowest first."""
+    """Yield each layer with the name of the instruction that made it, lowest first."""
     rows = tables(image.configuration.get("history"))
     by = [str(one.get("created_by", "")) for one in rows if not one.get("empty_layer")]
     if len(by) != len(image.layers):
@@ -85,7 +85,7 @@ def _made(image: StoredImage) -> Iterator[tuple[str, Blob]]:
 
 
 def _instruction(by: str) -> str:
-    """The instruction that a line of a history tells of; a bare command is a RUN.
+    """The name of the instruction in a line of a history; a bare command is a RUN.
 
     >>> _instruction("/bin/sh -c #(nop) COPY file:0a in /x "), _instruction("|1 A=1 /bin/sh -c x")
     ('COPY', 'RUN')

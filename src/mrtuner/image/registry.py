@@ -1,8 +1,8 @@
-"""A registry of our own, which counts what it receives.
+"""A private registry that counts what it receives.
 
 Debian's docker-registry (distribution) listens on a socket in a directory of ours. In front of it,
-on a free port of the loopback interface, a relay hands every request on and counts its body: there
-a blob that is sent twice counts twice, which the registry's storage would not show.
+on a free port of the loopback interface, a relay passes every request on and counts its body: a
+blob that is sent twice counts twice, which the registry's storage would not show.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from mrtuner.wording import last_line
 PROGRAM: Final = "docker-registry"
 _CHUNK: Final = 1 << 16
 _PATIENCE_S: Final = 60.0
-#: Between two computers, not for what is behind the relay. Source: RFC 9110, section 7.6.1.
+#: Headers of a single connection: the relay drops them. Source: RFC 9110, section 7.6.1.
 _HOP: Final = frozenset(
     {"connection", "keep-alive", "transfer-encoding", "te", "upgrade", "expect"}
 )
@@ -36,14 +36,14 @@ _HOP: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Received:
-    """What came in since the counter was last set to zero [bytes]."""
+    """What was received since the counter was last set to zero [bytes]."""
 
     blobs: int = 0  # layers and configurations
     manifests: int = 0
 
 
 class Registry(AbstractContextManager["Registry"]):
-    """Runs while the block does. `directory` holds what is pushed and has a short path."""
+    """A registry that runs during a `with` block; `directory` holds its files, by a short path."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -93,21 +93,21 @@ class Registry(AbstractContextManager["Registry"]):
         return f"127.0.0.1:{self._relay.server_port}"
 
     def take(self) -> Received:
-        """Return what came in since this was last called."""
+        """Return what was received since this was last called."""
         return self._counter.take()
 
     def files(self) -> set[Path]:
-        """What it keeps now, to return to by `forget`."""
+        """The files that it stores now, to which `forget` can return."""
         kept = self.directory / "kept"
         return {path for path in kept.rglob("*") if not path.is_dir()}
 
     def forget(self, since: set[Path]) -> None:
-        """Remove what was pushed since `files` was called. It asks its files anew each time."""
+        """Remove what was pushed since `files` was called: the registry does not cache files."""
         for path in self.files() - since:
             path.unlink()
 
     def _settings(self) -> dict[str, object]:
-        """JSON is YAML. Source: distribution 2.8, docs/configuration.md."""
+        """The configuration: JSON is YAML. Source: distribution 2.8, docs/configuration.md."""
         return {
             "version": "0.1",
             "log": {"level": "error", "accesslog": {"disabled": True}},
@@ -139,7 +139,7 @@ class Registry(AbstractContextManager["Registry"]):
 
 
 def require() -> None:
-    """MissingPart where there is no registry to run."""
+    """Raise MissingPart if the registry's program is not installed."""
     if shutil.which(PROGRAM) is None:
         raise MissingPart(
             f"program {PROGRAM} not found", f"Install it, on Debian: apt-get install {PROGRAM}."
@@ -147,7 +147,7 @@ def require() -> None:
 
 
 class _Counter:
-    """Counts what passes."""
+    """Counts the bytes that pass through the relay."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -187,14 +187,14 @@ class _Relay(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), _Handler)
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """A client that goes away is none of ours."""
+        """Ignore clients that disconnect."""
 
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
     def log_message(self, format: str, *args: object) -> None:
-        """Not a word: the count is the answer."""
+        """Log nothing: only the count matters."""
 
     def _relayed(self) -> None:
         relay = cast(_Relay, self.server)
@@ -221,11 +221,11 @@ class _Handler(BaseHTTPRequestHandler):
         behind.endheaders(body, encode_chunked=chunked)
 
     def _counted(self) -> Iterator[bytes]:
-        """The body of a request that says how long it is."""
+        """The body of a request with a Content-Length."""
         yield from self._read(int(self.headers.get("Content-Length", 0)))
 
     def _chunks(self) -> Iterator[bytes]:
-        """The body of one that does not: hexadecimal length, bytes, and an empty line each."""
+        """The body of a chunked request: each chunk is a hexadecimal length and its bytes."""
         while size := int(self.rfile.readline().split(b";")[0], 16):
             yield from self._read(size)
             self.rfile.readline()

@@ -1,7 +1,7 @@
 """Manifests and blobs of a registry, read over HTTP. Nothing is written to it.
 
-The registry is asked without a name; where it wants a token, one for reading is fetched as the
-distribution specification describes. HTTPS, but for the loopback interface. Source: distribution
+Requests are anonymous; if the registry wants a token, one for reading is fetched as the
+distribution specification describes. HTTPS, except on the loopback interface. Source: distribution
 2.8, docs/spec/api.md and docs/spec/auth/token.md.
 """
 
@@ -59,7 +59,7 @@ class Remote:
 
     @property
     def _opener(self) -> OpenerDirector:
-        """A proxy is for what is elsewhere."""
+        """An opener that uses no proxy for the loopback interface."""
         here = [ProxyHandler({})] if _scheme(self.host) == "http" else []
         return build_opener(*here)
 
@@ -95,7 +95,7 @@ class Remote:
     def _ask(self, url: str) -> tuple[IO[bytes], str]:
         request = Request(url, headers={"Accept": _ACCEPTED})  # noqa: S310 - the scheme is ours
         if self._token is not None:
-            # Not handed on to where a blob may be redirected.
+            # Not sent to the host to which a blob may be redirected.
             request.add_unredirected_header("Authorization", f"Bearer {self._token}")
         answer = self._opener.open(request, timeout=_TIMEOUT_S)
         return cast("IO[bytes]", answer), answer.headers.get_content_type()

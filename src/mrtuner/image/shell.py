@@ -1,4 +1,4 @@
-"""The commands of a RUN, as far as they are joined by && alone."""
+"""The commands of a RUN, as far as they are joined only by &&."""
 
 from __future__ import annotations
 
@@ -14,20 +14,21 @@ _COMMENT: Final = re.compile(r"(^|\s)#")
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """One command; it has no words where it is more than a program with its arguments."""
+    """One command; it has no words if it is more than a program with its arguments."""
 
     text: str
     words: tuple[str, ...]
 
     @property
     def program(self) -> str:
-        """The name of the program; empty where that is not known."""
+        """The name of the program; empty if unknown."""
         return self.words[0].rpartition("/")[2] if self.words else ""
 
 
 def commands(text: str) -> list[Command]:
-    """The commands of a line; a list of words as JSON, or a line with a comment, is one that is
-    not looked into.
+    """The commands of a line.
+
+    A list of words as JSON, or a line with a comment, counts as one command without words.
 
     >>> [command.text for command in commands("a 'x && y' && b; c && d")]
     ["a 'x && y'", 'b; c', 'd']

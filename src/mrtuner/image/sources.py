@@ -20,7 +20,7 @@ from mrtuner.image.dockerfile import Builder, Instruction
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A file, or a directory's content, by the names under which it is copied."""
+    """A file or the contents of a directory, with the names under which they are copied."""
 
     path: str
     is_directory: bool
@@ -32,7 +32,7 @@ _REPOSITORY: Final = re.compile(r"(git|ssh)://|[a-zA-Z0-9_-]+@[a-zA-Z0-9.-]+:")
 
 
 def is_remote(word: str, builder: Builder = "podman") -> bool:
-    """Whether ADD would fetch it; repositories by other protocols than http only BuildKit."""
+    """Whether ADD would fetch it; only BuildKit fetches repositories by git or ssh."""
     if builder == "buildkit" and _REPOSITORY.match(word):
         return True
     return word.startswith(("http://", "https://"))
@@ -42,7 +42,7 @@ def sources(context: Context, one: Instruction, words: Sequence[str]) -> Iterato
     """Yield what these words of a line name, in the builder's order.
 
     Raises:
-        BadValue: a word names nothing, or only what the ignore file leaves out.
+        BadValue: a word names nothing, a dangling link, or only what the ignore file excludes.
     """
     for word in words:
         found = [path for path in _named(context, word) if _is_there(context, path)]
@@ -92,7 +92,7 @@ def _is_there(context: Context, path: str) -> bool:
 
 
 def _source(context: Context, path: str) -> Source | None:
-    """What is copied of a path; None if the ignore file leaves it out."""
+    """What is copied of a path; None if the ignore file excludes it, or for a dangling link."""
     excluded = bool(path) and context.rules.excludes(path)
     real = _followed(context, path)
     if real is None or not (context.root / real).is_dir():
@@ -120,5 +120,5 @@ def _followed(context: Context, path: str) -> str | None:
     return None
 
 
-#: A loop of links is given up after so many.
+#: Links to follow before giving up, as in a loop.
 _LINKS = 40

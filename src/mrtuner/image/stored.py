@@ -1,7 +1,7 @@
 """An image that was built: its layers, their sizes and its configuration.
 
 Read from an OCI directory, from an archive of one, or from a registry. Nothing is unpacked, and
-what has a digest is compared with it. Source: OCI image specification 1.1 (image-layout.md,
+everything that has a digest is verified. Source: OCI image specification 1.1 (image-layout.md,
 manifest.md, image-index.md), distribution specification 1.1.
 """
 
@@ -24,7 +24,7 @@ from typing import IO, Any, Final, cast
 
 from mrtuner.errors import BadValue, MissingPart, MrTunerError, UsageError
 
-#: A manifest or a configuration; a larger one is not read.
+#: Largest manifest or configuration that is read [bytes].
 _LARGEST: Final = 8 << 20
 _CHUNK: Final = 1 << 20
 _LAYOUT: Final = "index.json"
@@ -35,10 +35,10 @@ _INDEXES: Final = frozenset(
         "application/vnd.docker.distribution.manifest.list.v2+json",
     }
 )
-#: GOARCH of what `uname -m` says.
+#: GOARCH for each output of `uname -m`.
 _MACHINES: Final = {"x86_64": "amd64", "aarch64": "arm64", "armv7l": "arm", "i686": "386"}
 _DEEPEST: Final = 4
-#: Opens what has this digest, to be read once.
+#: Opens the blob with this digest, to be read once.
 Opener = Callable[[str], IO[bytes]]
 
 
@@ -94,7 +94,7 @@ class StoredImage:
                 raise _bad(self.name, what) from error
 
     def uncompressed(self, layer: Blob) -> int:
-        """Bytes of the layer as an archive; all of it is read, and its digest compared."""
+        """Bytes of the layer as an archive; all of it is read, and its digest verified."""
         size = 0
         with self.archive(layer) as archive:
             while piece := archive.read(_CHUNK):
@@ -138,7 +138,7 @@ class _Source:
 
 
 def _of_layout(name: str, opener: Callable[[str], IO[bytes]], wanted: str | None) -> StoredImage:
-    """`opener` opens a path of the layout."""
+    """Read an image from a layout; `opener` opens a path within it."""
 
     def blob(digest: str) -> IO[bytes]:
         if not _DIGEST.fullmatch(digest):
@@ -200,7 +200,7 @@ class _Part(io.RawIOBase):
 
 
 def document(name: str, stream: IO[bytes], digest: str | None = None) -> Mapping[str, Any]:
-    """Return the JSON object in a stream, whose digest is compared if there is one."""
+    """Return the JSON object in a stream; its digest is verified if one is given."""
     with stream:
         text = stream.read(_LARGEST + 1)
     if len(text) > _LARGEST:
@@ -219,7 +219,7 @@ def document(name: str, stream: IO[bytes], digest: str | None = None) -> Mapping
 def _image(
     name: str, found: Mapping[str, Any], kind: str, source: _Source, wanted: str | None
 ) -> StoredImage:
-    """Follow indexes to the manifest of the platform, and read what that names."""
+    """Follow indexes to the manifest of the platform, and read the image that it describes."""
     for _ in range(_DEEPEST):
         if kind not in _INDEXES and "manifests" not in found:
             break
@@ -238,12 +238,12 @@ def _image(
 
 
 def tables(found: object) -> list[dict[str, Any]]:
-    """The objects of what should be a list of them."""
+    """The objects in a JSON list; empty if it is not a list."""
     return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
 
 
 def _of_platform(name: str, listed: object, wanted: str | None) -> str:
-    """The digest of the manifest for a platform. Attestations have none that runs."""
+    """The digest of the manifest for a platform; attestations have no real platform."""
     rows = tables(listed)
     if not rows:
         raise _bad(name, "an index without manifests")
@@ -263,7 +263,7 @@ def _platform(row: Mapping[str, Any]) -> str:
 
 
 def _checked(stream: IO[bytes], digest: str) -> IO[bytes]:
-    """The stream; at its end its digest is compared."""
+    """The stream, whose digest is verified at its end."""
     return io.BufferedReader(_Compared(stream, digest), _CHUNK)
 
 

@@ -1,4 +1,4 @@
-"""A directory that is built, with changes that are not written to it."""
+"""A directory to build, with changes that are not written to it."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from mrtuner.image.dockerfile import Builder
 from mrtuner.image.ignore import IgnoreRules, rules_for
 
 _USUAL: Final = ("Containerfile", "Dockerfile")
-#: What a builder would fetch; a path has lost one of its slashes.
+#: An address that a builder would fetch; as a path, it has lost one of its slashes.
 _ADDRESS: Final = re.compile(r"(https?|git|ssh):/|git@[\w.-]+:|-$")
 
 
 @dataclass(frozen=True, slots=True)
 class Tree:
-    """A build context and its Dockerfile; `edits` are the contents of files as they would be."""
+    """A build context and its Dockerfile; `edits` has the contents of changed files."""
 
     root: Path
     dockerfile: Path
@@ -36,7 +36,7 @@ class Tree:
         """The contents of a text file, line ends as they are; None where there is none.
 
         Raises:
-            UsageError: it cannot be read. BadValue: it is no UTF-8.
+            UsageError: it cannot be read. BadValue: it is not UTF-8.
         """
         if path in self.edits:
             return self.edits[path]

@@ -1,4 +1,4 @@
-"""How long bytes take on a line of a stated speed: a division, nothing else."""
+"""The stated speed of a network line, by which bytes are converted to time."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ _FACTOR: Final = {"": 1, "k": 1e3, "M": 1e6, "G": 1e9}
 
 
 def parse_uplink(text: str) -> float:
-    """Return bytes a second from a line's speed, which counts bits by powers of 1000.
+    """Return bytes per second from a line's speed in bits; prefixes are powers of 1000.
+
+    Raises BadValue for any other text.
 
     >>> parse_uplink("20Mbit/s") == parse_uplink("20 Mbps") == 2_500_000
     True

@@ -151,7 +151,7 @@ def length(minutes: float) -> str:
 
 
 def ceiling_of(one: Case, truth: Limiter) -> str:
-    """The name of the known ceiling that a limiter is; without one, what it limits."""
+    """The name of the known ceiling at a limiter's level; if none, its part and resource."""
     near = [
         known
         for known in ceilings(one.instance, one.volume)

@@ -1,4 +1,4 @@
-"""Which hard limit it is: the ceilings, what was pegged at them and when, and the remedies."""
+"""Which hard limit was reached: ceilings, what was pegged at them and when, and remedies."""
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ class Ceiling:
 
     @property
     def name(self) -> str:
-        """``instance throughput, burst``."""
+        """Part, resource and kind, such as ``instance throughput, burst``."""
         which = {
             CeilingKind.SUSTAINED: "",
             CeilingKind.BURST: ", burst",
@@ -94,7 +94,7 @@ def ceilings(
 
 
 def default_connections(class_name: str) -> tuple[int, str]:
-    """What max_connections is by RDS's own formula, and that this is an estimate.
+    """Return max_connections by RDS's default formula, and a source that calls it an estimate.
 
     Raises:
         BadValue: the class is unknown.

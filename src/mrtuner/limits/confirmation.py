@@ -83,7 +83,7 @@ def waiting(series: Series, there: Mask, elsewhere: Mask) -> Iterator[MetricEvid
 
 
 def sessions(series: Series, there: Mask, elsewhere: Mask) -> Iterator[MetricEvidence]:
-    """Compare waiting sessions likewise; a count, often zero, so by means instead of medians."""
+    """Compare waiting sessions per operation, by means: a median of counts is often zero."""
     np = numpy()
     operations, waiting = series.total("ReadIOPS", "WriteIOPS"), series.metrics.get(WAITING)
     if waiting is None or operations is None:

@@ -104,7 +104,7 @@ def night_jobs(clock: Values) -> Mask:
 
 
 def busy_hours(minute: Values) -> Mask:
-    """Whether it is working time so many minutes after Monday 0:00."""
+    """Whether these minutes after Monday 0:00 are working time."""
     clock = minute / 60 % 24
     working: Mask = (clock >= 8) & (clock < 17.5) & (minute // 1440 < 5)
     return working

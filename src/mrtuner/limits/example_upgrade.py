@@ -1,4 +1,4 @@
-"""The example's case over three days, with what was tried: more IOPS in vain, then a larger class.
+"""The example's case over three days, with two remedies: more IOPS, in vain, then a larger class.
 
 Monday and Tuesday as in `example`: by day reads and writes together stay at the old baseline of a
 db.r5.2xlarge, at night jobs run at its old maximum. On Tuesday the volume's provisioned IOPS go

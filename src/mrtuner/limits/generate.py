@@ -30,7 +30,7 @@ _DAY: Final = 1440
 #: A truth should be found from this many points at the ceiling on, and this many in a row.
 WORTH_FINDING: Final = 30
 IN_ONE_STRETCH: Final = 15
-#: With fewer points, reporting it is neither right nor wrong.
+#: Reporting a shorter one of at least this many points is neither right nor wrong.
 WORTH_A_WORD: Final = 6
 KINDS: Final = ("calm", "even job", "sine", "near", "spikes", "pegged", "former", "unknown")
 #: In half of the cases there is nothing to find.

@@ -43,7 +43,7 @@ class WatchedHost:
     device: Device | None
     group: ControlGroup | None  # the one that limits the device
     interface: str | None
-    cpus: float  # usable CPUs: the quota, or the number there is
+    cpus: float  # usable CPUs: the quota, or the number of CPUs
     quota: ControlGroup | None  # the one whose CPU time counts, if a quota binds
     ceilings: tuple[Ceiling, ...]
     notices: tuple[str, ...]

@@ -1,7 +1,7 @@
 """Whether metrics are in CloudWatch's units, and throughput converted from others.
 
-A file says nothing of its units. Bytes per operation and latencies have a range on every volume, so
-megabytes, milliseconds and swapped columns show.
+A file does not state its units. But bytes per operation and latencies are within known bounds on
+every volume, which reveals megabytes, milliseconds and swapped columns.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class WrongUnit(BadValue):
 
 
 def in_cloudwatch_units(series: Series, throughput_unit: str | None = None) -> Series:
-    """Convert a series to CloudWatch's units; BadValue if these cannot be what was meant."""
+    """Convert a series to CloudWatch's units; BadValue if the result is implausible."""
     metrics = dict(series.metrics)
     if throughput_unit is not None:
         factor = _factor(throughput_unit)

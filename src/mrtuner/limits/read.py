@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 #: Points with a value, for at least one metric. Fewer show no lasting level.
 FEWEST: Final = 120
-#: Steps of a grid: with more, most would be gaps (a year of minutes is half of it).
+#: Most steps of a grid: with more, most would be gaps (a year of minutes is half as many).
 MOST: Final = 1_100_000
 
 

@@ -1,4 +1,4 @@
-"""The limits of a server's host as a source of the history: recorded, they can be judged later.
+"""The limits of a server's host as a source of the history, so that they can be judged later.
 
 A program as `mrtuner.history.program` describes it; the recording command adds it, since a history
 knows nothing of limits.
@@ -35,7 +35,7 @@ note = { help = "more about the number" }
 
 
 class _Place(Protocol):
-    """What is needed of a history's `Place`."""
+    """The part of a history's `Place` that is needed here."""
 
     @property
     def postmaster(self) -> int | None:

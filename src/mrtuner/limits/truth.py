@@ -1,9 +1,9 @@
-"""A case whose truth is known, to judge detection by; two simulators make them.
+"""Cases whose truth is known, made by two simulators, to judge detection.
 
 `generate` grew up with the detector and shares its view of the world: a detector that is right
 there may be right only there. `lab` was written without knowledge of the detector and of
 `generate`, with other physics, so that an error of one is not an error of both. They are kept apart
-on purpose: what they share is these types and what AWS publishes of its limits.
+on purpose: they share only these types and the limits that AWS publishes.
 """
 
 from __future__ import annotations

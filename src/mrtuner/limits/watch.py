@@ -1,4 +1,4 @@
-"""Watching a server outside RDS: one point per second, also of its host if that is this one.
+"""Watch a server outside RDS: one point per second, also of its host if it runs on this one.
 
 Every point is the rate over the last five seconds.
 On this host the kernel's own counters are read, and SQL shows who waits. For another host there is
@@ -45,7 +45,7 @@ _SHORTEST: Final = 0.5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Watched:
-    """The answer, and whether a person or the server ended the watch before its time."""
+    """The answer, and whether the user or the loss of the session ended the watch early."""
 
     limits: Limits
     interrupted: bool
@@ -74,9 +74,9 @@ def watch(
 
 
 def recorded(dsn: str, series: Series, *, root: Path = Path("/")) -> Limits:
-    """Find the limit of the server at `dsn` in what was recorded of its host.
+    """Find the limit of the server at `dsn` from the recorded metrics of its host.
 
-    The ceilings are those of now. Raises ConnectError without a usable session.
+    The ceilings are the present ones. Raises ConnectError without a usable session.
     """
     with connect(dsn) as conn, translated():
         subject = _subject(conn, root)

@@ -15,9 +15,9 @@ _SIDES: Final = ("top", "right", "bottom", "left")
 
 
 def plain(axes: Axes, *, bottom: bool = True) -> None:
-    """Leave only a thin line below, with ticks; without `bottom`, as above other axes, not even it.
+    """Draw only a thin bottom line with ticks; without `bottom`, for axes above others, nothing.
 
-    The values at the left have no ticks: the grid leads to them.
+    The y-axis has no ticks: grid lines lead to its values.
     """
     axes.tick_params(axis="y", length=0, labelcolor=_INK)
     axes.tick_params(axis="x", color=_LINE, labelcolor=_INK, bottom=bottom, labelbottom=bottom)

@@ -23,7 +23,7 @@ _DASHES: Final = ("solid", (0, (6, 2)), (0, (2, 2)), (0, (6, 2, 1, 2)))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Effect:
-    """One row of the forest plot; ratios, or 0 and infinity without an interval."""
+    """One row of the forest plot; `low` and `high` are 0 and infinity without an interval."""
 
     name: str
     ratio: float

@@ -28,7 +28,7 @@ _CURVE: Final = (
     0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.98, 0.99, 0.995, 0.998, 0.999, 0.9995, 0.9999, 0.99999,
 )  # fmt: skip
 
-#: What a chart's axis says, and the divisor of its values; of latencies milliseconds.
+#: The label of a chart's axis, and the divisor of its values; latencies are shown in ms.
 _UNITS: Final = {
     "throughput": ("transactions per second", 1),
     "longest pause": ("longest pause, s", 1),

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _INK, _SOFT, _LINE, _PAPER = (PALETTE[name].light for name in ("ink", "soft", "line", "paper"))
 
 
-#: Characters of the name of a side.
+#: Names of variants are cut to this many characters.
 _NAME: Final = 22
 
 
@@ -100,7 +100,7 @@ def _margin(row: int) -> tuple[float, float]:
 
 
 def _row(axes: Axes) -> Any:
-    """Return a transform: across in shares of the chart, down in rows."""
+    """Return a transform: x in shares of the chart's width, y in rows."""
     return axes.get_yaxis_transform()
 
 
@@ -169,7 +169,7 @@ def _draw_ratios(axes: Axes, duel: Duel) -> None:
 
 
 def _in_rows(axes: Axes, *, rows: int) -> None:
-    """One row per block and one for all; no frame but a thin line above the axis."""
+    """Lay out one row per block and one for all; the only frame is a thin bottom line."""
     axes.set_ylim(rows + 0.6, -0.6)
     grid(axes, "x")
     plain(axes)

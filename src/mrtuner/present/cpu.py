@@ -124,7 +124,7 @@ def _facts(told: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def _telling(told: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """Return the levels with as many workers as cores, one more, and as many as CPUs."""
+    """Return the levels with as many workers as cores or CPUs, at each knee and just beyond it."""
     cpus, cores = told["usable"]["may_run_on"], len(told["topology"]["cores"])
     knees = [bend["at"] for bend in told["diagnosis"]["bends"]]
     places = {cores, cpus, *knees, *(at + 1 for at in knees)}
@@ -238,7 +238,7 @@ def _draw_times(axes: Axes, told: Mapping[str, Any]) -> None:
 
 
 def _beside(place: int, count: int) -> float:
-    """Return a small sideways shift so that points do not overlap; the same every time."""
+    """Return `count` shifted sideways a little, so that points do not overlap; always the same."""
     return count + 0.24 * (place * 0.618 % 1 - 0.5)
 
 
@@ -269,7 +269,7 @@ def _draw_knees(axes: Axes, told: Mapping[str, Any], *, named: bool) -> None:
 
 
 def _dress(axes: Axes, told: Mapping[str, Any], *, bottom: bool) -> None:
-    """Set whole numbers of workers below, a light grid, and no frame."""
+    """Put whole numbers of workers on the x-axis; draw a light grid and no sides of a frame."""
     from matplotlib.ticker import MaxNLocator
 
     axes.set_xlim(0.5, max(told["plan"]["counts"]) + 0.5)

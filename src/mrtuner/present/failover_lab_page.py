@@ -37,7 +37,7 @@ def page(told: Mapping[str, Any]) -> str:
 
 
 def picture(outcome: Mapping[str, Any], *, key: str) -> str:
-    """Draw a scenario: for each case a band and its hangs, from the client's own action on."""
+    """Draw for each case the predicted band and the measured hangs [s from the client's action]."""
     rows = outcome["cases"]
     with figures.canvas(height=_FRAME + _ROW * len(rows)) as figure:
         labels = [row["case"] for row in rows]
@@ -120,7 +120,7 @@ def _dot(axes: Axes, place: int, at: float, shape: str) -> None:
 
 
 def _dress(axes: Axes, labels: Sequence[str]) -> None:
-    """Set one line per case, the first at the top; a light grid, no frame."""
+    """Label one line per case, the first at the top; draw a light grid and little frame."""
     axes.set_yticks(range(len(labels)), labels)
     axes.set_ylim(len(labels) - 0.4, -0.6)
     grid(axes, "x")

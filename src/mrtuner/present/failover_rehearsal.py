@@ -72,7 +72,7 @@ def _reconnected(way: Mapping[str, Any]) -> Iterator[Moment]:
 
 
 def _hangs(way: Mapping[str, Any]) -> Iterator[str]:
-    """Yield each case: a client's longest wait, and the prediction for a silent server."""
+    """Yield a client's longest wait in each case, and the prediction for a silent server."""
     yield f"  {'case':<32}{'waited at most':>16}   predicted, if the server vanishes"
     for one in way["hangs"]:
         yield f"  {one['words']:<32}{waited(one):>16}   {pretty_prediction(one['predicted'])}"

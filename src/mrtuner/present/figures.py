@@ -83,7 +83,7 @@ def canvas(height: int) -> Iterator[Figure]:
 
 
 def _style(defaults: Any) -> Any:
-    """Return our style, whatever the user's own matplotlibrc says."""
+    """Return our style, which ignores the user's own matplotlibrc."""
     return {
         **{key: value for key, value in defaults.items() if key != "backend"},
         "svg.fonttype": "none", "svg.hashsalt": "mrtuner", "text.parse_math": False,
@@ -157,7 +157,7 @@ def _fit_labels(figure: Figure) -> None:
 def _thin_out(axes: Axes) -> None:
     low, high = sorted(axes.get_xlim())
     at, labels = axes.get_xticks(), axes.get_xticklabels()
-    if len(at) != len(labels):  # those of the lower axes are for both
+    if len(at) != len(labels):  # the axes below have the labels for both
         return
     shown = [
         (place, label) for place, label in zip(at, labels, strict=True)
@@ -235,7 +235,7 @@ def _as_properties(svg: str) -> str:
 
 
 def stand_alone(svg: str, mode: Literal["light", "dark"]) -> str:
-    """Return a picture of `finish` as a file: its colours and paper written in, light or dark."""
+    """Return an SVG of `finish` as a file of its own, with light or dark colours and background."""
 
     def colour(match: re.Match[str]) -> str:
         chosen: str = getattr(PALETTE[match[1]], mode)

@@ -199,14 +199,14 @@ def _row(one: LoadFinding) -> GainRow:
     )  # fmt: skip
 
 
-#: What a ratio is one of, in a table.
+#: What a ratio in a table compares; throughput is not named.
 _SHORT: Final[Mapping[Judged, str]] = {
     "throughput": "", "longest pause": "pause ", "p99 latency": "p99 ", "median latency": "median ",
 }  # fmt: skip
 
 
 def _speed(one: LoadFinding) -> str | None:
-    """Return the throughput's ratio of a load at full speed that is not judged by it."""
+    """Return the throughput ratio of a load at full speed that another measure judges."""
     seen = one.throughput
     if one.rated or one.verdict.measure == "throughput" or seen is None:
         return None
@@ -243,7 +243,7 @@ def _times(ratio: float) -> str:
 
 
 def _p99s(one: LoadFinding) -> tuple[str | None, str | None]:
-    """Return for both sides the percentile that judges the load, else p99."""
+    """Return p99 of both sides; the median if that is what judges the load."""
     share = 0.5 if one.verdict.measure == "median latency" else 0.99
     a, b = (_time(side.times.percentile(share)) for side in (one.a, one.b))
     return a, b

@@ -12,7 +12,7 @@ _MOST: Final = 10
 
 
 def lines(told: Mapping[str, Any]) -> Iterator[str]:
-    """The answer, what shows it, and what was measured."""
+    """Yield the cause, the evidence for it, what to do, and what was measured."""
     cause = told["cause"]
     yield f"{cause[0].upper()}{cause[1:]}: {_used(told)}."
     yield from bulleted("Evidence:", told["evidence"])

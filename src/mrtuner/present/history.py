@@ -14,7 +14,7 @@ from mrtuner.units import pretty_bytes, pretty_duration
 from mrtuner.wording import cut, first_few, plural
 
 Told = Mapping[str, Any]
-#: Title, cells, and the turn in which the column is left out where there is no room; 0: never.
+#: Title, cells, and the turn in which the column is left out if there is no room (0: never).
 Column = tuple[str, list[str], int]
 
 _CPU: Final = "CPU"
@@ -24,13 +24,13 @@ _LETTERS: Final = {
     "IPC": "P", "Timeout": "T", "Extension": "E", "InjectionPoint": "J",
 }  # fmt: skip
 _TALL: Final = 8
-#: A change of how often the recorder samples, and how many of these are shown.
+#: The kind of a change of the recorder's sampling rate, and how many of these are listed.
 _PACE: Final = "pace"
 _FEW: Final = 3
-#: Columns of the chart: those of a short period are drawn wider.
+#: Width of the chart in columns; the steps of a short period are drawn wider.
 _WIDE: Final = 60
 _MOST_TEXT: Final = 60
-#: A statement has this much room, or columns that say less are left out.
+#: If a statement has less room than this, less important columns are left out.
 _LEAST_TEXT: Final = 36
 
 
@@ -50,7 +50,7 @@ def lines(told: Told, width: int) -> Iterator[str]:
 
 
 def _when(at: str) -> str:
-    """The time of a document, to the second: ``2026-11-23 10:00:00``."""
+    """Return a time of the document to the second: ``2026-11-23 10:00:00``."""
     return at[:19].replace("T", " ")
 
 
@@ -73,7 +73,7 @@ def _head(told: Told) -> Iterator[str]:
 
 
 def _chart(told: Told) -> Iterator[str]:
-    """Load by wait class as columns of letters; a line of dashes shows the CPUs."""
+    """Yield load by wait class as columns of letters; a line of dashes shows the CPUs."""
     steps = told["load"]
     highest = max((sum((step["classes"] or {}).values()) for step in steps), default=0.0)
     if not highest:
@@ -93,14 +93,14 @@ def _chart(told: Told) -> Iterator[str]:
 
 
 def _labels(period: Told) -> tuple[str, str]:
-    """Begin and end of a period below its chart: the times, with their dates if these differ."""
+    """Return the begin and end of a period as times, with their dates if these differ."""
     begin, end = _ends(period)
     first = 11 if begin[:10] == end[:10] else 5
     return begin[first:16], end[first:16]
 
 
 def _column(classes: Mapping[str, float] | None, top: float) -> list[str]:
-    """The letters of one step from the bottom up; a dot where nothing was sampled."""
+    """Return the letters of one step from the bottom up; a dot where nothing was sampled."""
     if classes is None:
         return [".", *[""] * (_TALL - 1)]
     letters: list[str] = []
@@ -134,7 +134,7 @@ def _legend(steps: Sequence[Told], cpus: int | None) -> Iterator[str]:
         yield f"-  the server's {plural(cpus, 'CPU')}"
 
 
-#: Columns of statements: how they are written, and their turns, see `Column`.
+#: Columns of statements: title, function that writes a cell, and turn (see `Column`).
 _WORK: Final[tuple[tuple[str, Callable[[Told], str], int], ...]] = (
     ("calls", lambda work: f"{work['calls']:,}", 0),
     ("ms/call", lambda work: f"{work['seconds'] * 1000 / max(work['calls'], 1):.3g}", 0),
@@ -159,7 +159,7 @@ def _statements(title: str, works: Sequence[Told], width: int) -> Iterator[str]:
 
 
 def _with_texts(columns: list[Column], works: Sequence[Told], width: int) -> Iterator[str]:
-    """A table of statements, their texts in the last column; others are left out in their turns."""
+    """Yield a table with the statements' texts last; without room, columns are left out in turn."""
     for turn in sorted({turn for _, _, turn in columns} - {0}):
         if _room(columns, width) < _LEAST_TEXT:
             columns = [column for column in columns if column[2] != turn]
@@ -170,12 +170,12 @@ def _with_texts(columns: list[Column], works: Sequence[Told], width: int) -> Ite
 
 
 def _room(columns: Iterable[Column], width: int) -> int:
-    """What columns leave of a line to the text after them."""
+    """Return the width of a line that columns leave for the text after them."""
     return width - sum(max(map(len, [name, *cells])) + len(GAP) for name, cells, _ in columns)
 
 
 def _short(work: Told, room: int) -> str:
-    """The text of a statement, cut where there is no room for all of it."""
+    """Return the text of a statement, cut if there is no room for all of it."""
     text: str = work["text"] or f"(text unknown, {work['query_id']})"
     return cut(text, max(min(room, _MOST_TEXT), _LEAST_TEXT // 2))
 
@@ -199,7 +199,7 @@ def _checkpoints(told: Told) -> Iterator[str]:
     yield from aligned(rows, right={1})
 
 
-#: Figures of a host: their titles, and what they are shown as.
+#: Figures of a host: name, title, and function that writes a value.
 _HOST: Final[tuple[tuple[str, str, Callable[[float], str]], ...]] = (
     ("cpu", "CPU used", lambda one: f"{one:.0%}"),
     ("iowait", "CPU idle, waiting for disk", lambda one: f"{one:.0%}"),
@@ -247,7 +247,7 @@ def _slowest(minute: Told | None, width: int) -> Iterator[str]:
 
 
 def _changes(told: Told) -> Iterator[str]:
-    """Changes of the recorder's own pace are counted where they would bury those of the server."""
+    """Yield the changes; of many changes of the recorder's sampling rate, only the number."""
     paces = sum(one["what"] == _PACE for one in told["changes"])
     shown = [one for one in told["changes"] if paces <= _FEW or one["what"] != _PACE]
     texts = [f"{_when(one['at'])}  {one['what']}: {one['detail']}" for one in shown]
@@ -332,7 +332,7 @@ def _each(work: Told | None) -> str:
 
 
 def size_lines(told: Told) -> Iterator[str]:
-    """Yield what each view takes, and the forecast."""
+    """Yield the size of a store and of each view, and the most that the store may take."""
     most = _or_unknown(told["at_most"], pretty_bytes)
     size = pretty_bytes(told["bytes"])
     yield f"{told['directory']}: {size}; at most {most} with today's retention"
@@ -351,7 +351,7 @@ def size_lines(told: Told) -> Iterator[str]:
 
 
 def check_lines(told: Told) -> Iterator[str]:
-    """Yield whether a store is whole."""
+    """Yield whether the files of a store are intact."""
     yield f"{plural(told['files'], 'file')} with {told['rows']:,} rows were read"
     yield from _list("Problems", told["problems"])
     if not told["problems"]:
@@ -359,7 +359,7 @@ def check_lines(told: Told) -> Iterator[str]:
 
 
 def fetched_lines(told: Told) -> Iterator[str]:
-    """Yield what came from a lake on S3."""
+    """Yield how much was fetched from a lake on S3."""
     files, size = plural(told["files"], "file"), pretty_bytes(told["bytes"])
     yield f"{told['directory']}: {files} ({size}) of {plural(told['writers'], 'recorder')} fetched"
 
@@ -367,7 +367,7 @@ def fetched_lines(told: Told) -> Iterator[str]:
 def status_lines(told: Told) -> Iterator[str]:
     """Yield how far behind each source is, late and unreadable ones first.
 
-    Of several instances, a line each, and for each reason those that it keeps from being recorded.
+    Of several instances, yield a line for each, then each problem with the instances it affects.
     """
     state = "a recorder is running" if told["recording"] else "no recorder is running"
     yield f"{told['directory']}: {state}"
@@ -425,13 +425,13 @@ def _share(cost: float | None) -> str:
 
 
 def _state(one: Told) -> str | None:
-    """What is wrong with a source; None: nothing."""
+    """Return what is wrong with a source; None if nothing is."""
     why: str | None = one["why"]
     return why or ("late" if one["late"] else None)
 
 
 def _cost(sources: Iterable[Told]) -> Iterator[str]:
-    """What sampling takes of a session's time, where that is most."""
+    """Yield the share of a session's time that sampling takes, on the instance with the most."""
     taken: dict[str, float] = defaultdict(float)
     for one in sources:
         taken[one["instance"]] += one["cost"] or 0.0

@@ -1,4 +1,4 @@
-"""The templates of every HTML page: how they write numbers, and that no password is in them."""
+"""The templates of every HTML page: their number formats, and the masking of passwords."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def ratio(value: float) -> str:
 
 
 def count(value: float | None) -> str:
-    """Return ``1,234`` from 100 up, three digits below, a dash for None."""
+    """Return ``1,234`` for whole numbers and from 100 up, else three digits; a dash for None."""
     if value is None:
         return "–"
     return f"{value:,.0f}" if abs(value) >= 100 or value == int(value) else f"{value:.3g}"
@@ -65,7 +65,7 @@ def moment(text: str) -> str:
 
 
 def _host_value(value: Any, name: str) -> str:
-    """Return a host's fact from the record: sizes in bytes, huge pages as a small table."""
+    """Return a host's fact as text: sizes in readable units, a mapping as ``name value, …``."""
     if isinstance(value, Mapping):
         inner = (f"{key} {_host_value(item, key)}" for key, item in value.items())
         return ", ".join(inner)
@@ -113,7 +113,7 @@ def _masked(match: re.Match[str]) -> str:
 
 
 def _safe(value: Any) -> Any:
-    """Filter every {{ … }} before it is escaped."""
+    """Mask passwords and escape invisible characters in a {{ … }}, before HTML escaping."""
     from markupsafe import Markup
 
     return (
@@ -124,7 +124,7 @@ def _safe(value: Any) -> Any:
 
 
 def rendered(template: str, **given: Any) -> str:
-    """Return a page; passwords in any text are masked. MissingPart without jinja2."""
+    """Return a page; passwords in any text are masked. Raises MissingPart without jinja2."""
     return _environment().get_template(template).render(given, palette=PALETTE)
 
 

@@ -11,7 +11,7 @@ from mrtuner.wording import cut, enumerated, plural
 
 #: Directories and misplaced files shown; --json has all.
 _MOST: Final = 10
-#: An instruction is cut after so many characters.
+#: An instruction is cut to this many characters.
 _WIDE: Final = 56
 
 
@@ -36,7 +36,7 @@ def lines(told: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _accuracy(changes: Sequence[Mapping[str, Any]], share: float) -> str:
-    """How far off pushed bytes may be, with the first that are known as an example."""
+    """Return how far off pushed bytes may be, with the first known number as an example."""
     said = "Pushed bytes are compressed by different code than the builder's, and may be "
     said += f"{share:.0%} more or less".replace("%", " %")
     pushed = next((one["pushed"] for one in changes if one["pushed"]["bytes"]), None)
@@ -58,7 +58,7 @@ def _image(image: Mapping[str, Any] | None) -> Iterator[str]:
 
 
 def _answer(changes: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """One sentence on the first kind of change that there is, of code if there is code."""
+    """Yield one sentence on the first kind of change, which is code if there is any."""
     if not changes:
         yield "No file of the context and no build argument can change this image."
         return
@@ -158,7 +158,7 @@ def _missed(missed: Sequence[Mapping[str, Any]]) -> Iterator[str]:
 
 
 def _commits(commits: Sequence[Mapping[str, Any]] | None) -> Iterator[str]:
-    """By first line and kind: how many commits, and their bytes; then the latest of them."""
+    """Yield a row for each first line and kind of change: commits, bytes, latest subject."""
     if commits is None:
         return
     told = [one for one in commits if not one["recipe"]]

@@ -13,7 +13,7 @@ from mrtuner.wording import enumerated, plural
 
 
 def lines(told: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the sum, the table, then each piece with its risk."""
+    """Yield the cost of a deploy, the table, each piece of advice with its risk, and the notes."""
     yield from answer(told)
     if not told["advice"]:
         yield ""
@@ -28,14 +28,14 @@ def lines(told: Mapping[str, Any]) -> Iterator[str]:
     yield from notes(told)
 
 
-#: Fewer bytes, saved or added, are not told exactly; --json has them.
+#: Fewer bytes than this, saved or added, are not shown exactly; --json has them.
 _LITTLE: Final = 1024
-#: Above the columns of `rows`.
+#: Headings of the columns of `rows`.
 HEADS = ("no.", "rule", "sent", "rebuilt", "pushed", "image")
 
 
 def rows(advice: Sequence[Mapping[str, Any]]) -> list[tuple[str, ...]]:
-    """The bytes that each piece saves."""
+    """Return a row for each piece of advice, with the bytes that it saves."""
     return [
         (
             str(one["number"]), one["rule"], saved(one["saved"]["sent"]),
@@ -47,7 +47,7 @@ def rows(advice: Sequence[Mapping[str, Any]]) -> list[tuple[str, ...]]:
 
 
 def saved(found: Mapping[str, Any]) -> str:
-    """Bytes saved; nothing where next to nothing is added."""
+    """Return the bytes saved; empty for none, or for less than 1 kB added."""
     if found["bytes"] is None or (found["precision"] != "exact" and found["bytes"] < _LITTLE):
         return "unknown"
     if found["precision"] == "exact":
@@ -58,12 +58,12 @@ def saved(found: Mapping[str, Any]) -> str:
 
 
 def expected(found: Mapping[str, Any]) -> str:
-    """Bytes of a deploy."""
+    """Return the bytes expected in a deploy, as far as they are known."""
     return known_bytes(found["bytes"], more=found["more"])
 
 
 def answer(told: Mapping[str, Any]) -> Iterator[str]:
-    """What a deploy costs now, and with the advice."""
+    """Yield what a deploy costs now, and with the advice."""
     before, after = told["before"], told["together"]["after"]
     yield (
         f"A deploy sends {pretty_bytes(before['sent'])} and pushes {expected(before['pushed'])} "
@@ -87,7 +87,7 @@ def _piece(one: Mapping[str, Any]) -> Iterator[str]:
 
 
 def notes(told: Mapping[str, Any]) -> Iterator[str]:
-    """What the numbers rest on."""
+    """Yield the assumptions behind the numbers."""
     yield f"Deploys are {told['deploys']}."
     if told["arguments"]:
         yield f"Every deploy is assumed to pass a new {enumerated(told['arguments'])}."

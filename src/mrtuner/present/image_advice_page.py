@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 #: Heights of a row, and of the title and the axis, in user units.
 _ROW: Final = 24
 _FRAME: Final = 58
-#: A label has no flags, and is cut after so many characters.
+#: Labels omit flags such as --chown, and are cut to this many characters.
 _FLAG: Final = re.compile(r"\s--\S+")
 _WIDE: Final = 32
-#: Rows between the two forms.
+#: Gap between the two forms, in rows.
 _GAP: Final = 1.4
 
 
@@ -57,7 +57,7 @@ def _lines(form: Sequence[Mapping[str, Any]]) -> list[tuple[str, ...]]:
 
 
 def picture(told: Mapping[str, Any], *, key: str) -> str:
-    """Draw the bytes that each line pushes a deploy: the present lines above, the others below."""
+    """Draw the bytes that each line pushes in a deploy: present lines above the advised ones."""
     forms = [(name, [one for one in lines if _counts(one)]) for name, lines in _forms(told)]
     every = [one for _, lines in forms for one in lines]
     height = _FRAME + round(_ROW * (len(every) + 2 + _GAP))
@@ -97,7 +97,7 @@ def _label(line: Mapping[str, Any]) -> str:
 
 
 def _unit(most: int) -> tuple[str, int]:
-    """The unit of the axis, and its bytes."""
+    """Return the unit of the axis, and its size in bytes."""
     found = [(unit, factor) for unit, factor in MEMORY.items() if most >= factor]
     return max(found, key=lambda one: one[1])
 

@@ -53,7 +53,7 @@ def _received(form: Mapping[str, int]) -> int:
 
 
 def _saved(kind: Mapping[str, Any]) -> str:
-    """As a share with its sign: ``-69 %``."""
+    """Return the change of the bytes pushed, with its sign: ``-69 %``."""
     more = _received(kind["after"]) / _received(kind["before"]) * 100 - 100
     return f"{more:+,.0f} %" if abs(more) >= 10 else f"{more:+.2g} %"
 
@@ -71,7 +71,7 @@ def _kinds(kinds: Sequence[Mapping[str, Any]]) -> Iterator[str]:
 
 
 def _besides(kinds: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """What a push is not: sent, built, fetched."""
+    """Yield the other costs of a change: bytes sent, built and fetched, new layers."""
     rows = [("sum", "sent", "lines built", "bytes built", "new layers", "fetched")]
     for one in kinds:
         for when in ("before", "after"):
@@ -87,7 +87,7 @@ def _besides(kinds: Sequence[Mapping[str, Any]]) -> Iterator[str]:
 
 
 def _but(told: Mapping[str, Any]) -> str:
-    """What was not compared."""
+    """Return what was not compared, in words; empty if everything was."""
     parts = []
     if told["noise"]:
         parts.append(f"what differs from build to build ({plural(len(told['noise']), 'path')})")

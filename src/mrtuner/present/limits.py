@@ -20,7 +20,7 @@ WIDE: Final = 100
 DAYS: Final = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 #: Shortest duration [s] for which a calendar is shown.
 _CALENDAR_FROM: Final = 6 * 3600
-#: Shades for an hour in the calendar, from no minute at a ceiling to all of them.
+#: Shades for an hour in the calendar, from no minute at a ceiling to as many as in the worst.
 _SHADES: Final = (" ", ".", ":", "+", "#")
 
 
@@ -94,7 +94,7 @@ def _surely(one: Mapping[str, Any]) -> str:
 
 
 def _calendar(table: Sequence[Sequence[float]]) -> Iterator[str]:
-    """Yield hours across, weekdays down; darker where more minutes of the worst hour were lost."""
+    """Yield hours across, weekdays down; the more minutes at the ceiling, the darker."""
     most = max(max(row) for row in table)
     yield "       hour of the day, UTC"
     yield "       0     6     12    18"

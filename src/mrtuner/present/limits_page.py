@@ -108,7 +108,7 @@ def _draw(axes: Axes, answer: Limits, resource: Resource) -> None:
 
 
 def _busiest(total: Values) -> Values:
-    """Return the highest point for every column of the chart, so that the stacks are real ones."""
+    """Return the index of the highest point in each chart column, so that stacks show real sums."""
     np = numpy()
     known = np.nan_to_num(total, nan=-1.0)
     edges = np.unique(np.linspace(0, len(total), _COLUMNS + 1).astype(int))
@@ -128,7 +128,7 @@ def _shade_pegged(axes: Axes, answer: Limits, resource: Resource) -> None:
 
 
 def _drawn(known: Sequence[Ceiling], resource: Resource, top: float) -> list[Ceiling]:
-    """Return the ceilings worth drawing: those near the observed values, and the binding one."""
+    """Return the ceilings near the observed values; if none is near, the binding one."""
     own = sorted(
         (one for one in known if one.resource in _TOGETHER[resource]), key=lambda one: one.value
     )
@@ -138,7 +138,7 @@ def _drawn(known: Sequence[Ceiling], resource: Resource, top: float) -> list[Cei
 
 
 def _unknown(answer: Limits) -> list[Ceiling]:
-    """Return levels that nothing declares, to be drawn like the others."""
+    """Return the levels of unknown ceilings, to be drawn like the others."""
     return [
         Ceiling(
             resource=one.resource, part=_UNKNOWN, kind=CeilingKind.SUSTAINED,
@@ -194,7 +194,7 @@ def _dates(axes: Axes, start: datetime, days: float) -> None:
 
 
 def _minutes(axes: Axes, start: datetime, days: float) -> None:
-    """Mark six times of the day, whatever the length."""
+    """Mark six evenly spaced times."""
     from datetime import timedelta
 
     ticks = [days * part / 6 for part in range(6)]

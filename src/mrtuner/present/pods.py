@@ -22,7 +22,7 @@ _DURING: Final = {
 
 
 def check(told: Row) -> Iterator[str]:
-    """Yield the answer, the sum, the stages, the limits, the ways to make it fit, the numbers."""
+    """Yield the answer, who connects, the stages, the limits, ways to make it fit, and sources."""
     yield verdict(told)
     yield from _first(told)
     yield ""
@@ -47,7 +47,7 @@ def check(told: Row) -> Iterator[str]:
 
 
 def verdict(told: Row) -> str:
-    """One sentence: whether it fits, with both numbers of the limit that decides."""
+    """Return whether it fits, in one sentence with both numbers of the limit that decides."""
     limit = next(one for one in told["limits"] if one["name"] == told["first"])
     reached = _count(limit["reachable"])
     what = "clients" if limit["clients"] else "connections"
@@ -119,7 +119,7 @@ def _expected(told: Row) -> Iterator[str]:
 
 
 def who_connects(told: Row) -> Iterator[str]:
-    """Yield the tables of sessions and of pools, each after an empty line; nothing without any."""
+    """Yield the tables of sessions and of pools, each after an empty line, without empty ones."""
     for rows in (session_rows(told.get("sessions", ())), pool_rows(told.get("pools", ()))):
         if rows:
             yield ""
@@ -127,7 +127,7 @@ def who_connects(told: Row) -> Iterator[str]:
 
 
 def session_rows(sessions: Sequence[Row]) -> list[tuple[str, ...]]:
-    """Sessions by application, with heads; nothing without any."""
+    """Return a table of sessions by application, headings first; empty if there are none."""
     rows = [
         (
             f"{one['application'] or '(no application_name)'}, {one['role']} in {one['database']}",
@@ -141,7 +141,7 @@ def session_rows(sessions: Sequence[Row]) -> list[tuple[str, ...]]:
 
 
 def pool_rows(pools: Sequence[Row]) -> list[tuple[str, ...]]:
-    """Pools of PgBouncer, with heads; nothing without any."""
+    """Return a table of PgBouncer's pools, headings first; empty if there are none."""
     rows = [
         (
             f"{one['user']} in {one['database']} ({one['mode']})",
@@ -205,7 +205,7 @@ def _pooler(way: Row | None) -> str:
 
 
 def _larger(ways: Row, told: Row) -> str:
-    """Every limit that is reached, with what it would have to be."""
+    """Return every limit that is exceeded, with the value it would need."""
     parts = []
     for one in told["limits"]:
         if one["fits"]:

@@ -1,6 +1,6 @@
 """A plan of pods as text: the answer, its reason, then the rest.
 
-Uses only the document ``mrtuner.pods.plan/1``, so it can be written again from the JSON.
+Uses only the document ``mrtuner.pods.plan/1``, so it can be recreated from the JSON.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def lines(told: Mapping[str, Any]) -> Iterator[str]:
 
 
 def answer(told: Mapping[str, Any]) -> str:
-    """Return what to run, and what it waits."""
+    """Return what to run, and how long requests wait then."""
     load, target = told["load"], milliseconds(told["load"]["target"])
     kept = f"target {target}" if told["met"] else f"more than the {target} allowed"
     verb = "Run" if told["met"] else "Not enough:"
@@ -62,7 +62,7 @@ def _at_most(seconds: float) -> str:
 
 
 def reason(told: Mapping[str, Any]) -> str:
-    """Return which stage binds, and what the next one is."""
+    """Return which stage is the bottleneck, and how busy the others are."""
     known = sorted(
         (stage for stage in told["stages"] if stage["busy"] is not None),
         key=lambda stage: -stage["busy"],
@@ -81,7 +81,7 @@ def _named(stage: Mapping[str, Any]) -> str:
 
 
 def facts(told: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield the parts of the plan by name."""
+    """Yield the parts of the plan: name and text."""
     load, cpu, connections = told["load"], told["cpu"], told["connections"]
     yield "load", _load(load)
     yield (
@@ -135,7 +135,7 @@ def _load(load: Mapping[str, Any]) -> str:
 
 
 def as_it_is(found: Mapping[str, Any], server: str) -> str:
-    """Return what pods wait that are not planned."""
+    """Return how long requests wait with a layout that is not the plan, or that it is unstable."""
     layout = size(found["layout"], server)
     if found["p95"] is None:
         if found["needs"] is None:
@@ -156,7 +156,7 @@ def _measured(found: Mapping[str, Any]) -> str:
 
 
 def before_and_after(told: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
-    """Yield a row for each part of a workload that its manifest or the plan says."""
+    """Yield a table of what the manifest says now and what is planned, headings first."""
     present, layout, cpu, connections = (
         told[name] for name in ("present", "layout", "cpu", "connections")
     )
@@ -194,7 +194,7 @@ def _size(value: float | None) -> str:
 
 
 def read_where(told: Mapping[str, Any]) -> Iterator[str]:
-    """Yield where each figure was read that was not given."""
+    """Yield the source of each figure that was read rather than given."""
     for one in told.get("observed", ()):
         unused = "" if one["used"] else "; not used"
         yield f"{_FIGURES[one['name']][0]} {_figure(one)} ({one['source']}){unused}"
@@ -216,7 +216,7 @@ def _amount(one: Mapping[str, Any]) -> str:
     return (_size if one["name"].startswith("memory") else _number)(one["value"])
 
 
-#: Inputs that monitoring may see: in words, and their kind.
+#: Inputs that monitoring may supply: their name in words, and their kind.
 _FIGURES: Final = {
     "rate": ("rate", "rate"),
     "samples": ("mean service time", "time"),
@@ -251,7 +251,7 @@ _ONE_PROCESS: Final = "jvm"
 
 
 def unit_of(told: Mapping[str, Any]) -> str:
-    """Return what a pod has several of."""
+    """Return what the density of a pod counts: ``threads`` or ``workers``."""
     return "threads" if told["load"]["server"] == _ONE_PROCESS else "workers"
 
 
@@ -309,7 +309,7 @@ def density(layout: Mapping[str, Any], server: str) -> int:
 
 
 def size(layout: Mapping[str, Any], server: str) -> str:
-    """Return pods and what is in each, in words."""
+    """Return the number of pods and what each contains, in words."""
     if server == _ONE_PROCESS:
         return f"{plural(layout['pods'], 'pod')} with {plural(layout['threads'], 'thread')}"
     threads = f" of {plural(layout['threads'], 'thread')}" if layout["threads"] > 1 else ""

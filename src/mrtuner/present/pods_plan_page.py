@@ -43,7 +43,7 @@ _STYLES: Final = {
 }
 _TALL: Final = 370
 _PNG_DPI: Final = 144
-#: Above the highest point, for its label.
+#: The axis reaches this many times as high as the marked point, for its label.
 _HEADROOM: Final = 1.15
 
 
@@ -76,7 +76,7 @@ def page(told: Mapping[str, Any]) -> str:
 
 
 def _seen(told: Mapping[str, Any]) -> Iterator[tuple[str, str, list[str], list[tuple[str, ...]]]]:
-    """Tables of what was watched: an id, a caption, heads and rows."""
+    """Yield the tables of observed sessions and pools: id, caption, heads and rows."""
     for key, rows in (
         ("sessions", session_rows(told.get("sessions", ()))),
         ("pools", pool_rows(told.get("pools", ()))),
@@ -87,7 +87,7 @@ def _seen(told: Mapping[str, Any]) -> Iterator[tuple[str, str, list[str], list[t
 
 
 def _of_numbers(first: str, *others: str) -> list[str]:
-    """Heads of a table whose columns but the first are of numbers."""
+    """Return heads of a table, all but the first marked with ``#`` as columns of numbers."""
     return [first, *(f"#{head}" for head in others)]
 
 
@@ -101,7 +101,7 @@ def picture(told: Mapping[str, Any], *, key: str) -> str:
 
 
 def save(told: Mapping[str, Any], path: Path) -> None:
-    """Write the picture as a file; its suffix says whether as SVG or PNG."""
+    """Write the picture to a file: SVG if its suffix is .svg, else PNG."""
     if path.suffix == ".svg":
         path.write_text(figures.stand_alone(picture(told, key="pods"), "light"), encoding="utf-8")
         return
@@ -165,7 +165,7 @@ def _target(axes: Axes, told: Mapping[str, Any]) -> None:
 
 
 def _point(told: Mapping[str, Any]) -> tuple[str, Mapping[str, Any], float] | None:
-    """What runs now, else the plan, if it is on the curve: its name, layout and p95."""
+    """Return name, layout and p95 of what runs now, else of the plan; None if it is not drawn."""
     now = told["now"]
     if now is not None and now["p95"] is not None:
         return "now", now["layout"], now["p95"]
@@ -205,7 +205,7 @@ def _point_words(told: Mapping[str, Any]) -> str:
 
 def _dress(axes: Axes) -> None:
     axes.tick_params(axis="both", length=0, labelcolor=figures.PALETTE["ink"].light)
-    axes.tick_params(axis="x", pad=8)  # points at 0 are whole
+    axes.tick_params(axis="x", pad=8)  # points at 0 are not clipped
     axes.margins(x=0.06)
     grid(axes, "y")
     frame(axes, "bottom")

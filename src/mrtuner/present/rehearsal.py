@@ -50,7 +50,7 @@ class Shown:
 
 
 def shown(run: Mapping[str, Any], moments: tuple[Moment, ...], name: str) -> Shown:
-    """Return a run with its charts; `name` tells them apart on the page."""
+    """Return a run with its charts; `name` keeps their ids distinct on the page."""
     return Shown(run, moments, tuple(pictures(run, name)))
 
 
@@ -70,7 +70,7 @@ def by_time(marks: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
 
 
 def met(run: Mapping[str, Any]) -> Iterator[Moment]:
-    """Yield the turning points of every kind of client."""
+    """Yield the last answer, first failure and next answer of every kind of client."""
     for one in run["phases"]["clients"]:
         yield from _met(one)
 
@@ -109,7 +109,7 @@ def _near(run: Mapping[str, Any]) -> tuple[float, float] | None:
 
 
 def _edges(gap: Mapping[str, Any], run: Mapping[str, Any]) -> tuple[float, float]:
-    """Return the last answer before and the first after, or the ends of the observation."""
+    """Return the answers around a gap [s]; else where it began, or the end of the observation."""
     start = gap["began"] if gap["last_answer"] is None else gap["last_answer"]
     end = run["observation"]["seconds"] if gap["answer"] is None else gap["answer"]
     return float(start), float(end)

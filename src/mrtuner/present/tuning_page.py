@@ -106,7 +106,7 @@ def _pairs_picture(one: series.LoadFinding, seen: Evidence, number: int) -> str:
 
 
 def _forest(measured: series.Series) -> str:
-    """Draw every load's throughput in one chart; one that is not judged by it is not decided."""
+    """Draw the throughput of all loads; one judged by another measure is drawn as undecided."""
     effects = [
         Effect(
             name=one.title, ratio=seen.ratio, low=seen.low, high=seen.high,

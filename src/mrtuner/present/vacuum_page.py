@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 #: Number of tables drawn: those with the most dead rows.
 _PANELS: Final = 4
 _TALL: Final = 150
-#: Vacuum rounds drawn of the slower line, and at most of the faster one.
+#: Vacuum rounds drawn for the slower line, and the most drawn for either.
 _ROUNDS, _MOST = 3, 300
 #: Time units of an axis, the largest first [s].
 _UNITS: Final = ((86_400.0, "days"), (3_600.0, "hours"), (60.0, "minutes"), (1.0, "seconds"))
@@ -68,7 +68,7 @@ def page(told: Mapping[str, Any]) -> str:
 
 
 def computed(told: Mapping[str, Any]) -> list[Panel]:
-    """Return predictions for the tables where the time of vacuum is to change."""
+    """Return predictions for the tables whose threshold is to change, those with most dead rows."""
     changed = [
         one
         for one in told["tables"]
@@ -89,9 +89,10 @@ def _computed(table: Mapping[str, Any]) -> Panel:
 
 
 def _teeth(name: str, work: Mapping[str, Any], rate: float, span: float) -> DeadRowsLine:
-    """Return dead rows that accumulate until vacuum runs, and while it works; then they are gone.
+    """Return dead rows over `span` [s]: a vacuum removes those that were dead when it began.
 
-    If a vacuum takes longer than they need to accumulate, it never catches up: a straight line.
+    If a vacuum takes longer than they need to accumulate, it never catches up: the line only rises.
+    With more than `_MOST` rounds, a level line shows the peak.
     """
     every, takes = work["produce"], max(work["vacuum"], work["measured"] or 0.0)
     rounds = int(span / every)

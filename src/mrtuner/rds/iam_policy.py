@@ -1,6 +1,6 @@
 """The minimal IAM permissions of each command, as data and as a policy document.
 
-The calls of each command are compared with those it makes in the lab
+Tests compare them with the calls that each command makes in the lab
 (tests/rds/test_rds_policy.py, tests/web/test_viewer_s3.py).
 Sources: the Service Authorization Reference for Amazon RDS and Amazon S3 for the resource types,
 the RDS User Guide for cross-region copies. Actions that AWS checks although we do not call them are
@@ -44,7 +44,7 @@ _KEY: Final = re.compile(
     r"|alias/[A-Za-z0-9/_-]+|[A-Za-z0-9-]+"
 )
 _BUCKET_NAME: Final = re.compile(r"[a-z0-9.*-]{1,63}")
-#: Without what IAM would take for a wildcard or a variable.
+#: Excludes characters that IAM reads as a wildcard or a variable.
 _PREFIX: Final = re.compile(r"\*|[^*?$]*")
 
 
@@ -67,7 +67,7 @@ class Use:
 class Scope:
     """The resources that the command may act on; a star means all.
 
-    Raises BadValue for an impossible name: the policy would allow something else than intended,
+    Raises BadValue for an impossible name: the policy would allow something other than intended,
     or nothing.
     """
 
@@ -117,7 +117,7 @@ class Scope:
         }
 
     def _key(self, partition: str) -> str:
-        """Return the key's ARN; for an alias, which IAM does not know, any key in the region."""
+        """Return the key's ARN; for an alias, which IAM cannot match, any key in the region."""
         key = self.kms_key or "*"
         if key.startswith("arn:") and ":key/" in key:
             return key
@@ -135,7 +135,7 @@ class Policy:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Which actions only some uses need, and which have not been seen in use."""
+        """The actions that only some uses need, and those that were never observed."""
         optional = [f"{use.action} is needed only for {use.when}" for use in self.uses if use.when]
         implied = [f"{use.action}: {use.implied}" for use in self.uses if use.implied]
         return tuple(dict.fromkeys(optional + implied))

@@ -29,7 +29,7 @@ class ClientOutages:
 
 
 def outages_by_client(seen: Observation, asked: float) -> tuple[ClientOutages, ...]:
-    """Outages of the kinds that noticed anything; `asked` is the moment of the trigger [s]."""
+    """Return outages of the kinds that noticed any; `asked` is the moment of the trigger [s]."""
     found = (_outlook(seen.gaps(kind), asked) for kind in seen.kinds)
     return tuple(one for one in found if one is not None)
 

@@ -1,7 +1,7 @@
 """What probes saw of a server: attempts, the gaps between answers, the ledger of writes.
 
-Times are seconds since the probes began. An attempt counts at the moment its schedule called for
-it, not when it could be made: otherwise a probe that waits for its turn would count a hang once,
+Times are seconds since the probes began. An attempt counts from the moment it was due, not
+from when it could be made: otherwise a probe that waits for its turn would count a hang only once,
 however many clients experienced it.
 """
 
@@ -241,7 +241,7 @@ class Observation:
 
     @property
     def lag(self) -> float:
-        """How late, at most [s], this machine sent an attempt."""
+        """The most by which this machine sent an attempt late [s]."""
         return max((one.sent - one.due for one in self.attempts), default=0.0)
 
     def gaps(self, kind: ProbeKind) -> tuple[Gap, ...]:

@@ -65,7 +65,7 @@ class Schedule:
     at_once: int = 20
 
     def most(self, kind: ProbeKind) -> int:
-        """Most simultaneous sessions of one kind; queries in flight always have some."""
+        """Most simultaneous sessions of one kind; queries in flight always need some more."""
         if kind.held:
             return self.held
         owed = ceil(self.flight / self.interval) if kind is ProbeKind.FLIGHT else 0
@@ -125,7 +125,7 @@ class Probes:
         return time.monotonic() - self._began
 
     def attempts(self) -> tuple[Attempt, ...]:
-        """The attempts that have ended so far. Raises whatever broke the probes themselves."""
+        """The attempts that have ended so far. Raises the error that stopped the probes, if any."""
         if self._broken is not None:
             raise self._broken
         return tuple(self._attempts)
@@ -174,7 +174,7 @@ class Probes:
     def _halt(self) -> None:
         if self._loop is None or self._thread is None or not self._thread.is_alive():
             return
-        with suppress(RuntimeError):  # it has just ended by itself
+        with suppress(RuntimeError):  # the loop has just closed by itself
             self._loop.call_soon_threadsafe(self._stop.set)
         self._thread.join(2 * self.schedule.timeout + _GRACE)
 

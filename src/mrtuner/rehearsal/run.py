@@ -19,7 +19,7 @@ from mrtuner.rehearsal.probes import Probes
 
 Tell = Callable[[str], None]
 
-#: Another clock may differ this much [s] from ours for its times still to be used as they are.
+#: Times up to this long [s] before the trigger still count: clocks may differ by that much.
 _ASTRAY: Final = 2.0
 
 
@@ -50,21 +50,21 @@ class Trigger(Source, Protocol):
 
     @property
     def over(self) -> bool:
-        """Whether it has ended, as far as its own side knows."""
+        """Whether the failover has ended, as far as the trigger's side knows."""
         ...
 
     def check(self) -> None:
-        """Raise MrTunerError if it cannot be set off, Refused if it must not be."""
+        """Raise MrTunerError if the failover cannot be set off, Refused if it must not be."""
         ...
 
     def fire(self) -> None:
-        """Set it off; return when it has been accepted."""
+        """Set off the failover; return when that has been accepted."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Patience:
-    """How long to wait for what [s]."""
+    """How long to wait at each step [s]."""
 
     before: float = 5.0  # of steady answers before anything is done
     settle: float = 5.0  # of steady answers before the outage counts as over
@@ -145,7 +145,7 @@ def _require_steady(ways: Sequence[Probes], patience: Patience) -> None:
 
 
 class _Watch:
-    """One run, from the trigger on, by the clock of the first probes."""
+    """One run from the trigger on; its times are by the clock of the first probes."""
 
     def __init__(
         self,
@@ -177,7 +177,7 @@ class _Watch:
         self._look()
 
     def until_settled(self) -> bool:
-        """Watch until all is well or nothing has happened for long; False if patience ran out."""
+        """Watch until all is well again or nothing happens for `quiet`; False after `whole` [s]."""
         while self.now() - self.asked < self.patience.whole:
             self._look()
             if self._over():

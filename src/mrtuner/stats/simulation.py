@@ -1,7 +1,8 @@
 """Simulate machines to see how often a benchmarking method reports a nonexistent difference.
 
 The machine drifts: its log throughput follows an AR(1) process from run to run, and every run
-adds its own noise. Both arms are equal unless an effect is planted. Needs numpy (extra prove).
+adds its own noise. Both arms are equal unless an effect is planted. Needs numpy and scipy (extra
+prove).
 """
 
 from __future__ import annotations

@@ -68,7 +68,7 @@ def tune_server(server: Server, said: gather.Flags | None = None) -> Tuning:
 def tune_recorded(server: Server | None, host: Host, said: gather.Flags) -> Tuning:
     """Advise settings for a server and its machine as they were recorded; nothing is probed.
 
-    Without a server, of which then only the machine is known, the advice is for a new one on it.
+    Without a server, only the machine is known, and the advice is for a new server on it.
     """
     if server is None:
         return _finish(gather.this_machine(said, host), host=host)

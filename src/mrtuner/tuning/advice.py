@@ -66,7 +66,7 @@ class Advice:
     origin: str  # where `now` comes from: "default", "file", "postgresql.auto.conf", …
     target: Value | None  # in force afterwards
     scales: Expr | None  # what `target` was computed from: sizes in bytes, counts as they are
-    asked: Expr | None = None  # the same, even if the value in force was near enough to keep
+    asked: Expr | None = None  # as `scales`, but also if the value in force was near enough to keep
     described: bool = False  # for a described machine: `now` is the default, not what is in force
 
     @property
@@ -125,7 +125,7 @@ class Advice:
 
     @property
     def formula(self) -> str | None:
-        """The expression in words, sizes in bytes; None for a constant."""
+        """The expression in words, sizes written as ``8 MB``; None for a constant."""
         if isinstance(self.verdict, Change) and self.verdict.formula:
             return self.verdict.formula
         if self.scales is None or isinstance(self.scales, Constant):

@@ -95,7 +95,7 @@ class Budget:
 
     @property
     def page_tables(self) -> Bytes:
-        """What huge pages would save; 0 where they are proved."""
+        """The page tables that huge pages would save; 0 if those already hold shared memory."""
         return Bytes(sum(part.size for part in self.parts if part.name == PAGE_TABLES))
 
 
@@ -112,7 +112,7 @@ class Chosen:
     plain: dict[str, Value] = field(default_factory=dict)
 
     def settled(self) -> Chosen:
-        """The same choice with the sizes that this machine really gets."""
+        """Return the same choice with the sizes as rounded for this machine."""
         return Chosen(sizes=self.actual, actual=self.actual, plain=self.plain)
 
     def size(self, name: str) -> Expr:
@@ -220,8 +220,10 @@ def room_for_sessions(
 
 
 def left_for_caches(chosen: Chosen, situation: Situation) -> Expr:
-    """Bytes under the ceiling expected to be left for shared buffers and the kernel's cache:
-    the same sum with only the active sessions, and without a maintenance command.
+    """Bytes under the ceiling expected to be left for shared buffers and the kernel's cache.
+
+    What is left besides the sorts and page tables of the active sessions and their parallel
+    workers, and all other parts of the budget except a maintenance command.
     """
     active = situation.active(chosen.count("max_connections")).count
     helpers = active * chosen.count("max_parallel_workers_per_gather")

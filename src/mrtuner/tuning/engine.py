@@ -43,7 +43,7 @@ from mrtuner.units import KiB, MiB, memory_unit
 NEAR = 0.95
 #: The command-line option that supplies a fact.
 SUPPLY = {"memory": "--memory", "cpus": "--cpus"}
-#: A live server that does not show a parameter hides it from the role, or is a fork without it.
+#: If a live server does not show a parameter, the role may not see it, or the fork lacks it.
 SIGHT = "its current value (GRANT pg_read_all_settings to the role)"
 #: What initdb writes where pg_settings has no default of its own.
 INITDB: dict[str, Value] = {"shared_buffers": 128 * MiB // (8 * KiB), "max_connections": 100}
@@ -98,7 +98,7 @@ def _settle(
 
 
 def _answer(rule: Rule, situation: Situation, chosen: Chosen) -> Verdict:
-    """The rule's verdict; `Keep` if we cannot change the value, `Unknown` if a fact is missing."""
+    """Return the rule's verdict; `Keep` if the value is fixed, `Unknown` if a fact is missing."""
     if rule.name in situation.fixed:
         return Keep(situation.fixed[rule.name])
     if _hidden(rule.name, situation):
@@ -114,7 +114,7 @@ def _answer(rule: Rule, situation: Situation, chosen: Chosen) -> Verdict:
 
 @cache
 def _needs(decide: Callable[..., Verdict]) -> tuple[tuple[str, type, bool], ...]:
-    """A rule's arguments: name, type of fact, and whether None is accepted."""
+    """Return a rule's arguments: name, type of fact, and whether None is accepted."""
     hints = typing.get_type_hints(decide)
     hints.pop("return")
     return tuple((name, *_unwrapped(hint)) for name, hint in hints.items())
@@ -208,7 +208,7 @@ def _unless_settled(
     now: Value | None,
     target: Value,
 ) -> Verdict:
-    """`Keep` where the value in force is already right, or too near to be worth a change."""
+    """Return `Keep` if the value in force is right, or too near to be worth a change."""
     if now == target:
         return Keep(f"already set: {verdict.because}")
     if situation.live and _near(parameter, now, target):
@@ -217,7 +217,7 @@ def _unless_settled(
 
 
 def _near(parameter: Parameter, now: Value | None, target: Value) -> bool:
-    """Whether the value in force is near enough: slightly less is, more is not (the budget)."""
+    """Whether a size in force is slightly below the target; a larger one may exceed the budget."""
     memory = parameter.unit is not None and memory_unit(parameter.unit) is not None
     if not memory or isinstance(now, (str, bool)) or now is None or isinstance(target, str):
         return False
@@ -264,7 +264,7 @@ def _remember(advice: Advice, chosen: Chosen) -> None:
 
 
 def _counted_as(advice: Advice) -> Value | None:
-    """The value that counts: -1 where the server goes on choosing the value itself.
+    """Return the value in force afterwards; -1 if the server still chooses it itself.
 
     Source: xlog.c, XLOGShmemSize: wal_buffers of -1 is shown as the resulting size.
     """

@@ -66,7 +66,7 @@ def refuse_overflow(situation: Situation, solution: Solution) -> None:
 
 
 def _what_must_give(situation: Situation, sessions: int) -> str:
-    """The inputs to change: first a size fixed here, then connections, then memory."""
+    """Return which inputs to change: a fixed parameter, if any; else connections, or memory."""
     for name in ("max_connections", "shared_buffers", "work_mem", "maintenance_work_mem"):
         if name in situation.fixed:
             why = situation.fixed[name]
@@ -80,7 +80,7 @@ def _what_must_give(situation: Situation, sessions: int) -> str:
 
 
 def _more(situation: Situation) -> str:
-    """Enough huge pages or memory; also a higher ceiling, where it is below the usual one."""
+    """Return the ways out: huge pages, more memory, or a higher ceiling if it is low."""
     ways = []
     reserved = with_huge_pages(situation)
     if reserved and reserved.holds and reserved.budget:
@@ -96,7 +96,10 @@ def _more(situation: Situation) -> str:
 
 
 def _more_memory(situation: Situation, *, held: bool) -> list[str]:
-    """The least memory; with huge pages where page tables grow with it, unless they `held`."""
+    """Return the least memory that suffices, with huge pages if none does without them.
+
+    `held`: huge pages alone suffice, so more memory with them is not suggested.
+    """
     memory = least_memory(situation)
     if memory:
         return [f"give it {_at_least(memory)} of memory"]
@@ -108,20 +111,20 @@ def _more_memory(situation: Situation, *, held: bool) -> list[str]:
 
 
 def _at_least(size: Bytes) -> str:
-    """A readable size, rounded up so that it still suffices when given back to us."""
+    """Return a readable size, rounded up so that it still suffices as an input."""
     unit, name = (GiB, "GB") if size >= 16 * GiB else (MiB, "MB")
     return f"{-(-size // unit)} {name}"
 
 
 def with_huge_pages(situation: Situation) -> Solution | None:
-    """The solution with all of shared memory in huge pages; None where it is already."""
+    """Return the solution with all of shared memory in huge pages; None if it already is."""
     if situation.huge_pages and situation.huge_pages.covers is None:
         return None
     return solve(replace(situation, huge_pages=HugePages(None, "--huge-pages")))
 
 
 def if_all_sorted(situation: Situation, solution: Solution) -> Budget | None:
-    """The budget of the same values if every session sorted, ignoring the number of active ones."""
+    """Return the budget of the same values if every session sorted, not only the active ones."""
     return _budget(situation, solution.chosen, None)
 
 

@@ -75,7 +75,7 @@ class Flags:
 
     @property
     def describe_a_machine(self) -> bool:
-        """Whether memory or CPUs are given, which describes another machine than this one."""
+        """Whether memory or CPUs are given, which describes a machine other than this one."""
         return self.memory is not None or self.cpus is not None
 
 
@@ -210,7 +210,7 @@ def _gather(said: Flags, host: Host | None, server: Server | None) -> Gathered:
 
 
 def _wal_disk(size: Bytes | None, host: Host | None, server: Server | None) -> WalDisk | None:
-    """pg_wal's own volume; without figures if there may be one that we cannot see."""
+    """Return pg_wal's own volume; without figures if there may be one that we cannot see."""
     if size is not None:
         return WalDisk(size, host.wal_free.value if host and host.wal_free else None)
     unseen = host is not None and any(item.name == "wal-disk" for item in host.missing)
@@ -226,10 +226,10 @@ def _connections(said: Flags, server: Server | None) -> Connections:
 
 
 def _seen_active(server: Server, watched: bool) -> int | None:
-    """The most sessions seen active: while watched, now, or by the time that statements took.
+    """Return the most sessions active at once; None if no watch or long window shows it.
 
-    An average hides peaks, which are assumed to be three times as high unless we watched under
-    load.
+    That is the most seen active, or the average that follows from the time of statements. An
+    average hides peaks, which are assumed to be three times as high unless we watched under load.
     """
     spent, window = server.activity.active_ms, server.activity.window
     peak = max(server.active, server.activity.peak_active or 0)
@@ -240,7 +240,7 @@ def _seen_active(server: Server, watched: bool) -> int | None:
 
 
 def _too_few(connections: Connections) -> Iterator[Notice]:
-    """Notices where the stated number of connections is below what was seen."""
+    """Yield notices if more sessions, or more active ones, were seen than stated."""
     wanted, seen = connections.wanted, connections.seen
     if wanted is not None and seen is not None and seen > wanted:
         text = (
@@ -254,7 +254,7 @@ def _too_few(connections: Connections) -> Iterator[Notice]:
 
 
 def _huge_pages(said: Flags, host: Host | None, server: Server | None) -> HugePages | None:
-    """What huge pages are proved to hold; None if nothing is proved, so page tables count."""
+    """Return what huge pages are proved to hold; None without proof: page tables then count."""
     if said.huge_pages is not None:
         return HugePages(None, "--huge-pages") if said.huge_pages else None
     pages = host.huge_pages.value if host and host.huge_pages else None
@@ -269,7 +269,7 @@ def _huge_pages(said: Flags, host: Host | None, server: Server | None) -> HugePa
 
 
 def _in_force(server: Server, pages: Reserved | None) -> str | None:
-    """What proves that the server's shared memory is in huge pages now; None without proof."""
+    """Return the proof that the server's shared memory is in huge pages now; None without one."""
     status, wanted = _text_of(server, "huge_pages_status"), _text_of(server, "huge_pages")
     if status in {"on", "off"}:
         return "huge_pages_status" if status == "on" else None
@@ -315,7 +315,7 @@ def _out_of_sight(situation: Situation) -> list[Missing]:
 
 
 def _data(server: Server | None) -> Fact[Bytes] | None:
-    """The size of the data; None for an almost empty server, which says nothing of data to come."""
+    """Return the size of the data; None if the server is almost empty, and may still be filled."""
     size = sum(server.databases.values()) if server else 0
     return Fact(Bytes(size), "pg_database_size of every database") if size >= SOME_DATA else None
 

@@ -44,7 +44,7 @@ def steps(
     *,
     reserved: Solution | None = None,
 ) -> Iterator[Step]:
-    """All steps for this machine; none where a provider manages it.
+    """Yield all steps for this machine; none if a provider manages it.
 
     `reserved` is the solution with huge pages reserved, if they are not proved.
     """
@@ -100,7 +100,7 @@ def reserve_huge_pages(
 
 
 def _gain(chosen: Chosen, budget: Budget | None, with_them: Solution | None) -> str:
-    """What the settings gain with huge pages; cached reads get faster too."""
+    """Return what huge pages gain, in words: larger settings, or faster cached reads."""
     if with_them is None or budget is None or not budget.page_tables:
         return " (worth most for cached reads)"
     gains = []
@@ -129,7 +129,7 @@ def _huge_pages_of_1_gb(budget: Budget, host: Host | None) -> Step:
 
 
 def dirty_pages(situation: Situation, vm: VirtualMemory | None) -> Iterator[Step]:
-    """A limit on what the kernel gathers before writing, where backend_flush_after sets none."""
+    """Limit what the kernel gathers before writing, if backend_flush_after does not."""
     if situation.memory is None or situation.workload in {Workload.OLAP, Workload.DESKTOP}:
         return
     if vm and vm.dirty_background_bytes:
@@ -166,10 +166,11 @@ def _a_second_of_writing(situation: Situation) -> int:
 
 
 def overcommit(vm: VirtualMemory, host: Host | None) -> Iterator[Step]:
-    """Strict overcommit, on a machine that PostgreSQL has to itself.
+    """Advise strict overcommit, on a machine that PostgreSQL has to itself.
 
-    Source: PostgreSQL documentation, Linux Memory Overcommit. Inside a cgroup with a memory limit,
-    the limit kills anyway; and where more is already committed, programs would fail.
+    Not inside a cgroup with a memory limit, where the limit kills processes anyway; nor if more is
+    already committed, since programs would fail. Source: PostgreSQL documentation, Linux Memory
+    Overcommit.
     """
     if vm.overcommit_memory in {None, 2} or vm.ram is None or vm.committed is None:
         return
@@ -190,7 +191,7 @@ def overcommit(vm: VirtualMemory, host: Host | None) -> Iterator[Step]:
 
 
 def swapping(vm: VirtualMemory, host: Host | None) -> Iterator[Step]:
-    """Shrink the cache before swapping programs out, where there is swap."""
+    """Make the kernel drop cache before it swaps programs out, if there is swap."""
     swap = host.swap.value if host and host.swap else 0
     if not swap or vm.swappiness is None or vm.swappiness <= SWAPPINESS:
         return
@@ -203,7 +204,7 @@ def swapping(vm: VirtualMemory, host: Host | None) -> Iterator[Step]:
 
 
 def transparent_huge_pages(host: Host | None) -> Iterator[Step]:
-    """Give transparent huge pages on request only, not `always`.
+    """Give transparent huge pages only to programs that ask, instead of `always`.
 
     Source: PostgreSQL documentation, huge_pages: their use is discouraged.
     """

@@ -1,4 +1,4 @@
-"""What completes a tuning besides the values: notices and recovery time."""
+"""What a tuning contains besides the values: notices and recovery time."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ DEFAULT_WORK_MEM: Final = 4 * MiB
 
 
 def recovery(situation: Situation, advice: dict[str, Advice]) -> Recovery | None:
-    """The price of long checkpoint intervals: how much WAL a crash may leave to be replayed."""
+    """Return how much WAL a crash may leave to replay, the price of long checkpoint intervals."""
     size, timeout = advice["max_wal_size"].target, advice["checkpoint_timeout"].target
     if not isinstance(size, int) or not isinstance(timeout, int):
         return None
@@ -37,7 +37,7 @@ def recovery(situation: Situation, advice: dict[str, Advice]) -> Recovery | None
 
 
 def over_rto(situation: Situation, recovery: Recovery | None) -> Iterator[Notice]:
-    """Warn of a recovery that may take longer than allowed, whatever limits it."""
+    """Warn if crash recovery may take longer than allowed."""
     if situation.rto is not None and recovery is not None:
         allowed, slow = situation.rto.seconds, recovery.slow
         if slow > allowed * 1.02:  # rounding for readability is no excess
@@ -56,7 +56,7 @@ def _hides_peaks(wal: Wal) -> bool:
 def notices(
     situation: Situation, solution: Solution, reserved: Solution | None, server: Server | None
 ) -> Iterator[Notice]:
-    """Everything a careful colleague would point out."""
+    """Yield notices on memory, on storage and, for a live server, on its configuration."""
     chosen = solution.chosen
     if solution.budget is not None:
         yield from _too_many_connections(chosen)
@@ -87,7 +87,7 @@ def _too_many_connections(chosen: Chosen) -> Iterator[Notice]:
 def _page_tables(
     situation: Situation, solution: Solution, reserved: Solution | None
 ) -> Iterator[Notice]:
-    """Where page tables cost much memory: both remedies, with their numbers."""
+    """Warn if page tables cost much memory, with both remedies and their numbers."""
     budget = solution.budget
     if budget is None or reserved is None or not budget.page_tables:
         return
@@ -114,7 +114,7 @@ def _page_tables(
 
 
 def _all_at_once(situation: Situation, solution: Solution) -> Iterator[Notice]:
-    """What --active relies on: the worst case if every session sorted after all."""
+    """Warn if memory would not suffice should every session sort, despite --active."""
     sessions = solution.chosen.count("max_connections")
     said = situation.connections.active
     if said is None or said >= sessions:
@@ -130,7 +130,7 @@ def _all_at_once(situation: Situation, solution: Solution) -> Iterator[Notice]:
 
 
 def _fewer_active(situation: Situation, solution: Solution) -> Iterator[Notice]:
-    """What a live server's counters would allow if its owner confirmed them with --active."""
+    """Yield the work_mem that --active would allow, with the number of sessions seen active."""
     seen, said = situation.connections.seen_active, situation.connections.active
     if seen is None or said is not None:
         return

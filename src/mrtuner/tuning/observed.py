@@ -1,4 +1,4 @@
-"""What a running server adds to a situation: its values, its build and what it counted."""
+"""What a running server adds to a situation: its settings, its build and its counters."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 LARGE_TABLE = 1_000_000
 #: Dead rows at this multiple of the threshold mean autovacuum is late; just past it is normal.
 PAST = 1.5
-#: A standby whose values of these are below the primary's stops replaying.
+#: A standby stops replaying if its value of one of these is below the primary's.
 FOLLOW_PRIMARY = (
     "max_connections",
     "max_worker_processes",
@@ -34,7 +34,7 @@ FOLLOW_PRIMARY = (
 
 
 def observed(server: Server | None, watched: bool) -> dict[str, Any]:
-    """What a running server adds, by the names of `Situation`; nothing without a server."""
+    """Return what a server adds, by the field names of `Situation`; empty without a server."""
     if server is None:
         return {}
     settings = server.settings.values()

@@ -2,7 +2,7 @@
 
 The rules are PgTune's own, restated from its source: github.com/le0pard/pgtune,
 src/features/configuration/configurationSlice.js, at commit 7caef27 of 30 July 2026, for Linux. Its
-versions end at 18, so 19 gets what 18 gets. docs/comparison.md tells what is known to go wrong.
+versions end at 18, so 19 gets what 18 gets. docs/comparison.md lists its known mistakes.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from mrtuner.tuning.situation import Situation
 
 SOURCE: Final = "PgTune, commit 7caef27 of 30 July 2026"
-#: Sessions for which nobody gave a number.
+#: Connections if no number is given.
 _CONNECTIONS: Final = {
     Workload.WEB: 200, Workload.OLTP: 300, Workload.OLAP: 40, Workload.DESKTOP: 20,
     Workload.MIXED: 100,
@@ -32,23 +32,23 @@ _WAL: Final = {
     Workload.WEB: (1024, 4096), Workload.OLTP: (2048, 8192), Workload.OLAP: (4096, 16_384),
     Workload.DESKTOP: (100, 2048), Workload.MIXED: (1024, 4096),
 }  # fmt: skip
-#: It knows disks, SSD, a storage network and NVMe; what is none of these counts as SSD.
+#: PgTune knows hard disks, SSD, storage networks and NVMe; any other storage counts as SSD.
 _READS: Final = {Storage.HDD: 2, Storage.NETWORK: 300, Storage.NVME: 1000}
 _READS_OF_SSD: Final = 200
-#: Below so many CPUs it says nothing of parallel workers.
+#: Below this many CPUs, PgTune gives no settings for parallel workers.
 _FEW_CPUS: Final = 4
 _WORKERS: Final = 8  # the server's default of max_worker_processes
 
 
 class DataSize(StrEnum):
-    """How large the data is beside the memory, as its form asks."""
+    """The size of the data relative to memory, as PgTune's form asks."""
 
     SMALLER = "smaller than the memory"
     SIMILAR = "one to three times the memory"
     LARGER = "more than three times the memory"
 
 
-#: What its work_mem is multiplied by.
+#: Factors by which PgTune multiplies work_mem.
 _BY_DATA: Final = {DataSize.SMALLER: 1.3, DataSize.SIMILAR: 1.0, DataSize.LARGER: 0.9}
 
 
@@ -76,7 +76,7 @@ class Theirs:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
-    """A setting in which the two differ."""
+    """A setting for which PgTune and MrTuner give different values."""
 
     name: str
     ours: str
@@ -85,7 +85,7 @@ class Difference:
     reason: str  # MrTuner's
 
 
-#: Why MrTuner leaves alone what PgTune sets without having seen the server.
+#: Why MrTuner does not advise what PgTune sets without having seen the server.
 _UNSEEN: Final = {
     "io_method": "a build without liburing, or a container that forbids io_uring, does not start "
     "with it; the default works everywhere",
@@ -96,7 +96,7 @@ _NO_RULE: Final = "MrTuner has no rule for it, so it stays as it is"
 
 
 def settings(machine: PgTuneInputs) -> dict[str, Theirs]:
-    """Return what PgTune gives for a machine, by name."""
+    """Return the settings that PgTune gives for a machine, by name."""
     found = (*_memory(machine), *_wal(machine), *_planner(machine), *_workers(machine))
     return {one.name: one for one in found}
 
@@ -134,12 +134,12 @@ def _connections(of: PgTuneInputs) -> int:
 
 
 def _shared_buffers(of: PgTuneInputs) -> int:
-    """In kB."""
+    """Return PgTune's shared_buffers [kB]."""
     return of.memory // KiB // (16 if of.workload is Workload.DESKTOP else 4)
 
 
 def _work_mem(of: PgTuneInputs) -> int:
-    """In kB."""
+    """Return PgTune's work_mem [kB]."""
     workers = of.cpus if of.cpus >= _FEW_CPUS else _WORKERS
     whole = (of.memory / KiB - _shared_buffers(of)) / (3 * (_connections(of) + workers))
     return max(4096, int(whole / _divisor(of.workload) * _BY_DATA[of.data]))
@@ -212,7 +212,7 @@ def _workers(of: PgTuneInputs) -> Iterator[Theirs]:
 
 
 def machine_of(situation: Situation) -> PgTuneInputs | None:
-    """The machine as PgTune's form would have it; None without its memory or its CPUs."""
+    """Return the machine as PgTune's form asks for it; None if memory or CPUs are unknown."""
     if situation.memory is None or situation.cpus is None:
         return None
     memory = situation.memory.size
@@ -236,7 +236,10 @@ def _data_size(size: int | None, memory: int) -> DataSize:
 
 
 def differences(tuning: Tuning) -> list[Difference]:
-    """Return the settings that PgTune gives another value, in its order."""
+    """Return the settings to which PgTune gives another value, in PgTune's order.
+
+    Empty if memory or CPUs are unknown.
+    """
     machine = machine_of(tuning.situation)
     return list(_differences(tuning, machine)) if machine else []
 

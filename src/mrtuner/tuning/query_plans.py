@@ -89,8 +89,8 @@ class ChangedPlan:
     verdict: PlanVerdict
     before: Side  # under the settings in force
     after: Side  # under the advice
-    by: tuple[str, ...]  # settings that make this very change on their own
-    also: tuple[str, ...]  # settings that make another change on their own
+    by: tuple[str, ...]  # settings each of which causes this change alone
+    also: tuple[str, ...]  # settings each of which causes a different change alone
     limits: float  # cost after / before, both under the advised cost settings
     believed_now: float | None  # new plan / old plan, under the cost settings in force
     believed_then: float | None  # the same ratio under the advised ones
@@ -197,7 +197,7 @@ class _Question:
     tried: Mapping[str, str]
 
     def answer(self) -> ChangedPlan | None:
-        """What changes, or None."""
+        """Return how the plan or its cost changes; None if neither does."""
         before, after = self._plan({}), self._plan(self.tried)
         old, new = shape(before.root), shape(after.root)
         beliefs = {name: value for name, value in self.tried.items() if name in BELIEFS}
@@ -220,7 +220,7 @@ class _Question:
         )
 
     def _beliefs(self, before: Explained, after: Explained) -> tuple[float | None, float | None]:
-        """New plan / old plan, under the settings in force and under the advised ones."""
+        """Return cost of new plan / old plan, under the settings in force and the advised ones."""
         new_now = self._forced(after, {})
         old_then = self._forced(before, self.tried)
         now = None if new_now is None else _ratio(new_now, before.cost)
@@ -228,7 +228,10 @@ class _Question:
         return now, then
 
     def _forced(self, wanted: Explained, settings: Mapping[str, str]) -> float | None:
-        """The cost of this plan under settings with which the planner would choose another."""
+        """Return a plan's cost under settings with which the planner may choose another one.
+
+        None if disabling the nodes of other plans does not lead to it.
+        """
         off: dict[str, str] = {}
         while True:
             try:
@@ -247,7 +250,7 @@ class _Question:
 
 
 def _to_switch_off(chosen: Mapping[str, Any], wanted: Mapping[str, Any]) -> set[str]:
-    """The switches for what one plan does and the other does not."""
+    """Return the switches for the kinds of nodes that only the chosen plan has."""
     return {_SWITCHES[kind] for kind in kinds(chosen) - kinds(wanted) if kind in _SWITCHES}
 
 
@@ -269,7 +272,7 @@ Shape = tuple[Any, ...]
 
 
 def shape(node: Mapping[str, Any]) -> Shape:
-    """What a plan does, without costs and conditions; plans of equal shape count as the same."""
+    """Return a plan without costs and conditions; plans of equal shape count as the same."""
     traits = tuple(node.get(name) for name in _TRAITS)
     return (node["Node Type"], *traits, tuple(shape(child) for child in node.get("Plans", ())))
 

@@ -221,7 +221,7 @@ class ParallelWorkers:
 
     @property
     def missing(self) -> float:
-        """The share that did not start; 0 if too few were planned to tell."""
+        """The share that did not start; 0 if fewer than 100 were planned."""
         return 1 - self.launched / self.planned if self.planned >= 100 else 0.0
 
     @property

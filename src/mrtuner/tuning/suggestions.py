@@ -28,7 +28,7 @@ MUCH_MORE: Final = 2
 
 
 def notices(server: Server) -> Iterator[Notice]:
-    """Tables whose updates find no room on their page, and WAL retained without need."""
+    """Yield notices on tables whose updates find no room on their page, on slots and archiving."""
     for relation in server.relations:
         if text := _crowded(relation):
             yield Notice(Level.INFO, text)
@@ -47,7 +47,7 @@ def _usual_wal(server: Server) -> int:
 
 
 def _kept(slot: Slot, usual: int) -> str | None:
-    """What is wrong with a slot, and how to fix it; None if nothing is."""
+    """Return what is wrong with a slot, and how to fix it; None if nothing is."""
     drop = f"SELECT pg_drop_replication_slot('{slot.name}')"
     if slot.status == "lost":
         return (
@@ -69,7 +69,7 @@ def _kept(slot: Slot, usual: int) -> str | None:
 
 
 def _late(archiver: Archiver, usual: int) -> str | None:
-    """What is wrong with the archiver; None if nothing is."""
+    """Return what is wrong with the archiver; None if nothing is."""
     behind = archiver.behind or 0
     if not archiver.failing and behind <= usual:
         return None
@@ -84,7 +84,7 @@ def _late(archiver: Archiver, usual: int) -> str | None:
 
 
 def _crowded(relation: Relation) -> str | None:
-    """Why a lower fillfactor would help a table, or None."""
+    """Return why a lower fillfactor would help a table; None if it would not."""
     if relation.updated < SOME_UPDATES or _fillfactor(relation) <= FILLFACTOR:
         return None
     name = f"{relation.schema}.{relation.name}"
@@ -113,7 +113,7 @@ def _fillfactor(relation: Relation) -> int:
 
 
 def steps(server: Server, chosen: Chosen, budget: Budget | None) -> Iterator[Step]:
-    """More work_mem for roles whose statements write temporary files, within the budget."""
+    """Yield steps that give more work_mem to roles that spill, as far as the budget has room."""
     if budget is None or "work_mem" not in chosen.actual:
         return
     everyone = chosen.settled().size("work_mem").evaluate({})

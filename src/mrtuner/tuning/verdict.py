@@ -3,7 +3,7 @@
 A rule is a function of facts. Its signature lists the facts it needs by type; the engine supplies
 them from the `Situation`, and answers `Unknown` itself if one is missing (unless the type allows
 None). Memory and CPUs are used through the expressions MEMORY and CPUS.
-The docstring's first line says how the value is chosen; `mrtuner explain` prints it.
+The docstring says how the value is chosen; `mrtuner explain` prints all of it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Value = int | float | bool | str
 class Basis(StrEnum):
     """Why a rule can be trusted."""
 
-    MEASURED = "measured"  # from this server's own counters, or an effect shown in docs/proof
+    MEASURED = "measured"  # from this server's counters, or shown in docs/measured-results.md
     ARITHMETIC = "arithmetic"  # follows from the machine or from PostgreSQL's source
     CONVENTION = "convention"  # common practice; we could show no effect
 

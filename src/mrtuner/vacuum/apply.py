@@ -1,9 +1,9 @@
 """Storage parameters as one journalled change: either all are set and verified, or none.
 
 ALTER TABLE is transactional, so all tables of a change are altered in one transaction and there is
-no intermediate state. The change is journalled first, so that the next run can tell what became of
-one killed around the commit, and `undo` restores exactly what was there: a parameter that was unset
-becomes unset again. Server settings belong to the main job (`mrtuner apply`).
+no intermediate state. The change is journalled first, so that the next run can find out whether one
+that was killed around the commit took effect, and `undo` restores exactly what was there: a
+parameter that was unset becomes unset again. Server settings are set by `mrtuner apply`.
 """
 
 from __future__ import annotations

@@ -130,7 +130,7 @@ def _of_database(
 
 
 def _compared(found: Vacuum, proofs: tuple[TableProof, ...]) -> Vacuum:
-    """The verdict, with what comparing rows has settled."""
+    """The verdict, updated by what comparing rows has settled."""
     by_oid = {one.oid: one for one in proofs}
 
     def told(one: TableReport) -> TableReport:

@@ -1,4 +1,4 @@
-"""What keeps dead rows of a database from being removed: by whom, and what to do about it.
+"""What keeps dead rows of a database from being removed, and what to do about it.
 
 By the server's own rule (ComputeXidHorizons in procarray.c; before 14 GetOldestXmin), the rows of
 ordinary tables are kept for snapshots and transaction IDs of sessions and prepared transactions of
@@ -29,7 +29,7 @@ _REPORTED: Final = 30.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Thresholds:
-    """From when on something that holds back vacuum is worth a report."""
+    """The age from which on something that holds back vacuum is worth a report."""
 
     long: float = 300.0  # age of a session or a prepared transaction [s]
     #: Age of a horizon: it then holds back enough rows to matter [transactions].
@@ -64,7 +64,7 @@ def blockers(
 ) -> tuple[Blocker, ...]:
     """Return what was in the way at the last look, worst first; `seconds` passed since the first.
 
-    Included are those that have been there for long and those that were there at every look of a
+    Includes blockers that have been there for long, and those that were there at every look of a
     watch, however young.
     """
     seen = _Seen.of(looks, seconds, thresholds)

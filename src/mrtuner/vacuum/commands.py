@@ -27,7 +27,7 @@ def qualified(table: Table) -> str:
 
 
 def literal(text: str) -> str:
-    """Return a quoted string; if it has unprintable characters, by their code points.
+    """Return a quoted string, with unprintable characters as code points.
 
     >>> literal("it's"), literal("a\\nb")
     ("'it''s'", "E'a\\\\u000ab'")
@@ -44,7 +44,7 @@ def _shown(table: Table) -> str:
 
 
 def _shown_identifier(name: str) -> str:
-    r"""A quoted name; one with characters that cannot be shown has their code points instead.
+    r"""A quoted name, with unprintable characters as code points.
 
     >>> _shown_identifier("a\nb")
     'U&"a\\000Ab"'

@@ -302,7 +302,7 @@ def _table(one: TableReport) -> TableEntry:
 def change_document(
     recovered: Outcome | None, entries: Sequence[Entry], outcome: Outcome, undo: str | None
 ) -> VacuumChangeDocument:
-    """Return what was set or taken back."""
+    """Return what was set or undone."""
     return VacuumChangeDocument(
         recovered=convert(recovered, ChangeOutcome) if recovered else None,
         plan=[convert(one, PlannedParameter) for one in entries],

@@ -1,4 +1,4 @@
-"""Time to vacuum what is produced, compared with the time to produce it."""
+"""Time to vacuum dead rows, compared with the time in which they are produced."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ def since_reset(sample: Sample) -> dict[int, Rates]:
 def watched(samples: Sequence[Sample]) -> dict[int, Rates]:
     """Return rates by oid over the intervals in which no counter fell.
 
-    A table that appeared or disappeared counts from when it was first seen.
+    A table that appeared counts from when it was first seen; one that disappeared is left out.
     """
     grown: dict[int, list[_Growth]] = {table.oid: [] for table in samples[-1].tables}
     gaps = dict.fromkeys(grown, 0)
@@ -68,7 +68,7 @@ def of_counts(
     seconds: float, *, inserted: int, updated: int, hot_updated: int, deleted: int, vacuums: int,
     toast_inserted: int, toast_deleted: int,
 ) -> Rates:  # fmt: skip
-    """Return the rates of a table whose counters grew so much in so many seconds."""
+    """Return the rates of a table whose counters grew by these amounts in `seconds`."""
     grown = _Growth(
         seconds=seconds, inserted=inserted, updated=updated, hot_updated=hot_updated,
         deleted=deleted, vacuums=vacuums, newpage_updated=None, vacuum_seconds=None,
@@ -169,5 +169,5 @@ def _share(part: float | None, whole: int) -> float | None:
     return None if part is None or not whole else part / whole
 
 
-#: Of a table of which nothing was seen.
+#: Rates of a table that was not observed.
 UNSEEN: Final = _rates([], 0)

@@ -181,7 +181,7 @@ def _picture(
 
 
 def _missing(sight: Row, settings: Mapping[str, str], lost: str | None) -> Iterator[Missing]:
-    """Report what cannot be known here, so that it does not pass for nothing."""
+    """Report what cannot be known here, so that it is not taken for zero."""
     if lost is not None:
         why = f"the connection to the server was lost: {lost}"
         hint = "The server may have restarted; run again."

@@ -1,4 +1,4 @@
-"""Server settings with which autovacuum keeps up with everything that is produced."""
+"""Server settings with which autovacuum keeps up with the dead rows of all tables."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ _NAP: Final = 15
 class Capacity:
     """Vacuum work of the whole database compared with what the cost limit allows.
 
-    `used` and `used_then` are shares of it, now and with the advice in force; None: no throttling.
+    `used` and `used_then` are shares of that limit, now and with the advice in force: above 1,
+    vacuum never keeps up; None: no throttling.
     """
 
     used: float | None
@@ -42,7 +43,7 @@ class Capacity:
 def capacity(
     reports: Sequence[TableReport], toast_then: Sequence[Work], settings: Mapping[str, str]
 ) -> tuple[Capacity, tuple[Setting, ...]]:
-    """Whether autovacuum keeps up, and the server settings to change. Above 1 it never does."""
+    """Whether autovacuum keeps up, and the server settings to change."""
     now = [one.now for one in reports] + [one.toast_now for one in reports if one.toast_now]
     then = [one.then for one in reports] + list(toast_then)
     prices = cost_settings(settings, {})

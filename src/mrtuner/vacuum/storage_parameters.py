@@ -31,7 +31,7 @@ BUSY: Final = 0.25
 _SMALL: Final = 8192
 #: From this many rows on, a fifth of them dead is too much to wait for.
 _LARGE: Final = 1_000_000
-#: Bounds for the inserts between two vacuums of a table that only grows; an hour's, otherwise.
+#: Bounds for the inserts between two vacuums of a table that only grows: within them, an hour's.
 _FEWEST, _MOST = 10_000, 10_000_000
 
 Pair = tuple[float, int]
@@ -78,7 +78,7 @@ def toast_options_after(table: Table, advice: Sequence[Advice]) -> dict[str, str
 
 
 def _switched_off(table: Table) -> Iterator[Advice]:
-    """Autovacuum was switched off by someone: a separate line in the plan, with what it means."""
+    """Advice to switch autovacuum on again, as a separate line with its consequence."""
     toast = table.toast.options.get(_ENABLED) if table.toast else None
     for name, now in ((_ENABLED, table.options.get(_ENABLED)), (f"toast.{_ENABLED}", toast)):
         if now is not None and now.lower() in _OFF:

@@ -16,7 +16,7 @@ _MARGIN_13: Final = 1_000_000
 
 
 def wraparound(picture: Picture) -> tuple[Wraparound, ...]:
-    """The database nearest to each limit, as a time if the pace is known."""
+    """The database nearest to each limit, with the time left if the pace is known."""
     return tuple(_each(picture))
 
 

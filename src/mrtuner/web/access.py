@@ -1,7 +1,7 @@
-"""Who may see the viewer: one password, sessions, and few attempts a minute.
+"""Access to the viewer: one password, sessions, and a limit on failed attempts.
 
 Without a session, everything but the login is refused. Sessions are in memory and end with
-the process, or they are signed, for functions that share no memory.
+the process; or they are signed, for Lambda functions, which share no memory.
 """
 
 from __future__ import annotations
@@ -28,23 +28,23 @@ if TYPE_CHECKING:
 #: The prefix makes browsers insist on Secure, on Path=/ and on this host alone.
 _COOKIE: Final = "__Host-mrtuner"
 _HOURS: Final = 12
-#: Failed attempts in a minute, of one address and of all.
+#: Failed attempts allowed per minute, from one address and from all.
 _ATTEMPTS_OF_ONE, _ATTEMPTS_OF_ALL = 5, 50
 _MINUTE: Final = 60.0
 _SHORTEST: Final = 12
 _LONGEST_BODY: Final = 4096
-#: A form may take so long to come [s].
+#: The longest that a form may take to arrive [s].
 _PATIENCE: Final = 10.0
-#: What the login page needs before anybody has logged in.
+#: Paths that the login page needs, open without a session.
 _OPEN: Final = ("/login", "/icon.svg", "/assets/")
 
 
 @dataclass(slots=True)
 class Access:
-    """A password's hash, the sessions that know it, and attempts that failed."""
+    """The hash of the password, the open sessions, and the failed attempts."""
 
     hashed: str
-    sessions: dict[str, float] = field(default_factory=dict)  # digest of its token, and its end
+    sessions: dict[str, float] = field(default_factory=dict)  # ends, by digest of the token
     failed: dict[str, deque[float]] = field(default_factory=dict)  # by address
     lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -58,7 +58,7 @@ class Access:
         """Return a new session's token; None if the password is wrong.
 
         Raises:
-            TooManyAttempts: of this address, or of all.
+            TooManyAttempts: from this address, or from all together.
         """
         from argon2 import PasswordHasher
         from argon2.exceptions import VerificationError
@@ -99,11 +99,11 @@ class Access:
 
 @dataclass(slots=True)
 class SignedAccess(Access):
-    """Access by sessions that anyone with the password's hash can check.
+    """Access by sessions that any process with the password's hash can check.
 
     A session is the time of its end, signed with a key derived from the hash, which holds 16 random
-    bytes of salt. So a new password ends all sessions, but logging out only makes the browser
-    forget one.
+    bytes of salt. A new password therefore ends all sessions, but logging out only removes the
+    cookie from the browser.
     """
 
     def logged_in(self, headers: Mapping[str, str]) -> bool:
@@ -125,11 +125,11 @@ class SignedAccess(Access):
 
 
 class TooManyAttempts(Exception):
-    """Wait a minute."""
+    """Too many attempts failed within the last minute."""
 
 
 def hash_of(password: str) -> str:
-    """Return what is kept of a password.
+    """Return the argon2 hash of a password, which is all that is stored.
 
     Raises:
         UsageError: it is too short.
@@ -145,7 +145,7 @@ def hash_of(password: str) -> str:
 
 
 def _is_open(path: str) -> bool:
-    """Whether the login page needs it; a path that leads elsewhere by dots does not count."""
+    """Whether a path needs no session; one with ``..`` does, since it may lead elsewhere."""
     return path.startswith(_OPEN) and ".." not in path
 
 
@@ -218,7 +218,7 @@ async def _login(request: Request, access: Access) -> Response:
 
 
 async def _body(request: Request) -> bytes | None:
-    """What was sent, as far as it came in time; None if it is too long."""
+    """Return the part of the body that arrived in time; None if it is too long."""
     import asyncio
     from contextlib import suppress
 
@@ -237,8 +237,8 @@ async def _body(request: Request) -> bytes | None:
 def _own(request: Request) -> bool:
     """Whether a form came from this site's own page.
 
-    Browsers say so, and no script can say it for them; older ones send only Origin, which a proxy
-    that passes another Host on makes of no use.
+    Browsers say so in Sec-Fetch-Site, which no script can set. Older ones send only Origin, which
+    never matches behind a proxy that changes Host. A request with neither header is accepted.
     """
     if site := request.headers.get("sec-fetch-site"):
         return site in {"same-origin", "none"}
@@ -247,9 +247,9 @@ def _own(request: Request) -> bool:
 
 
 def _page(wrong: str = "", status: int = 200) -> Response:
-    """The login as a plain form, which needs no script.
+    """Return the login page: a plain form, which needs no script.
 
-    It names no action, so browsers keep what follows # in the address, which is the view.
+    The form has no action, so browsers keep the part of the address after #, which names the view.
     """
     from starlette.responses import HTMLResponse
 

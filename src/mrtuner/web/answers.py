@@ -1,4 +1,4 @@
-"""What the API answers: a screen over a period, and what a store holds."""
+"""The answers of the API: a screen over a period, and what a store holds."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from mrtuner.web.screens.screen import Chart, Screen, Table, View
 if TYPE_CHECKING:
     from mrtuner.web.document import FleetAnswer, ScreenAnswer
 
-#: Points of a chart unless the address asks for more: about a screen's width.
+#: Points of a chart unless the address gives a number: about a screen's width.
 _POINTS: Final = 400
 _MOST_POINTS: Final = 2000
 
 
 def screen_answer(history: History, name: str, given: Mapping[str, str]) -> ScreenAnswer:
-    """Return a screen over the period that the parameters of an address name.
+    """Return a screen; the parameters of an address give its period and options.
 
     Raises:
         UsageError: there is no such screen or instance.

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 #: The page's built files.
 STATIC: Final = files("mrtuner.web") / "static"
-#: Everything comes from the page's own address; nothing may frame it.
+#: Pages load everything from their own origin, and no other page may frame them.
 HEADERS: Final = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; "
     "img-src 'self' data:; connect-src 'self'; manifest-src 'self'; base-uri 'none'; "
@@ -33,7 +33,7 @@ HEADERS: Final = {
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
 }
-#: Tells the tuner page that the rules run here, and need not be loaded into the browser.
+#: Tells the tuner page that the rules run on the server, so the browser need not load them.
 _ENGINE: Final = '<meta name="engine" content="server" />'
 _LOOPBACK: Final = ("127.0.0.1", "localhost", "[::1]")
 _LONGEST_QUERY: Final = 4096
@@ -43,14 +43,14 @@ def app(
     store: Path | RemoteStore, *, hosts: tuple[str, ...] = _LOOPBACK,
     access: Access | None = None, records: Path | None = None,
 ) -> Starlette:  # fmt: skip
-    """Return the viewer of a store, which is `state.store` of it, to be closed at the end.
+    """Return the viewer of a store; the caller closes its `state.store` at the end.
 
     Args:
         store: The store's directory, or the store on S3.
-        hosts: What a request may call this server. Another name is refused, so that a page from
-            elsewhere cannot reach it through a name of its own.
-        access: Who may see it; None for everyone, on the loopback address only.
-        records: Where benchmark records are, which are shown as well.
+        hosts: Host names that a request may use. Others are refused, so that a page from elsewhere
+            cannot reach this server through a name of its own.
+        access: The login; None for none, which is only safe on the loopback address.
+        records: A directory of benchmark records to show as well.
     """
     from starlette.applications import Starlette
     from starlette.middleware import Middleware
@@ -109,7 +109,7 @@ def app(
 
 
 def _record_routes(directory: Path) -> Iterator[Route]:
-    """Benchmark records: the list, and of each the page and its style."""
+    """Yield the routes of benchmark records: their list, and the page and style of each."""
     import msgspec
     from starlette.responses import HTMLResponse, Response
     from starlette.routing import Route
@@ -143,7 +143,7 @@ def _or_error(answer: Callable[[Request], Response]) -> Callable[[Request], Resp
 
 
 def tuner_page() -> str:
-    """The tuner page, for where this application answers its questions."""
+    """Return the tuner page, marked so that it asks this server for advice."""
     page = (STATIC / "tuner.html").read_text(encoding="utf-8")
     return page.replace("<head>", f"<head>{_ENGINE}", 1)
 
@@ -151,7 +151,7 @@ def tuner_page() -> str:
 def _answered(
     store: SharedHistory, request: Request, ask: Callable[[Any, Mapping[str, str]], Any]
 ) -> Response:
-    """A JSON document of the store, or the error in JSON. Runs in a thread."""
+    """Return what `ask` answers about the store, or its error, as JSON. Runs in a thread."""
     import msgspec
     from starlette.responses import Response
 
@@ -190,7 +190,7 @@ def _only_read(request: Request, error: Exception) -> Response:
 
 
 class _SecurityHeaders:
-    """Adds the headers to whatever is answered."""
+    """ASGI middleware that adds `HEADERS` to every response."""
 
     def __init__(self, app: Any) -> None:
         self.app = app

@@ -1,4 +1,4 @@
-"""What `mrtuner limits` finds in the history: its own code, over what was recorded."""
+"""What `mrtuner limits` finds in the history: the same code, applied to recorded metrics."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ from mrtuner.vacuum.wraparound import stops_at
 if TYPE_CHECKING:
     from mrtuner.aws.rows import Instance
 
-#: A level is compared with the time around it, so at least so much is judged.
+#: The shortest time to judge, since a level is compared with the time around it.
 _SHORTEST: Final = timedelta(days=1)
-#: And at most so much, the last of the period.
+#: The longest time to judge: the end of the period.
 LONGEST: Final = timedelta(days=7)
-#: The version of a server that does not say.
+#: The version assumed if none was recorded.
 _NEWEST: Final = 18
 
 
@@ -72,14 +72,17 @@ def _limits_or_why(history: History, over: Period) -> Judged:
 
 
 def known_ceilings(history: History, about: Period) -> Sequence[Ceiling]:
-    """The ceilings of an instance at the end of a period, though nothing was judged."""
+    """Return the ceilings of an instance at the end of a period, without judging it."""
     return ceilings_at(
         facts(history, about.instance, until=about.end), host_ceilings(history, about)
     )
 
 
 def ceilings_at(known: Facts, of_host: Iterable[Mapping[str, Any]]) -> Sequence[Ceiling]:
-    """The ceilings of a machine: those of its class and volume, or those that its host has."""
+    """Return the ceilings of an RDS instance's class and volume, else those of the host.
+
+    Empty for a class that is not in our table.
+    """
     instance = instance_of(known)
     if instance is None:
         return ceilings_of(of_host)
@@ -145,7 +148,7 @@ def _of_rds(
 
 
 def _series(metrics: HostMetrics, *, apart: bool) -> Series:
-    """The metrics; without points if there are too few to show a lasting level."""
+    """Return the metrics; without points if there are too few to show a lasting level."""
     np = numpy()
     values = {name: np.array(points, dtype=float) for name, points in metrics.values.items()}
     most = max((int(np.isfinite(points).sum()) for points in values.values()), default=0)
@@ -171,7 +174,7 @@ def _connections(most: tuple[int, str] | None) -> list[Ceiling]:
 
 
 def id_limits(history: History, about: Period) -> tuple[int | None, int]:
-    """The ages at which a vacuum is forced, if recorded, and at which the server stops writing."""
+    """Return the ages that force a vacuum (None if not recorded) and that stop all writes."""
     values = settings(history, about, "autovacuum_freeze_max_age", "server_version_num")
     version = values.get("server_version_num", "")
     forced = values.get("autovacuum_freeze_max_age", "")

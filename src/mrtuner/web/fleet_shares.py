@@ -1,4 +1,4 @@
-"""How near each instance of a store is to its limits in its last hour, by `shares`."""
+"""How near each instance of a store is to its limits in its last hour; see `web.shares`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from mrtuner.web.host_charts import HOST_CHARTS, SOURCES
 from mrtuner.web.last_hour import DAY, HOUR, NOTHING, by_instance, last_hours
 from mrtuner.web.shares import CARRIED, ceiling_range, is_former
 
-#: What is asked of a source is named after a limit or a chart, and one of its parts.
+#: The key of a measure: the name of a limit or chart, and of one of its parts.
 Part = tuple[str, str]
 _CPUS: Final = "cpus", ""
 #: The charts whose lines add up to what was carried.
@@ -28,7 +28,7 @@ _CHARTS: Final = tuple(one for one in HOST_CHARTS if one.name in {name for _, na
 
 
 def used(history: History, machines: Mapping[str, Facts]) -> dict[str, dict[str, float]]:
-    """Shares of limits by instance and limit."""
+    """Return the share in use of each limit, by instance and name of the limit."""
     found: dict[str, dict[str, float]] = {}
     for name, what, share in _recorded(history):
         if share is not None:
@@ -40,13 +40,13 @@ def used(history: History, machines: Mapping[str, Facts]) -> dict[str, dict[str,
 
 
 def recorded_cpus(history: History) -> dict[str, int]:
-    """The CPUs of each host that a recorder runs on."""
+    """Return the CPUs of each instance on whose host a recorder runs."""
     found = {name: values[_CPUS] for name, values in _values(history, "host").items()}
     return {name: int(number) for name, number in found.items() if number is not None}
 
 
 def _values(history: History, source: str) -> dict[str, dict[Part, float | None]]:
-    """All that is asked of a source, of the last hour of each instance."""
+    """Return all measures of a source over the last hour of each instance; queried once."""
     return history.once(("last hour", source), lambda: _asked(history, source))
 
 
@@ -76,7 +76,7 @@ def _measures(history: History, source: str) -> Iterator[tuple[Part, Measure]]:
 
 
 def _recorded(history: History) -> Iterator[tuple[str, str, float | None]]:
-    """The share of each limit that is recorded, by instance, of some several times."""
+    """Yield instance, limit and share for each recorded limit, repeated per count if several."""
     limits = recorded(history)
     for limit in limits:
         if limit.by is None:
@@ -89,14 +89,14 @@ def _recorded(history: History) -> Iterator[tuple[str, str, float | None]]:
 
 
 def _counts(limit: RecordedLimit) -> tuple[str, str]:
-    """What a limit has several counts of."""
+    """Return the source of a limit, and the SQL by which its counts are kept apart."""
     return limit.source, limit.by or ""
 
 
 def _recorded_apart(
     history: History, source: str, by: str, limits: Sequence[RecordedLimit]
 ) -> Iterator[tuple[str, str, float | None]]:
-    """Of limits that each have several counts, stored only when they change."""
+    """Yield the shares of limits with several counts, which are stored only when they change."""
     columns = ", ".join(one.used.sql(summarized=True) for one in limits)
     rows = history.latest(
         f"""SELECT instance, {by}, {columns} FROM {source}_by_hour
@@ -111,7 +111,7 @@ def _recorded_apart(
 def _of_ceilings(
     history: History, machines: Mapping[str, Facts]
 ) -> Iterator[tuple[str, str, float]]:
-    """Instance, what is limited and its share: what disk and CPU carried in the last hour."""
+    """Yield instance, what is limited and share in use: disk and CPU, in the last hour."""
     declared = ceilings_by_instance(history)
     known = {
         name: ceilings_at(machines.get(name, {}), declared.get(name, ()))
@@ -138,7 +138,7 @@ def _carried(history: History) -> dict[str, dict[str, float]]:
 
 
 def _totals(source: str, values: Mapping[Part, float | None]) -> Iterator[tuple[str, float]]:
-    """Of each chart all of whose lines are known."""
+    """Yield name and total of each chart whose lines are all known, in the ceilings' units."""
     for chart in _CHARTS:
         parts = [values[chart.name, line] for line in chart.by(source)]
         known = [value for value in parts if value is not None]
@@ -149,7 +149,7 @@ def _totals(source: str, values: Mapping[Part, float | None]) -> Iterator[tuple[
 def _former(history: History, known: Mapping[str, Sequence[Ceiling]]) -> set[str]:
     """The instances that still have their limits from before December 2019.
 
-    To find that out, the metrics of a day are judged: only where an hour stood at such a limit.
+    The metrics of a day are judged to find that out, but only if an hour was at such a limit.
     """
     levels = {
         name: [one.value for one in ceilings if one.kind is CeilingKind.FORMER]
@@ -167,7 +167,7 @@ def _former(history: History, known: Mapping[str, Sequence[Ceiling]]) -> set[str
 
 
 def _throughput_by_hour(history: History) -> list[dict[str, Any]]:
-    """Of the day before the last hour of each instance."""
+    """Return the throughput of each hour in the day before the last hour of each instance."""
     throughput = next(one for one in HOST_CHARTS if one.name == "throughput")
     carried = " + ".join(one.sql(summarized=True) for one in throughput.cloudwatch.values())
     return by_instance(
@@ -177,7 +177,7 @@ def _throughput_by_hour(history: History) -> list[dict[str, Any]]:
 
 
 def _is_former(history: History, name: str, known: Sequence[Ceiling]) -> bool:
-    """Judged by the hours that are over, and again when these have other rows."""
+    """Judge the hours before the last one; kept until their rows or the ceilings change."""
     end = last_hours(history)[name]
     rows = [history.version(source, end - DAY, end, name) for source in SOURCES]
     return history.work.keep(

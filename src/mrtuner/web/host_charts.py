@@ -1,4 +1,4 @@
-"""Charts of what a server's host does: their lines by its kernel, and by CloudWatch."""
+"""Charts of a server's host, with lines measured by its kernel or by CloudWatch."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ class HostChart:
     missing: str = _ELSEWHERE
 
     def by(self, source: str) -> Mapping[str, Measure]:
-        """Its lines by a source."""
+        """Return the measures of its lines from a source, one of `SOURCES`."""
         return self.host if source == "host" else self.cloudwatch
 
 
-#: Where the lines come from: what the kernel counted, or else CloudWatch.
+#: Sources of the lines: the kernel's counters or, without them, CloudWatch.
 SOURCES: Final = ("host", "cloudwatch")
 
 

@@ -1,6 +1,6 @@
-"""Who changed what was recorded: MrTuner's own journal, that of the user who serves, read only.
+"""Who made the recorded changes: read from the journal of the user who runs the viewer.
 
-Of an entry only settings, their values, times and steps are shown; never the files that a change
+Only the settings, values, times and steps of an entry are shown, never the files that a change
 wrote.
 """
 
@@ -25,9 +25,9 @@ from mrtuner.history.period import Period
 from mrtuner.history.reading import History
 from mrtuner.history.recorded_machine import facts
 
-#: Two clocks may differ by so much, and a setting is seen only at the next sample.
+#: Two clocks may differ by this much. A new setting is seen only at the next sample.
 _CLOCKS: Final = timedelta(minutes=1)
-#: A restart, and what RDS tells of one, comes at most so long after the step that asked for it.
+#: A restart, or RDS's event about it, comes at most this long after the step that asked for it.
 _SOON: Final = timedelta(minutes=15)
 #: Kinds of recorded changes that may be MrTuner's.
 _LOOKED_UP: Final = frozenset({"setting", "restart", "rds", "machine"})
@@ -37,7 +37,7 @@ _GROUP: Final = "parameter_group"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attributed:
-    """A change as it was recorded, and the entry of the journal that made it, if one did."""
+    """A recorded change, and the number of the journal's entry that explains it, if any."""
 
     change: HistoryChange
     by: str
@@ -61,7 +61,7 @@ class Made:
 
 
 def attributed_changes(history: History, about: Period) -> list[Attributed]:
-    """Return the recorded changes of a period, and of each whether MrTuner made it."""
+    """Return the recorded changes of a period, each with whether MrTuner made it."""
     return history.once(
         ("changes", about), lambda: attributed(history, about, changes(history, about))
     )
@@ -109,12 +109,12 @@ def _explains(history: History, about: Period, made: Made, one: HistoryChange) -
     entry = next((each for each in made.change.entries if each.name == one.name), None)
     if entry is None or not _led_to(entry, one):
         return False
-    # The first other value that was seen after the change is the change's.
+    # The first new value that was seen after the change is due to the change.
     return not other_value_between(history, about.instance, one, made.began - _CLOCKS)
 
 
 def _led_to(entry: Entry, one: HistoryChange) -> bool:
-    """Whether the entry's value is the one that was recorded; unset, whether it was in force."""
+    """Whether the recorded value is the entry's; if it unset one, whether that was in force."""
     if entry.after is not None:
         return _same(entry.name, entry.after, one.value)
     return _same(entry.name, entry.in_force, one.before)
@@ -135,7 +135,7 @@ _NEWEST: Final = 18
 
 
 def _made(history: History, instance: str) -> list[Made] | None:
-    """What MrTuner changed at the server of this instance, oldest first; None without a journal."""
+    """Return MrTuner's changes to an instance's server, oldest first; None without a journal."""
     found = changes_with_steps()
     if found is None:
         return None
@@ -164,7 +164,7 @@ def _is_of(change: Change, instance: str, system: str | None, identifier: str | 
 
 
 def entry(history: History, about: Period, number: int) -> tuple[Made, str]:
-    """Return an entry of the journal, and the command that takes it back or why there is none.
+    """Return an entry of the journal, and the command that undoes it or why there is none.
 
     Raises:
         UsageError: there is no such change of this instance.
@@ -182,7 +182,7 @@ def entry(history: History, about: Period, number: int) -> tuple[Made, str]:
 
 
 def journal_owner() -> str:
-    """Who made the journal's changes: it has one user."""
+    """Return the user who made the journal's changes: the owner of its file."""
     import pwd
 
     uid = (journal_directory() / "journal.sqlite3").stat().st_uid
@@ -193,7 +193,7 @@ def journal_owner() -> str:
 
 
 def _undo(found: Made, made: Sequence[Made]) -> str:
-    """The command that takes the change back, or why there is none."""
+    """Return the command that undoes the change, or why there is none."""
     change = found.change
     if change.state is State.REVERTED:
         return "it has been undone"
@@ -217,7 +217,7 @@ def _undo_words(change: Change) -> list[str]:
         return [
             "rdstune", "undo", change.group.identifier, "--region", change.group.region, *journal
         ]  # fmt: skip
-    # host:port, of storage parameters host:port/database; the host may be a directory of sockets.
+    # host:port, or host:port/database for storage parameters; the host may be a socket directory.
     host, _, rest = change.address.rpartition(":")
     port, _, database = rest.partition("/")
     dsn = f"host={host} port={port} dbname={database or 'postgres'}"

@@ -17,7 +17,7 @@ NOTHING: Final = timedelta()
 
 
 def last_hours(history: History) -> dict[str, datetime]:
-    """When the last hour of each instance began."""
+    """Return when the last recorded hour of each instance began."""
     return {name: hour for name, (_, hour) in history.spans().items()}
 
 
@@ -26,18 +26,18 @@ def by_instance(
     of: Mapping[str, datetime] | None = None, before: timedelta = NOTHING, after: timedelta = HOUR,
     by: str = "instance", sealed: bool = False,
 ) -> list[dict[str, Any]]:  # fmt: skip
-    """Aggregates over the last hour of each instance; none where the store has no such source.
+    """Return aggregates over the last hour of each instance; empty without the source.
 
     Args:
         history: The store.
-        view: Rows as sampled, or a summary by hour.
+        view: The source's rows as sampled, or their summary by hour (``…_by_hour``).
         columns: SQL of the aggregates, by name.
         where: SQL of the rows that count.
         of: Instances, and their last hours; all of them by default.
-        before: How much time before that hour counts as well, in whole hours.
-        after: How much time from the beginning of that hour on.
-        by: Columns whose values stay apart.
-        sealed: Only rows in files count.
+        before: How much time before that hour to include, in whole hours.
+        after: How much time to include from the beginning of that hour on, in whole hours.
+        by: Columns to group by.
+        sealed: Count only rows that are in files.
     """
     source = view.removesuffix("_by_hour")
     if not history.has(source):
@@ -57,9 +57,9 @@ def by_instance(
 
 
 def sessions_at_work(history: History) -> dict[str, float]:
-    """How many sessions were active on average, of each instance that was asked for them.
+    """Return the average number of active sessions of each instance that was sampled.
 
-    Rows that are in no file are counted in SQLite: hundreds of instances have millions of them.
+    Rows that are in no file yet are counted inside SQLite, since there may be millions of them.
     """
     beats = _counted(history, "samples", BEATS)
     sessions = _counted(history, "sessions", AT_WORK)
@@ -67,7 +67,7 @@ def sessions_at_work(history: History) -> dict[str, float]:
 
 
 def _counted(history: History, source: str, where: str) -> dict[str, int]:
-    """The rows of each instance that meet a condition, where there are any."""
+    """Count the rows in each instance's last hour that meet a condition; no entry for none."""
     if not history.has(source):
         return {}
     number = {"number": "sum(samples)"}
@@ -91,7 +91,7 @@ def _parameters(
 
 
 def _by_age(hours: Mapping[str, datetime]) -> Iterator[Mapping[str, datetime]]:
-    """Those of about the same time together: mostly all of them, and only files of that time."""
+    """Group instances whose last hours are near each other, so that queries read few files."""
     latest = max(hours.values(), default=datetime.min)
     left = dict(hours)
     for age in (NOTHING, HOUR, DAY, latest - datetime.min):

@@ -1,4 +1,4 @@
-"""The state of each instance of a store in its last hour: each query is for all of them."""
+"""The state of each instance of a store in its last hour; each query covers all instances."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from mrtuner.web.last_hour import DAY, HOUR, by_instance, last_hours, sessions_a
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InstanceOverview:
-    """An instance, in the last hour that was recorded of it; None where that is not known."""
+    """An instance in its last recorded hour; None where a value is not known."""
 
     instance: str
     first: datetime
@@ -28,7 +28,7 @@ class InstanceOverview:
 
     @property
     def tightest(self) -> str | None:
-        """The limit that is nearest."""
+        """The limit with the highest share in use; None if none is known."""
         return max(self.used, key=lambda name: self.used[name], default=None)
 
 
@@ -72,13 +72,13 @@ def _last_samples(history: History) -> dict[str, datetime]:
 
 
 def _cpus(known: Facts) -> int | None:
-    """Those of the machine, or of the class of an instance of RDS."""
+    """Return the CPUs of the machine, or of an RDS instance's class; None if unknown."""
     found = machine_of(known).cpus
     return None if found is None else found.value
 
 
 def _changes(history: History) -> dict[str, int]:
-    """How many events and changed settings the last day of each instance has."""
+    """Count the events and changed settings in the last day of each instance."""
     events = by_instance(
         history, "events", {"number": "count(*)"}, "kind <> 'connected'", before=DAY - HOUR
     )

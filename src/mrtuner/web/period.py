@@ -25,7 +25,7 @@ def period_of(history: History, given: Mapping[str, str]) -> Period:
     A period back from now starts no earlier than the first sample.
 
     Raises:
-        BadValue: a time cannot be read, or the period is reversed or too long.
+        BadValue: a time cannot be read, or the period is reversed, too short or too long.
         UsageError: there is no such instance.
     """
     begin, end = (_moment(given, name) for name in ("from", "to"))
@@ -44,7 +44,7 @@ def period_of(history: History, given: Mapping[str, str]) -> Period:
 
 
 def _as_recorded(history: History, about: Period) -> Period:
-    """The period without the time before the first sample, but a minute at least.
+    """Return the period without the time before the first sample, but at least its last minute.
 
     Averages are then those of what was recorded, and a demo of three minutes fills the charts.
     """
@@ -57,10 +57,10 @@ def _first(history: History, about: Period) -> datetime:
 
 
 def earlier(about: Period, given: Mapping[str, str]) -> Period | None:
-    """Return the period so long before, as `compare` asks; None if it does not.
+    """Return the period that is earlier by the duration in `compare`; None without `compare`.
 
     Raises:
-        BadValue: it is no duration.
+        BadValue: it is no duration, or out of range.
     """
     if not (offset := given.get("compare")):
         return None
@@ -71,10 +71,10 @@ def earlier(about: Period, given: Mapping[str, str]) -> Period | None:
 
 
 def usual_comparison(history: History, about: Period) -> Period | None:
-    """Return what a period is compared with unless the address says so; None if nothing is older.
+    """Return the period to compare with by default; None if nothing older was recorded.
 
-    The same time of the same weekday, for most loads have a week; where the history does not reach
-    back so far, the day before, or else the time just before.
+    That is a week before, since most loads repeat weekly; if the history does not reach back so
+    far, a day before, or else the time just before.
     """
     first = _first(history, about)
     if about.begin <= first:

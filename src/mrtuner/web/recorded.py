@@ -18,7 +18,7 @@ from mrtuner.tuning.document import tune_document
 from mrtuner.tuning.gather import flags
 from mrtuner.web.tuner import entered, told
 
-#: How far back peaks are looked for [s]: as long as rows are kept as sampled.
+#: How far back to search for peaks [s]: as long as sampled rows are kept.
 _REMEMBERED: Final = 35 * 86_400.0
 
 
@@ -60,7 +60,7 @@ def recorded_answer(history: History, given: Mapping[str, str]) -> dict[str, Any
 
 
 def _source(of: Given, fields: Mapping[str, str]) -> str:
-    """Where an input came from; the version of an instance of RDS was not entered."""
+    """Return where an input came from; RDS told the version if none was entered."""
     if of.name == "pg" and of.source == "--pg" and not fields.get("postgres"):
         return "rds:DescribeDBInstances"
     return of.source

@@ -1,8 +1,8 @@
 """Benchmark records in a directory: what `mrtuner bench`, `prove --json` and `demo` wrote there.
 
 A record is a directory with run.json, or a JSON document ``mrtuner.report``. Its page is the one
-that `mrtuner bench report --html` or the demo writes, under the viewer's own policy: the style in a
-file of its own, and none in an element.
+that `mrtuner bench report --html` or the demo writes, adapted to the viewer's content security
+policy: the style sheet is a separate file, and no element has a style of its own.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
 
 _HEAD: Final = "run.json"
 _REPORT: Final = "mrtuner.report/"
-#: Directories are looked into so deep.
+#: How deep directories are searched.
 _DEPTH: Final = 3
-#: No more are listed: each is read.
+#: The most records listed, since each has to be read.
 _MOST: Final = 500
-#: A larger document is no report.
+#: A larger document is not a report [bytes].
 _LARGEST: Final = 256 * 2**20
-#: Pages that are kept, since drawing the charts of one takes a second.
+#: Number of pages kept, since drawing the charts of one takes a second.
 _KEPT: Final = 8
 
 _STYLE: Final = re.compile(r"<style>(.*?)</style>", re.DOTALL)
@@ -58,7 +58,7 @@ class Records:
     _pages: dict[tuple[str, int], ReportPage] = field(default_factory=dict)
 
     def answer(self) -> RecordsAnswer:
-        """Return all of them, the latest first; of those that cannot be read, why."""
+        """Return all records, the latest first; for those that cannot be read, the reason."""
         with self._lock:
             return self._answer()
 
@@ -73,7 +73,7 @@ class Records:
         return RecordsAnswer(directory=str(self.directory), records=latest)
 
     def page(self, name: str) -> ReportPage:
-        """Return the report of one.
+        """Return the report of one record.
 
         Raises:
             UsageError: there is no record of this name.
@@ -96,7 +96,7 @@ class Records:
         return self._pages[key]
 
     def _found(self) -> Iterator[tuple[str, Path]]:
-        """Names and paths of what is or may be a record, in the order of their names."""
+        """Yield name and path of what is or may be a record, sorted by path; at most `_MOST`."""
         for number, path in enumerate(sorted(set(_candidates(self.directory, _DEPTH)))):
             if number == _MOST:
                 return
@@ -182,10 +182,10 @@ def _drawn(path: Path) -> str:
 
 
 def _report(path: Path) -> dict[str, Any]:
-    """The document of a report.
+    """Return the document of a report.
 
     Raises:
-        BadValue: it is none.
+        BadValue: the file cannot be read, or is not a report with a proof.
     """
     try:
         if path.stat().st_size > _LARGEST:
@@ -213,10 +213,10 @@ def _moment(text: str) -> float | None:
 
 
 def without_inline_style(page: str, address: str) -> ReportPage:
-    """Return a page of `mrtuner.present` as the viewer's policy allows it.
+    """Return a page of `mrtuner.present` in a form that the viewer's policy allows.
 
-    Its style becomes a file at `address`, and the style of an element of SVG its attributes that
-    mean the same.
+    Its style sheet becomes a file at `address`; the inline styles of SVG elements become the
+    equivalent attributes.
     """
     style = "\n".join(_STYLE.findall(page))
     link = f'<link rel="stylesheet" href="{escape(address)}">'

@@ -1,4 +1,4 @@
-"""A store that stays open for some seconds, so that the charts of a page need not open it each."""
+"""A store that stays open for some seconds, so that not every chart of a page has to open it."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from mrtuner.history.remote import RemoteStore
 from mrtuner.history.store.layout import DATABASE
 from mrtuner.history.workspace import Workspace
 
-#: How old what is shown may be [s]. An open store also keeps SQLite from clearing its log.
+#: How old the data shown may be [s]. An open store also keeps SQLite from clearing its log.
 _AGE: Final = 5.0
-#: On S3, to which recorders publish once an hour.
+#: The same for a store on S3, to which recorders publish once an hour.
 _AGE_ON_S3: Final = 60.0
-#: Requests that are answered at once, each from a history of its own; others wait.
+#: Requests answered at the same time, each from a history of its own; others wait.
 _SLOTS: Final = 2
 
 
 class SharedHistory:
-    """Lends an open history to one request at a time, and closes it when it is old."""
+    """Lends open histories, each to one request at a time, and closes them when they are old."""
 
     def __init__(self, store: Path | RemoteStore, *, age: float | None = None) -> None:
-        """`age`: so many seconds old answers may be; else what suits the store."""
+        """`age` is how old answers may be [s]; None for the default of the kind of store."""
         if age is None:
             age = _AGE_ON_S3 if isinstance(store, RemoteStore) else _AGE
         self._all = [_Slot(store, age) for _ in range(_SLOTS)]
@@ -36,10 +36,10 @@ class SharedHistory:
 
     @contextmanager
     def lent(self) -> Iterator[History]:
-        """The history, for one request.
+        """Lend a history to one request.
 
         Raises:
-            UsageError: there is none, or it is damaged.
+            UsageError: there is no store, or it is damaged.
             Refused: it is of a newer version.
             AwsError: S3 does not answer.
         """
@@ -80,7 +80,7 @@ class _Slot:
         return open_history(self._store, work=self._workspace(self._store))
 
     def _workspace(self, store: Path) -> Workspace | None:
-        """What was read before, unless another store has taken the place of that one."""
+        """Return what was read before, empty if the store was replaced; None without a store."""
         try:
             found = (store / DATABASE).stat()
         except OSError:  # said when the store is opened
@@ -96,7 +96,7 @@ class _Slot:
         self._work = None
 
     def close(self) -> None:
-        """End the look at the store; what was read for it stays."""
+        """Close the history, but keep what was read."""
         with self.lock:
             self._history = None
             self._opened.close()

@@ -1,10 +1,10 @@
 """How near an instance is to each limit: over time for a screen, in its last hour for the fleet.
 
-A limit that is recorded with what is used of it is `mrtuner.history.headroom`'s. What disk and CPU
-carried is divided by the ceiling that held at that moment: of the class, the volume or the control
-group of the time; the burst's while more than the baseline was carried; the limits from before
-December 2019 where `limits` found that the instance still has them; and a level at which it found
-the load held down by a ceiling that nobody publishes.
+Limits that are recorded with their use come from `mrtuner.history.headroom`. What disk and CPU
+carried is divided by the ceiling that held at that moment: that of the class, volume or control
+group; that of the burst while more than the baseline was carried; that from before December 2019
+if `limits` found that the instance still has it; or an unpublished one, at a level that `limits`
+found to hold the load down.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ CARRIED: Final = (
 _SETS_CEILINGS: Final = frozenset(
     {"class_name", "storage_type", "allocated_storage", "iops", "storage_throughput"}
 )
-#: Of more, only the last are judged: each is a question like that of the whole screen.
+#: Only this many configurations are judged, the last ones: each takes as long as a whole screen.
 _MOST_JUDGED: Final = 8
 
 
@@ -72,7 +72,7 @@ def over_time(
 def _of_ceilings(
     over: Grid, carried: Mapping[str, Sequence[Series]], parts: Sequence[Configuration]
 ) -> Iterator[Share]:
-    """What disk and CPU carried, as a share of what they could at that moment."""
+    """Yield what disk and CPU carried, as a share of what they could carry at that moment."""
     for name, chart, resource in (one for one in CARRIED if carried.get(one[1])):
         per_unit = 1 / _scale(chart)
         held = [one.ceilings(resource) for one in parts]
@@ -100,7 +100,7 @@ def _scale(chart: str) -> float:
 
 
 def label(resource: Resource, name: str, value: float) -> str:
-    """What a ceiling is called in charts and tables."""
+    """Return the label of a ceiling in charts and tables."""
     return f"{name} {quantity(resource, value)}"
 
 
@@ -114,20 +114,20 @@ class Held:
 
 @dataclass(frozen=True, slots=True)
 class CeilingRange:
-    """The ceiling that holds for good, and that of the burst, the same where there is none."""
+    """The sustained ceiling, and that of the burst, which is the same if there is no burst."""
 
     baseline: Held
     burst: Held
 
     def at(self, level: float) -> Held:
-        """The ceiling that held while so much was carried."""
+        """Return the ceiling that holds at a level: that of the burst above the baseline."""
         return self.baseline if level <= HIGH * self.baseline.value else self.burst
 
 
 def ceiling_range(
     known: Iterable[Ceiling], resource: Resource, *, former: bool
 ) -> CeilingRange | None:
-    """Return the ceilings that hold of a resource; None if none is known.
+    """Return the ceilings of a resource; None if none is known.
 
     `former`: the instance still has its limits from before December 2019.
     """
@@ -141,7 +141,7 @@ def ceiling_range(
         [one for one in own if (one.kind is CeilingKind.FORMER) == former] or own
         for own in parts.values()
     ]
-    # Of several parts, the one that allows least holds.
+    # Of several parts, the one that allows least decides.
     lowest = min((min(own, key=_value) for own in kept), key=_value)
     highest = min((max(own, key=_value) for own in kept), key=_value)
     return CeilingRange(_held(lowest), _held(highest))
@@ -177,7 +177,7 @@ class _Ceilings:
     learnt: Sequence[tuple[float, float, Held]]  # when an unpublished one held, from and to
 
     def at(self, level: float, begin: float, end: float) -> Held | None:
-        """The ceiling that held for most of this time, in which so much was carried."""
+        """Return the learnt ceiling that held for half of this time or more, else the known one."""
         for held in {one[2]: None for one in self.learnt}:
             spans = [(first, last) for first, last, of in self.learnt if of is held]
             inside = sum(max(0.0, min(end, last) - max(begin, first)) for first, last in spans)
@@ -200,7 +200,7 @@ class Configuration:
         return None if self.judged is None else self.judged.limits
 
     def ceilings(self, resource: Resource) -> _Ceilings:
-        """Those of a resource."""
+        """Return the ceilings of a resource."""
         pegged = () if self.limits is None else self.limits.pegged
         known = ceiling_range(self.known, resource, former=is_former(pegged, resource))
         return _Ceilings(end=self.end, known=known, learnt=list(self._learnt(resource)))
@@ -218,7 +218,7 @@ class Configuration:
 
 
 def configurations(history: History, about: Period) -> Iterator[Configuration]:
-    """The configurations of a period, in the order of time; one if nothing was changed."""
+    """Yield the configurations of a period, oldest first; one if nothing was changed."""
     cuts = _cuts(history, replace(about, begin=about.begin - LONGEST))
     begins = [about.begin, *(at for at in cuts if about.begin < at < about.end)]
     earliest = max((at for at in cuts if at <= about.begin), default=None)

@@ -23,7 +23,7 @@ _FIRST = ("postgres", "workload", "memory", "cpus", "storage", "connections")
 
 
 def form() -> list[dict[str, Any]]:
-    """The fields, those asked for first in front: each with its words, if it has a choice."""
+    """Return the fields, the most important first; each with the words to choose from, if any."""
     order = [*_FIRST, *(name for name in MACHINE if name not in _FIRST)]
     return [_field(name, MACHINE[name]) for name in order]
 
@@ -59,7 +59,7 @@ def _tuned(given: Mapping[str, str]) -> Tuning:
 
 
 def entered(given: Mapping[str, str]) -> dict[str, Any]:
-    """What was entered, as `tune` takes it.
+    """Return what was entered, as arguments of `tune`.
 
     Raises:
         BadValue: there is no such input, or its value cannot be used.
@@ -68,7 +68,7 @@ def entered(given: Mapping[str, str]) -> dict[str, Any]:
 
 
 def told(tuning: Tuning) -> dict[str, Any]:
-    """The advice as the page shows it, and as every format."""
+    """Return the advice as the page shows it, and as text in every format."""
     from mrtuner.formats import NAMES
     from mrtuner.present.text import Look, screen
     from mrtuner.tuning.pgtune import SOURCE, differences
@@ -106,7 +106,7 @@ def _budget(of: Tuning) -> dict[str, Any] | None:
 
 
 def answer_json(given: str) -> str:
-    """`answer`, between a page and a worker that exchange texts."""
+    """`answer` with JSON texts in and out, as the page and its worker exchange them."""
     return json.dumps(answer(json.loads(given)))
 
 

@@ -1,8 +1,8 @@
-"""Running a plan: block after block, every run from the same start, everything recorded.
+"""Run a plan block by block: every run starts alike, and everything is recorded.
 
-What fails or is disturbed is repeated once, by limits that the plan fixed; the second time a
-disturbed block counts all the same and the report says so, a failed one is given up and the rest
-goes on. On a user's servers, the first error ends everything.
+A block that fails, or is disturbed beyond the plan's limits, is repeated once. If it is disturbed
+again, it counts all the same and the report says so; if it fails again, it is given up and the
+rest goes on. On a user's servers and for a `standing` plan, the first error ends everything.
 """
 
 from __future__ import annotations
@@ -26,16 +26,17 @@ from mrtuner.errors import MrTunerError, Refused, interrupted
 from mrtuner.host import Host
 from mrtuner.postgres.connect import connect, translated
 
-#: On these it depends when a checkpoint begins.
+#: Settings that determine when a checkpoint begins.
 _CHECKPOINTING: Final = ("checkpoint_timeout", "max_wal_size", "checkpoint_completion_target")
 
 Key = tuple[str, str, int]  # of a block: its cell, its phase, its number
 
 
 def carry_out(prepared: Preparation, host: Host | None, record: Record | None = None) -> None:
-    """Prepare and measure all that `record`, a run gone on with, does not have yet.
+    """Prepare and measure all that `record`, an interrupted run to continue, does not have yet.
 
-    At the end, on an error and on Ctrl-C the databases made on servers that stay are dropped.
+    Databases created on servers that are not ours are dropped at the end, on an error and on
+    Ctrl-C.
     """
     try:
         prepared.prepare(host, record.settings if record else {})
@@ -46,12 +47,12 @@ def carry_out(prepared: Preparation, host: Host | None, record: Record | None = 
 
 
 class Past:
-    """What was measured so far, by this process and by those before it that were interrupted."""
+    """What has been measured so far, by this process and by earlier ones that were interrupted."""
 
     def __init__(self, record: Record | None) -> None:
         self.finished: frozenset[Key] = record.finished if record else frozenset()
         self.rates: dict[str, float] = dict(record.rates) if record else {}
-        self.begun: dict[Key, int] = {}  # attempts at blocks that were left half done
+        self.begun: dict[Key, int] = {}  # last attempt at each unfinished block
         self._tps: dict[tuple[Cell, str], list[float]] = {}
         if record:
             self._take_up(record)
@@ -61,7 +62,7 @@ class Past:
         self._tps.setdefault((cell, label), []).append(tps)
 
     def capacity(self, cell: Cell, names: tuple[str, ...]) -> float:
-        """Transactions a second of the slower variant, by medians."""
+        """Lowest median throughput [tps] of these variants; MrTunerError if one has not run."""
         seen = [self._tps.get((cell, name), []) for name in names]
         if not all(seen):
             raise MrTunerError(
@@ -84,7 +85,7 @@ class Past:
 
 
 class _Campaign:
-    """A plan under way."""
+    """A plan being run."""
 
     def __init__(self, prepared: Preparation, past: Past) -> None:
         self.prepared, self.past = prepared, past
@@ -115,7 +116,7 @@ class _Campaign:
                 self.past.add(block.cell, one.label, one.run.tps)
 
     def repeat_block(self, block: Block, attempt: int) -> list[Sample]:
-        """The second time counts, whatever disturbs it."""
+        """Run a block again; its runs count even if they are disturbed."""
         self.repeating = True
         taken, reason = self.attempt_block(block, attempt)
         self.repeating = False
@@ -124,7 +125,7 @@ class _Campaign:
         return taken
 
     def attempt_block(self, block: Block, attempt: int) -> tuple[list[Sample], str]:
-        """Run every variant of a block once; why it should be repeated, or nothing."""
+        """Run every variant of a block once; return the samples, and why to repeat it if so."""
         taken: list[Sample] = []
         reasons: list[str] = []
         for position, label in enumerate(block.labels, 1):
@@ -152,7 +153,7 @@ class _Campaign:
         self.archive.rejection(block.cell, block.phase, block.number, attempt, reason)
 
     def measure(self, place: RunPosition) -> Sample:
-        """One run, from the start that all runs have."""
+        """Do one run, from the same starting state as all others."""
         cell, server = place.block.cell, self.prepared.servers[place.variant]
         self.tell(Stage.ACTIVATING, place)
         rate = self.rate(cell)
@@ -180,9 +181,9 @@ class _Campaign:
         return taken
 
     def fresh(self, server: VariantServer, template: str, cell: Cell) -> str:
-        """A copy of the template for what writes; the frozen template itself for what reads.
+        """Return a fresh copy of the template for a load that writes, else the template itself.
 
-        On data that stand already every run goes on where the last one of its server ended.
+        In a `standing` plan every run continues where the last one on its server ended.
         """
         if self.plan.by_name[cell.workload].reads_only or self.plan.standing:
             return template
@@ -190,7 +191,7 @@ class _Campaign:
             return scratch.fresh_copy(session, template)
 
     def rate(self, cell: Cell) -> float | None:
-        """Transactions a second to ask for; a share is of the slower variant's median."""
+        """Rate to request [tps], None at full speed; a percentage is of the slowest variant's."""
         if not cell.rate:
             return None
         if not cell.relative:
@@ -207,7 +208,7 @@ class _Campaign:
         self.teller.tell(stage, f"{self.where(place.block)}, {place.label}")
 
     def advance(self, stage: Stage, place: RunPosition) -> None:
-        """A stage is over, another begins; a repeated block takes no further steps."""
+        """Count a finished stage and report the next; a repeated block adds no steps."""
         self.teller.step += not self.repeating
         self.tell(stage, place)
 
@@ -215,14 +216,14 @@ class _Campaign:
         return f"{self.cell(block)}{block.phase} block {block.number}"
 
     def cell(self, block: Block) -> str:
-        """Its name, where there are others."""
+        """The cell's name and a space, if the plan has several cells."""
         return f"{block.cell.key} " if self.several else ""
 
 
 def unbalanced(taken: Sequence[Sample], known: Mapping[str, Settings]) -> list[str]:
-    """Why a block is uneven: runs met numbers of checkpoints that differ by more than one.
+    """Return why a block is uneven: checkpoint counts of its runs are more than one apart.
 
-    Only between variants whose settings start checkpoints alike; else it is what is compared.
+    Only variants with equal checkpoint settings count; others are expected to differ.
     """
     groups: dict[tuple[str | None, ...], list[int]] = {}
     for one in taken:
@@ -237,12 +238,12 @@ def unbalanced(taken: Sequence[Sample], known: Mapping[str, Settings]) -> list[s
 
 
 def _pace(tps: float) -> str:
-    """Three figures, for queries of seconds too."""
+    """Format a throughput: whole numbers from 100 on, three significant figures below."""
     return f"{tps:,.0f}" if tps >= 100 else f"{tps:.3g}"
 
 
 def _drop(server: VariantServer, database: str) -> None:
-    """So that copies of several scales do not pile up; a lost server hides no error."""
+    """Drop a copy, lest copies of several scales pile up; a lost server must not hide the error."""
     from psycopg import sql
 
     query = sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(database))

@@ -1,7 +1,7 @@
-"""What went on during a run, once a second: /proc, pressure, wait events; and what that cost.
+"""Sample /proc, pressure and wait events once a second during a run, and what sampling costs.
 
-The collector is a thread of the runner and ends with it. Statistics of the server are taken as
-differences by the names of their columns, whatever columns a version has.
+The collector is a thread of the runner and ends with it. Server statistics are subtracted column
+by column, by name, so that every version's columns work.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from mrtuner.postgres.connect import Connection
 
-#: Counters of the machine, by our names; the values are rates a second.
+#: Counters by our names, or their rates per second.
 Counters = dict[str, float]
 Deltas = dict[str, dict[str, float]]
 Switches = dict[int, tuple[int, int]]  # of each process: voluntary and forced
@@ -74,13 +74,13 @@ class Collector(threading.Thread):
         self.cost = 0.0
 
     def run(self) -> None:
-        """Look, wait for the next second, look again; a lost session ends the waits only."""
+        """Sample every second until `finish`; a lost session ends only what is read over SQL."""
         with suppress(MrTunerError), connect(self.dsn) as session:
             self._sample(session)
             self.cost = time.thread_time() + cpu_of(session.info.backend_pid)
 
     def finish(self) -> Collected:
-        """Stop, and hand over what was seen: nothing, if it was never started."""
+        """Stop and return what was sampled: nothing if the collector was never started."""
         self.over.set()
         if self.ident is not None:
             self.join(timeout=5)
@@ -91,7 +91,7 @@ class Collector(threading.Thread):
         return Collected(series, dict(self.waits), tuple(self._backends()), round(self.cost, 4))
 
     def _backends(self) -> Iterator[tuple[str, int, int]]:
-        """A process that was not there at first counts from its start, a lost one to its last."""
+        """Yield switches of each process: from its start if new, to its last sample if ended."""
         for pid, kind in sorted(self.kinds.items(), key=lambda item: (item[1], item[0])):
             if pid in self.last:
                 then, now = self.first.get(pid, (0, 0)), self.last[pid]
@@ -110,7 +110,7 @@ class Collector(threading.Thread):
                 self._look(session.execute(_SESSIONS).fetchall())
 
     def _look(self, sessions: Iterable[tuple[int, str, str | None]]) -> None:
-        """What each of the server's processes is, and what those at work for a client wait for."""
+        """Note the kind of each server process, and the waits of active client backends."""
         for pid, kind, wait in sessions:
             self.kinds[pid] = kind
             if wait is not None:
@@ -155,7 +155,7 @@ def statistics(session: Connection) -> Deltas:
 
 
 def differences(before: Deltas, after: Deltas) -> Deltas:
-    """What was counted in between; what did not move is left out."""
+    """Return how much each counter grew; unchanged ones are left out."""
     return {
         view: {
             name: moved
@@ -167,7 +167,7 @@ def differences(before: Deltas, after: Deltas) -> Deltas:
 
 
 def _sums(session: Connection, query: LiteralString) -> dict[str, float]:
-    """Every column of numbers added up over the rows; keys and sizes are no counters."""
+    """Sum every numeric column over the rows, except keys and sizes."""
     from decimal import Decimal
 
     cursor = session.execute(query)
@@ -185,7 +185,7 @@ _NO_COUNTERS: Final = frozenset({"datid", "op_bytes", "numbackends"})
 
 def _rates(before: Counters, now: Counters, seconds: float) -> Counters:
     return {
-        # A process that ended takes its count along: that is no negative rate.
+        # A process that ended takes its count along; that must not give a negative rate.
         name: value if name in _LEVELS else max(0.0, value - before[name]) / seconds
         for name, value in now.items()
         if name in before
@@ -227,7 +227,7 @@ def _group(tree: Tree, groups: OwnGroups) -> Iterator[tuple[str, float]]:
 
 
 def _switches(tree: Tree) -> Switches:
-    """Of the server's processes alive now. Source: proc_pid_status(5)."""
+    """Context switches of the server's living processes. Source: proc_pid_status(5)."""
     children = (tree.peek(f"{tree.process}/task/{tree.pid}/children") or "").split()
     return {
         int(child): (
@@ -240,6 +240,6 @@ def _switches(tree: Tree) -> Switches:
 
 
 def _fields(text: str) -> dict[str, str]:
-    """Lines of a name and a value."""
+    """Parse lines of the form `name: value`."""
     pairs = (line.partition(":") for line in text.splitlines())
     return {name.strip(): value.strip() for name, _, value in pairs}

@@ -51,11 +51,11 @@ class Teller:
         self.progress, self.steps, self.step = progress, steps, 0
 
     def tell(self, stage: Stage, text: str, sample: Sample | None = None) -> None:
-        """Tell, if anybody listens."""
+        """Report an event, if there is a callback."""
         if self.progress is not None:
             self.progress(Event(stage, self.step, self.steps, text, sample))
 
     def done(self) -> None:
-        """The last word."""
+        """Report that all steps are done."""
         self.step = self.steps
         self.tell(Stage.DONE, "done")

@@ -1,4 +1,4 @@
-"""Run a plan into a directory, on servers of our own; or go on with an unfinished run there."""
+"""Run a plan and record it in a directory, or continue the unfinished run there."""
 
 from __future__ import annotations
 
@@ -35,13 +35,14 @@ def run_grid(
     force: bool = False,
     progress: Progress | None = None,
 ) -> Record:
-    """Run a plan into a directory; without a plan, go on with the unfinished run there.
+    """Run a plan and record it in a directory; without a plan, continue the unfinished run there.
 
     `embedded` is the PostgreSQL installation of variants that name none. Raises Refused for a
     busy machine (unless `force`, which marks the record), for too small a disk, for unequal
-    durability that no `bound` owns up to, for another runner; MrTunerError for a variant that
-    does not start and for a script that does not run, both before anything is measured. Variants
-    that this machine has no engine or no limits for are left out, and the record says so.
+    durability of variants not marked `bound`, and if another run uses the directory; MrTunerError
+    for a variant that does not start and for a script that does not run, both before anything is
+    measured. Variants that this machine has no engine or no limits for are left out, and the
+    record says so.
     """
     with locked(directory), translated():
         # Where scratch_directory() puts the servers.
@@ -64,7 +65,7 @@ def run_grid(
 
 
 def head(plan: Plan, host: Host | None, program: Path, *, local: bool, forced: bool) -> RunDocument:
-    """What a record begins with."""
+    """Return the head of a record: the plan, the host and the versions."""
     from mrtuner.bench.plan.document import BenchPlan
     from mrtuner.bench.record.document import RunDocument
     from mrtuner.documents import convert
@@ -84,7 +85,7 @@ def head(plan: Plan, host: Host | None, program: Path, *, local: bool, forced: b
 def _opened(
     plan: Plan | None, directory: Path, host: Host, program: Path, *, force: bool
 ) -> tuple[Archive, Record]:
-    """A new archive, or that of the unfinished run, with what is in it."""
+    """Create an archive, or open that of the unfinished run; return it with its record."""
     if plan is None:
         archive, record = Archive.resume(directory)
         local = record.local
@@ -96,7 +97,7 @@ def _opened(
 
 
 def _check_workloads(plan: Plan, program: Path) -> None:
-    """Find what is wrong with them and can be found without a server, before anything is made."""
+    """Check the workloads as far as possible without a server, before anything is created."""
     with TemporaryDirectory(prefix="mrtuner-") as name:
         files = RunFiles(plan, Path(name), program)
         for workload in plan.workloads:
@@ -104,7 +105,7 @@ def _check_workloads(plan: Plan, program: Path) -> None:
 
 
 def _require_same_place(record: Record, here: RunDocument) -> None:
-    """Half a run of one kernel and half of another would compare kernels."""
+    """Refuse to continue on another kernel or version: the halves would not be comparable."""
     changed = [
         f"{name} was {getattr(record, name)}, is {getattr(here, name)}"
         for name in ("kernel", "pgbench", "mrtuner")
@@ -118,7 +119,7 @@ def _require_same_place(record: Record, here: RunDocument) -> None:
 
 
 def _preemption() -> str:
-    """PREEMPT_DYNAMIC and its like change pgbench by factors. Source: uname(2), version."""
+    """PREEMPT_DYNAMIC or the like: it changes pgbench's results by factors. Source: uname(2)."""
     words = platform.version().split()
     return next((word for word in words if word.startswith("PREEMPT")), "")
 

@@ -1,7 +1,6 @@
-"""Was the machine ours while we measured? Steal, and CPU that went to neither us nor the server.
+"""Did others use the machine while we measured? Steal, and CPU used by neither us nor the server.
 
-Source: /proc/stat and /proc/PID/stat (proc(5)). Elsewhere than on Linux nothing can be told,
-and the readings are None.
+Source: /proc/stat and /proc/PID/stat (proc(5)). On systems other than Linux the readings are None.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from mrtuner.host.tree import Tree
 _HERE: Final = Tree()
 _PROC: Final = Path("/proc")
 _CANARY_ROUNDS: Final = 50_000  # some 30 ms
-_TRIES: Final = 20  # to read a server whose backends end all the time
+_TRIES: Final = 20  # attempts to read a server whose backends end all the time
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,14 +29,14 @@ class CpuTime:
 
     total: float
     steal: float
-    busy: float  # user, nice and system; interrupts belong to nobody in particular
+    busy: float  # user, nice and system; interrupts belong to no process
     own: float  # this process and the programs it ran
-    server: float | None  # None when the server's processes are out of our sight
+    server: float | None  # None when we cannot see the server's processes
 
 
 @dataclass(frozen=True, slots=True)
 class Noise:
-    """Shares of this machine's CPU time, 0 to 1; None where they cannot be told."""
+    """Shares of this machine's CPU time, 0 to 1; None where unknown."""
 
     steal: float | None
     foreign: float | None
@@ -46,10 +45,10 @@ class Noise:
 def read(
     postmaster: int | None, tree: Tree = _HERE, companions: Iterable[int] = ()
 ) -> CpuTime | None:
-    """Take a reading; None where there is no /proc/stat. What `companions` use is the server's.
+    """Take a reading; None without /proc/stat. CPU time of `companions` counts as the server's.
 
-    Without a postmaster (another machine, or a container on this one, who knows) the server's
-    share cannot be told, and so nobody's can.
+    Without a postmaster (the server may run on another machine, or in a container on this one),
+    the server's share is unknown, and so is that of others.
     """
     times = cpu_times(tree)
     if times is None:
@@ -109,7 +108,7 @@ def _process(directory: Path) -> _Process | None:
 
 
 def _server(postmaster: int | None, companions: Iterable[int], proc: Path) -> float | None:
-    """The postmaster, its living children, those it has buried, and its companions."""
+    """CPU seconds of the postmaster, its children, living or ended, and its companions."""
     if postmaster is None:
         return None
     main, living = _process(proc / str(postmaster)), 0
@@ -149,13 +148,13 @@ def _ticks() -> int:
 
 
 def cpu_of(pid: int, proc: Path = _PROC) -> float:
-    """CPU seconds that one process used so far; zero when it is not to be seen."""
+    """CPU seconds that one process has used so far; zero if we cannot see it."""
     process = _process(proc / str(pid))
     return process.used / _ticks() if process else 0.0
 
 
 def busiest(seconds: float, count: int = 3, proc: Path = _PROC) -> list[tuple[str, float]]:
-    """Which programs, other than this one, used CPU meanwhile: name and CPUs, most first."""
+    """Watch for some seconds which other programs use CPU: name and CPUs, busiest first."""
     before = _used_by_pid(proc)
     began = time.monotonic()
     time.sleep(seconds)
@@ -171,14 +170,14 @@ def busiest(seconds: float, count: int = 3, proc: Path = _PROC) -> list[tuple[st
 
 @dataclass(frozen=True, slots=True)
 class Others:
-    """What others use of this machine just now."""
+    """How much of this machine others use at present."""
 
     share: float  # of all its CPUs, 0 to 1
-    who: str  # the busiest programs, in words; empty where none stands out
+    who: str  # the busiest programs, in words; empty if none stands out
 
 
 def others(seconds: float) -> Others | None:
-    """Listen for so long, with nothing of ours running; None where nothing can be told."""
+    """Watch the machine for some seconds, with nothing of ours running; None where unknown."""
     before = read(os.getpid())
     ranked = busiest(seconds)
     noise = noise_between(before, read(os.getpid()))
@@ -189,7 +188,7 @@ def others(seconds: float) -> Others | None:
 
 
 def canary() -> float:
-    """Seconds that a fixed piece of work takes now: a machine that changed its pace shows here."""
+    """Seconds that a fixed piece of work takes now: it shows if the machine's speed changes."""
     began = time.perf_counter()
     digest = b"mrtuner"
     for _ in range(_CANARY_ROUNDS):

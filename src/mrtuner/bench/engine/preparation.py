@@ -28,22 +28,22 @@ from mrtuner.units import Bytes, pretty_bytes
 
 _PREFIX: Final = "mrtuner_bench"
 _QUIET_S: Final = 1.0
-#: Free space that is not to be touched: WAL up to max_wal_size, growth, and the machine's own.
+#: Free space to keep: for WAL up to max_wal_size, for growth and for the machine itself.
 _RESERVE: Final = Bytes(2 * 1024**3)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Conduct:
-    """How a plan is carried out, beyond what it says; by default as a grid is."""
+    """How to carry out a plan, beyond what the plan says; the defaults are those of a grid."""
 
     what: str = "run"
     database: str | None = None  # the name of the one template; None: one for each scale
-    theirs: bool = False  # the servers are somebody's and run anyway: an error ends everything
+    theirs: bool = False  # the servers are a user's and already run: an error ends everything
     force: bool = False  # measure on a busy machine, and note it
 
 
 class Preparation:
-    """The servers of a plan, looked at and filled; and the only place that writes notes."""
+    """Checks and fills the servers of a plan; the only place that writes notes."""
 
     def __init__(
         self,
@@ -66,9 +66,9 @@ class Preparation:
         self.teller = Teller(progress, templates + runs * STEPS_OF_A_RUN + 1)
 
     def prepare(self, host: Host | None, known: Mapping[str, Settings]) -> None:
-        """Refuse what cannot be measured before anything is made, then fill every site.
+        """Refuse what cannot be measured, then fill every site.
 
-        `known` has the settings of a run that is gone on with.
+        `known` holds the settings recorded by the run that is continued, if any.
         """
         self._listen_for_others()
         for name in self.servers:
@@ -88,14 +88,14 @@ class Preparation:
                 self._fill(server)
 
     def sites(self) -> list[VariantServer]:
-        """One server for each place that holds data of its own."""
+        """One server for each set of data; variants may share their data."""
         first: dict[str, VariantServer] = {}
         for server in self.servers.values():
             first.setdefault(server.site, server)
         return list(first.values())
 
     def template(self, workload: str, scale: int) -> str:
-        """The database that runs of a workload at a scale copy."""
+        """Name of the database that is copied for runs of this workload at this scale."""
         place = self.plan.workloads.index(self.plan.by_name[workload]) + 1
         own = f"_w{place}" if self.plan.by_name[workload].own_tables else ""
         return self.conduct.database or f"{_PREFIX}_s{scale}{own}"
@@ -108,7 +108,7 @@ class Preparation:
         }
 
     def note(self, text: str) -> None:
-        """Keep what happened on the way, once, and tell it."""
+        """Record a note and report it, each text only once."""
         if text not in self._noted:
             self._noted[text] = None
             self.archive.note(text, now())
@@ -130,15 +130,15 @@ class Preparation:
         self._require_equal_durability("are no longer")
 
     def leave_nothing(self) -> None:
-        """Drop what was created on servers that stay; leftovers are reported and hide no error."""
+        """Drop databases created on servers that are not ours; failures only become notes."""
         for server, template in self._made:
             if server.data is not None:
-                continue  # ours, and removed as a whole
+                continue  # our own server, removed as a whole
             self.teller.tell(Stage.CLEANING_UP, "dropping the databases")
             try:
                 with self._reached(server), connect(server.dsn) as session:
                     scratch.drop(session, template)
-            except Exception as error:  # whatever it is, the next one drops them
+            except Exception as error:  # must not hide an earlier one; the next run drops them
                 self.note(
                     f"databases {template} and {scratch.copy_name(template)} may still be there"
                     f" ({error}); the next {self.conduct.what} drops them"
@@ -148,7 +148,7 @@ class Preparation:
         return nullcontext() if self.conduct.theirs else started(server)
 
     def _listen_for_others(self) -> None:
-        """Refuse a busy machine, with what is busy; no server of ours runs yet."""
+        """Refuse a busy machine, or note it with `force`; no server of ours runs yet."""
         if min(self.plan.steal_limit, self.plan.foreign_limit) >= 1:
             return
         before = read(os.getpid())
@@ -168,7 +168,7 @@ class Preparation:
         self.note(f"the machine was busy before the first run: {said}")
 
     def _survey(self, name: str, known: Settings) -> None:
-        """Start a server once: what does not start is known before anything is measured."""
+        """Start a server once and check it, so that failures show before anything is measured."""
         server = self.servers[name]
         self.teller.tell(Stage.ACTIVATING, f"checking {name}")
         with started(server):
@@ -194,7 +194,7 @@ class Preparation:
         self.archive.settings(name, found)
 
     def _require_equal_durability(self, are_not: str) -> None:
-        """A bound may be less durable than the first: it owns up to it."""
+        """Refuse variants that are not as durable as the first, except those marked `bound`."""
         first = self.plan.baseline.name
         equal = {first, *(one.name for one in self.plan.variants if not one.bound)}
         unequal = unequal_durability(
@@ -208,7 +208,7 @@ class Preparation:
             )
 
     def _check_space(self, host: Host | None) -> None:
-        """Computed before anything is made: a disk that fills up ruins more than a run."""
+        """Refuse databases too large for the disk: a full disk ruins more than a run."""
         need = space_needed(self.plan)
         size = Bytes(need * len(self.sites()))
         self.teller.tell(
@@ -230,7 +230,7 @@ class Preparation:
             )
 
     def _try_scripts(self, server: VariantServer) -> None:
-        """One transaction of what is not pgbench's own at scale 1, before hours are spent."""
+        """Try every workload that is not built in, at scale 1, before hours are spent."""
         own = [workload for workload in self.plan.workloads if workload.builtin is None]
         template = f"{self.conduct.database or _PREFIX}_check"
         for workload in own:
@@ -258,7 +258,7 @@ class Preparation:
                 )
         self._made.append((server, template))
         own = self.plan.by_name[owner] if owner is not None else None
-        # Where another program brings the tables, pgbench's are company, not load.
+        # If another program brings its own tables, the load does not use pgbench's.
         load = Load(scale=1 if own and own.prepared else scale)
         scratch.make_template(server.dsn, template, load, self.files.program)
         if own is not None and own.own_tables:
@@ -276,7 +276,7 @@ def _set_up(workload: Workload, dsn: str, scale: int) -> None:
 
 @contextmanager
 def started(server: VariantServer) -> Iterator[None]:
-    """The server runs inside the block."""
+    """Run the server during the block."""
     server.start()
     try:
         yield

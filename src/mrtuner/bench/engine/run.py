@@ -24,13 +24,13 @@ if TYPE_CHECKING:
 
     from mrtuner.postgres.connect import Connection
 
-#: In shorter warm-ups nothing can be said of settling.
+#: Shorter warm-ups cannot show whether the load has settled.
 _TELLING_S: Final = 15
 
 
 @dataclass(frozen=True, slots=True)
 class RunPosition:
-    """Where in the order a run stands."""
+    """A run's place in the order of the plan."""
 
     block: Block
     attempt: int
@@ -46,15 +46,15 @@ class RunFiles:
     plan: Plan
     directory: Path
     program: Path
-    #: So often a warm-up is lengthened by its own length before an unsettled one has to do.
+    #: How many times an unsettled warm-up is extended by its own length.
     patience: int = 2
 
     def seed(self, place: RunPosition) -> int:
-        """pgbench's: the same draws for all variants of a block, others in every block."""
+        """pgbench's seed: the same for all variants of a block; the next block has the next."""
         return self.plan.seed + place.block.number
 
     def driver(self, cell: Cell, rate: float | None = None) -> Driver:
-        """What puts the load of a cell on, at this rate or at full speed."""
+        """The driver of a cell's load, at this rate [tps] or at full speed."""
         known = self.plan.by_name[cell.workload]
         if known.sysbench is not None:
             return SysbenchDriver(known.sysbench, cell, rate, known.protocol == "simple")
@@ -63,11 +63,11 @@ class RunFiles:
         return PgbenchDriver(self.program, self.load(cell), self.options(cell, rate))
 
     def dsn(self, cell: Cell, dsn: str) -> str:
-        """Where the load connects: what says that it only reads is held to it."""
+        """Where the load connects: read-only if the workload says that it only reads."""
         return read_only(dsn) if self.plan.by_name[cell.workload].reads else dsn
 
     def script(self, workload: str, scale: int) -> list[str]:
-        """pgbench's options for what is to run."""
+        """pgbench's options for the scripts of a workload, which are written to files."""
         known = self.plan.by_name[workload]
         if known.builtin is not None:
             return [f"--builtin={BUILTIN[known.builtin]}"]
@@ -77,12 +77,12 @@ class RunFiles:
             file.write_text(script.text, encoding="utf-8")
             files.append(f"--file={file}@{script.weight}")
         if known.parts:
-            files.append("-r")  # its long name was another one before 15
-        # pgbench finds the scale by itself only for the scripts that it brings.
+            files.append("-r")  # its long name was different before 15
+        # pgbench finds the scale by itself only for its built-in scripts.
         return [*files, f"--scale={scale}"]
 
     def options(self, cell: Cell, rate: float | None) -> list[str]:
-        """The script, and the pace."""
+        """pgbench's options for the script, the rate and the latency limit."""
         options = self.script(cell.workload, cell.scale)
         if rate is not None:
             options.append(f"--rate={rate:g}")
@@ -91,7 +91,7 @@ class RunFiles:
         return options
 
     def load(self, cell: Cell) -> Load:
-        """What pgbench is told besides the script."""
+        """The load of a cell, apart from its script's options."""
         known = self.plan.by_name[cell.workload]
         return Load(
             script=known.script, scale=cell.scale, clients=cell.clients, threads=self.plan.threads,
@@ -101,10 +101,10 @@ class RunFiles:
 
 @dataclass(frozen=True, slots=True)
 class RunTarget:
-    """What a run is aimed at."""
+    """The server that a run measures."""
 
     dsn: str = field(repr=False)  # may hold a password
-    data: Path | None  # the server's files, where they are ours to see
+    data: Path | None  # the server's files; None where we have no access
     local: bool
     rate: float | None  # transactions a second to ask for
     companions: tuple[int, ...] = ()  # processes whose work is the server's
@@ -112,7 +112,7 @@ class RunTarget:
 
 @dataclass(frozen=True, slots=True)
 class WarmUp:
-    """What was run before, and dropped."""
+    """What was run before the measurement, and does not count."""
 
     first_touch: float | None = None  # seconds that the very first statement took
     seconds: int = 0
@@ -121,7 +121,7 @@ class WarmUp:
 
 
 def warm_up(files: RunFiles, place: RunPosition, target: RunTarget) -> WarmUp:
-    """Run the load until MSER-5 finds a steady part in what is dropped, or patience ends."""
+    """Run the load until MSER-5 finds a steady part, or `files.patience` is used up."""
     length, cell = files.plan.warmup_seconds, place.block.cell
     touch = None
     if files.plan.layered:
@@ -144,7 +144,7 @@ def warm_up(files: RunFiles, place: RunPosition, target: RunTarget) -> WarmUp:
 
 
 def first_touch(dsn: str, *, writing: bool) -> float:
-    """Seconds that the first statement takes, apart from the steady state; it changes nothing.
+    """Seconds that a first statement takes; it changes no value.
 
     PostgreSQL opens files for writing even to read: in an image's layer this copies the file.
     """
@@ -159,7 +159,7 @@ def first_touch(dsn: str, *, writing: bool) -> float:
 def measured(
     files: RunFiles, place: RunPosition, target: RunTarget, warm: WarmUp, session: Connection
 ) -> Sample:
-    """A checkpoint, the load, a timed checkpoint; MrTunerError in its words if it dies."""
+    """Run a checkpoint, the load and a timed checkpoint; MrTunerError if the load fails."""
     cell, started, pace = place.block.cell, now(), canary()
     driver, seconds = files.driver(cell, target.rate), files.plan.seconds
     counted_checkpoint(session)

@@ -1,7 +1,7 @@
 """What puts the load of a cell on a server: pgbench, sysbench, or any command.
 
-A `Driver` is one of them, told everything but the server and the length of the run. The password
-goes by the environment: everybody can read a command line.
+A `Driver` is one of them; it knows everything but the server and the length of the run. The
+password is passed in the environment: any user can read a command line.
 """
 
 from __future__ import annotations
@@ -34,25 +34,25 @@ from mrtuner.bench.plan.model import Cell, Workload
 from mrtuner.errors import BadValue, MissingPart, MrTunerError
 from mrtuner.stats.histogram import Histogram, histogram
 
-#: A program waits for its last transactions; this long beyond the planned end something hangs.
+#: Programs wait for their last transactions; this long after the planned end, something hangs.
 _PATIENCE_S: Final = 600
 _HINT: Final = "Run it yourself with the same arguments and check its output."
 
 
 class Driver(Protocol):
-    """What puts one cell's load on a server."""
+    """Puts one cell's load on a server."""
 
     def run(self, dsn: str, seconds: int, seed: int, sampling: float = 1, /) -> tuple[Run, Logged]:
-        """Run for so long; MrTunerError with the program's own words when it dies.
+        """Run for `seconds`; MrTunerError with the program's own message if it fails.
 
         `sampling` is the share of transactions in pgbench's log.
         """
 
     def check(self) -> None:
-        """Find, without a server, what can be found so."""
+        """Check what can be checked without a server."""
 
     def try_out(self, dsn: str) -> None:
-        """As short a run as there can be, to see whether it works at all."""
+        """Run as briefly as possible, to see whether the load works at all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,14 +78,14 @@ class PgbenchDriver:
 
 @dataclass(frozen=True, slots=True)
 class CommandDriver:
-    """Any program. It gives throughput and nothing else: no latencies, no seconds."""
+    """Any program. It yields only throughput: no latencies, no figures per second."""
 
     command: Command
     cell: Cell
     threads: int
 
     def check(self) -> None:
-        """Its program is there."""
+        """Raise MissingPart if the program is not installed."""
         _require(shlex.split(self.command.run)[0])
 
     def run(self, dsn: str, seconds: int, seed: int, _sampling: float = 1) -> tuple[Run, Logged]:
@@ -93,7 +93,7 @@ class CommandDriver:
         printed, wall, cpu = _timed(self.command.run, dsn, known, seconds + _PATIENCE_S)
         tps = throughput(self.command, printed)
         found = Run(
-            # What has a rate has done something, and what was counted is divided by it.
+            # At least one: counted figures are divided by it.
             transactions=max(1, round(tps * seconds)), failed=0, tps=tps, latency=None,
             per_second=(), sampling=1.0, wall=wall, client_cpu=cpu,
         )  # fmt: skip
@@ -105,7 +105,7 @@ class CommandDriver:
 
 @dataclass(frozen=True, slots=True)
 class SysbenchDriver:
-    """sysbench with one of its scripts, or one by its path; one thread a client."""
+    """sysbench with one of its scripts, or one by its path; one thread per client."""
 
     sysbench: Sysbench
     cell: Cell
@@ -113,7 +113,7 @@ class SysbenchDriver:
     simple: bool  # protocol
 
     def check(self) -> None:
-        """sysbench is there, and so is the script."""
+        """Raise MissingPart without sysbench, BadValue if the user's script is missing."""
         _require("sysbench")
         if self.sysbench.own and not Path(self.sysbench.script).is_file():
             raise BadValue(
@@ -148,7 +148,7 @@ def _require(program: str) -> None:
 
 
 def prepare(workload: Workload, dsn: str, scale: int) -> None:
-    """Let another program fill its tables; nothing for pgbench, whose tables are there."""
+    """Let sysbench or a command fill its tables; pgbench's exist already."""
     if workload.sysbench is not None:
         _sysbench(workload.sysbench, scale, ["prepare"], dsn, None)
     elif workload.command is not None and workload.command.prepare is not None:
@@ -157,7 +157,7 @@ def prepare(workload: Workload, dsn: str, scale: int) -> None:
 
 
 def throughput(command: Command, printed: str) -> float:
-    """Transactions a second as the plan says to find them; MrTunerError if they are not there.
+    """Find throughput [tps] in the output as the plan says; MrTunerError if it is missing.
 
     >>> throughput(Command(run="x", throughput=r"tps: ([\\d.]+)"), "tps: 12.5")
     12.5
@@ -180,7 +180,7 @@ def throughput(command: Command, printed: str) -> float:
 
 
 def _json(printed: str) -> object:
-    """The whole output, or else its last line."""
+    """Parse the whole output as JSON, or else its last line."""
     for text in (printed, (printed.strip().splitlines() or [""])[-1]):
         try:
             return json.loads(text)
@@ -202,7 +202,7 @@ def _at(document: object, path: str) -> Any:
 
 
 def read_sysbench(printed: str, wall: float, cpu: float) -> tuple[Run, Logged]:
-    """What sysbench 1.0 says at the end, and its line of every second.
+    """Read sysbench 1.0's final report, and its line of every second.
 
     Its histogram has 1,024 steps from 1 µs to 100 s: times are good to 1.8 %. Source:
     sysbench.c, report_histogram and print_global_stats.
@@ -226,12 +226,12 @@ def read_sysbench(printed: str, wall: float, cpu: float) -> tuple[Run, Logged]:
         wall=wall,
         client_cpu=cpu,
     )
-    # What is late waits, and the waiting counts: nothing is skipped.
+    # Late transactions wait, and the waiting counts: none is skipped.
     return found, Logged(_histogram(printed), (), 0)
 
 
 def _histogram(printed: str) -> Histogram:
-    """Its steps in µs; the last one's is the maximum that it gives beside."""
+    """sysbench's histogram in µs; its highest step becomes the maximum that sysbench reports."""
     counts: Counter[int] = Counter()
     for value, count in re.findall(r"^\s+([\d.]+) \|\**\s+(\d+)$", printed, re.MULTILINE):
         counts[round(float(value) * 1000)] += int(count)
@@ -258,7 +258,7 @@ def _sysbench(
         *(f"--pgsql-port={places['port']}", f"--pgsql-user={places['user']}"),
         *(f"--pgsql-db={places['database']}", *wanted.arguments(scale), *options),
     ]
-    # A script of somebody's own finds the files that it needs beside it.
+    # A user's script finds the files that it needs beside it.
     place = Path(wanted.script).parent if wanted.own else None
     return _call(command, dsn, timeout, place)
 
@@ -266,7 +266,7 @@ def _sysbench(
 def _timed(
     command: str, dsn: str, known: Mapping[str, object], timeout: float | None
 ) -> tuple[str, float, float]:
-    """What a command printed, how long it took, and its CPU [s]."""
+    """Run a command; return its output, its duration and its CPU time [s]."""
     places = {**known, **_places(dsn)}
     words = [filled(word, places) for word in shlex.split(command)]
     began, before = time.monotonic(), children_cpu()
@@ -279,7 +279,7 @@ def _known(cell: Cell, threads: int) -> dict[str, object]:
 
 
 def _places(dsn: str) -> dict[str, str]:
-    """The server in a command's words, without the password."""
+    """Placeholders that describe the server in a command, without the password."""
     from psycopg.conninfo import conninfo_to_dict
 
     target, _ = split_secrets(dsn)
@@ -296,7 +296,7 @@ def _places(dsn: str) -> dict[str, str]:
 def _call(
     words: Sequence[str], dsn: str, timeout: float | None, directory: Path | None = None
 ) -> str:
-    """What a program printed; MrTunerError with its own words when it fails or does not end."""
+    """Run a program and return its output; MrTunerError if it fails or does not end in time."""
     _, environment = split_secrets(dsn)
     names = {"host": "PGHOST", "port": "PGPORT", "user": "PGUSER", "database": "PGDATABASE"}
     known = {names[name]: text for name, text in _places(dsn).items() if text and name in names}
@@ -310,7 +310,7 @@ def _call(
 
 
 def _complaint(*outputs: str) -> str:
-    """The first line that speaks of an error, else the last one said."""
+    """The first line that mentions an error, else the last line."""
     lines = [line.strip() for text in outputs for line in text.splitlines() if line.strip()]
     causes = [line for line in lines if re.search(r"\b(FATAL|ERROR|error)\b", line)]
     return (causes or lines[-1:] or ["no reason given"])[0]

@@ -1,7 +1,7 @@
-"""What pgbench leaves behind: its summary and its log of every transaction.
+"""Read pgbench's results: its summary and its log of every transaction.
 
 The summary's labels changed over the versions; 13 to 18 are understood. Its latencies are not
-used: without --progress it divides the duration by the number of transactions. The log tells
+used: without --progress it divides the duration by the number of transactions. The log has
 the true ones. Source: src/bin/pgbench/pgbench.c, printResults and doLog.
 """
 
@@ -18,12 +18,12 @@ from typing import Final
 from mrtuner.errors import MrTunerError
 from mrtuner.stats.histogram import Histogram, histogram
 
-#: What stands in place of a time for a transaction that was given up, or never begun.
+#: Logged in place of a time for a transaction that was given up, or never begun.
 _NEVER_RAN: Final = frozenset({b"skipped", b"failed"})
 #: A client's first transaction has number 0 in some versions and 1 in others.
 _FIRST: Final = frozenset({b"0", b"1"})
 _MICROSECONDS: Final = 1_000_000
-#: Ends of transactions are kept to 10 ms: what is shorter nobody calls a pause.
+#: Ends of transactions are kept in steps of 10 ms: anything shorter is not a pause.
 _TICK: Final = 10_000
 _UNREADABLE_HINT: Final = "Run pgbench yourself with the same options and check its output."
 
@@ -35,8 +35,8 @@ class Summary:
     transactions: int  # those that succeeded
     failed: int  # given up after serialization failures or deadlocks; 0 before 15
     tps: float  # without the time to connect
-    skipped: int = 0  # at a given rate with a limit of latency: too late to be begun
-    commands: tuple[float, ...] = ()  # mean time [ms] of each of the script's, with -r
+    skipped: int = 0  # at a given rate with a latency limit: too late to begin
+    commands: tuple[float, ...] = ()  # mean time [ms] of each command of the script, with -r
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +86,7 @@ def read_summary(text: str) -> Summary:
 
 
 def _commands(text: str) -> Iterator[float]:
-    """Times under the heading that -r brings; since 15 a number of failures follows each."""
+    """Yield the times that -r prints; since 15 a number of failures follows each."""
     _, heading, rest = text.partition("statement latencies in milliseconds")
     for line in rest.splitlines()[1:] if heading else ():
         if not (found := re.match(r" +(\d+\.\d+) ", line)):
@@ -147,14 +147,14 @@ def digest(lines: Iterable[bytes], sampling: float = 1.0) -> Log:
 
 
 def _pause(ticks: Collection[int]) -> float:
-    """The longest time [s] between two neighbours."""
+    """The longest time [s] between two successive ticks."""
     ordered = sorted(ticks)
     gaps = (later - earlier for earlier, later in pairwise(ordered))
     return max(gaps, default=0) * _TICK / _MICROSECONDS
 
 
 def _whole_seconds(seconds: Counter[bytes]) -> list[bytes]:
-    """Every second between the first and the last one, those without a transaction too."""
+    """Every second between the first and the last one, including those without a transaction."""
     seen = [int(second) for second in seconds]
     return [b"%d" % second for second in range(min(seen) + 1, max(seen))] if seen else []
 

@@ -18,13 +18,13 @@ from mrtuner.errors import BadValue, MissingPart, MrTunerError, UsageError
 from mrtuner.postgres.binaries import Binaries
 from mrtuner.stats.histogram import Histogram
 
-#: Our names of the scripts that pgbench brings, and its own.
+#: Our names of pgbench's built-in scripts, and pgbench's own.
 BUILTIN: Final = {"tpcb": "tpcb-like", "simple-update": "simple-update", "select": "select-only"}
 Protocol = Literal["simple", "extended", "prepared"]
 
-#: Above this the log itself becomes a load; a sample of it tells the percentiles as well.
+#: Above this, logging itself becomes a load; a sample gives the percentiles just as well.
 _LOGGED_TRANSACTIONS: Final = 5_000_000
-#: A client waits for its last transaction; this long beyond the planned end something hangs.
+#: A client waits for its last transaction; this long after the planned end, something hangs.
 _PATIENCE_S: Final = 600
 
 
@@ -38,7 +38,7 @@ class Load:
     threads: int = 1
     seconds: int = 60
     protocol: Protocol = "prepared"
-    reads: bool = False  # a script of one's own only reads: its sessions are read-only
+    reads: bool = False  # the user's script only reads: its sessions are read-only
 
     def __post_init__(self) -> None:
         for name in ("scale", "clients", "threads", "seconds"):
@@ -49,7 +49,7 @@ class Load:
 
     @property
     def script_file(self) -> Path | None:
-        """The script of one's own, None for one that pgbench brings; BadValue if it is missing."""
+        """The path of a user's script, None for a built-in one; BadValue if it is missing."""
         if self.script in BUILTIN:
             return None
         path = Path(self.script)
@@ -62,20 +62,20 @@ class Load:
 
     @property
     def reads_only(self) -> bool:
-        """Whether it surely leaves the tables as they were; a script of one's own may write."""
+        """Whether the load surely leaves the tables unchanged; a user's script may write."""
         return self.script == "select" or self.reads
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """One measured pgbench run: what came out of a Load."""
+    """The results of one measured run."""
 
     transactions: int
     failed: int
     tps: float  # without the time to connect
     latency: Latency | None  # None when nothing was logged
     per_second: tuple[int, ...]  # whole seconds only
-    sampling: float  # share of the transactions that latency and per_second rest on
+    sampling: float  # share of the transactions that latency and per_second are based on
     wall: float  # seconds, from starting pgbench to its end
     client_cpu: float  # CPU seconds that pgbench itself used
 
@@ -86,19 +86,19 @@ class Run:
 
     @property
     def worst_second(self) -> int | None:
-        """Transactions in the slowest whole second; None when the run held none."""
+        """Transactions in the slowest whole second; None if the run had no whole second."""
         return min(self.per_second, default=None)
 
 
 @dataclass(frozen=True, slots=True)
 class Logged:
-    """What the log tells beyond a Run."""
+    """What the log adds to a Run."""
 
     times: Histogram  # of single transactions; from the scheduled start at a given rate
     slowest: tuple[int, ...]  # the longest time [µs] that ended in each whole second
     skipped: int  # transactions that were too late to be begun
     pause: float | None = None  # longest time [s] in which no transaction ended
-    commands: tuple[float, ...] = ()  # mean time [ms] of each of its script's, where asked for
+    commands: tuple[float, ...] = ()  # mean time [ms] of each command of the script, with -r
 
 
 def find_pgbench(binaries: Binaries | None = None) -> Path:
@@ -115,13 +115,13 @@ def find_pgbench(binaries: Binaries | None = None) -> Path:
 
 
 def pgbench_version(program: Path) -> str:
-    """18.6"""
+    """The program's version, such as 18.6."""
     printed = subprocess.run([program, "--version"], capture_output=True, text=True, check=False)
     return printed.stdout.strip().removeprefix("pgbench (PostgreSQL) ")
 
 
 def sampling_for(expected: float) -> float:
-    """The share of this many transactions to log, one figure."""
+    """The share of this many transactions to log, to one significant figure."""
     if expected <= _LOGGED_TRANSACTIONS:
         return 1.0
     return float(f"{_LOGGED_TRANSACTIONS / expected:.0e}")
@@ -166,9 +166,9 @@ def run_logged(
     sampling: float = 1.0,
     program: Path | None = None,
 ) -> tuple[Run, Logged]:
-    """The same, but what runs is said by `script`, pgbench's own options; with the whole log.
+    """Run a load as `run` does, but with the scripts of the pgbench options in `script`.
 
-    `load.script` is a name for the record, nothing more.
+    `load.script` is not used. What the log adds is returned, too.
     """
     options = [*_load_options(load), *script]
     if seed is not None:
@@ -206,7 +206,7 @@ def try_out(dsn: str, script: Sequence[str], scale: int, *, program: Path | None
 def check_syntax(script: Sequence[str], *, program: Path | None = None) -> None:
     """MrTunerError for a mistake in a script's backslash commands, found without a server.
 
-    pgbench reads its scripts before it connects. What is wrong with the SQL only `try_out` finds.
+    pgbench reads its scripts before it connects. Only `try_out` finds errors in the SQL.
     """
     nowhere = "host=127.0.0.1 port=1 connect_timeout=1"
     try:
@@ -227,7 +227,7 @@ def _script_options(load: Load) -> list[str]:
     own = load.script_file
     if own is None:
         return [f"--builtin={BUILTIN[load.script]}"]
-    # pgbench finds the scale by itself only for the scripts that it brings.
+    # pgbench finds the scale by itself only for its built-in scripts.
     return [f"--file={own}", f"--scale={load.scale}"]
 
 

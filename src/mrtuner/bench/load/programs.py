@@ -1,4 +1,4 @@
-"""Programs other than pgbench that can be a workload: what a plan says of them."""
+"""Workloads of programs other than pgbench, as a plan describes them."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from typing import Final
 
 from mrtuner.errors import BadValue
 
-#: What stands in braces in a command and is filled in for every run; no password among them.
+#: Placeholders in a command, filled in for every run; there is none for a password.
 PLACES: Final = (
     "seconds", "clients", "threads", "scale", "rate", "seed",
     "host", "port", "user", "database", "dsn",
 )  # fmt: skip
 #: Rows of sysbench's table for each scale: as many as pgbench has accounts.
 ROWS_PER_SCALE: Final = 100_000
-#: Of a row of sysbench's with its share of two indexes; 25.5 MB for 100,000 measured on 18.
+#: A row of sysbench's with its share of two indexes; 25.5 MB for 100,000 measured on 18.
 _ROW_BYTES: Final = 256
-#: Of a warehouse of the TPC-C-like scripts; a guess on the high side.
+#: A warehouse of the TPC-C-like scripts; a high estimate.
 _WAREHOUSE_BYTES: Final = 120 * 2**20
 _PLACE: Final = re.compile(r"\{(\w+)\}")
 
@@ -30,7 +30,7 @@ class Command:
 
     run: str
     throughput: str | None = None  # a regular expression; its group is transactions a second
-    throughput_key: str | None = None  # or where it stands in JSON: result.tps
+    throughput_key: str | None = None  # or its path in the JSON that is printed: result.tps
     prepare: str | None = None  # makes its tables, once for every scale
     per_scale: int | None = None  # bytes that its tables take for each scale
 
@@ -81,7 +81,7 @@ class Sysbench:
         return [f"--{name}={text}" for name, text in self.sized(scale).items()]
 
     def sized(self, scale: int) -> dict[str, str]:
-        """The options at a scale; without any size one table grows with it."""
+        """The options at a scale, with which table_size grows for sysbench's own scripts."""
         given = {
             name.replace("-", "_"): filled(text, {"scale": scale})
             for name, text in self.options.items()
@@ -98,7 +98,7 @@ class Sysbench:
 
 
 def filled(text: str, known: Mapping[str, object]) -> str:
-    """The text with the places filled that are known.
+    """Fill in the known placeholders of a text; leave the others.
 
     >>> filled("run {seconds} {host}", {"seconds": 5})
     'run 5 {host}'

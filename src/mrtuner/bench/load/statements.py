@@ -1,9 +1,9 @@
 """The user's own statements as a load: what pg_stat_statements knows, and what can be replayed.
 
 pg_stat_statements keeps texts with $1 in place of every value. A statement without parameters is
-replayed as it is. For the others values are drawn from pg_stats of the column that the planner says
-the parameter is compared with (EXPLAIN (GENERIC_PLAN), PostgreSQL 16 and later): rows of the data
-at hand, but not the values that were asked for. Everything else is left out, with the reason.
+replayed as it is. For the others, EXPLAIN (GENERIC_PLAN), PostgreSQL 16 and later, shows which
+column a parameter is compared with, and values are drawn from that column's pg_stats: they occur in
+the data, but are not those of the original calls. Everything else is left out, with the reason.
 Source: PostgreSQL documentation, F.32 pg_stat_statements, 53.27 pg_stats.
 """
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from mrtuner.postgres.connect import Connection
 
 _GENERIC_PLAN_FROM: Final = 160000
-#: So many draws of a statement's parameters; pgbench takes one of them each time.
+#: Sets of values drawn for a statement; pgbench picks one of them each time.
 _DRAWS: Final = 16
 _HEAVIEST: Final = 1000  # pgbench's weights are small whole numbers
 _READS: Final = re.compile(r"\s*(?:select|with|values|table)\b", re.IGNORECASE)
@@ -55,7 +55,7 @@ class Replay:
 
     @property
     def share(self) -> float:
-        """Of the time that all of these statements took where they were counted."""
+        """Share of all these statements' recorded execution time that the replayed ones took."""
         ours = sum(one.seconds for one in self.statements)
         every = ours + sum(one.statement.seconds for one in self.left_out)
         return ours / every if every else 0.0
@@ -64,7 +64,7 @@ class Replay:
 def replay(
     session: Connection, statements: Sequence[Statement], *, seed: int, writes: bool
 ) -> Replay:
-    """Make what can be replayed on this session's data into scripts, weighted by calls."""
+    """Turn the statements that can be replayed in this database into scripts, weighted by calls."""
     chance = Random(seed)  # noqa: S311 - it draws parameters, it keeps no secret
     most = max((one.calls for one in statements), default=1)
     scripts: list[Script] = []
@@ -84,7 +84,7 @@ def replay(
 def _script(
     session: Connection, one: Statement, chance: Random, *, writes: bool
 ) -> str | Unplayable:
-    """pgbench's script of a statement, with its parameters drawn."""
+    """Return pgbench's script of a statement, with values drawn, or why it is left out."""
     text = one.text.strip().rstrip(";")
     why = _hopeless(text, writes=writes)
     if why is not None:
@@ -120,7 +120,7 @@ def _values(
 
 
 def _hopeless(text: str, *, writes: bool) -> str | None:
-    """What can be told from the text alone."""
+    """Return why a statement cannot be replayed, judged by its text alone, or None."""
     if ";" in text:
         return "it contains a semicolon, so it may be several statements"
     if _VARIABLE.search(text):
@@ -171,7 +171,7 @@ def _nodes(plan: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
 
 
 def _draws(session: Connection, table: str, column: str, schema: str, chance: Random) -> list[str]:
-    """Common values by their share, the others from the histogram."""
+    """Draw common values by their share, others from the histogram; none without statistics."""
     row = session.execute(
         "SELECT most_common_vals::text::text[], most_common_freqs, histogram_bounds::text::text[]"
         " FROM pg_stats WHERE schemaname = %s AND tablename = %s AND attname = %s",
@@ -189,7 +189,7 @@ def _draws(session: Connection, table: str, column: str, schema: str, chance: Ra
 
 
 def _choices(text: str, values: Mapping[int, Sequence[str]]) -> Iterator[str]:
-    """One of the draws by chance, every time the script runs."""
+    """Yield a script that picks one of the draws at random each time it runs."""
     yield f"\\set draw random(1, {_DRAWS})\n"
     for draw in range(_DRAWS):
         yield f"\\{'el' if draw else ''}if :draw = {draw + 1}\n"
@@ -198,12 +198,12 @@ def _choices(text: str, values: Mapping[int, Sequence[str]]) -> Iterator[str]:
 
 
 def _filled(text: str, values: Mapping[int, str]) -> str:
-    """With literals, whose types the server finds as it finds a parameter's."""
+    """Replace parameters by untyped literals; the server infers their types as a parameter's."""
     return _PARAMETER.sub(lambda found: _literal(values[int(found[1])]), text)
 
 
 def _literal(value: str) -> str:
-    """A string constant; a backslash is one where standard_conforming_strings is on, as usual.
+    """Quote a string constant; backslashes are literal under standard_conforming_strings = on.
 
     >>> _literal("it's")
     "'it''s'"

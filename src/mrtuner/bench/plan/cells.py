@@ -1,4 +1,4 @@
-"""The cells of a grid, the order of everything, and how long it will take."""
+"""The cells of a grid, the order of its blocks, and forecasts of time and disk space."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Block:
 
 
 def cells(plan: Plan) -> list[Cell]:
-    """Every combination, those at full speed first: rates in percent wait for them."""
+    """Every combination; rates in percent come last, because they need the capacity first."""
     found = [
         Cell(workload.name, scale, clients, rate)
         for workload in plan.workloads
@@ -43,8 +43,8 @@ def cells(plan: Plan) -> list[Cell]:
 def blocks(plan: Plan) -> list[Block]:
     """All blocks in the order in which they run; the same plan gives the same order.
 
-    Round after round visits every cell once, in random order, so that the drift of hours falls on
-    all cells alike; within a block the variants follow each other at once.
+    Each round visits every cell once, in random order, so that slow drift affects all cells alike;
+    within a block, the variants run one right after the other.
     """
     every = cells(plan)
     if not any(cell.relative for cell in every):
@@ -86,7 +86,7 @@ def space_needed(plan: Plan) -> Bytes:
 
 
 def _database(workload: Workload, scale: int) -> int:
-    """One template, or a copy of it [bytes]."""
+    """Size of one template, or of a copy of it [bytes]."""
     return size_of_databases(1 if workload.prepared else scale, 1) + workload.space(scale)
 
 

@@ -1,7 +1,7 @@
 """The loads of the demo, with their reasons: chosen and sized before it runs, whatever the result.
 
-Lengths come from pilots on two CPUs (docs/measured-results.md): at most six minutes of measuring in
-all.
+Lengths come from pilot runs on two CPUs (docs/measured-results.md): at most six minutes of
+measuring in all.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ _LARGEST: Final = 50
 _SMALLEST: Final = 28
 _SHARE_OF_MEMORY: Final = 16
 
-#: The small cloud volume: what the cheapest gp3 volume bears, a small machine, and data three
+#: The small cloud volume: the IOPS of the cheapest gp3 volume, a small machine, and data three
 #: times its memory.
 VOLUME_IOPS: Final = 3000
 VOLUME_MEMORY: Final = Bytes(768 * MiB)
 VOLUME_SIZE: Final = Bytes(12 * GiB)
 VOLUME_SCALE: Final = 150
-VOLUME_SESSIONS: Final = 30  # that it is to hold
+VOLUME_SESSIONS: Final = 30  # that it is tuned for
 VOLUME_CLIENTS: Final = 16
 
 #: Every row is found through the index, as in a nested loop: no plan can avoid it.
@@ -37,7 +37,7 @@ _CACHED_READS: Final = """\
 SELECT sum((SELECT abalance FROM pgbench_accounts a WHERE a.aid = k.aid))
 FROM (SELECT 1 + floor(random() * 100000 * :scale)::int AS aid FROM generate_series(1, 20000)) k;
 """
-#: Three sizes each, in rows; hashint4 puts them out of the order in which they are stored.
+#: Three sizes each, in rows; hashint4 gives an order that differs from the stored one.
 _SIZES: Final = (20_000, 100_000, 400_000)
 _SORT: Final = (
     "SELECT aid FROM pgbench_accounts WHERE aid <= {rows} ORDER BY hashint4(aid) OFFSET {rows} - 1;"
@@ -110,7 +110,7 @@ _REPORTS: Final = {
 
 
 def small_volume(seed: int, sides: Mapping[str, Mapping[str, str]]) -> list[Task]:
-    """A small cloud machine, stood in for by a cgroup and a loop device."""
+    """Loads on a small cloud machine, simulated by a cgroup and a loop device."""
     machine = (
         f"{VOLUME_MEMORY // MiB} MB of memory, data three times that, {VOLUME_IOPS:,} reads and "
         "writes per second"
@@ -162,7 +162,7 @@ def _plan(
     sides: Mapping[str, Mapping[str, str]], *, seconds: int, blocks: int,
     rates: tuple[str, ...] = ("",),
 ) -> Plan:  # fmt: skip
-    """Nothing is repeated on a busy machine: the report says how busy it was."""
+    """A plan that repeats nothing on a busy machine: the report says how busy it was."""
     return Plan(
         name=name, workloads=(workload,), scales=(scale,), clients=(clients,), rates=rates,
         variants=tuple(Variant(name=side, settings=settings) for side, settings in sides.items()),
@@ -176,12 +176,12 @@ def _builtin(name: str, judged_by: JudgedBy = "throughput") -> Workload:
 
 
 def _scripts(name: str, text: str, parts: Sequence[str] = ()) -> Workload:
-    """Parallel plans and all: as a session of somebody's sends it, prepared."""
+    """A read-only script, sent prepared as by an ordinary session; plans may be parallel."""
     script = Script(name=f"{name}.sql", text=text)
     return Workload(name=name, scripts=(script,), reads=True, parts=tuple(parts))
 
 
 def _reports() -> Workload:
-    """Each report in its three sizes; timed apart, judged together."""
+    """Each report in three sizes, timed separately and judged together."""
     lines = [text.format(rows=rows) for text in _REPORTS.values() for rows in _SIZES]
     return _scripts("reports", "".join(f"{line}\n" for line in lines), tuple(_REPORTS))

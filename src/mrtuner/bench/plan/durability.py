@@ -25,7 +25,7 @@ def unequal_durability(sides: Mapping[str, Settings]) -> list[str]:
 
 
 def unequal_delays(sides: Mapping[str, Settings]) -> list[str]:
-    """Which settings make commits wait differently; nothing is lost by it."""
+    """Which settings make commits wait differently; this loses no data."""
     return [
         f"{delay}: commits wait differently, but no data can be lost"
         for delay in _differences(sides, _COMMIT_DELAY)

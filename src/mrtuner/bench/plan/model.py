@@ -1,4 +1,4 @@
-"""What a grid measures, fixed before its first run. Texts of scripts and settings are in it."""
+"""What a grid measures, with the texts of scripts and settings; fixed before its first run."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from mrtuner.postgres.connect import masked
 from mrtuner.stats.steady import warm_up_seconds
 
 _NAME: Final = re.compile(r"[A-Za-z0-9][\w.-]{0,39}")
-#: Where a server lies and listens is ours to say, not a variant's.
+#: The run decides where a server keeps its data and listens; a variant cannot.
 PLACEMENT: Final = frozenset({
     "config_file", "data_directory", "external_pid_file", "hba_file", "ident_file",
     "listen_addresses", "port", "unix_socket_directories",
 })  # fmt: skip
 Phase = Literal["calibration", "comparison"]
 Connect = Literal["socket", "tcp"]
-#: Of a container. published: by a port of this machine; slirp: through a process, as for
-#: containers of ordinary users; none: the socket alone.
+#: A container's network. published: through a port of this machine; slirp: through a process, as
+#: for containers of ordinary users; none: only the socket.
 Network = Literal["host", "bridge", "published", "slirp", "none"]
 NETWORKS: Final = get_args(Network)
-#: Reached by an address of their own, or by a port that is forwarded.
+#: Reached by an address of their own, or by a forwarded port.
 APART: Final = frozenset({"bridge", "published", "slirp"})
 Storage = Literal["volume", "overlay", "layer"]
 STORAGES: Final = get_args(Storage)
@@ -58,7 +58,7 @@ JUDGED_BY: Final = get_args(JudgedBy)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workload:
-    """What the clients do: a script of pgbench's, some of one's own, or another program's work."""
+    """What the clients do: a script of pgbench's own, the user's scripts or another program."""
 
     name: str
     builtin: str | None = None  # tpcb, select, simple-update
@@ -66,7 +66,7 @@ class Workload:
     sysbench: Sysbench | None = None
     command: Command | None = None
     protocol: Protocol = "prepared"
-    setup: str | None = None  # SQL that makes tables of one's own, after pgbench's
+    setup: str | None = None  # SQL that creates the user's own tables, after pgbench's
     reads: bool = False  # its scripts only read: their sessions are read-only
     #: Names for equal shares of the statements of its only script, in order: timed apart.
     parts: tuple[str, ...] = ()
@@ -114,28 +114,28 @@ class Workload:
 
     @property
     def prepared(self) -> bool:
-        """Whether another program fills its tables; pgbench's are then there at scale 1 only."""
+        """Whether another program fills its tables; pgbench's then exist only at scale 1."""
         return self.sysbench is not None or (
             self.command is not None and self.command.prepare is not None
         )
 
     def space(self, scale: int) -> int:
-        """Disk [bytes] that the tables take which another program fills."""
+        """Disk [bytes] taken by the tables that another program fills."""
         if self.sysbench is not None:
             return self.sysbench.space(scale)
         return (self.command.per_scale or 0) * scale if self.command is not None else 0
 
     def threads(self, wanted: int, clients: int) -> int:
-        """Threads that put the load on; sysbench has one a client, of a command nothing is known.
+        """Threads that generate the load: one per client for sysbench, and assumed for a command.
 
-        `wanted` is what the plan tells pgbench.
+        `wanted` is the number that the plan gives to pgbench.
         """
         pgbench = self.sysbench is None and self.command is None
         return min(wanted, clients) if pgbench else clients
 
     @property
     def reads_only(self) -> bool:
-        """Whether it surely leaves the tables as they were; scripts of one's own may write."""
+        """Whether it surely leaves the tables unchanged; a user's scripts may write."""
         return self.builtin == "select" or self.reads
 
     @property
@@ -146,24 +146,24 @@ class Workload:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Variant:
-    """One side of every comparison: whatever it changes, it is one value of one axis."""
+    """One side of every comparison; all its changes are compared as a whole."""
 
     name: str
     settings: Mapping[str, str] = field(default_factory=dict)
-    conf: str | None = None  # the text of a file of settings; `settings` come after it
+    conf: str | None = None  # the text of a file of settings; `settings` override it
     server_bin: str | None = None  # None: the embedded server
     connect: Connect = "socket"
     network: Network | None = None  # in a container with this network; None: in none
     image: str = "host"  # its files: this machine's, "minimal", a directory or an image's name
     storage: Storage = "volume"  # or on an overlay: made there, or in a read-only layer below
     memory: int | None = None  # bytes the server may use, its page cache included
-    iops: int | None = None  # reads a second, and writes; of a loop device of its own
+    iops: int | None = None  # reads per second, and as many writes, of a loop device of its own
     disk: int | None = None  # bytes of that device
     start: str | None = None  # a command that starts a server and stays; then dsn says where it is
-    stop: str | None = None  # a command that stops it; without one the first is ended
+    stop: str | None = None  # a command that stops it; None: `start` is interrupted
     dsn: str | None = field(default=None, repr=False)
     timeout: int = 120  # seconds in which a server of a command or a container has to answer
-    bound: bool = False  # shows what at most could be had, such as fsync = off: never advice
+    bound: bool = False  # shows the most that could be gained, as by fsync = off; never advice
     collect: bool = True  # sample the machine and the server once a second meanwhile
 
     def __post_init__(self) -> None:
@@ -255,13 +255,13 @@ class Plan:
     """All cells, and every rule by which runs are taken, repeated and judged."""
 
     workloads: tuple[Workload, ...]
-    variants: tuple[Variant, ...]  # the first is the one to beat
+    variants: tuple[Variant, ...]  # the first is the baseline
     scales: tuple[int, ...] = (100,)
     clients: tuple[int, ...] = (8,)
     rates: tuple[str, ...] = ("",)
     name: str = "grid"
     blocks: int = 10
-    calibrate: int = 0  # further blocks a cell that measure the first variant twice
+    calibrate: int = 0  # further blocks per cell that measure the first variant twice
     seconds: int = 60
     warmup: int | None = None  # seconds; None: max(15, a tenth of `seconds`)
     threads: int = 1  # of pgbench
@@ -271,8 +271,8 @@ class Plan:
     foreign_limit: float = 0.03
     seed: int = field(default_factory=fresh_seed)
     skipped: Mapping[str, str] = field(default_factory=dict)  # variants that cannot run, and why
-    #: The servers run on, warm, on data that are there already: nothing is copied or dropped, and
-    #: an error ends everything.
+    #: The servers keep running, warm, on existing data: nothing is copied or dropped, and an error
+    #: ends everything.
     standing: bool = False
 
     def __post_init__(self) -> None:
@@ -309,7 +309,7 @@ class Plan:
 
     @property
     def warmup_seconds(self) -> int:
-        """Seconds before every run that are dropped, unless they must be more."""
+        """Least length of the warm-up before every run [s]; it does not count."""
         return warm_up_seconds(self.seconds) if self.warmup is None else self.warmup
 
     @cached_property
@@ -319,7 +319,7 @@ class Plan:
 
     @property
     def layered(self) -> bool:
-        """Whether a variant's data lie as in an image, so that the first touch is of interest."""
+        """Whether a variant's data lie in a read-only layer; then the first statement is timed."""
         return any(variant.storage == "layer" for variant in self.variants)
 
     @property
@@ -328,7 +328,7 @@ class Plan:
         return self.variants[0]
 
     def disturbances(self, steal: float | None, foreign: float | None) -> list[str]:
-        """What exceeded its limit, in words; a share that could not be told exceeds nothing."""
+        """What exceeded its limit, in words; an unknown share exceeds nothing."""
         shares = (
             ("steal", steal, self.steal_limit),
             ("CPU used by others", foreign, self.foreign_limit),
@@ -348,11 +348,11 @@ class Plan:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Of the variants, in the plan's order."""
+        """Names of the variants, in the plan's order."""
         return tuple(variant.name for variant in self.variants)
 
     def to_dict(self) -> dict[str, Any]:
-        """JSON types."""
+        """The plan as JSON types."""
         from mrtuner.bench.plan.document import BenchPlan
         from mrtuner.documents import as_builtins, convert
 
@@ -360,7 +360,7 @@ class Plan:
 
 
 def from_dict(document: Mapping[str, Any]) -> Plan:
-    """The plan back from `to_dict`, also after JSON; ValueError for anything else."""
+    """Restore a plan from `to_dict`, also after JSON; ValueError for anything else."""
     from mrtuner.documents import convert
 
     return convert(document, Plan)

@@ -1,6 +1,6 @@
-"""Scale, sessions and length of a proof, where not given.
+"""Default scale, sessions and length of a proof.
 
-Chosen by the machine and by the data that its server holds, so that what binds there binds here.
+They follow the machine and the size of its server's data, so that the bottleneck is the same.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ from typing import Final
 from mrtuner.units import Bytes, MiB, pretty_bytes
 
 _BYTES_PER_SCALE: Final = 15 * MiB
-#: Smaller data fit into anybody's buffers, larger ones take longer to fill than to measure.
+#: Smaller data fit into any buffers; larger data take longer to fill than to measure.
 _SMALLEST_SCALE: Final = 50
 _LARGEST_SCALE: Final = 1000
-#: A template, a copy that is written to, and WAL: so much of the free disk goes to one of them.
+#: The disk must hold a template, a copy that is written to, and WAL: data get a quarter of it.
 _SHARE_OF_DISK: Final = 4
 _SHARE_OF_MEMORY: Final = 8
 _SESSIONS_PER_CPU: Final = 4
 _MOST_SESSIONS: Final = 64
-#: What reads only is steady soon; what writes has to meet the checkpoints that its WAL starts.
+#: Reads are steady soon; writes have to meet the checkpoints that their WAL starts.
 _READING_S: Final = 20
 _WRITING_S: Final = 60
 
@@ -43,10 +43,10 @@ def size_for(
     disk_free: int | None,
     reads_only: bool,
 ) -> Size:
-    """From memory, data and free disk [bytes]; what is not known has no say.
+    """Choose a size from memory, data and free disk [bytes], each None if unknown.
 
-    Data as large as the server's own, else an eighth of memory: whether they fit into memory, and
-    into shared_buffers, decides what binds.
+    The data are as large as the server's own, else an eighth of memory: whether they fit into
+    memory, and into shared_buffers, decides what the bottleneck is.
 
     >>> from mrtuner.units import GiB
     >>> size_for(memory=16 * GiB, cpus=4, data=3 * GiB, disk_free=None, reads_only=False).scale

@@ -1,4 +1,4 @@
-"""A plan as a person writes it, in TOML; every key that we do not know is an error."""
+"""Read a plan that a person wrote in TOML; unknown keys are errors."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ settings = { shared_buffers = "512MB", max_wal_size = "4GB" }
 def read_plan(path: Path) -> Plan:
     """The plan in a TOML file, with the texts of the files that it names (relative to it).
 
-    Raises UsageError for a file that cannot be read, BadValue for what stands in it.
+    Raises UsageError for a file that cannot be read, BadValue for invalid contents.
     """
     try:
         document = tomllib.loads(path.read_text(encoding="utf-8"))
@@ -117,13 +117,13 @@ def read_plan(path: Path) -> Plan:
 
 
 def example_text(name: str) -> str:
-    """The text of an example that the package brings."""
+    """The text of an example that comes with the package."""
     place = files("mrtuner.bench.plan") / "examples" / f"{name}.toml"
     return place.read_text(encoding="utf-8")
 
 
 def plan(document: Mapping[str, Any], base: Path) -> Plan:
-    """The plan of a parsed document; files are looked for in `base`."""
+    """The plan of a parsed document; its files are relative to `base`."""
     _known(document, _PLAN, "the plan")
     given = {key: value for key, value in document.items() if key not in ("workload", "variant")}
     for key in ("scales", "clients", "rates"):
@@ -186,11 +186,11 @@ def _command(given: dict[str, Any], base: Path) -> Command | None:
 
 
 def _beside(command: str, base: Path) -> str:
-    """A command whose program, named by a path, is looked for beside the plan."""
+    """Resolve a command's program relative to the plan if it is given by a path."""
     program, *rest = command.split(" ", 1)
     if "/" not in program:
         return command
-    # Absolute: the run may be gone on with from another directory.
+    # Absolute: the run may be continued from another directory.
     return " ".join([shlex.quote(str((base / Path(program).expanduser()).absolute())), *rest])
 
 
@@ -261,7 +261,7 @@ def _list(value: object, key: str, kind: type) -> list[Any]:
 
 
 def _typed(value: Any, kind: type, key: str) -> Any:
-    """The value, if it is of this kind; true and false are no numbers."""
+    """The value, if it is of this kind, else BadValue; true and false are not numbers."""
     if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
         wanted = {int: "a whole number", str: "a text in quotes", dict: "a table"}[kind]
         raise BadValue(f"{key} = {value!r} is not {wanted}", "See mrtuner bench init.")
@@ -281,7 +281,7 @@ def _written(value: object) -> str:
 
 
 def text_of(path: Path) -> str:
-    """What stands in a file that a plan names; UsageError when it cannot be read."""
+    """The text of a file that a plan names; UsageError when it cannot be read."""
     try:
         return path.read_text(encoding="utf-8")
     except OSError as error:

@@ -1,11 +1,11 @@
 """A run on disk: one directory, written line by line, resumable, sealed at the end.
 
     run.json      the plan, the texts of its scripts and settings, host, kernel, versions
-    lines.jsonl   samples, failures, rejections, finished blocks, notes, in the order they came
-    seal.json     checksums of both, written last; then nothing is written any more
+    lines.jsonl   samples, failures, rejections, finished blocks, notes, in order of time
+    seal.json     checksums of both; nothing is written after it
 
-A line that a crash cut off is dropped when the run is resumed. Everything else stays, what was
-rejected too. Schema "mrtuner.bench.run/2"; records of /1 stay readable.
+A line that a crash cut off is dropped when the run is resumed. Everything else is kept, including
+rejected samples. Schema "mrtuner.bench.run/2"; records of /1 stay readable.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from mrtuner.bench.record.document import AnyLine, RunDocument
 
 _HEAD, _LINES, _SEAL, _LOCK = "run.json", "lines.jsonl", "seal.json", "lock"
-#: Lines that took a run of the load: a failed one is worth keeping, too.
+#: Lines that cost a run of the load; failed ones are worth keeping, too.
 _MEASURED = frozenset({"sample", "failure"})
 
 
@@ -58,7 +58,7 @@ class Archive:
 
     @classmethod
     def resume(cls, directory: Path) -> tuple[Archive, Record]:
-        """Go on with an unfinished run; Refused for a sealed one."""
+        """Continue an unfinished run; Refused for a sealed one."""
         record = load(directory)
         if record.sealed:
             raise Refused(f"the run in {directory} is already finished", "Start another one.")
@@ -70,18 +70,18 @@ class Archive:
         self._append({"kind": "sample"} | asdict(sample))
 
     def failure(self, cell: Cell, where: Mapping[str, Any], reason: str) -> None:
-        """Keep that a run did not come to its end, and why."""
+        """Record that a run failed, and why."""
         self._append({"kind": "failure", "cell": asdict(cell), **where, "reason": reason})
 
     def rejection(self, cell: Cell, phase: str, block: int, attempt: int, reason: str) -> None:
-        """Say that an attempt at a block does not count."""
+        """Record that an attempt at a block does not count."""
         self._append({
             "kind": "rejection", "cell": asdict(cell), "phase": phase, "block": block,
             "attempt": attempt, "reason": reason,
         })  # fmt: skip
 
     def finished(self, cell: Cell, phase: str, block: int) -> None:
-        """Say that a block is done with, for better or worse."""
+        """Record that a block is done, complete or given up."""
         self._append({"kind": "block", "cell": asdict(cell), "phase": phase, "block": block})
 
     def settings(self, variant: str, settings: Mapping[str, str]) -> None:
@@ -89,19 +89,19 @@ class Archive:
         self._append({"kind": "settings", "variant": variant, "settings": dict(settings)})
 
     def rate(self, cell: Cell, tps: float) -> None:
-        """Keep what a share of the capacity came to."""
+        """Record the rate [tps] that is this cell's share of the capacity."""
         self._append({"kind": "rate", "cell": asdict(cell), "tps": tps})
 
     def elsewhere(self) -> None:
-        """Say that a server does not share this machine with the load generator."""
+        """Record that a server does not share this machine with the load generator."""
         self._append({"kind": "elsewhere"})
 
     def note(self, text: str, at: str) -> None:
-        """Keep what happened on the way."""
+        """Record a note about something that happened during the run."""
         self._append({"kind": "note", "text": text, "at": at})
 
     def seal(self, at: str) -> None:
-        """End the run: checksums, and no more writing."""
+        """End the run: write the checksums and make the files read-only."""
         self._append({"kind": "end", "at": at})
         files = (_HEAD, _LINES)
         _write(self.directory / _SEAL, {name: _checksum(self.directory / name) for name in files})
@@ -126,10 +126,10 @@ class Archive:
 
 @contextmanager
 def locked(directory: Path) -> Iterator[None]:
-    """Keep every other runner out of this directory; Refused when one is in it.
+    """Lock this directory against other runs; Refused when one uses it.
 
-    A run that begins here and is refused before anything was measured leaves nothing behind, so
-    that the hint of its refusal can be followed with the same name.
+    A new run that ends with an error before anything was measured leaves nothing behind, so that
+    the error's hint can be followed with the same directory.
     """
     made = not directory.exists()
     try:

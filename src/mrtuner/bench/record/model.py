@@ -26,14 +26,14 @@ if TYPE_CHECKING:
         SampleLine,
     )
 
-#: What has to be the same in two runs before they may stand side by side.
+#: What has to be the same in two runs before they may be compared.
 _ALIKE: Final = ("kernel", "pgbench", "mrtuner")
 #: Facts of a host that change from hour to hour.
 _PASSING: Final = frozenset({"disk_free", "huge_pages", "swap"})
 
 
 def now() -> str:
-    """The moment in UTC, ISO 8601."""
+    """The current time in UTC, ISO 8601."""
     return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 
@@ -65,7 +65,7 @@ class Sample:
     variant: str
     seed: int  # pgbench's; the same for all runs of a block
     started: str  # ISO 8601, UTC
-    rate: float | None  # transactions a second that were asked for
+    rate: float | None  # transactions per second that were requested
     warmup: int  # seconds that the warm-up took
     warmup_tps: float | None
     settled: bool  # whether the warm-up ended settled, by MSER-5
@@ -87,12 +87,12 @@ class Sample:
     collector_cpu: float = 0.0  # seconds that collecting took
     first_touch: float | None = None  # seconds that the very first statement took
     pause: float | None = None  # the longest time [s] in which no transaction ended
-    commands: tuple[float, ...] = ()  # mean time [ms] of each of its script's, where asked for
+    commands: tuple[float, ...] = ()  # mean time [ms] of each command of the script, with -r
     rejected: str | None = None  # why it does not count
 
     @property
     def checkpoints(self) -> int:
-        """Those that began during the run, for whatever reason."""
+        """Checkpoints that began during the run, timed or requested."""
         return self.checkpoints_timed + self.checkpoints_requested
 
     @property
@@ -103,7 +103,7 @@ class Sample:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failure:
-    """A run that did not come to its end."""
+    """A run that failed."""
 
     cell: Cell
     phase: Phase
@@ -122,8 +122,8 @@ class Record:
     failures: tuple[Failure, ...]
     finished: frozenset[tuple[str, str, int]]  # blocks: key of the cell, phase, number
     settings: Mapping[str, Mapping[str, str]]  # pg_settings of each variant
-    rates: Mapping[str, float]  # what shares of capacity came to, by key of the cell
-    notes: tuple[str, ...]  # what happened on the way
+    rates: Mapping[str, float]  # tps of rates in percent of the capacity, by key of the cell
+    notes: tuple[str, ...]  # about what happened during the run
     host: Mapping[str, Any]  # fact name to {"value", "source"}
     kernel: str  # of the load generator's machine
     pgbench: str  # version
@@ -131,7 +131,7 @@ class Record:
     started: str  # ISO 8601, UTC
     ended: str | None
     local: bool  # servers and load generator share one machine
-    forced: bool  # taken on a busy machine, against advice
+    forced: bool  # on a busy machine, with --force
     sealed: bool
 
     def of(self, cell: Cell) -> list[Sample]:

@@ -1,4 +1,4 @@
-"""The samples of a run as one Parquet table, a row a run, for notebooks and query engines."""
+"""The samples of a run as one Parquet table, a row for each, for notebooks and query engines."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mrtuner.extras import without
 
 
 def write_parquet(record: Record, file: Path) -> None:
-    """Every sample, rejected ones too; histograms and series as lists.
+    """Write every sample, including rejected ones, with histograms and series as lists.
 
     Raises MissingPart without pyarrow, MrTunerError when the file cannot be written.
     """
@@ -37,7 +37,7 @@ _NOT_FLAT: Final = (
 
 
 def _row(sample: Sample) -> dict[str, Any]:
-    """Flat but for lists; names that one run has and another lacks make no columns."""
+    """A flat row, except for lists: names that not every run has do not become columns."""
     known = asdict(sample)
     run = known["run"]
     latency = run.pop("latency") or {}

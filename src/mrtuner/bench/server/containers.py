@@ -1,11 +1,11 @@
-"""A variant in a container, by podman with runc, its data where the other variants have theirs.
+"""A variant in a container (podman with runc), with its data where the other variants have theirs.
 
 The data directory and the installation are mounted at their own paths, so a container changes
-nothing but what it is asked to: the network, and the files around the server. It shares our
-process ids, so that its CPU can be told from others'. Linux, as root.
+only what it is asked to: the network, and the files around the server. It shares our process ids,
+so that its CPU time can be distinguished from that of others. Linux, as root.
 
-What a bridge or a forwarded port needs (addresses, NAT) is set up in a network namespace that we
-enter for the time of the run and that goes with it: nothing is left in the machine's own.
+What a bridge or a forwarded port needs (addresses, NAT) is set up in a network namespace that
+exists only during the run: nothing is left behind in the machine's own.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from mrtuner.wording import last_line
 
 _HINT: Final = "Debian's packages: podman runc slirp4netns containernetworking-plugins iptables."
 _CLONE_NEWNET: Final = 0x40000000  # sched.h
-#: PostgreSQL's own default asks for less; parallel hash joins take theirs from here.
+#: Size of /dev/shm. PostgreSQL needs little of it by default; parallel hash joins take more.
 _SHM: Final = "1g"
-#: podman asks for more than a process without CAP_SYS_RESOURCE may have.
+#: By default, podman asks for more than a process without CAP_SYS_RESOURCE may have.
 _ULIMITS: Final = ("nofile=4096:4096", "nproc=8192:8192")
 #: Programs of the engine whose CPU is part of what a variant costs.
 _ENGINE: Final = frozenset({"podman", "conmon", "slirp4netns", "rootlessport", "exe"})
@@ -52,7 +52,7 @@ class Contained:
     capped: Path | None = None  # the device whose operations its group is to cap, on cgroup v2
 
     def command(self, program: Path, data: Path) -> list[str]:
-        """The words that run the server in it; they stay as long as it runs."""
+        """The command that runs the server in the container; it lasts as long as the server."""
         return [
             *_podman("run", "--rm", "--name", self.name, "--pid", "host", "--stop-signal", "INT"),
             *("--shm-size", _SHM, *(f"--ulimit={limit}" for limit in _ULIMITS)),
@@ -98,12 +98,12 @@ class Contained:
                 return "127.0.0.1", self.port
 
     def removal(self) -> list[str]:
-        """The words that end it at once, whatever state it is in."""
+        """The command that removes the container at once, whatever its state."""
         return _podman("rm", "--force", "--ignore", "--time", "0", self.name)
 
 
 def require(variant: Variant) -> None:
-    """MissingPart where such a container does not run; found by running one that does nothing."""
+    """Raise MissingPart if such a container cannot run; tried with one that does nothing."""
     if os.geteuid() != 0:
         raise MissingPart("containers need root", _HINT)
     if variant.image.startswith("/") and not Path(variant.image).is_dir():
@@ -135,9 +135,9 @@ def _plain(variant: Variant) -> str:
 
 
 def minimal_root(directory: Path, program: Path, mounted: Sequence[Path]) -> Path:
-    """A root file system of nothing but the libraries that a program needs.
+    """Make a root file system that has only the libraries that a program needs.
 
-    What lies in `mounted` will be there anyway.
+    Libraries in the `mounted` directories are not copied.
     """
     directory.chmod(0o755)
     for name in ("tmp", "dev", "proc", "sys", "etc", "run"):
@@ -181,9 +181,9 @@ def engine_processes(proc: Path = _PROC) -> list[int]:
 
 @contextmanager
 def own_network(variants: Sequence[Variant]) -> Iterator[None]:
-    """Be in a network namespace of our own meanwhile, where these variants need one.
+    """Enter a network namespace of our own for the block, if these variants need one.
 
-    Not together with servers that a user's commands start: those may listen outside of it.
+    Not if a user's command starts one of the servers: that may listen outside of the namespace.
     """
     wanted = any(variant.network in APART for variant in variants)
     if not wanted or any(variant.start is not None for variant in variants):
@@ -208,7 +208,7 @@ def _loopback_and_forwarding() -> None:
 
 
 def _system_call(name: str, *arguments: int) -> None:
-    """unshare(2) and setns(2), which Python has from 3.12 on."""
+    """Call unshare(2) or setns(2), which Python has only from 3.12 on."""
     libc = ctypes.CDLL(None, use_errno=True)
     if getattr(libc, name)(*arguments) != 0:
         raise MissingPart(f"{name} failed: {os.strerror(ctypes.get_errno())}", _HINT)
@@ -219,7 +219,7 @@ def _podman(*words: str) -> list[str]:
 
 
 def _which(name: str) -> str | None:
-    """Found in sbin too, where Debian has runc and an ordinary PATH does not look."""
+    """Look in sbin, too: Debian has runc there, and it is not on an ordinary PATH."""
     return shutil.which(name) or shutil.which(name, path="/usr/sbin:/sbin")
 
 

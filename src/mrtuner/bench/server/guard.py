@@ -1,8 +1,8 @@
-"""If we are killed: a small process waits for our end, then cleans up after us.
+"""Clean up even if we are killed: a small process, the guard, waits for our end and does it.
 
-A signal that cannot be caught runs no `finally`. What is registered here is known to a process of
-its own, at the other end of a pipe; when the pipe closes, it does what is still registered, latest
-first. It runs this very file, without the package.
+A signal that cannot be caught runs no `finally`. Actions registered here are sent through a pipe to
+the guard; when the pipe closes, it carries out those still registered, latest first. The guard runs
+this very file, without the package.
 """
 
 from __future__ import annotations
@@ -38,9 +38,10 @@ def server_stopped(data: Path) -> Iterator[None]:
 
 @contextmanager
 def directory_removed(directory: Path) -> Iterator[None]:
-    """If we are killed inside the block, this directory goes.
+    """If we are killed inside the block, this directory is removed.
 
-    Where the guard is killed as well, the mark that it leaves shows that nobody is there any more.
+    If the guard is killed as well, the mark that stays behind shows that the directory is
+    abandoned.
     """
     with _marked(directory), _registered("directory", str(directory)):
         yield
@@ -48,10 +49,10 @@ def directory_removed(directory: Path) -> Iterator[None]:
 
 @contextmanager
 def temporary_directory(prefix: str, base: Path | None = None) -> Iterator[Path]:
-    """An empty directory that goes at the end of the block, or with us.
+    """An empty directory that is removed at the end of the block, or when we are killed.
 
-    The guard knows it before it is made and until it is gone, so that a Ctrl-C leaves nothing,
-    whenever it comes. `base` is TMPDIR or the like unless given.
+    It is registered before it is created and until it is removed, so that a Ctrl-C at any time
+    leaves nothing behind. `base` defaults to the system's directory for temporary files.
     """
     directory = Path(base or tempfile.gettempdir(), f"{prefix}{secrets.token_hex(8)}")
     number = _register("directory", str(directory))
@@ -65,23 +66,23 @@ def temporary_directory(prefix: str, base: Path | None = None) -> Iterator[Path]
 
 
 def abandoned(directory: Path) -> bool:
-    """Whether it has a mark of ours whose process is gone."""
+    """Whether a directory has a mark of this user's whose process is gone."""
     try:
         with (directory / MARK).open("rb") as file:
             if os.fstat(file.fileno()).st_uid != os.geteuid():
                 return False
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:  # no mark, or somebody's lock
+    except OSError:  # no mark, or it is locked
         return False
     return True
 
 
 @contextmanager
 def _marked(directory: Path) -> Iterator[None]:
-    """A file with a lock that ends with us, however we end."""
+    """Mark a directory by a file with a lock that ends with us, however we end."""
     mark = directory / MARK
     with ExitStack() as stack:
-        with suppress(OSError):  # a directory that cannot be marked serves all the same
+        with suppress(OSError):  # a directory that cannot be marked can still be used
             fcntl.flock(stack.enter_context(mark.open("ab")), fcntl.LOCK_SH)
             stack.callback(mark.unlink, missing_ok=True)
         yield
@@ -118,7 +119,7 @@ _guards: dict[int, subprocess.Popen[bytes]] = {}  # by the process that started 
 
 
 def _send(line: dict[str, object]) -> None:
-    """A guard that died is no reason to stop."""
+    """Send a line to the guard; that the guard died is no reason to stop."""
     pipe = _guard().stdin
     if pipe is not None:
         with suppress(OSError, ValueError):
@@ -138,7 +139,7 @@ def _guard() -> subprocess.Popen[bytes]:
 
 
 def _dismiss(pid: int) -> None:
-    """At an ordinary end nothing is registered any more; the pipe's end lets it go."""
+    """Close the pipe at a normal exit: nothing is registered any more, so the guard just ends."""
     if os.getpid() == pid:
         guard = _guards.pop(pid)
         with suppress(OSError):
@@ -149,7 +150,7 @@ def _dismiss(pid: int) -> None:
 
 
 def _watch(lines: IO[bytes]) -> None:
-    """Remember until the pipe closes, then do what is left."""
+    """Keep track of registrations until the pipe closes, then carry out what is left."""
     known: dict[int, dict[str, object]] = {}
     for text in lines:
         line = json.loads(text)
@@ -163,7 +164,7 @@ def _watch(lines: IO[bytes]) -> None:
 
 
 def stop_server(data: str) -> None:
-    """Immediately: its contents are not needed. Source: postmaster.pid, line 1."""
+    """Stop a server at once: its data are not needed. Source: postmaster.pid, line 1."""
     text = Path(data, "postmaster.pid").read_text(encoding="utf-8")
     pid = int(text.split("\n", 1)[0])
     if not _is_postgres(pid):
@@ -177,7 +178,7 @@ def stop_server(data: str) -> None:
 
 
 def _is_postgres(pid: int) -> bool:
-    """True where nothing can be told. Source: proc(5), comm."""
+    """Whether a process is PostgreSQL's; True without /proc. Source: proc(5), comm."""
     try:
         return Path(f"/proc/{pid}/comm").read_text(encoding="utf-8").startswith("post")
     except OSError:

@@ -1,10 +1,10 @@
 """A small cloud instance, simulated on this machine: little memory, few I/O operations.
 
-Memory is the limit of a cgroup; the server's page cache counts. The I/O limit is of a whole loop
-device, so that the kernel's own write-back counts too: on cgroup v1 it is set on the root group,
-to which write-back belongs, because a limit on the server's group alone lets that escape and ranks
-configurations wrongly. On v2 it is set on the server's group, which the write-back of its pages is
-charged to. Linux, as root; elsewhere MissingPart.
+Memory is limited by a cgroup; the server's page cache counts. The I/O limit is that of a whole loop
+device, so that the kernel's own write-back counts too. On cgroup v1 it is set on the root group,
+to which write-back belongs: a limit on the server's group alone would let write-back escape and
+rank configurations wrongly. On v2 it is set on the server's group, to which the write-back of its
+pages is charged. Linux, as root; elsewhere MissingPart.
 Source: Linux, Documentation/admin-guide/cgroup-v1/blkio-controller.rst and cgroup-v2.rst.
 """
 
@@ -46,9 +46,9 @@ class Volume:
         return f"{os.major(known)}:{os.minor(known)}"
 
     def throttle(self, iops: int, cgroup: Path = _CGROUP, *, bandwidth: int = 0) -> None:
-        """Cap reads and writes per second, and their bytes a second, each; 0 lifts a cap.
+        """Cap reads and writes per second, and the bytes per second of each; 0 lifts a cap.
 
-        On cgroup v2 see `limits`.
+        Does nothing on cgroup v2, where `limits` sets the cap.
         """
         if unified(cgroup):
             return
@@ -58,15 +58,15 @@ class Volume:
                 _write(file, f"{self.number} {most}")
 
     def lifting(self, cgroup: Path = _CGROUP) -> list[list[str]]:
-        """Commands that lift the cap, for the case that we are killed."""
+        """Commands that lift the cap if we are killed."""
         files = [cgroup / f"blkio/blkio.throttle.{kind}_iops_device" for kind in ("read", "write")]
         return [["sh", "-c", f"echo '{self.number} 0' > {file}"] for file in files]
 
     def admit(self, processes: Iterable[int], cgroup: Path = _CGROUP) -> None:
-        """Let the caps hold for a server that is in another group, as an engine's containers are.
+        """Apply the caps to a server that is in another group, as an engine's containers are.
 
-        v1 does not hand a cap down to other groups, so its processes join the one that has it;
-        what they fork follows. On v2 the server's group has the cap itself.
+        On v1 other groups do not inherit a cap, so the server's processes join the group that has
+        it, and their children follow. On v2 the server's group has the cap itself.
         """
         for process in () if unified(cgroup) else processes:
             with suppress(ProcessLookupError):  # it has ended
@@ -75,7 +75,7 @@ class Volume:
 
 @contextmanager
 def volume(size: Bytes) -> Iterator[Volume]:
-    """A fresh, sparse ext4 file system of this size on a loop device; it goes at the end."""
+    """A fresh, sparse ext4 file system of this size on a loop device; removed at the end."""
     require(memory=False, volume=True)
     with tempfile.TemporaryDirectory(prefix="mrtuner-volume-", dir=_SCRATCH) as name:
         image, place = Path(name, "image"), Path(name, "mnt")
@@ -96,7 +96,7 @@ def volume(size: Bytes) -> Iterator[Volume]:
 
 @contextmanager
 def throttled(volume: Volume, iops: int) -> Iterator[None]:
-    """The cap holds meanwhile, and is lifted at the end however that comes."""
+    """Cap a volume during the block; the cap is lifted even if we are killed."""
     with ExitStack() as stack:
         for command in () if unified() else volume.lifting():
             stack.enter_context(guard.command_run(command))
@@ -109,7 +109,7 @@ def throttled(volume: Volume, iops: int) -> Iterator[None]:
 
 @contextmanager
 def _cleared_up_after(directory: Path, place: Path, device: str) -> Iterator[None]:
-    """Should we be killed: the file goes, the loop device with it, as soon as they are unused."""
+    """If we are killed, remove the file and its loop device as soon as they are unused."""
     with (
         guard.directory_removed(directory),
         guard.command_run(["losetup", "--detach", device]),
@@ -119,7 +119,7 @@ def _cleared_up_after(directory: Path, place: Path, device: str) -> Iterator[Non
 
 
 def unified(cgroup: Path = _CGROUP) -> bool:
-    """Whether cgroup v2 alone is in charge; in a mixture the controllers are v1's."""
+    """Whether only cgroup v2 is in use; in a mixture the controllers are v1's."""
     return (cgroup / "cgroup.controllers").is_file()
 
 
@@ -140,9 +140,9 @@ def limits(
     iops: int | None,
     cgroup: Path = _CGROUP,
 ) -> Iterator[Path | None]:
-    """The cgroup to start a server in, None where it needs none.
+    """The cgroup to start a server in, removed at the end; None if it needs none.
 
-    On v1 the caps of the device are `Volume.throttle`'s, and the group has memory alone.
+    On v1 the group limits only memory, and `Volume.throttle` caps the device.
     """
     rules: dict[str, tuple[str, str]] = {}  # by controller: a file and what goes into it
     if memory is not None:
@@ -161,7 +161,7 @@ def limits(
 
 @contextmanager
 def inside(group: Path | None, cgroup: Path = _CGROUP) -> Iterator[None]:
-    """Start processes inside a group meanwhile: they inherit it from us."""
+    """Join a group during the block, so that processes started in it inherit the group."""
     if group is None:
         yield
         return
@@ -175,10 +175,10 @@ def inside(group: Path | None, cgroup: Path = _CGROUP) -> Iterator[None]:
 
 @contextmanager
 def huge_pages(count: int, knob: Path = _HUGE_PAGES) -> Iterator[int]:
-    """Reserve this many more huge pages meanwhile; returns how many were available: all or none.
+    """Reserve this many more huge pages during the block; yields how many were: all or none.
 
-    None without the right to reserve them, or where memory is too much in pieces. What was there
-    before is there again afterwards. Source: Linux, admin-guide/mm/hugetlbpage.rst.
+    None without the right to reserve them, or where memory is too fragmented. The former number is
+    restored afterwards. Source: Linux, admin-guide/mm/hugetlbpage.rst.
     """
     before = _reserved(knob)
     if before is None or count < 1 or not os.access(knob, os.W_OK):
@@ -202,7 +202,7 @@ def _reserved(knob: Path) -> int | None:
 
 
 def _reserve(knob: Path, count: int) -> int:
-    """How many there are then; the kernel takes what it finds."""
+    """Ask for this many huge pages; return how many there are then, which may be fewer."""
     with suppress(OSError):
         knob.write_text(str(count), encoding="ascii")
     return _reserved(knob) or 0

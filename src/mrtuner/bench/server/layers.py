@@ -4,7 +4,7 @@
     layer     the data lie in a read-only layer, as in an image: the first write to a file copies
               all of it to a fresh writable layer
 
-Mounted by us, as an engine does it, on the file system where the other variants' data lie: else
+We mount it as an engine does, on the file system where the other variants' data lie: otherwise
 disks would be compared. Linux, as root. Source: Linux, Documentation/filesystems/overlayfs.rst.
 """
 
@@ -37,7 +37,7 @@ def require() -> None:
 
 @contextmanager
 def fresh(base: Path) -> Iterator[Path]:
-    """An empty directory whose files are made in a writable layer; it goes at the end."""
+    """An empty directory whose files are created in a writable layer; unmounted at the end."""
     lower, place = base / "lower", base / "overlay"
     for directory in (lower, place):
         directory.mkdir(mode=0o755)
@@ -47,7 +47,7 @@ def fresh(base: Path) -> Iterator[Path]:
 
 @contextmanager
 def over(data: Path, base: Path) -> Iterator[None]:
-    """Meanwhile what is in `data` lies in a read-only layer; what is changed is lost at the end."""
+    """Put `data` into a read-only layer during the block; changes are lost at the end."""
     with _mounted(data, data, base):
         yield
 
@@ -66,7 +66,7 @@ def _mounted(lower: Path, place: Path, base: Path) -> Iterator[None]:
     try:
         _run("mount", "-t", "overlay", "overlay", "-o", options, str(place))
         try:
-            # Lazily: should we be killed, a server may still run in there.
+            # Lazily: if we are killed, a server may still run in there.
             with guard.command_run(["umount", "--lazy", str(place)]):
                 yield
         finally:

@@ -1,6 +1,6 @@
-"""What a killed run left on this machine when its guard was killed as well: scratch directories.
+"""Scratch directories that a killed run left on this machine because its guard was killed as well.
 
-Whoever makes one holds a lock in it (guard.py). Without anybody who does it was left behind.
+A run holds a lock in each of its directories (guard.py); one that is not locked was left behind.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from mrtuner.postgres.server_user import scratch_base, server_user
 
 
 def directories() -> tuple[Path, ...]:
-    """The scratch directories of runs that are gone, where ours are made."""
+    """Scratch directories of runs that are gone, in the places where we create ours."""
     bases = {Path(tempfile.gettempdir())}
     with suppress(MissingPart):
         bases.add(scratch_base(server_user()))
@@ -27,7 +27,7 @@ def directories() -> tuple[Path, ...]:
 
 
 def _ours(path: Path) -> bool:
-    """Made by us, or given by us to the user whom a server of ours runs as."""
+    """Whether a directory belongs to us, or to the user whom our servers run as."""
     try:
         status = path.lstat()
     except OSError:  # its own run has just removed it
@@ -38,7 +38,7 @@ def _ours(path: Path) -> bool:
 
 
 def remove(directory: Path) -> bool:
-    """Stop a server that still runs from there, then delete it; whether it is gone."""
+    """Stop servers that still run from a directory, then delete it; return whether it is gone."""
     for pid_file in directory.rglob("postmaster.pid"):
         if _runs_from(pid_file):
             with suppress(OSError, ValueError):
@@ -48,7 +48,7 @@ def remove(directory: Path) -> bool:
 
 
 def _runs_from(pid_file: Path) -> bool:
-    """Whether the process of that number works in that directory, as a postmaster does."""
+    """Whether the process in a pid file works in the file's directory, as a postmaster does."""
     try:
         number = int(pid_file.read_text(encoding="utf-8").split("\n", 1)[0])
         return Path(f"/proc/{number}/cwd").resolve() == pid_file.parent.resolve()

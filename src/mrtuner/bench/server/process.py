@@ -1,4 +1,4 @@
-"""A command that runs as long as its server does: started, waited for, stopped, seen to end."""
+"""A command that runs as long as its server: start it, wait for the server, stop both."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Staying:
             time.sleep(0.1)
 
     def stop(self, words: Sequence[str] | None = None) -> None:
-        """By a command, else by an interrupt; killed if it does not go."""
+        """Stop it by a command, else by an interrupt; kill it if it does not end in time."""
         if self.process is None:
             return
         if words is not None:

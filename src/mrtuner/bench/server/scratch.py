@@ -39,7 +39,7 @@ class Owner(StrEnum):
     WE = "we"
     RUNS = "runs"
     GONE = "gone"
-    ELSEWHERE = "elsewhere"  # on another machine, of which nothing can be told
+    ELSEWHERE = "elsewhere"  # on another machine, or unknown
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +47,7 @@ class Marked:
     """A template with a proof's mark, and its working copy if there is one."""
 
     template: str
-    databases: tuple[str, ...]  # the copy first: it goes first
+    databases: tuple[str, ...]  # the copy first: it is dropped first
     owner: Owner
     mark: str
 
@@ -121,7 +121,7 @@ def remove_leftovers(session: Connection, template: str) -> list[str]:
 
 
 def marked(session: Connection) -> tuple[Marked, ...]:
-    """All databases that proofs made on this server and that are still there."""
+    """All databases that proofs created on this server and that still exist."""
     query: LiteralString = (
         "SELECT datname, shobj_description(oid, 'pg_database') FROM pg_database"
         " WHERE starts_with(shobj_description(oid, 'pg_database'), %s) ORDER BY datname"
@@ -139,12 +139,12 @@ def marked(session: Connection) -> tuple[Marked, ...]:
 
 
 def make_template(dsn: str, template: str, load: Load, program: Path) -> None:
-    """Create, mark and fill the template, and leave nothing for the first reader to tidy up."""
+    """Create, mark and fill the template, and `settle` it."""
     from psycopg import sql
 
     name = sql.Identifier(template)
     with connect(dsn) as session:
-        # template0: nothing of the site's own, and nobody connected to it.
+        # template0: it has no local additions, and no one is connected to it.
         session.execute(sql.SQL("CREATE DATABASE {} TEMPLATE template0").format(name))
         session.execute(sql.SQL("COMMENT ON DATABASE {} IS {}").format(name, _mark()))
     inside = in_database(dsn, template)
@@ -153,21 +153,21 @@ def make_template(dsn: str, template: str, load: Load, program: Path) -> None:
 
 
 def settle(dsn: str) -> None:
-    """Leave nothing in this database for the first reader to tidy up."""
+    """Vacuum, analyze and checkpoint, so that no clean-up is left for the first reader."""
     with connect(dsn) as session:
-        # Frozen rows and set hint bits, or the first arm that reads pays for writing them.
+        # Freeze rows and set hint bits, or the first variant that reads pays for writing them.
         session.execute("VACUUM (FREEZE, ANALYZE)")
         session.execute("CHECKPOINT")
 
 
 def fresh_copy(session: Connection, template: str) -> str:
-    """Replace the working copy by a new one, file by file; its name."""
+    """Replace the working copy by a new one, copied file by file; return its name."""
     from psycopg import sql
 
     copy = copy_name(template)
     names = {"copy": sql.Identifier(copy), "template": sql.Identifier(template)}
     session.execute(sql.SQL("DROP DATABASE IF EXISTS {copy} WITH (FORCE)").format(**names))
-    # Through the WAL, the other strategy of 15 and later, settings would change the copying.
+    # The other strategy of 15 and later copies through the WAL, whose settings would matter.
     strategy = " STRATEGY FILE_COPY" if session.info.server_version >= 150000 else ""
     create: LiteralString = "CREATE DATABASE {copy} TEMPLATE {template}"
     session.execute(sql.SQL(create + strategy).format(**names))
@@ -175,14 +175,14 @@ def fresh_copy(session: Connection, template: str) -> str:
 
 
 def drop(session: Connection, template: str) -> list[str]:
-    """Drop the copy and then the template: as long as the mark stands, the copy is ours.
+    """Drop the copy and then the template, whose mark covers both; return the names found.
 
-    The names of what was there. A killed run's server goes on copying, unseen until it is done.
+    After a killed run, the server goes on copying; the copy cannot be seen until it is done.
     """
     from psycopg import sql
 
     mark = _comment(session, template)
-    if mark:  # the same again: this waits for its copying
+    if mark:  # set the same mark again: this waits for the copying
         session.execute(
             sql.SQL("COMMENT ON DATABASE {} IS {}").format(sql.Identifier(template), mark)
         )
@@ -195,7 +195,7 @@ def drop(session: Connection, template: str) -> list[str]:
 
 
 def _there(session: Connection, template: str) -> list[str]:
-    """Which of the two databases exist, in the order in which they go."""
+    """Which of the two databases exist, in the order in which they are dropped."""
     return [name for name in (copy_name(template), template) if _exists(session, name)]
 
 
@@ -205,7 +205,7 @@ def _mark() -> str:
 
 
 def _owner(mark: str) -> Owner:
-    """Who made it, by its mark. A number that another process has now counts as running."""
+    """Find the owner by the mark; a process id that is in use again counts as running."""
     words = mark.replace(",", "").split()
     try:
         pid, host = int(words[words.index("pid") + 1]), words[words.index("on") + 1]
@@ -216,7 +216,7 @@ def _owner(mark: str) -> Owner:
     if pid == os.getpid():
         return Owner.WE
     try:
-        with suppress(PermissionError):  # it runs, and is somebody else's
+        with suppress(PermissionError):  # it runs, as another user
             os.kill(pid, 0)
     except (ProcessLookupError, OverflowError):
         return Owner.GONE

@@ -18,7 +18,7 @@ _STATISTICS_S: Final = 3.0
 
 @dataclass(frozen=True, slots=True)
 class Counters:
-    """Since the cluster was made, or since its statistics were reset."""
+    """Totals since the cluster was created, or since its statistics were reset."""
 
     wal: int  # bytes
     timed: int  # checkpoints started by the clock
@@ -41,7 +41,7 @@ def settings(session: Connection) -> dict[str, str]:
 
 
 def counters(session: Connection) -> Counters:
-    """Source: pg_stat_checkpointer, which took over from pg_stat_bgwriter in 17."""
+    """Read the counters. Source: pg_stat_checkpointer; before 17, pg_stat_bgwriter."""
     if session.info.server_version >= 170000:
         view: LiteralString = "SELECT num_timed, num_requested FROM pg_stat_checkpointer"
     else:
@@ -51,7 +51,7 @@ def counters(session: Connection) -> Counters:
 
 
 def counted_checkpoint(session: Connection) -> None:
-    """CHECKPOINT, and wait until the statistics know, lest the next run be charged with it."""
+    """Run CHECKPOINT and wait until the statistics have it, lest the next run be charged."""
     before = counters(session).requested
     session.execute("CHECKPOINT")
     deadline = time.monotonic() + _STATISTICS_S
@@ -67,6 +67,6 @@ def timed_checkpoint(session: Connection) -> float:
 
 
 def is_local(session: Connection) -> bool:
-    """Whether we came over a socket, or from an address of the machine to that same address."""
+    """Whether we connect over a socket, or over TCP from the server's own address."""
     query: LiteralString = "SELECT coalesce(inet_server_addr() = inet_client_addr(), true)"
     return bool(one_row(session, query)[0])

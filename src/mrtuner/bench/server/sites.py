@@ -1,4 +1,4 @@
-"""Where variants have their data. Those that can share a data directory do: the same files."""
+"""Where variants have their data. Those that can share a data directory do."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _DISK: Final = Bytes(20 * GiB)
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """A cluster of ours, and what it lies on."""
+    """A cluster of ours, and the storage below it."""
 
     key: str
     cluster: Cluster
@@ -36,32 +36,32 @@ class Site:
     scratch: Path  # on the same file system
 
     def configure(self, text: str) -> None:
-        """The settings of the variant that is started next."""
+        """Write the settings of the variant that is started next."""
         file = self.cluster.data / _FILE
         file.write_text(text, encoding="utf-8")
         file.chmod(0o644)
 
     def admit(self) -> None:
-        """Let the caps of the volume hold for the server that runs now."""
+        """Apply the caps of the volume to the server that runs now."""
         if self.volume is not None and self.cluster.pid is not None:
             self.volume.admit(family(self.cluster.pid))
 
     @contextmanager
     def layered(self) -> Iterator[None]:
-        """Meanwhile the data lie in a read-only layer. No server may run."""
+        """Put the data into a read-only layer; no server may run when the block begins or ends."""
         with layers.over(self.cluster.data, self.scratch):
             yield
 
 
 def key(variant: Variant) -> str:
-    """Variants of one installation and one kind of storage are compared on the very same files."""
+    """Key of a variant's site: variants with the same installation and storage share files."""
     overlay = "overlay" if variant.storage == "overlay" else ""
     words = (variant.server_bin or "embedded", variant.iops or "", variant.disk or "", overlay)
     return " ".join(str(word) for word in words if word)
 
 
 def make(stack: ExitStack, variant: Variant, embedded: Path | None) -> Site:
-    """The site of this variant and its like; it goes with the stack."""
+    """Create the site of this variant and of others with its key; the stack removes it."""
     binaries = binaries_of(variant, embedded)
     volume, base = None, scratch_directory()
     stack.callback(shutil.rmtree, base, ignore_errors=True)
@@ -81,7 +81,7 @@ def make(stack: ExitStack, variant: Variant, embedded: Path | None) -> Site:
     stack.enter_context(guard.server_stopped(cluster.data))
     _with_checksums(cluster)
     cluster.configure({"include": _FILE})
-    # What comes over a container's network; a server outside listens on 127.0.0.1 alone.
+    # For clients on a container's network; a server outside listens only on 127.0.0.1.
     with (cluster.data / "pg_hba.conf").open("a", encoding="utf-8") as file:
         file.write("host all all samenet scram-sha-256\n")
     if volume is not None and variant.iops is not None:
@@ -90,7 +90,7 @@ def make(stack: ExitStack, variant: Variant, embedded: Path | None) -> Site:
 
 
 def _with_checksums(cluster: Cluster) -> None:
-    """As initdb makes them from 18 on: majors are compared equally durable."""
+    """Enable checksums, as initdb does from 18 on, so that all majors are equally durable."""
     if cluster.binaries.major >= _CHECKSUMS_FROM:
         return
     done = cluster.run("pg_checksums", "--enable", "--pgdata", cluster.data)
@@ -102,7 +102,7 @@ def _with_checksums(cluster: Cluster) -> None:
 
 
 def binaries_of(variant: Variant, embedded: Path | None) -> Binaries:
-    """The installation that a variant names; MissingPart when it is not there."""
+    """The installation that a variant names; MissingPart when it does not exist."""
     return find_binaries(Path(variant.server_bin) if variant.server_bin else embedded)
 
 
@@ -113,7 +113,7 @@ def group(stack: ExitStack, variant: Variant, site: Site) -> Path | None:
 
 
 def settings_text(variant: Variant) -> str:
-    """What goes into the variant's file: its conf without what says where to lie, its settings."""
+    """Text of a variant's file: its conf without placement settings, then its settings."""
     lines = [line for line in (variant.conf or "").splitlines() if not _misplaced(line, variant)]
     lines += [f"{name} = '{_quoted(value)}'" for name, value in variant.settings.items()]
     return "".join(f"{line}\n" for line in lines)

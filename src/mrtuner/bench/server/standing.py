@@ -35,15 +35,15 @@ _COPY_HINT: Final = "Free some space there, or set TMPDIR to another directory."
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """A server of ours that runs on between its runs; see `variant.VariantServer`."""
+    """A server of ours that keeps running between runs; see `variant.VariantServer`."""
 
-    site: str  # the side it is; nobody shares its data
+    site: str  # name of its side: no other side shares its data
     cluster: Cluster
     companions: Sequence[int] = ()
 
     @property
     def dsn(self) -> str:
-        """How it is reached."""
+        """Its connection string."""
         return self.cluster.dsn()
 
     @property
@@ -52,18 +52,18 @@ class Standing:
         return self.cluster.data
 
     def start(self) -> None:
-        """It runs."""
+        """Do nothing: the server already runs."""
 
     def stop(self) -> None:
-        """It goes on running."""
+        """Do nothing: the server keeps running."""
 
     def layered(self) -> AbstractContextManager[None]:
-        """Its data lie on ordinary files."""
+        """Do nothing: the data lie in ordinary files."""
         return nullcontext()
 
 
 def filled(binaries: Binaries, directory: Path, scale: int) -> Cluster:
-    """A stopped cluster with pgbench's tables, frozen: nothing is left for the first reader."""
+    """A stopped cluster with pgbench's tables, vacuumed: no clean-up is left for readers."""
     cluster = Cluster.create(binaries, directory, _FILLING)
     with guard.server_stopped(cluster.data), cluster:
         with connect(cluster.dsn()) as session:
@@ -89,7 +89,7 @@ def copied(template: Cluster, directory: Path) -> Cluster:
 
 
 def _moved(template: Cluster, directory: Path) -> Cluster:
-    """The template itself as one of the sides: a copy less."""
+    """Use the template itself as one of the sides, which saves a copy."""
     try:
         template.directory.rename(directory)
     except OSError:  # it lies on another file system
@@ -123,11 +123,11 @@ def side_by_side(
 ) -> Iterator[Mapping[str, Standing]]:
     """A running server for each side, with its settings, on a copy of the template in `place`.
 
-    The template becomes the last side's; at the end the data of all of them go.
-    `memory` is the limit of each server, its page cache included; `iops` caps the reads and the
-    writes a second of the volume that `place` lies on. The side `huge_pages_for` is started on
-    huge pages reserved for it, where this user may reserve them and the kernel finds them; they
-    are given back at the end. Raises ConnectError for a server that does not start.
+    The template itself becomes the last side's; all data are removed at the end.
+    `memory` [bytes] limits each server, its page cache included; `iops` caps the reads and the
+    writes per second of the volume that `place` lies on. The side `huge_pages_for` is started on
+    huge pages reserved for it, if this user may reserve them and the kernel finds them; they are
+    released at the end. Raises ConnectError for a server that does not start.
     """
     with ExitStack() as stack:
         made: dict[str, Standing] = {}
@@ -155,12 +155,12 @@ def side_by_side(
 
 
 def _evict(directory: Path) -> None:
-    """Out of the kernel's cache: what we read ourselves would not count to a server's limit."""
+    """Drop files from the page cache: pages that we read do not count towards a server's limit."""
     for at, _, names in os.walk(directory):
         for name in names:
             file = os.open(Path(at, name), os.O_RDONLY)
             try:
-                os.fsync(file)  # what is not yet on disk stays
+                os.fsync(file)  # dirty pages would stay
                 os.posix_fadvise(file, 0, 0, os.POSIX_FADV_DONTNEED)
             finally:
                 os.close(file)
@@ -172,7 +172,7 @@ def _remove(directories: Sequence[Path]) -> None:
 
 
 def on_huge_pages(server: Standing) -> bool:
-    """Whether its shared memory lies on huge pages; what cannot be told is no. From 17 on."""
+    """Whether its shared memory is on huge pages; False if unknown, as before 17."""
     from psycopg import Error
 
     try:
@@ -184,7 +184,7 @@ def on_huge_pages(server: Standing) -> bool:
 
 
 def _huge_pages_needed(cluster: Cluster) -> int:
-    """What the server itself says it needs; 0 where it cannot tell. From 15 on."""
+    """Number of huge pages that the server says it needs; 0 if unknown, as before 15."""
     done = cluster.run("postgres", "-C", "shared_memory_size_in_huge_pages", "-D", cluster.data)
     text = done.stdout.strip()
     return int(text) if done.returncode == 0 and text.isdecimal() else 0

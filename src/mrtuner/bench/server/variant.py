@@ -1,7 +1,7 @@
-"""A variant as a running server: on a cluster of ours, there or in a container, or by a command.
+"""A variant as a server: on a cluster of ours, directly or in a container, or by a user's command.
 
-Only one server runs at a time. What differs between variants of one site is a file of settings,
-what the server is started in, and the address it is reached by.
+Only one server runs at a time. Variants of one site differ in a file of settings, in what the
+server is started in, and in its address.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ class VariantServer(Protocol):
 
     @property
     def dsn(self) -> str:
-        """How it is reached; in a container that is known only while it runs."""
+        """Its connection string; in a container, it is known only while the server runs."""
 
     @property
     def data(self) -> Path | None:
-        """Its data directory, where that is ours to see."""
+        """Its data directory; None where we have no access."""
 
     @property
     def companions(self) -> Sequence[int]:
@@ -46,16 +46,16 @@ class VariantServer(Protocol):
     def stop(self) -> None: ...
 
     def layered(self) -> AbstractContextManager[None]:
-        """Meanwhile it runs on its data as on those of an image, if that is what it is to show.
+        """Run the server on data in a read-only layer during the block, if the variant asks for it.
 
-        It has to run before, and it is another start of the server.
+        The server must be running; it is restarted for this.
         """
 
 
 def possible(plan: Plan, embedded: Path | None = None) -> Plan:
-    """The plan without the variants that cannot run here, which it then names with the reason.
+    """Leave out the variants that cannot run here; `skipped` then has their names and reasons.
 
-    Raises that reason's MissingPart when the first cannot, or when fewer than two are left.
+    Raises the first reason, a MissingPart, if the baseline cannot run or fewer than two are left.
     """
     missing: dict[str, MissingPart] = {}
     for variant in plan.variants:
@@ -84,7 +84,7 @@ def _require(variant: Variant, embedded: Path | None) -> None:
 
 @contextmanager
 def servers(plan: Plan, embedded: Path | None = None) -> Iterator[Mapping[str, VariantServer]]:
-    """The server of every variant, stopped; all that was made for them goes at the end.
+    """The server of every variant, stopped; all that was created for them is removed at the end.
 
     `embedded` is the installation of variants that name none.
     """
@@ -163,7 +163,7 @@ class Embedded:
         return self._site.cluster.data
 
     def start(self) -> None:
-        """Put the variant's settings in force by a start; ConnectError with the log's reason."""
+        """Start the server with the variant's settings; ConnectError with the log's reason."""
         self._site.configure(self.text)
         with instance.inside(self.group):
             self._site.cluster.start()
@@ -205,7 +205,7 @@ class InContainer:
         return containers.engine_processes()
 
     def start(self) -> None:
-        """Run the container and wait for the server; ConnectError with what was said if not."""
+        """Run the container and wait for the server; ConnectError, with the reason, if it fails."""
         self._site.configure(self.text)
         cluster = self._site.cluster
         words = self.container.command(cluster.binaries.program("postgres"), cluster.data)
@@ -213,7 +213,7 @@ class InContainer:
         self._site.admit()
 
     def stop(self) -> None:
-        """The server's fast shutdown; the container goes with it."""
+        """Shut the server down fast; the container ends with it."""
         self.process.stop()
 
     def layered(self) -> AbstractContextManager[None]:
@@ -258,7 +258,7 @@ class Commanded:
         self.process.start(shlex.split(self.variant.start or ""), lambda: self.dsn)
 
     def stop(self) -> None:
-        """By the variant's own command, else by an interrupt; killed if it does not go."""
+        """Stop it by the variant's command, else by an interrupt; kill it if it does not end."""
         self.process.stop(shlex.split(self.variant.stop) if self.variant.stop else None)
 
     def layered(self) -> AbstractContextManager[None]:

@@ -8,33 +8,33 @@ from typing import Final, Literal
 
 from mrtuner.bench.verdict.meanwhile import Meanwhile
 
-#: From this share of all CPUs on there is none left.
+#: If this share of all CPUs is busy, the CPU is the limit.
 _CPU_FULL: Final = 0.85
-#: What at least so many of the active sessions were seen in is what they wait for.
+#: What at least this share of the active sessions waits for is the limit.
 _MOST: Final = 0.4
-#: Wait events by what stands behind them; LWLock:WALWrite waits for another session's flush.
+#: Wait events by their cause; LWLock:WALWrite waits for another session's flush.
 #: Source: PostgreSQL's documentation, 27.2.3, tables of wait events.
 _STORAGE: Final = ("IO:", "LWLock:WALWrite", "IPC:Checkpoint")
 _LOCKS: Final = ("Lock:", "LWLock:")
 _RUNNING: Final = "running"
 
 
-#: What held a load up; rate: what was asked for; nothing: nothing was found.
+#: What limited a load; rate: the requested rate; nothing: no limit was found.
 BoundKind = Literal["cpu", "storage", "locks", "rate", "nothing"]
 
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """What held a load up, and what shows it."""
+    """What limited a load, and the evidence."""
 
     kind: BoundKind
     words: str
 
 
 def bound(seen: Meanwhile, cpus: int, *, rated: bool) -> Bound:
-    """From what was seen beside the runs of one side on so many CPUs.
+    """Find the limit from what was seen during the runs of one side on this many CPUs.
 
-    `rated` says that a rate was asked for, which binds where nothing else does.
+    `rated` says that a rate was requested, which is the limit if nothing else is.
     """
     shares = _shares(dict(seen.events))
     busy = None if seen.cpus is None else seen.cpus / cpus
@@ -52,7 +52,7 @@ def bound(seen: Meanwhile, cpus: int, *, rated: bool) -> Bound:
 
 
 def _shares(events: Mapping[str, float]) -> dict[BoundKind, float]:
-    """Of the active sessions seen: running, waiting for storage, waiting for each other."""
+    """Shares of the active sessions seen: running, waiting for storage, waiting for locks."""
     shares: dict[BoundKind, float] = {
         "cpu": events.get(_RUNNING, 0.0),
         "storage": 0.0,

@@ -16,9 +16,9 @@ from mrtuner.wording import plural, plural_was
 if TYPE_CHECKING:
     from mrtuner.bench.verdict.judge import CellVerdict
 
-#: A thread of pgbench that is busy for so much of a run measures itself.
+#: A thread of pgbench that is busy for more than this share of a run measures itself.
 _SATURATED: Final = 0.9
-#: Between two runs of a block the canary may differ by so much.
+#: The canary may differ by this share between two runs of a block.
 _CANARY: Final = 0.25
 #: With fewer transactions in a run, the halves differ by chance and by where a second ends.
 _FEWEST_FOR_DRIFT: Final = 200
@@ -167,7 +167,7 @@ def _on_checkpoints(record: Record, one: CellVerdict) -> Iterator[str]:
 
 
 def _on_the_canary(record: Record, one: CellVerdict) -> Iterator[str]:
-    """Over a block, so that the drift of hours is not held against it."""
+    """Compare canaries only within a block, so that slow drift over hours does not count."""
     paces: dict[int, list[float]] = {}
     for name in (one.baseline, one.variant.name):
         for sample in record.accepted(one.cell, name):
@@ -192,15 +192,15 @@ def _on_transactions(record: Record, cell: Cell) -> Iterator[str]:
 
 
 def _scatter(cell: Cell, runs: Sequence[Sample]) -> float | None:
-    """Of the throughput; at a given rate that is chance alone."""
+    """Robust CV of the throughput; None at a given rate, where it varies only by chance."""
     return None if cell.rate else robust_cv([sample.run.tps for sample in runs])
 
 
 def _scatter_that_counts(record: Record, cell: Cell, variant: str) -> Iterator[tuple[str, float]]:
-    """What varies, and how much: runs within their blocks, since what a block shares cancels.
+    """What varies, and how much: runs within their blocks, since what a block shares cancels out.
 
-    The ratio of two runs scatters by sqrt(2) times as much as either of them. A few ratios may be
-    alike by chance: with fewer blocks than a proof needs, it is each side's runs.
+    The ratio of two runs varies sqrt(2) times as much as either of them. A few ratios may be alike
+    by chance: with fewer blocks than a proof needs, the runs of each side are taken instead.
     """
     names = (record.plan.baseline.name, variant)
     ratios = [b / a for a, b in pairs(record, cell, names, throughput)]

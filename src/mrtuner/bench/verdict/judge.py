@@ -46,9 +46,9 @@ Judged = Literal["throughput", "longest pause", "p99 latency", "median latency"]
 class CellVerdict:
     """One variant against the first in one cell.
 
-    `verdict` holds after the adjustment for all comparisons and after the gates. Where runs were
-    too short to pay for their own writing, the truth lies between the throughput as measured and
-    the one with the checkpoint left behind: then both have to agree, else it is undecided.
+    `verdict` takes the adjustment for all comparisons and the gates into account. If runs were too
+    short to pay for their own writing, the truth lies between the throughput as measured and the
+    one that includes the checkpoint left behind: unless both agree, the verdict is undecided.
     """
 
     cell: Cell
@@ -93,7 +93,7 @@ def verdicts(record: Record) -> list[CellVerdict]:
 
 
 def verdicts_among(records: Sequence[Record]) -> list[list[CellVerdict]]:
-    """The same for each of several records that answer one question together."""
+    """The verdicts of several records that together answer one question, a list for each."""
     tests = [test for record in records for test in _tests(record)]
     seen = [test.compared(test.pairs) for test in tests]
     paid = [test.compared(test.with_checkpoint or test.pairs) for test in tests]
@@ -113,7 +113,7 @@ def verdicts_among(records: Sequence[Record]) -> list[list[CellVerdict]]:
 
 
 def blocks_of(record: Record, one: CellVerdict) -> list[tuple[int, float, float]]:
-    """Each block that counts with the two values that its ratio is made of: number, a, b."""
+    """Each block that counts: its number and the two values of its ratio."""
     _, read, _ = _judged_by(record, one.cell)
     labels = (one.baseline, one.variant.name)
     return [found for found in blocks(record, one.cell, labels, read) if min(found[1:]) > 0]
@@ -180,7 +180,7 @@ def _cycles_covered(test: _Test) -> bool:
 
 
 def _adjusted_verdict(test: _Test, values: Sequence[Pair], p: float, tests: int) -> Verdict:
-    """The verdict that holds among so many: Holm for a difference, Bonferroni for equivalence."""
+    """The verdict adjusted for all tests: Holm for a difference, Bonferroni for equivalence."""
     strict = test.compared(values, ALPHA / tests)
     if strict.verdict is Verdict.EQUIVALENT:
         return Verdict.EQUIVALENT

@@ -10,7 +10,7 @@ from typing import Final
 
 from mrtuner.bench.record.model import Record, Sample
 
-#: So many wait events are told of.
+#: How many wait events are reported.
 _EVENTS: Final = 5
 _CLIENT: Final = "client backend"
 
@@ -33,7 +33,7 @@ class Meanwhile:
 
 
 def meanwhile(record: Record) -> list[Meanwhile]:
-    """Every variant in every cell, where a run counts."""
+    """One for every variant in every cell that has a run that counts."""
     found = (
         (cell.key, name, record.accepted(cell, name))
         for cell in record.cells()
@@ -64,13 +64,13 @@ def _one(cell: str, variant: str, runs: Sequence[Sample]) -> Meanwhile:
 
 
 def _mean(runs: Sequence[Sample], name: str) -> float | None:
-    """Of the seconds of each run, the median over runs."""
+    """Mean over the seconds of each run; the median over runs."""
     means = [fmean(sample.series[name]) for sample in runs if sample.series.get(name)]
     return median(means) if means else None
 
 
 def _switches(runs: Sequence[Sample], place: int) -> float | None:
-    """For each transaction, by the clients' backends."""
+    """Context switches of the clients' backends per transaction; the median over runs."""
     seen = [
         sum(int(one[place]) for one in sample.backends if one[0] == _CLIENT)
         / sample.run.transactions

@@ -1,7 +1,7 @@
 """The basis of a comparison: the blocks that count, and whether their runs paid for their writing.
 
-A run that writes leaves dirty pages behind. Unless it lasts for a whole checkpoint cycle, the
-checkpoint that is paid for later is not part of it.
+A run that writes leaves dirty pages behind. Unless it lasts for a whole checkpoint cycle, it does
+not include the checkpoint that writes them.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from mrtuner.bench.record.model import Record, Sample
 from mrtuner.stats.comparison import Pair
 
 Measure = Callable[[Sample], float | None]
-#: From this p value on, after its adjustment, a difference may be chance.
+#: From this adjusted p value on, a difference may be chance.
 ALPHA: Final = 0.05
-#: A run that spans one checkpoint may have met it anywhere; two make a whole cycle between them.
+#: One checkpoint may fall anywhere in a run; between two there is a whole cycle.
 _CHECKPOINTS_OF_A_CYCLE: Final = 2
 
 
 def blocks(
     record: Record, cell: Cell, labels: tuple[str, str], read: Measure, phase: Phase = "comparison"
 ) -> Iterator[tuple[int, float, float]]:
-    """Each block that counts, with the values of both labels; one that lacks one is left out."""
+    """Each block that counts, with the values of both labels; incomplete ones are left out."""
     first, second = (
         {sample.block: read(sample) for sample in record.accepted(cell, label, phase)}
         for label in labels
@@ -38,10 +38,10 @@ def blocks(
 def pairs(
     record: Record, cell: Cell, labels: tuple[str, str], read: Measure, phase: Phase = "comparison"
 ) -> list[Pair]:
-    """The values of those blocks that have a ratio: both lie above zero.
+    """The values of those blocks that have a ratio: both are above zero.
 
-    pgbench looks at its clock once for each turn of a client, so an answer that is there at once
-    takes no time by it.
+    pgbench reads its clock once for each turn of a client, so an immediate answer seems to take no
+    time.
     """
     found = blocks(record, cell, labels, read, phase)
     return [(a, b) for _, a, b in found if a > 0 and b > 0]

@@ -30,7 +30,7 @@ class VariantSummary:
     drift: float | None  # median of second half over first half, less one
     skipped: int
     times: Histogram  # of all runs together
-    first_touch: float | None = None  # seconds of the very first statement, apart from all this
+    first_touch: float | None = None  # seconds of the very first statement, before the runs
     pause: float | None = None  # the longest time [s] of all runs in which no transaction ended
 
     @property
@@ -45,7 +45,7 @@ class VariantSummary:
 
 
 def summaries(record: Record) -> list[VariantSummary]:
-    """Every variant in every cell, where a run counts."""
+    """One for every variant in every cell that has a run that counts."""
     found = (
         _summary(cell, name, record.accepted(cell, name))
         for cell in record.cells()
@@ -65,7 +65,7 @@ def by_cell(found: Sequence[VariantSummary]) -> Mapping[Cell, Mapping[str, Varia
 def differing_settings(record: Record) -> Iterator[tuple[str, tuple[str, ...]]]:
     """Settings that are not the same for all variants, with each one's value, in base units.
 
-    Where a server lies and listens is left out: that is ours, and differs from run to run.
+    Where a server keeps its data and listens is left out: we decide that, and it always differs.
     """
     known = [record.settings.get(name, {}) for name in record.plan.names]
     for name in sorted({name for settings in known for name in settings} - PLACEMENT):

@@ -1,6 +1,6 @@
-"""The change that a plan, or an undo, calls for: what is there now and what is to be there.
+"""The change that a plan, or an undo, calls for: each entry as it is now and as it will be.
 
-A draft is made after every check that can be made beforehand, and nothing is changed for it.
+A draft is made after every check that can be made beforehand; drafting changes nothing.
 """
 
 from __future__ import annotations
@@ -242,7 +242,7 @@ def _needs_restart(done: Change, rows: Mapping[str, InForce]) -> bool:
 
 
 def off(one: Entry, rows: Mapping[str, InForce]) -> bool:
-    """Whether another value is in force than before the change."""
+    """Whether the value in force differs from the one before the change."""
     return one.name in rows and rows[one.name].setting != one.in_force
 
 

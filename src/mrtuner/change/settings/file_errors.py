@@ -15,8 +15,9 @@ if TYPE_CHECKING:
 
 
 def refuse_broken_files(conn: Connection, names: Sequence[str], restarts: bool) -> None:
-    """Raise Refused if a reload, or a restart that is due, could not read the files. Errors in
-    lines for `names` do not count, since those lines are rewritten.
+    """Raise Refused if a reload, or a restart that is due, could not read the files.
+
+    Errors in lines for `names` do not count, since those lines are rewritten.
     """
     ours = {name.lower() for name in names}
     for line in live.file_lines(conn) or ():

@@ -59,7 +59,7 @@ class InForce:
     context: str
     boot_val: str | None
     source: str
-    sourcefile: str | None  # None without pg_read_all_settings, too
+    sourcefile: str | None  # also None without pg_read_all_settings
     pending_restart: bool
 
     @property
@@ -132,7 +132,7 @@ def _system_identifier(conn: Connection) -> str | None:
 def _server_key(
     conn: Connection, system: str | None, data_directory: str | None, address: str
 ) -> str:
-    """Identify a server. A standby has its primary's identifier, maybe paths, but not address."""
+    """Identify a server. A standby shares its primary's identifier, perhaps paths, not address."""
     if system is None:
         return f"{address}/{conn.info.dbname}"
     host = conn.info.host

@@ -118,7 +118,7 @@ class SettingsTransaction(Transaction):
     def _writes(
         self, conn: Connection, direction: Direction, names: Sequence[str] | None = None
     ) -> Iterator[tuple[str, Callable[[], None]]]:
-        """What is written, and the function that writes it."""
+        """Yield each name to write, or the file, with the function that writes it."""
         wanted = self.change.names if names is None else names
         if self.change.method == "include file":
             if wanted:

@@ -1,4 +1,4 @@
-"""The commands of `mrtuner bench`: one file a command."""
+"""The commands of `mrtuner bench`: one file per command."""
 
 from __future__ import annotations
 

@@ -119,7 +119,7 @@ def _workload(name: str) -> Workload:
 
 
 def sides(first: str, second: str) -> tuple[Variant, Variant]:
-    """Both come over TCP if one has to, or the way in would be compared too."""
+    """Return both variants. Both use TCP if one must, so that connections are not compared too."""
     words = [_WORDS.get(side, {}) for side in (first, second)]
     apart = any(word.get("network") and "connect" in word for word in words)
     over = {"connect": "tcp"} if apart else {}

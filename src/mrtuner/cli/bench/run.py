@@ -84,7 +84,7 @@ def command(
 
 
 def _shortened(plan: Plan, given: dict[str, Any]) -> Plan:
-    """The plan with what the command line says instead; the record has it as it was run."""
+    """Return the plan with the command line's values; the record stores it as it was run."""
     names = {"scale": "scales"}
     instead = {
         names.get(name, name): value for name, value in given.items() if value not in (None, ())

@@ -30,7 +30,7 @@ server_options = options.stacked(
 
 
 def tell_forecast(plan: Plan, as_json: bool) -> None:
-    """How many runs, how long, how much disk."""
+    """Print how many runs a plan has, how long they take, and how much disk they need."""
     if as_json:
         from mrtuner.bench.plan.document import ForecastDocument
         from mrtuner.documents import convert
@@ -48,7 +48,7 @@ def begin(
     force: bool,
     as_json: bool,
 ) -> None:
-    """Run a plan, tell its verdicts, and end with 5 where something was measured worse."""
+    """Run a plan, print its verdicts, and exit with 5 if something was measured worse."""
     directory = output or Path(f"bench-{plan.name}-{datetime.now(UTC):%Y%m%dT%H%M%SZ}")
     terminal.print_note(_announcement(plan))
     terminal.print_note(f"recording in {directory}")
@@ -58,7 +58,7 @@ def begin(
 def go_on(
     ctx: click.Context, directory: Path, server_bin: Path | None, force: bool, as_json: bool
 ) -> None:
-    """The same for a run that was interrupted."""
+    """Continue an interrupted run; otherwise like `begin`."""
     terminal.print_note(f"continuing the run in {directory}")
     _run(ctx, None, directory, server_bin, force, as_json)
 
@@ -92,7 +92,7 @@ def _run(
 
 
 def show(record: Record, as_json: bool, other: Record | None = None) -> None:
-    """The verdicts on stdout; with another run beside them, if there is one."""
+    """Print the verdicts to stdout, compared with another run if one is given."""
     if as_json:
         from mrtuner.bench.verdict.document import bench_report_document
 

@@ -1,1 +1,1 @@
-"""What the commands share: their options, targets, words and ways to end."""
+"""What the commands share: options, targets, wording and exit codes."""

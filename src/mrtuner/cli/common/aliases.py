@@ -1,4 +1,4 @@
-"""Spellings of the last version: they still work, with a warning, and no help shows them.
+"""Option spellings of the last version: they still work, with a warning, but no help shows them.
 
 The next version drops them: remove a line of `OLD`, and the spelling is gone.
 """
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
 
 class Old(NamedTuple):
-    """An option as it was spelled, and what it is now."""
+    """An option's old spelling, and what replaces it."""
 
     command: str  # without mrtuner; the commands of rdstune begin with rds
     spelling: str
     now: str  # another option, a verb of the command, or an argument in capitals
-    values: Collection[str] = ()  # only these moved to the other option; none: all
+    values: Collection[str] = ()  # only these values moved to the other option; empty: all
 
     @property
     def is_argument(self) -> bool:
@@ -40,7 +40,7 @@ class Old(NamedTuple):
         return f"warning: {self.spelling} is now {now}; the next version removes the old name"
 
     def means(self, values: Collection[str]) -> bool:
-        """Whether the option with this value, if it has one, is what moved."""
+        """Whether the option moved, given the values that follow it."""
         return not self.values or bool(set(values) & set(self.values))
 
 
@@ -92,7 +92,7 @@ OLD: Final = (
 
 
 def path_of(parent: click.Context | None, name: str | None) -> str:
-    """The words that call a command, without the program's: ``rds show`` of both programs."""
+    """Return the words that call a command, without the program: ``rds show`` for both programs."""
     names = [name]
     while parent is not None and parent.parent is not None:
         names.insert(0, parent.info_name)
@@ -105,9 +105,9 @@ def path_of(parent: click.Context | None, name: str | None) -> str:
 def respelled(
     path: str, words: Sequence[str], parameters: Sequence[click.Parameter], *, warns: bool
 ) -> tuple[str | None, list[str]]:
-    """The verb that an old flag stood for, if there is one, and the words in today's spelling.
+    """Return the verb that an old flag stood for, or None, and the words in today's spelling.
 
-    Of two such flags the second is left as it is: the verb has no option of that name.
+    Of two such flags the second is left unchanged: the verb has no option of that name.
     """
     known = {one.spelling: one for one in OLD if one.command == path}
     valued = _with_values(parameters)
@@ -132,7 +132,7 @@ def respelled(
 def _options(
     words: Sequence[str], known: Collection[str], valued: Collection[str]
 ) -> Iterator[list[str]]:
-    """Each option with its value, and each argument."""
+    """Yield each option with its value, and each argument."""
     left = deque(words)
     while left:
         word = left.popleft()
@@ -141,7 +141,7 @@ def _options(
 
 
 def _with_values(parameters: Sequence[click.Parameter]) -> set[str]:
-    """Options whose next word is their value, whatever it looks like."""
+    """Return the options whose next word is their value, even if it looks like an option."""
     return {
         name
         for one in parameters
@@ -152,7 +152,7 @@ def _with_values(parameters: Sequence[click.Parameter]) -> set[str]:
 
 
 def _parted(word: str, known: Collection[str]) -> list[str]:
-    """``--report=x`` and ``-ox`` in two, if they are old spellings."""
+    """Split ``--report=x`` and ``-ox`` in two if they are old spellings."""
     name, equals, value = word.partition("=")
     if equals and name in known:
         return [name, value]

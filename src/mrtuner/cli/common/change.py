@@ -1,4 +1,4 @@
-"""What apply, undo, prove and demo share: the way from advice to a change, and its words."""
+"""What apply, undo, prove and demo share: the way from advice to a change, and its messages."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ restart_option = click.option(
 
 
 def way_back(done: Change, absent: str, more: Sequence[tuple[str, str]] = ()) -> Iterator[str]:
-    """What undoing a change restores, with `more` rows; `absent` is the word for no value."""
+    """Yield what undoing a change restores, then `more` rows; `absent` is the word for no value."""
     from mrtuner.present.text import sections
 
     def shown(value: str | None) -> str:
@@ -45,7 +45,7 @@ def way_back(done: Change, absent: str, more: Sequence[tuple[str, str]] = ()) ->
 
 
 def wanted(tuning: Tuning) -> list[Wanted]:
-    """The changes that were advised, as they are to be written."""
+    """The advised changes, as settings to write."""
     from mrtuner.change.settings.apply import Wanted
 
     return [
@@ -80,9 +80,9 @@ def _advised(text: str) -> dict[str, str]:
 
 
 def fits(tuning: Tuning) -> Callable[[Mapping[str, str]], bool]:
-    """Whether values may be in force together with the rest of what the server has.
+    """Return a check: may these values be in force together with the server's other settings?
 
-    They may when the worst case stays below the ceiling, or takes no more than it does now.
+    They may if the worst case stays below the ceiling, or needs no more memory than now.
     """
     from mrtuner.tuning.feasibility import solve
 
@@ -100,7 +100,10 @@ def fits(tuning: Tuning) -> Callable[[Mapping[str, str]], bool]:
 
 
 def consent(given: str, *, restarts: bool) -> Restart:
-    """The restart that --restart allows. With `ask` the user names the command, if one is due."""
+    """The restart that --restart allows.
+
+    With `ask`, the user is asked for the command if a restart is due; Refused without a terminal.
+    """
     from mrtuner.change.settings.apply import NEVER, Restart
 
     if given == "never":
@@ -122,7 +125,7 @@ def consent(given: str, *, restarts: bool) -> Restart:
 
 
 def finish_interrupted(dsn: str, journal: Journal, restart: str) -> Outcome | None:
-    """Finish or revert what an interrupted run left half-done, and say so."""
+    """Finish or revert what an interrupted run left half-done, and report it."""
     from mrtuner.change.settings.apply import finish_or_revert_settings
 
     outcome = finish_or_revert_settings(dsn, journal, restart=consent(restart, restarts=False))
@@ -133,7 +136,7 @@ def finish_interrupted(dsn: str, journal: Journal, restart: str) -> Outcome | No
 
 
 def print_recovered(outcome: Outcome | None) -> None:
-    """Say what became of a change that had been interrupted."""
+    """Report what happened to an interrupted change."""
     if outcome is not None:
         names = ", ".join(outcome.changed) or "nothing had taken effect yet"
         kind = "undo" if outcome.was_undo else "change"
@@ -141,7 +144,7 @@ def print_recovered(outcome: Outcome | None) -> None:
 
 
 def say(outcome: Outcome) -> None:
-    """What became of it, on stdout."""
+    """Print the outcome of a change to stdout."""
     if outcome.result == "nothing":
         terminal.print_line("nothing to change")
         return
@@ -160,13 +163,13 @@ def _say_waiting(names: Sequence[str]) -> None:
 
 
 def observed(step: StepName) -> None:
-    """Tell of the steps that a person would want to know of."""
+    """Print the steps that matter to the user: reload, restart, verify and every step back."""
     if not step.done and (step.reverting or step in {"reload", "restart", "verify"}):
         terminal.print_note(f"  {step}")
 
 
 def dsn_without_secrets(dsn: str) -> str:
-    """The connection string to show for typing: as given, or what remains without its secrets."""
+    """The connection string to show in a command: as given, or without its secrets."""
     from mrtuner.postgres.connect import masked
 
     if masked(dsn) == dsn:
@@ -181,20 +184,20 @@ _SECRETS: Final = frozenset({"password", "sslpassword", "oauth_client_secret"})
 
 
 def undo_command(dsn: str, restart: str, journal: Path | None, *, proof: bool = False) -> str:
-    """How to take a change back, or what a proof has left; passwords are left out."""
+    """The command that undoes a change, or removes what a proof left; without passwords."""
     words = ["mrtuner", "undo", dsn_without_secrets(dsn), *(["--proof"] if proof else [])]
     return command_line(words, journal, restart=None if restart == "never" else restart)
 
 
 def command_line(words: Sequence[str], journal: Path | None, **options: str | None) -> str:
-    """A command to be typed, with the options that have a value and the journal if one is named."""
+    """A shell command with the options that have a value, and the journal if one is named."""
     given = {**options, "journal": None if journal is None else str(journal)}
     more = [part for name, text in given.items() if text for part in (f"--{name}", text)]
     return shlex.join([*words, *more])
 
 
 def next_commands(dsn: str, restart: str) -> list[tuple[str, str]]:
-    """How to do it all on a server, and how to undo it: (purpose, command)."""
+    """The commands that advise, apply, measure and undo on a server: (purpose, command)."""
     how = "'COMMAND'" if restart in {"never", "ask"} else shlex.quote(restart)
     server = shlex.quote(dsn)
     return [

@@ -1,4 +1,4 @@
-"""A group of commands that loads each one when it is called, and ends in one way.
+"""A group of commands that loads each one when it is called and reports errors in one way.
 
 Errors go to stderr as ``error: message`` and ``HINT: sentence`` with the error's exit code; a
 traceback is shown with ``--debug`` only.
@@ -27,7 +27,7 @@ _CONTEXT: Final = {"help_option_names": ["-h", "--help"]}
 _DEBUG: Final = "mrtuner.debug"
 #: Names less alike than this (difflib's ratio) are not suggested: --cpus for --bogus is 0.44.
 _CLOSE: Final = 0.65
-#: No first sentence of a help text is cut short.
+#: Wide enough that no first sentence of a help text is cut.
 WIDEST: Final = 200
 
 
@@ -59,7 +59,7 @@ class Command(click.Command):
         parent: click.Context | None = None,
         **extra: Any,
     ) -> click.Context:
-        """The context of the verb where one is called, by its name or by an old flag."""
+        """Return the command's context, or that of a verb called by its name or by an old flag."""
         warns = not extra.get("resilient_parsing", False)
         path = aliases.path_of(parent, info_name)
         verb, args = aliases.respelled(path, args, self.params, warns=warns)
@@ -70,7 +70,7 @@ class Command(click.Command):
         return self.verbs[verb].make_context(f"{info_name} {verb}", args, parent, **extra)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """The options, and the verbs below them."""
+        """Write the options, and the verbs below them."""
         super().format_options(ctx, formatter)
         if self.verbs:
             with formatter.section("Commands"):
@@ -80,13 +80,13 @@ class Command(click.Command):
 
 
 def offer_verbs(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
-    """For shell completion of an argument that stands where a verb may stand."""
+    """Complete, in the shell, an argument in whose place a verb may stand."""
     verbs = ctx.command.verbs if isinstance(ctx.command, Command) else {}
     return [name for name in verbs if name.startswith(incomplete)]
 
 
 class Commands(click.Group):
-    """Commands by name; module NAME of `package` holds the `command` of that name (- is _)."""
+    """A group of commands: NAME is the `command` in module NAME of `package` (- becomes _)."""
 
     def __init__(
         self,
@@ -103,7 +103,7 @@ class Commands(click.Group):
         self.package = package
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """In the order in which they are used, not of the alphabet."""
+        """Return the names in the order in which they are used, not alphabetically."""
         return list(self.summaries)
 
     def get_command(
@@ -132,7 +132,7 @@ class Commands(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Name what was probably meant instead of an unknown command."""
+        """Raise UsageError for an unknown command, and suggest the one that was probably meant."""
         if args and args[0] not in self.summaries and not args[0].startswith("-"):
             raise click.UsageError(
                 f"no command {args[0]!r}{_suggestion(args[0], self.summaries)}", ctx
@@ -140,7 +140,7 @@ class Commands(click.Group):
         return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the command; what it raises becomes two lines and an exit code."""
+        """Run the command; turn what it raises into a message and an exit code."""
         try:
             return super().invoke(ctx)
         except MrTunerError as error:
@@ -151,7 +151,7 @@ class Commands(click.Group):
             raise
         except Exception as error:
             if isinstance(error, OSError) and error.errno == errno.EPIPE:
-                raise  # whoever read our output has gone; click ends quietly
+                raise  # the reader of our output has gone; click exits quietly
             _trace(ctx)
             what = f"{type(error).__name__}: {error}".rstrip(": ")
             print_error(f"unexpected {what}", "Run it again with --debug and report the output.")
@@ -251,7 +251,7 @@ def _parameters(error: click.UsageError) -> list[click.Parameter]:
 
 
 def _suggestion(name: str, known: Iterable[str]) -> str:
-    """What is much alike, dashes aside: --mem is, --bogus is nothing."""
+    """Suggest the most similar known name, ignoring dashes; empty if none is similar enough."""
     from difflib import get_close_matches
 
     by_letters = {one.lstrip("-"): one for one in known}

@@ -1,14 +1,14 @@
-"""How a command ends, where no error says it: errors carry a code of their own (mrtuner.errors)."""
+"""Exit codes of commands that do not end with an error; errors carry their own (mrtuner.errors)."""
 
 from __future__ import annotations
 
 from typing import Final
 
 DONE: Final = 0
-FAILED: Final = 1  # told already, or only in part
-FOUND: Final = 3  # --check found something to do, or a command called check; no other ends so
+FAILED: Final = 1  # already reported, or failed only in part
+FOUND: Final = 3  # --check, or a command called check, found something to do
 WORSE: Final = 5  # measured, and worse
-UNFINISHED: Final = 6  # it waits for others, or a server ended a watch; run it again
+UNFINISHED: Final = 6  # waiting for others, or a server ended a watch; run it again
 INTERRUPTED: Final = 130
 
 #: For the end of a help text.

@@ -32,12 +32,12 @@ model_option = click.option(
 
 
 def model_builder(name: str) -> Builder:
-    """The rules of a builder: podman builds with buildah's."""
+    """The builder whose rules apply: podman and buildah share theirs."""
     return "buildkit" if name == "buildkit" else "podman"
 
 
 def named(arguments: Sequence[str]) -> dict[str, str]:
-    """The build arguments by name."""
+    """The build arguments by name; UsageError for one without a value."""
     found: dict[str, str] = {}
     for argument in arguments:
         name, equals, value = argument.partition("=")

@@ -1,4 +1,4 @@
-"""What killed proofs left behind: named, and removed if the user agrees."""
+"""Find what killed proofs left behind, and remove it if the user agrees."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
 
 def removed(dsn: str, *, yes: bool) -> tuple[str, ...]:
-    """What was found of this server's databases and this machine's directories, and is gone now.
+    """Remove leftovers on this server and this machine if the user agrees; return what was removed.
 
-    A database of another machine's proof is only named: nobody here can tell whether that runs.
+    A database of another machine's proof is only named: that proof may still be running.
     """
     from mrtuner.bench.server import leftover, scratch
     from mrtuner.postgres.connect import connect

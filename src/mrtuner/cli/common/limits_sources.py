@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     Given = Mapping[str, Any]
 
 _SERVERS: Final = {TargetKind.SERVER, TargetKind.LOCAL}
-#: Options that a kind of subject has no use for, by the name that people write.
+#: Options that some kinds of target do not accept, with the names that users type.
 _OF_FILES: Final = {
     "class_name": "--class", "storage": "--volume",
     "timezone": "--timezone", "throughput_unit": "--throughput-unit",
@@ -28,7 +28,7 @@ _OF_ONE: Final = {**_OF_FILES, "what_if": "--what-if"}
 
 
 def answer(target: str, given: Given) -> tuple[Limits, int]:
-    """Of one instance, server or file; and the exit code of a watch cut short."""
+    """Return the limits of an instance, server or file, and the exit code of a watch cut short."""
     kind = kind_of(target)
     if kind in _SERVERS:
         _refuse(given, {**_OF_ONE, "max_connections": "--max-connections"}, "a server")
@@ -52,7 +52,7 @@ def answer(target: str, given: Given) -> tuple[Limits, int]:
 
 
 def _refuse(given: Given, names: Mapping[str, str], what: str) -> None:
-    """What was given and would not be used is said, not passed over."""
+    """Raise UsageError for a given option that would not be used."""
     for key, option in names.items():
         if given[key]:
             raise UsageError(f"{option} cannot be used with {what}", "Leave it out.")
@@ -111,7 +111,7 @@ def _of_file(metrics: Path, given: Given) -> Limits:
 
 
 def _read(path: Path, timezone: str | None, unit: str | None) -> Series:
-    """The file; where its unit cannot be right, whoever is there is asked."""
+    """Read the file; if its unit cannot be right, ask the user. WrongUnit without a terminal."""
     from mrtuner.limits.metric_units import WrongUnit
     from mrtuner.limits.read import read
 
@@ -152,7 +152,7 @@ def _of_instance(name: str, given: Given) -> Limits:
 
 
 def fleet(names: Sequence[str], given: Given) -> dict[str, Any]:
-    """Of many instances, the document; a region that fails is named, the others are delivered."""
+    """Return the document of a fleet. It names failed regions; a sole region's error is raised."""
     from mrtuner.documents import as_builtins
     from mrtuner.limits.document import fleet_document
 
@@ -218,7 +218,7 @@ def _time(since: float) -> tuple[datetime, datetime]:
 
 
 def _connections_of(class_name: str, given: int | None) -> tuple[int, str] | None:
-    """The same where a class may be unknown: then the answer says so itself."""
+    """Like `_connections`, but None for an unknown class: the result then says so itself."""
     try:
         return _connections(class_name, given)
     except BadValue:
@@ -226,7 +226,7 @@ def _connections_of(class_name: str, given: int | None) -> tuple[int, str] | Non
 
 
 def _connections(class_name: str, given: int | None) -> tuple[int, str]:
-    """What max_connections is by RDS's own formula, where nobody says."""
+    """The given max_connections, or what RDS's own formula gives, and its origin in words."""
     if given is not None:
         return given, "as given"
     from mrtuner.limits.ceilings import default_connections

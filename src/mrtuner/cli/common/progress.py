@@ -15,26 +15,26 @@ if TYPE_CHECKING:
 
     from mrtuner.bench.engine.events import Event
 
-#: Events of a measurement that are worth a line; the rest only moves the bar.
+#: Events of a measurement that are worth a line; the others only move the bar.
 _LASTING: Final = frozenset({"announced", "measured", "repeating", "note"})
 
 
 class Bar(Protocol):
-    """Shows how far the work is."""
+    """Shows the progress of some work."""
 
     def move(self, done: float, of: float, text: str = "", /) -> None:
-        """So much is done, and `text` stands next to the bar."""
+        """Show `done` out of `of` as done, with `text` next to the bar."""
 
     def note(self, text: str, /) -> None:
         """Print a line that stays, on a terminal too."""
 
     def line(self, text: str, /) -> None:
-        """Print a line where there is no bar, unless it is the same as the one before."""
+        """Print a line if there is no bar, unless it repeats the previous one."""
 
 
 @contextmanager
 def bar() -> Iterator[Bar]:
-    """A bar for as long as the block lasts, or lines where none can be drawn."""
+    """A bar while the block lasts; lines of text where none can be drawn."""
     if not terminal.animated(sys.stderr):
         yield _Lines()
         return
@@ -77,7 +77,7 @@ class _Drawn:
         self.drawn.console.print(Text(printable(f"  {text}")))
 
     def line(self, _text: str, /) -> None:
-        """The bar shows it."""
+        """Print nothing: the bar shows it."""
 
 
 class _Lines:

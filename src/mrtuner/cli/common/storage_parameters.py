@@ -1,4 +1,4 @@
-"""What `mrtuner vacuum apply` and `vacuum undo` do: storage parameters set, and taken back."""
+"""What `mrtuner vacuum apply` and `vacuum undo` do: set and restore storage parameters."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def put(
 
 
 def take_back(dsn: str, journal: Path | None, *, yes: bool, as_json: bool) -> None:
-    """Show what the last change set, ask, and put back what was there."""
+    """Show what the last change set, ask, and restore what was there before."""
     from mrtuner.change.journal import Journal
     from mrtuner.vacuum.apply import last, undo
 
@@ -72,7 +72,7 @@ def take_back(dsn: str, journal: Path | None, *, yes: bool, as_json: bool) -> No
 
 
 def _finish_interrupted(dsn: str, book: Journal) -> Outcome | None:
-    """Finish or revert what an interrupted run left half-done, and say so."""
+    """Finish or revert what an interrupted run left half-done, and report it."""
     from mrtuner.vacuum.apply import finish_or_revert_storage_parameters
 
     outcome = finish_or_revert_storage_parameters(dsn, book)
@@ -96,7 +96,7 @@ def _reasons(found: Vacuum) -> dict[str, str]:
 
 
 def _show(title: str, entries: Sequence[Entry], reasons: Mapping[str, str] | None = None) -> None:
-    """What becomes of each parameter, and why where that is known."""
+    """Print how each parameter changes, and why if reasons are given."""
     if entries:
         from mrtuner.present.text import heading, table
 
@@ -115,7 +115,7 @@ def _show(title: str, entries: Sequence[Entry], reasons: Mapping[str, str] | Non
 
 
 def _of_the_server(found: Vacuum, dsn: str) -> None:
-    """Its settings are another change, with its own way back."""
+    """Print how to apply the advised server settings: a separate change with its own undo."""
     if found.settings:
         names = ", ".join(f"{one.name} = {one.value}" for one in found.settings)
         where = shlex.quote(change.dsn_without_secrets(dsn))

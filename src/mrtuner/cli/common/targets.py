@@ -1,11 +1,11 @@
-"""What a command is about, its first argument: in the same forms everywhere.
+"""The target of a command, its first argument, in the same forms everywhere.
 
     postgresql://postgres@db/app      a server, by its connection string (also host=db dbname=app)
     local                             the server of this machine, as psql finds it
     rds:NAME                          an instance of Amazon RDS
     metrics.csv                       a file
 
-A command that has no use for one of them says which command has.
+A command that does not accept one of them says what to use instead.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def instance_named(text: str) -> str:
 
 
 class ServerArgument(click.ParamType):  # type: ignore[type-arg]  # generic only in newer versions of click
-    """A connection string; ``local`` is the empty one, for which libpq's defaults hold."""
+    """A connection string; ``local`` is the empty one, for which libpq's defaults apply."""
 
     name = "dsn"
 

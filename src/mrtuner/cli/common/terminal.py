@@ -1,4 +1,4 @@
-"""Streams and terminals: documents on stdout, talk and questions on stderr."""
+"""Streams and terminals: documents on stdout, notes and questions on stderr."""
 
 from __future__ import annotations
 
@@ -23,31 +23,31 @@ if TYPE_CHECKING:
     from mrtuner.documents import Document
     from mrtuner.present.text import Look
 
-#: Where nobody looks at a terminal, lines are this wide, the same everywhere.
+#: The width of lines where the output is not a terminal.
 WIDTH: Final = 100
 
 
 def print_line(text: str = "") -> None:
-    """A line of the answer, on stdout; what it quotes from elsewhere is escaped."""
+    """Print a line of the result to stdout; unsafe text in it is escaped."""
     click.echo(line(text))
 
 
 def print_note(text: str = "") -> None:
-    """A line for the person, not for a program; escaped as well."""
+    """Print a line for the user, not for a program, to stderr; unsafe text in it is escaped."""
     click.echo(line(text), err=True)
 
 
 def line(text: str) -> str:
-    """One line that is safe to print: every escape sequence in it is one of our own colours.
+    """Return a line that is safe to print: its only escape sequences are our own colours.
 
-    Names, statements and messages that came from a server may hold anything, see `escape`.
+    Names, statements and messages from a server may contain anything, see `escape`.
     """
     parts = _COLOURED.split(text)
     return "".join(part if part in _OURS else printable(part) for part in parts)
 
 
 def print_error(message: str, hint: str | None) -> None:
-    """An error as two lines on stderr."""
+    """Print an error and its hint, if any, to stderr."""
     paint = _paint if colourful(sys.stderr) else _plain
     print_note(f"{paint('error:', 'error')} {message}")
     if hint:
@@ -55,12 +55,12 @@ def print_error(message: str, hint: str | None) -> None:
 
 
 def document(data: Document | dict[str, Any]) -> None:
-    """One JSON document on stdout."""
+    """Print one JSON document to stdout."""
     click.echo(as_json(data), nl=False)
 
 
 def answer(told: dict[str, Any], lines: Iterable[str], as_json: bool) -> None:
-    """What a command has to say, on stdout: its document, or the lines that tell of it."""
+    """Print a command's result to stdout: its JSON document, or `lines` of text."""
     if as_json:
         document(told)
     else:
@@ -69,7 +69,7 @@ def answer(told: dict[str, Any], lines: Iterable[str], as_json: bool) -> None:
 
 
 def as_json(data: Document | dict[str, Any]) -> str:
-    """The text of a document."""
+    """Return a document as JSON text."""
     import json
 
     if not isinstance(data, dict):
@@ -81,7 +81,7 @@ def as_json(data: Document | dict[str, Any]) -> str:
 
 
 def save(path: Path, text: str) -> None:
-    """Write a file in one piece: the old one stays until the new one is whole."""
+    """Write a file atomically: the old one stays until the new one is complete."""
     from mrtuner import files
 
     try:
@@ -93,7 +93,7 @@ def save(path: Path, text: str) -> None:
 
 
 def deliver(text: str, path: Path | None) -> None:
-    """The answer of a command: on stdout, or in the file that -o names."""
+    """Write a command's result to stdout, or to the file that -o names."""
     if path is None:
         click.echo(text, nl=False)
     else:
@@ -107,20 +107,20 @@ def answer_and_page(
     as_json: bool,
     html: Path | None,
 ) -> None:
-    """The same, and a page in the file that --html names: both are made of what was told."""
+    """Print a result like `answer`, and write its page to the file that --html names."""
     answer(told, lines(told), as_json)
     if html is not None:
         save_and_tell(html, page(told))
 
 
 def save_and_tell(path: Path, text: str) -> None:
-    """Write a file, and name it."""
+    """Write a file, and print its name."""
     save(path, text)
     print_note(f"written: {path}")
 
 
 def make_directory(path: Path) -> None:
-    """Make a directory for what we write, if it is not there."""
+    """Create a directory for our output if it does not exist."""
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -130,24 +130,24 @@ def make_directory(path: Path) -> None:
 
 
 def colourful(stream: TextIO) -> bool:
-    """Whether colour is wanted there: a terminal, no NO_COLOR, not a dumb one."""
+    """Whether to use colour: on a terminal that is not dumb, and without NO_COLOR."""
     return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
 def animated(stream: TextIO) -> bool:
-    """Whether a line there can be drawn over again."""
+    """Whether a line on this stream can be redrawn."""
     return stream.isatty() and os.environ.get("TERM") != "dumb"
 
 
 def width(stream: TextIO) -> int:
-    """How many columns a line there may have."""
+    """How many columns a line on this stream may have."""
     import shutil
 
     return shutil.get_terminal_size((WIDTH, 24)).columns if stream.isatty() else WIDTH
 
 
 def look(stream: TextIO) -> Look:
-    """How text for people is to look on this stream."""
+    """How to format text for people on this stream."""
     from mrtuner.present.text import Look
 
     blocks = (stream.encoding or "").lower().replace("-", "").startswith("utf")
@@ -166,7 +166,7 @@ def _paint(text: str, style: str) -> str:
     return coloured
 
 
-#: What was coloured here. A name that looks like it was not, unless it is the same to the letter.
+#: Texts that we coloured. Other coloured text, such as a name, is escaped unless identical.
 _OURS: Final[set[str]] = set()
 _COLOURED: Final = re.compile(r"((?:\x1b\[\d+m)+[^\x1b]*\x1b\[0m)")
 
@@ -180,12 +180,12 @@ _STYLES: Final[dict[str, dict[str, Any]]] = {
 
 
 def is_interactive() -> bool:
-    """Whether a question would be read and answered."""
+    """Whether somebody can read and answer a question."""
     return sys.stdin.isatty() and sys.stderr.isatty()
 
 
 def confirm(question: str, *, yes: bool) -> None:
-    """Return when the user agrees, here or by --yes. Refused when there is nobody to ask."""
+    """Return if the user agrees, here or by --yes. Refused without a terminal."""
     if yes:
         return
     if not is_interactive():
@@ -198,7 +198,7 @@ def confirm(question: str, *, yes: bool) -> None:
 
 
 def confirm_offer(question: str, *, yes: bool) -> bool:
-    """Whether the user takes an offer, here or by --yes; not where there is nobody to ask."""
+    """Whether the user accepts an offer, here or by --yes; False without a terminal."""
     if yes:
         return True
     if not is_interactive():
@@ -209,7 +209,7 @@ def confirm_offer(question: str, *, yes: bool) -> bool:
 
 @contextmanager
 def sigterm_as_interrupt() -> Iterator[None]:
-    """Let a request to end do what Ctrl-C does: unwind, put back, then go."""
+    """Let SIGTERM and SIGHUP do what Ctrl-C does: unwind, restore, then exit."""
     before = {number: signal.signal(number, _interrupt) for number in (SIGTERM, SIGHUP)}
     try:
         yield
@@ -223,10 +223,10 @@ def _interrupt(number: int, _frame: FrameType | None) -> None:
 
 
 class FinishPuttingBack:
-    """Requests to end, Ctrl-C too, where something has to be put back.
+    """Handle Ctrl-C, SIGTERM and SIGHUP while there is something to restore.
 
-    The first one unwinds what is under way; the second is only answered, since that is what the
-    first has begun; the third ends even that.
+    The first signal interrupts the work, which begins restoring; the second only prints `answer`,
+    so that restoring continues; a third interrupts even that.
     """
 
     def __init__(self, answer: str) -> None:
@@ -236,7 +236,7 @@ class FinishPuttingBack:
 
     def __enter__(self) -> Self:
         for number in (SIGINT, SIGTERM, SIGHUP):
-            if (before := signal.getsignal(number)) is not signal.SIG_IGN:  # as nohup does
+            if (before := signal.getsignal(number)) is not signal.SIG_IGN:  # set by nohup
                 self._before[number] = before
                 signal.signal(number, self._requested)
         return self
@@ -246,12 +246,12 @@ class FinishPuttingBack:
             signal.signal(number, handler)
 
     def unwinding(self) -> None:
-        """It has begun, by a request or by itself: what comes now counts as the second."""
+        """Note that restoring has begun, with or without a signal; the next one is the second."""
         self._requests = max(1, self._requests)
 
     def _requested(self, number: int, _frame: FrameType | None) -> None:
         self._requests += 1
         if self._requests != 2:
             raise KeyboardInterrupt(f"signal {number}")
-        with suppress(RuntimeError, OSError):  # a line was just being written there; nobody reads
+        with suppress(RuntimeError, OSError):  # stderr is being written to, or closed
             print_note(self._answer)

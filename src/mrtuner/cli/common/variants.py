@@ -19,9 +19,9 @@ _STILL: Final = "still restoring everything; interrupt again to stop halfway"
 
 
 class Sides:
-    """Switches a server between both sides; on leaving the block it is as it was.
+    """Switches a server between both sides; leaving the block restores it.
 
-    Every switch is a journalled change. Where a side needs a restart, every activation restarts,
+    Every switch is a journalled change. If a side needs a restart, every activation restarts,
     so that both start with equally cold buffers.
     """
 
@@ -32,7 +32,7 @@ class Sides:
         journal: Journal,
         restart: Restart,
         fits: Callable[[Mapping[str, str]], bool],
-        repair: str | None = None,  # the command for what we could not put back; None: no matter
+        repair: str | None = None,  # command that restores what we could not; None: say nothing
     ) -> None:
         self.dsn, self.wanted, self.journal, self.restart = dsn, wanted, journal, restart
         self.fits, self.repair = fits, repair
@@ -50,7 +50,7 @@ class Sides:
         }
 
     def as_they_were(self) -> None:
-        """Put the settings back, or start afresh with them."""
+        """Restore the settings, or start afresh if they are in force already."""
         if not self.changed:
             self._start_afresh()
             return
@@ -60,7 +60,7 @@ class Sides:
         self.changed = False
 
     def as_advised(self) -> None:
-        """Put the advice into force, or start afresh with it."""
+        """Put the advice into force, or start afresh if it is in force already."""
         if self.changed:
             self._start_afresh()
             return
@@ -79,7 +79,7 @@ class Sides:
             return plan(read(connection), self.wanted)
 
     def _start_afresh(self) -> None:
-        """Restart, where the other side could not be reached without it either."""
+        """Restart the server, if switching to the other side needs a restart too."""
         if self.restart.run is None or not any(item.restart for item in self.wanted):
             return
         from mrtuner.change.settings.live import identify
@@ -113,7 +113,7 @@ class Sides:
             self._end.__exit__()
 
     def _last(self) -> int:
-        """The number of the change in force; the journal knows it whatever interrupted us."""
+        """The number of the change in force, from the journal: right after any interruption."""
         last = self.journal.last(self._server)
         return 0 if last is None else last.id
 
@@ -129,7 +129,10 @@ class Sides:
         self.changed = False
 
     def _say_left(self) -> None:
-        """What is in force all the same, and the command that repairs it. Hides no error."""
+        """Print the advised settings still in force and the command that restores everything.
+
+        If the settings cannot be read, it prints a warning, so as not to hide the first error.
+        """
         if self.repair is None:
             return
         try:

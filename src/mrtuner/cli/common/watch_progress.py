@@ -1,4 +1,4 @@
-"""A watch as a person sees it: how far it is, and Ctrl-C to end it early."""
+"""A watch that shows its progress and that Ctrl-C ends early."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def watched(
     dsn: str, watch: float | None, sample: tuple[str, ...], long: float | None = None,
     recorded: Mapping[tuple[str, int], Rates] | None = None,
 ) -> tuple[Vacuum, int]:  # fmt: skip
-    """What `vacuum` finds, and the exit code where Ctrl-C or the server cut its watch short."""
+    """Return what `vacuum` finds, and the exit code: Ctrl-C or the server may end a watch early."""
     from mrtuner.vacuum import Enough, Thresholds, vacuum
 
     code = exit_codes.DONE
@@ -30,7 +30,7 @@ def watched(
         try:
             sleep(seconds)
         except KeyboardInterrupt as end:
-            if end.args:  # a signal other than Ctrl-C: it asks us to go
+            if end.args:  # a signal other than Ctrl-C: it asks us to exit
                 raise
             code = exit_codes.INTERRUPTED
             terminal.print_note("interrupted: the results below are from before that")
@@ -49,7 +49,7 @@ def watched(
 
 @contextmanager
 def _shown(watch: float | None) -> Iterator[Callable[[float], None]]:
-    """A sleep that shows how far the watch is."""
+    """Yield a sleep function that shows how far the watch is."""
     if watch is None:
         yield time.sleep
         return

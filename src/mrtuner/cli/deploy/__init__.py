@@ -1,4 +1,4 @@
-"""The commands of `mrtuner deploy`: one file a place to deploy to."""
+"""The commands of `mrtuner deploy`: one file per place to deploy to."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The commands of `mrtuner export`: one file a monitoring system."""
+"""The commands of `mrtuner export`: one file per monitoring system."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the commands share that send the last sample again and again."""
+"""What is shared by the commands that send the last sample repeatedly."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def push_until_stopped(
     directory: Path, name: str, message: Callable[[Iterable[Figure]], bytes],
     send: Callable[[bytes], None], *, every: float, once: bool, tell: Callable[[str], None],
 ) -> None:  # fmt: skip
-    """Send what the store has last until a signal comes, or once.
+    """Send the store's last sample every `every` seconds until a signal arrives, or once.
 
     Raises:
         MrTunerError: the only message was not delivered.

@@ -85,7 +85,7 @@ def _audited(target: str | None, port: int | None, within: float) -> Audit:
 
 
 def _session(dsn: str, within: float) -> Audit:
-    """A connection of ours, as this string makes it, and what its server says."""
+    """Audit a connection that this string opens, and the settings of its server."""
     from mrtuner.failover.audit.check import audit as judged
     from mrtuner.failover.audit.session import look
     from mrtuner.failover.predict.kernel import local

@@ -99,7 +99,7 @@ def command(
 
 
 def _writer(html: Path | None) -> Callable[[Mapping[str, Any]], None]:
-    """What writes the page; that it can is known before anything is played."""
+    """Return what writes the page; whether it can is checked before any scenario is played."""
     prerequisites.require(page=html)
     if html is None:
         return lambda _: None
@@ -127,7 +127,7 @@ def _list(as_json: bool) -> None:
 
 
 def _played(request: Request, names: tuple[str, ...], as_json: bool) -> Iterator[dict[str, Any]]:
-    """One after the other, each in a lab of its own."""
+    """Play scenarios one after the other, each in its own lab, and yield the outcomes."""
     from dataclasses import replace
 
     from mrtuner.failover.lab.control import play
@@ -154,13 +154,13 @@ def _stay_open(request: Request, as_json: bool) -> None:
                 for what, content in session.events():
                     _tell(session, what, content, as_json)
                 raise session.ended()
-        except KeyboardInterrupt:  # the way to end it, so no error
+        except KeyboardInterrupt:  # the normal way to end the lab
             terminal.print_note("the lab has ended; everything it created was removed")
 
 
 def _forward(session: Session) -> None:
-    """Hand over what is typed."""
-    with suppress(MrTunerError):  # the lab has ended, which is said elsewhere
+    """Pass what is typed to the lab."""
+    with suppress(MrTunerError):  # the lab has ended, which is reported elsewhere
         for line in sys.stdin:
             session.command(line)
 

@@ -1,4 +1,4 @@
-"""The client machine of a prediction, from what the command line says of it."""
+"""The client machine of a prediction, as the command line describes it."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _options = options.stacked(
 
 
 def kernel_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """What is said of the client machine, which reaches the command as its `kernel` and `rtt`."""
+    """Add the options about the client machine; the command gets them as `kernel` and `rtt`."""
 
     @wraps(function)
     def with_kernel(*, sysctl: str, kernel: str | None, hz: int | None, **rest: Any) -> Any:

@@ -74,7 +74,7 @@ def command(
 def _client(
     name: str | None, dsn: str | None, rtt: float | None
 ) -> tuple[Client, Path, str | None]:
-    """The client, its way to the server (told, measured or usual), and who is in between."""
+    """The client, its path to the server (given, measured or usual), and what is in between."""
     from mrtuner.failover.predict.client import configured, defaults
     from mrtuner.failover.predict.path import Path
 
@@ -92,7 +92,7 @@ def _client(
 
 
 def _limited(client: Client, limits: dict[str, float | None]) -> Client:
-    """With the limits given as options."""
+    """Return the client with the limits given as options."""
     from dataclasses import replace
 
     given: dict[str, Any] = {name: value for name, value in limits.items() if value is not None}

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from mrtuner.rehearsal.probes import Probes, Schedule
     from mrtuner.rehearsal.run import Patience, Trigger
 
-#: Without --give-up an attempt is ended after this many times --within, so that a hang that is
-#: a little longer than it should be is seen to its end.
+#: Without --give-up, a probe is given up after this many times --within, so that a hang that is
+#: slightly too long is still measured to its end.
 _BEYOND: Final = 2.0
 _PATIENT: Final = 30.0
 
@@ -136,7 +136,7 @@ def _trigger(what: str, given: Mapping[str, Any], stack: ExitStack) -> Trigger:
 
 
 def _rds(instance: str, given: Mapping[str, Any]) -> Trigger:
-    """Planned here, so production and what cannot fail over are refused before anything else."""
+    """Plan it now, to refuse production and what cannot fail over before anything else."""
     from mrtuner.aws.session import client
     from mrtuner.rds.fleet.rehearsal import Reboot, plan
 
@@ -147,7 +147,7 @@ def _rds(instance: str, given: Mapping[str, Any]) -> Trigger:
 
 
 def _cautions(trigger: Trigger, dsn: str) -> Iterator[str]:
-    """What makes it doubtful that RDS's failover is what the probes will see."""
+    """Yield reasons to doubt that the probes will see RDS's failover."""
     from mrtuner.rds.fleet.rehearsal import Reboot, leads_elsewhere
 
     if not isinstance(trigger, Reboot):

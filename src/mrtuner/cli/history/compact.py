@@ -1,4 +1,4 @@
-"""`mrtuner history compact`: looking after the files by hand."""
+"""`mrtuner history compact`: maintain the files by hand."""
 
 from __future__ import annotations
 

@@ -58,16 +58,16 @@ def command(directory: Path, as_json: bool) -> None:
 
 
 def minutes_of(told: Upgrade) -> list[Minute | None]:
-    """The days as the server's model takes them; None while the instance is away."""
+    """Return the minutes as the server's model takes them; None while the instance is down."""
     from mrtuner.history.example.server import Minute
 
-    # The ceiling lets two thirds of the demand through; less than that is held back nowhere.
+    # The ceiling never lets less than two thirds of the demand through.
     held_back = 1 - told.served
     most = 0.35
     found: list[Minute | None] = []
     for number in range(told.series.points):
         metrics = {name: float(values[number]) for name, values in told.series.metrics.items()}
-        away = metrics["ReadIOPS"] != metrics["ReadIOPS"]  # no point: NaN
+        away = metrics["ReadIOPS"] != metrics["ReadIOPS"]  # NaN: no data point
         jam = max(0.0, min(1.0, (held_back[number] - 0.05) / (most - 0.05)))
         found.append(None if away else Minute(
             number=number, working=bool(told.working[number]), job=bool(told.jobs[number]),
@@ -77,7 +77,7 @@ def minutes_of(told: Upgrade) -> list[Minute | None]:
 
 
 def _happened() -> Iterator[Happened]:
-    """What was tried, and what RDS told."""
+    """Yield what was tried, and what RDS reported."""
     from mrtuner.history.example.record import Happened
     from mrtuner.limits.example_upgrade import (
         AWAY,
@@ -127,7 +127,7 @@ def _happened() -> Iterator[Happened]:
 
 
 def _forgotten(start: datetime) -> tuple[datetime, datetime]:
-    """Somebody left a transaction open over a lunch."""
+    """Begin and end of a transaction that somebody left open over lunch."""
     begin = start + timedelta(days=1, hours=11, minutes=5)
     return begin, begin + timedelta(minutes=95)
 

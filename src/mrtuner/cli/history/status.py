@@ -1,4 +1,4 @@
-"""`mrtuner history status`: whether recording goes on."""
+"""`mrtuner history status`: whether a recorder is running."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`mrtuner history verify`: whether the history is whole."""
+"""`mrtuner history verify`: whether the history is intact."""
 
 from __future__ import annotations
 

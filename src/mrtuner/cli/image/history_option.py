@@ -17,7 +17,7 @@ def history_option(text: str) -> Callable[[Function], Function]:
 
 
 def warn_of_shallow(directory: Path, history: int | None) -> None:
-    """Tell where the repository has fewer commits than its history had."""
+    """Warn if the repository is shallow, so that older commits are missing."""
     from mrtuner.image.commits import is_shallow
 
     if history is not None and is_shallow(directory):

@@ -110,7 +110,7 @@ def command(
 def _task(
     directory: Path, second: Path | None, patch: Path | None, seed: int | None, rest: dict[str, Any]
 ) -> Iterator[Task]:
-    """What is to be proved, in a directory that goes whatever happens to us."""
+    """Yield the task, in a directory that is removed even if we are killed."""
     import random
 
     from mrtuner.bench.server import guard

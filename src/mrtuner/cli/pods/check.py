@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
-#: What --rollout says, and the stage that it means.
+#: The values of --rollout, and the stage that each means.
 _STAGES: Final = {
     "none": "at rest", "surge": "surge", "first-step": "first step", "overlap": "overlap",
 }  # fmt: skip
 #: How far --history looks back [s]: as long as rows are kept as sampled.
 _REMEMBERED: Final = 35 * 86_400.0
-#: Beyond these nothing is a number of pods or connections.
+#: No number of pods or connections is larger.
 _MOST: Final = 1_000_000
 
 
@@ -238,7 +238,7 @@ def _running_pgbouncer(dsn: str, number: dict[str, Any]) -> PgBouncer:
 
 
 def _seen(given: Any) -> Fact[int] | None:
-    """The most sessions that a history has of the server; None without one."""
+    """The most sessions of the server in its history; None without --history."""
     directory: Path | None = given["history"]
     if directory is None:
         if given["instance"] is not None:
@@ -262,7 +262,7 @@ def _seen(given: Any) -> Fact[int] | None:
 
 
 def _require(given: Any) -> None:
-    """One source of the limits, and nothing beside it that would not be used."""
+    """Require one source of the limits, and refuse options that it would not use."""
     if (given["database"] is None) is (given["max_connections"] is None):
         raise UsageError(
             "the database's limits are missing"
@@ -307,7 +307,7 @@ def _database(given: Any, account: Account) -> Database:
         return of_server(connection, said)
 
 
-# What options say of pods.
+# Options about pods.
 
 
 def _by_name(pairs: Sequence[tuple[str, Any]], flag: str, *, empty: bool = False) -> dict[str, Any]:

@@ -17,7 +17,7 @@ _STDIN: Final = "-"
 
 
 def read_all(names: Sequence[str]) -> list[Manifest]:
-    """Return the texts of manifests; UsageError for what is none, or for - twice."""
+    """Return the texts of manifests; UsageError for a name that is not a file, or for - twice."""
     if names.count(_STDIN) > 1:
         raise UsageError("standard input can be read only once", "Give - once.")
     return [_read(name) for name in names]

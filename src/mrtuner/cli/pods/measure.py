@@ -85,7 +85,7 @@ def command(
 
 
 def _chosen(tree: Tree, pids: tuple[int, ...], name: str | None, pods: Any) -> list[int]:
-    """The processes to measure: none that descends from another of them."""
+    """The processes to measure, without those that descend from another one."""
     from mrtuner.host import processes
     from mrtuner.sizing.measure.reading import require
 

@@ -20,7 +20,7 @@ _REMEMBERED: Final = 7 * 86_400.0
 _UNITS: Final = ("s", "ms", "us", "ns")
 _file = click.Path(path_type=Path, dir_okay=False)
 
-#: What `pods plan` can be told to look at; the names are those that `observed` takes.
+#: The sources that `pods plan` can observe; the names are those that `observed` takes.
 observing_options = options.stacked(
     click.option("--prometheus", multiple=True, metavar="FILE|URL",
                  help="Take service times, rate and CPU time from a Prometheus server (the busiest "
@@ -52,9 +52,9 @@ NAMES: Final = (
 
 
 def observed(given: dict[str, Any], rate: float | None) -> Observed | None:
-    """Return what was seen; None if nothing was to be looked at. `rate` is what is given [1/s].
+    """Return what was observed; None if no source was given. `rate` is the given one [1/s].
 
-    Raises as the sources do, and UsageError for options that belong to none.
+    Raises the errors of the sources, and UsageError for an option without its source.
     """
     from mrtuner.sizing.observed import together
 

@@ -108,7 +108,7 @@ def command(
 def _present(
     manifests: tuple[str, ...], deployment: str | None, server: str | None
 ) -> Present | None:
-    """What the manifests have of the workload; None without any."""
+    """The workload as the manifests describe it; None without manifests."""
     if not manifests:
         if deployment is not None:
             raise UsageError("--deployment is for a manifest", "Give the manifest as well.")

@@ -1,4 +1,4 @@
-"""The commands of `rdstune`, which are those of `mrtuner rds`: one file a command."""
+"""The commands of `rdstune`, which are those of `mrtuner rds`: one file per command."""
 
 from __future__ import annotations
 

@@ -105,7 +105,7 @@ def command(
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """What would be done, and what values give on the instance where that is known."""
+    """The plan, and the machine on which its formulas are evaluated, if that is known."""
 
     plan: RdsPlan
     machine: InstanceMachine | None
@@ -147,7 +147,7 @@ def _from_file(
     source: Path,
     dsn: str | None,
 ) -> Prepared:
-    """The group in a file. A class that nobody knows is said; nothing is evaluated for it."""
+    """Prepare the group in a file. For an unknown class, a note says that nothing is evaluated."""
     from mrtuner.rds.group.advice import class_of, refuse_mistakes
     from mrtuner.rds.live.diff import machine_of
     from mrtuner.rds.live.incompatible_parameters import of_target
@@ -172,9 +172,10 @@ class _Written:
 
 
 def _written(source: Path, family: str) -> list[_Written]:
-    """The one group in a file. BadValue when there are several, or values nobody can know.
+    """Return the settings of the only group in a file.
 
-    Refused when the file says another family than the instance needs.
+    BadValue if there is not exactly one group, or if values are not known yet. Refused if its
+    family is not the one that the instance needs.
     """
     from mrtuner.rds.group.read import read
 
@@ -201,7 +202,7 @@ def _written(source: Path, family: str) -> list[_Written]:
 
 
 def _agree(plan: RdsPlan, reboot: Reboot, *, shared: bool, yes: bool) -> None:
-    """Ask, unless there is nothing to agree to, or it will be refused anyway."""
+    """Ask for confirmation, unless nothing changes or the change will be refused anyway."""
     if plan.nothing or (plan.shared and yes and not shared):
         return
     what = f"Set {plural(len(plan.steps), 'parameter')} in {plan.group}"
@@ -222,9 +223,9 @@ def _carried_out(
 def _compared(
     client: Any, prepared: Prepared, dsn: str | None, outcome: RdsOutcome, poll: float
 ) -> tuple[ParameterLine, ...] | None:
-    """What the server runs of what was changed; None without a connection string.
+    """Compare what was changed with the server; None without a connection string or a known class.
 
-    A dynamic value may reach the server a little after RDS says that it has: look again.
+    A dynamic value may reach the server shortly after RDS says that it has: look again.
     """
     if dsn is None or prepared.machine is None:
         return None
@@ -240,7 +241,7 @@ def _compared(
     return lines
 
 
-#: With the usual second between them, half a minute.
+#: How often to look: with the usual second in between, for half a minute.
 _LOOKS: Final = 30
 
 

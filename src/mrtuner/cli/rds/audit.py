@@ -84,14 +84,14 @@ def command(
 
 @dataclass(slots=True)
 class Fleet:
-    """What an audit brought: a row an instance, no more."""
+    """The results of an audit: one row per instance, the regions surveyed, and failures."""
 
     rows: list[AuditRow] = field(default_factory=list)
     surveyed: list[Surveyed] = field(default_factory=list)
     failures: list[Failure] = field(default_factory=list)
 
     def add(self, event: Event) -> None:
-        """Put it where it belongs."""
+        """Add an event to the rows, to the regions surveyed or to the failures."""
         from mrtuner.rds.fleet.audit import AuditRow, Surveyed
 
         if isinstance(event, AuditRow):
@@ -102,18 +102,18 @@ class Fleet:
             self.failures.append(event)
 
     def refuse_if_nothing_answered(self) -> None:
-        """Where every region failed, there is no table: the first error says why."""
+        """Raise the first error if every region failed."""
         if self.failures and not self.surveyed and not self.rows:
             raise self.failures[0].error
 
     @property
     def ordered(self) -> list[AuditRow]:
-        """By region and name."""
+        """The rows, by region and name."""
         return sorted(self.rows, key=lambda row: (row.region, row.instance))
 
     @property
     def others(self) -> int:
-        """Instances of other engines."""
+        """Number of instances of other engines."""
         return sum(done.others for done in self.surveyed)
 
 
@@ -152,7 +152,7 @@ def _cells(row: AuditRow) -> tuple[str, ...]:
     )
 
 
-#: They have columns of their own.
+#: Findings that have their own columns.
 _SHOWN_ELSEWHERE: Final = frozenset({"drift", "default-group"})
 
 
@@ -189,20 +189,20 @@ def _finding(text: str) -> AuditFinding:
 
 
 def _reasons(texts: Iterable[str | None]) -> Iterator[str]:
-    """Why instances could not be judged, or on what else it rests, each reason once."""
+    """Yield why instances could not be assessed, or notes on their assessment, each text once."""
     for text, count in Counter(text for text in texts if text).most_common():
         yield f"         {count} x {text}"
 
 
 class Tell(Protocol):
-    """Hears of every event."""
+    """Receives every event."""
 
     def __call__(self, event: Event) -> None: ...
 
 
 @contextmanager
 def _shown(regions: int) -> Iterator[Tell]:
-    """How many regions have answered, for as long as the block lasts."""
+    """Show how many regions have answered, while the block lasts."""
     from mrtuner.rds.fleet.audit import AuditRow
 
     with progress.bar() as shown:

@@ -1,4 +1,4 @@
-"""What rdstune's apply, undo and diff share: options, progress, and their words."""
+"""What rdstune's apply, undo and diff share: options, progress and messages."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _account_options = options.stacked(
 
 
 def account_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """--region and --profile, which reach the command as one `account`."""
+    """Add --region and --profile; the command gets them as one `account`."""
 
     @wraps(function)
     def with_account(*args: Any, region: str | None, profile: str | None, **rest: Any) -> Any:
@@ -60,7 +60,7 @@ connections_option = options.declared_option("connections")
 
 
 def named(_context: click.Context, _option: click.Parameter, dsn: str | None) -> str | None:
-    """A connection string that says something: `--connect "$UNSET"` must not mean this machine."""
+    """Refuse an empty connection string: `--connect "$UNSET"` must not mean this machine."""
     if dsn is not None:
         from mrtuner.rds.live.identity import require_named
 
@@ -69,7 +69,7 @@ def named(_context: click.Context, _option: click.Parameter, dsn: str | None) ->
 
 
 def connect_option(why: str, **more: Any) -> Callable[[Function], Function]:
-    """--connect DSN, by which a command about an instance reaches its server too."""
+    """The option --connect DSN, for a command about an instance to reach its server as well."""
     return click.option(
         "--connect", "dsn", metavar="DSN", callback=named,
         help=f"Connect to the instance's server with DSN, {why}.", **more,
@@ -84,7 +84,7 @@ poll_option = options.time_option(
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """Where a change tells of its steps and of its waiting."""
+    """Where a change reports its steps and what it waits for."""
 
     at: Observer
     pace: Pace
@@ -92,7 +92,7 @@ class Told:
 
 @contextmanager
 def telling(poll: float) -> Iterator[Told]:
-    """Steps as lines on stderr; on a terminal, what is waited for beside a spinner."""
+    """Print steps as lines on stderr; on a terminal, show what is waited for beside a spinner."""
     from mrtuner.rds.live.wait import USUAL
 
     pace = replace(USUAL, first=poll, most=poll * _LESS_FREQUENT)
@@ -122,7 +122,7 @@ def _step(taken: StepName) -> None:
 
 
 def _short(text: str) -> str:
-    """A step without most of its twenty names; the journal has them all."""
+    """Shorten a step, which may have twenty names; the journal has them all."""
     return printable(textwrap.shorten(text, terminal.WIDTH - 2, placeholder=" …"))
 
 
@@ -131,10 +131,10 @@ def _waited(state: str) -> None:
 
 
 def prove(client: Any, instance: str, dsn: str | None, *, down: bool = True) -> Target:
-    """The instance, once the connection string is proved to lead to it, or there is none.
+    """Return the instance, after proving that the connection string, if given, leads to it.
 
-    `down`: an instance that is not up may be one that an interrupted change left so. It is
-    cleaned up first, which asks nothing of the connection string; then prove again without.
+    With `down`, no connection is required if the instance is not up: an interrupted change may
+    have left it so. Clean that up first, then prove again without `down`.
     """
     from mrtuner.errors import ConnectError
     from mrtuner.rds.live import identity
@@ -153,7 +153,7 @@ def prove(client: Any, instance: str, dsn: str | None, *, down: bool = True) -> 
 def finish_interrupted(
     client: Any, instance: str, book: Journal, reboot: Reboot, poll: float
 ) -> RdsOutcome | None:
-    """Finish or revert what an interrupted run left half-done, and say so."""
+    """Finish or revert what an interrupted run left half-done, and report it."""
     from mrtuner.rds.live.apply import finish_or_revert_group
 
     with telling(poll) as told:
@@ -165,7 +165,7 @@ def finish_interrupted(
 
 
 def say(outcome: RdsOutcome, reboot: Reboot) -> None:
-    """What became of it, on stdout; what waits, on stderr."""
+    """Print the outcome to stdout, and what waits for a reboot to stderr."""
     if outcome.result == "nothing":
         terminal.print_line("nothing to change")
     elif outcome.result == "rebooted":
@@ -189,7 +189,7 @@ _HOW: Final = {
 
 
 def undo_command(instance: str, account: Account, reboot: Reboot, journal: Path | None) -> str:
-    """How to take a change back."""
+    """The command that undoes a change."""
     return change.command_line(
         ["rdstune", "undo", instance], journal,
         region=account.region, profile=account.profile,

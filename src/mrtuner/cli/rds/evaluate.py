@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from mrtuner.units import Bytes
 
 _ENGINES: Final = ("postgres", "aurora-postgresql")
-#: Of the table where nobody looks at a terminal: nothing is cut off.
+#: Width of the table if the output is not a terminal: nothing is cut off.
 _WIDE: Final = 140
 
 
@@ -133,7 +133,7 @@ def _machine(
     vcpus: int | None,
     storage: int | None,
 ) -> Machine:
-    """What the options say; a measured memory goes before an estimated one."""
+    """The machine that the options describe; memory is given, else measured, else estimated."""
     from mrtuner.catalog.classes import instance_class
     from mrtuner.formula.class_memory import class_memory, given, of_instance
     from mrtuner.rds.group.evaluate import Machine

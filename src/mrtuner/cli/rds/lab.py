@@ -93,7 +93,7 @@ def start(
                 seeds.plant(lab, steps)
                 _say(lab, servers, as_json)
                 threading.Event().wait()
-        except KeyboardInterrupt:  # the way to end it, so no error
+        except KeyboardInterrupt:  # the normal way to end the lab
             terminal.print_note("the lab has ended; nothing remains of it")
 
 
@@ -105,7 +105,7 @@ def _by_major(programs: tuple[Path, ...]) -> Mapping[int, Path]:
 
 
 def _say(lab: Lab, servers: bool, as_json: bool) -> None:
-    """Everything a shell or a program needs to use it."""
+    """Print everything that a shell or a program needs to use the lab."""
     if as_json:
         from mrtuner.rds.lab.document import lab_document
 

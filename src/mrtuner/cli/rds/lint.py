@@ -96,7 +96,7 @@ def _groups(target: str, *, cluster: bool, account: Account) -> Sequence[Written
 
 
 def _suffix(text: str) -> str:
-    """What is written there, by its look: a pipe has no name."""
+    """Guess the format of a text by its look: standard input has no name."""
     if not text.strip():
         raise UsageError("standard input is empty", "Name a file or a group instead of -.")
     if text.lstrip()[0] in "{[":

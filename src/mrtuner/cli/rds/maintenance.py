@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from mrtuner.rds.fleet.stagger import CalendarEntry
 
 
-#: How long [s] RDS is given to begin: with a reboot at once, with maintenance in its own time.
+#: How long RDS may take to begin [s]: it reboots at once, but starts maintenance in its own time.
 _AT_ONCE: Final = 120.0
 _QUEUED: Final = 1800.0
 
@@ -104,7 +104,7 @@ def _something_to_do(found: Sequence[Upkeep], calendar: Sequence[CalendarEntry],
 
 
 def _calendar(found: Sequence[Upkeep], tag: str | None) -> tuple[CalendarEntry, ...]:
-    """Production and primaries keep their windows if they can."""
+    """Return the calendar; production and primaries keep their windows if possible."""
     from mrtuner.rds.fleet.stagger import places
     from mrtuner.rehearsal.production import production_tag
 
@@ -241,7 +241,7 @@ def _patience(given: dict[str, Any]) -> Patience:
 
 
 def _cautions(drawn: RehearsalPlan, dsn: str) -> Iterator[str]:
-    """What makes it doubtful that the probes will see this instance."""
+    """Yield reasons to doubt that the probes will see this instance."""
     from mrtuner.rds.fleet.rehearsal import leads_elsewhere
 
     if elsewhere := leads_elsewhere(dsn, drawn.instance):

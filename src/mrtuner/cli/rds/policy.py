@@ -1,4 +1,4 @@
-"""`rdstune policy`: what a command must be allowed in IAM, and no more."""
+"""`rdstune policy`: the IAM permissions that a command needs, and no more."""
 
 from __future__ import annotations
 

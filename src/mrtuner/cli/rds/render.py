@@ -1,4 +1,4 @@
-"""`rdstune render`: the parameter group for a class, in the formats of infrastructure."""
+"""`rdstune render`: the parameter group for a class, in infrastructure-as-code formats."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def _lines(made: Design) -> list[GroupLine]:
 
 
 def _asked(made: Design) -> str:
-    """What the group is for: AWS takes letters, digits and plain marks."""
+    """What the group is for. AWS accepts only letters, digits and plain punctuation."""
     many = made.request.connections
     sessions = f", {many} connections" if many else ""
     return f"MrTuner: {made.request.workload}{sessions}, drawn up for {made.instance_class.name}"

@@ -1,4 +1,4 @@
-"""`rdstune show`: the parameter group for a class, and what it gives on every other."""
+"""`rdstune show`: the parameter group for a class, and its values on every other class."""
 
 from __future__ import annotations
 

@@ -146,7 +146,7 @@ def _names(copied: Copy) -> str:
 
 @contextmanager
 def _shown() -> Iterator[Callable[[Progress], None]]:
-    """How far the copies are, for as long as the block lasts."""
+    """Show how far the copies are, while the block lasts."""
     with progress.bar() as shown:
 
         def tell(copies: Progress) -> None:

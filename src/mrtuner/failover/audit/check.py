@@ -68,7 +68,10 @@ def audit(
     server: Mapping[str, str] | None = None,
     between: str | None = None,
 ) -> Audit:
-    """Judge them. `server`: its settings in base units; `between`: what answers in its place."""
+    """Judge connections and the server. A hang longer than `within` [s] is a finding.
+
+    `server`: its settings in base units; `between`: what answers in its place.
+    """
     settings = server or {}
     return Audit(
         within=within,

@@ -63,7 +63,7 @@ def between(session: Session) -> str | None:
     """What answers in the server's place, or None.
 
     A server reports its backend's process id at login; a pooler has to make one up. A proxy
-    connects to the server from another port than ours; so may address translation.
+    connects to the server from a port that is not ours; so may address translation.
     """
     row = session.execute("SELECT pg_backend_pid(), inet_client_port()").fetchone()
     pid, port = row or (None, None)

@@ -1,6 +1,6 @@
 """The outside of the lab: starts the stage in its namespaces and talks to it.
 
-The stage ends when its stdin does, so it leaves nothing behind, whatever happens to us.
+The stage ends when its stdin closes, so it leaves nothing behind, even if we are killed.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ class CaseResult:
 
     @property
     def fits(self) -> bool | None:
-        """Whether all are in the band or within `slack` of it; None if not watched long enough."""
+        """Whether all hangs are within `slack` of the band; None if not watched long enough."""
         if self.predicted is None:
             return all(hang is None for hang in self.measured)
         ended = [hang for hang in self.measured if hang is not None]

@@ -1,8 +1,7 @@
-"""A caching resolver for one name, so that its time to live matters as it does elsewhere.
+"""A caching resolver for one name, so that its time to live (TTL) matters, as in a real network.
 
-It keeps returning a cached address until that is older than the TTL, then looks again: as the
-resolver of a cloud's network does, and as its clients see it after a switch. Wire format:
-RFC 1035, section 4.
+Like the resolver of a cloud's network, it returns a cached address until that is older than the
+TTL, then looks again. Wire format: RFC 1035, section 4.
 """
 
 from __future__ import annotations

@@ -116,7 +116,7 @@ def _progress(text: str) -> None:
 
 
 def _send(**what: Any) -> None:
-    print(json.dumps(what), flush=True)  # noqa: T201  # it is the way to whoever started us
+    print(json.dumps(what), flush=True)  # noqa: T201  # the process that started us reads it
 
 
 if __name__ == "__main__":

@@ -166,7 +166,7 @@ def _keepalive(parameters: Mapping[str, Any], name: str, *, on: bool) -> int | N
 
 
 def _connect_timeout(parameters: Mapping[str, Any], base: Client, libpq: int) -> float | None:
-    """The time-out in force: 0 means no limit; below 2 s not every library obeys."""
+    """The time-out in force [s]: 0 is the driver's default; only libpq from 18 on obeys 1."""
     asked = whole(parameters, "connect_timeout")
     if asked is None:
         return base.connect_timeout

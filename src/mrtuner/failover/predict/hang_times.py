@@ -330,7 +330,7 @@ def _read_bounded(predicted: Prediction, client: Client) -> Prediction:
 
 
 def _with_return(predicted: Prediction, now: Situation, trace: Trace) -> Prediction:
-    """Add when it notices that the address answers again, if that time is given."""
+    """Add when the client notices that the address answers again, if `away` is given."""
     client = now.client
     again = predicted.case is Case.CONNECT and (client.pool_wait or client.addresses > 1)
     if now.away is None or predicted.span is None or again:

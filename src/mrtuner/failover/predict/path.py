@@ -38,10 +38,10 @@ class Path:
     most: float | None = None  # s, for any round trip up to this; None: as it is
 
     def at_its_worst(self) -> Path:
-        """The path in every state in which a promise has to hold.
+        """The path with every round trip for which the advised limits must hold.
 
-        It may be slower or faster than it was. And a server that takes longer than 40 ms for every
-        answer acknowledges late, which the kernel counts as part of the round trip.
+        It may be slower or faster than it was. Also, a server that takes longer than 40 ms for
+        every answer acknowledges late, which the kernel counts as part of the round trip.
         """
         return replace(self, rto=None, most=_SLOWER * self.rtt + DELAYED[0])
 

@@ -37,7 +37,7 @@ class Span:
 
     @classmethod
     def told(cls, found: Mapping[str, float] | None) -> Span | None:
-        """Return the span that a document tells; None if it tells none."""
+        """Return the span in a document; None if there is none."""
         return None if found is None else cls(found["low"], found["mid"], found["high"])
 
     @classmethod
@@ -51,7 +51,7 @@ class Span:
         )
 
     def plus(self, other: Span) -> Span:
-        """Return the span of one after the other."""
+        """Return the span of both durations, one after the other."""
         return Span(self.low + other.low, self.mid + other.mid, self.high + other.high)
 
     def times(self, count: int) -> Span:

@@ -24,7 +24,7 @@ class Hang:
 
     case: Case
     longest: float | None  # s; None: no client of this kind experienced the outage
-    at_least: bool = False  # it was we who gave up
+    at_least: bool = False  # the probe gave up before it ended
     met: int = 0  # attempts that ended late or with an error
     predicted: Prediction | None = None  # if the server vanishes silently
 

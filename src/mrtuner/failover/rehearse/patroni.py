@@ -65,7 +65,11 @@ class Patroni:
         return any(one.leads for one in members) and all(one.state in _WELL for one in members)
 
     def check(self) -> None:
-        """Raise ConnectError; Refused for production; MrTunerError without a switchover target."""
+        """Refuse a switchover that cannot work.
+
+        ConnectError without an answer; Refused for production; MrTunerError without a leader or a
+        running replica.
+        """
         members = self._members()
         _refuse_production(members)
         if not self._leader(members):

@@ -47,7 +47,10 @@ class Rehearsed:
         return seen.ledger is None and any(kind.writes for kind in seen.kinds)
 
     def kept(self, within: float | None) -> bool:
-        """Whether no client waited longer than `within`, and every write is there exactly once."""
+        """Whether no wait exceeded `within` [s], and every write is there once.
+
+        False, too, if an old primary acknowledged writes, or if writes could not be counted.
+        """
         slow = within is not None and any(one.within(within) is False for one in self.hangs)
         ledger = self.run.observation.ledger
         astray = ledger is not None and bool(ledger.lost or ledger.duplicated)
@@ -190,7 +193,7 @@ def _astray(one: Rehearsed) -> Iterator[str]:
 
 
 def limits(found: Sequence[Rehearsed]) -> Iterator[str]:
-    """What must not be concluded from it."""
+    """What must not be concluded from a rehearsal."""
     yield (
         "--within limits how long a client waits for one answer or error, as `failover settings` "
         "does; it does not limit how long the database is unavailable."

@@ -32,10 +32,10 @@ class RehearsalEffect(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stale:
-    """Clients led to the old or a read-only server after the new primary had answered."""
+    """Clients led to the old or a read-only server."""
 
-    reads: int  # answered there
-    writes: int  # acknowledged there
+    reads: int  # answered there after the new primary had answered
+    writes: int  # acknowledged there after the new primary had answered
     refused: int  # writes refused as read-only, at any time after the trigger
     until: float | None  # when the last of them ended, in seconds since the probes began
 

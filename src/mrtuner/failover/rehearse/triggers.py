@@ -54,7 +54,7 @@ class Command:
 
     @property
     def over(self) -> bool:
-        """Whether it has ended."""
+        """Whether the command has ended."""
         return self._child is not None and self._child.poll() is not None
 
     def check(self) -> None:
@@ -66,7 +66,7 @@ class Command:
             )
 
     def fire(self) -> None:
-        """Start it; MrTunerError if that fails after all."""
+        """Start the command; MrTunerError if that fails after all."""
         try:
             self._child = subprocess.Popen(
                 self.arguments, stdin=subprocess.DEVNULL, stdout=self._output,
@@ -78,7 +78,7 @@ class Command:
             ) from error
 
     def news(self) -> Iterator[News]:
-        """Once it has ended, yield its result and last output."""
+        """Once the command has ended, yield its last output and its exit status."""
         if not self.over or self._told or self._child is None:
             return
         self._told = True
@@ -90,7 +90,7 @@ class Command:
 
 
 class Manual:
-    """The user sets it off; `ask` says when."""
+    """The user triggers the failover; `ask` tells them when."""
 
     words = "you trigger it yourself"
     over = True

@@ -1,4 +1,4 @@
-"""Predicted compared with measured on this very kernel, without root: in seconds, or the full grid.
+"""Compare predictions with this kernel, without root: in seconds, or with the full grid.
 
 Short limits are set in our own namespaces; nothing on the machine changes. Every trial runs
 several times in parallel, at different phases of the kernel's timer wheel.

@@ -90,7 +90,7 @@ def _all_asked(
 
 
 def _opened(one: SelftestTrial) -> socket.socket:
-    """Open a connection that is proved open."""
+    """Open a connection, and prove that it is open."""
     sock = _socket(one)
     for _ in range(200):
         try:

@@ -40,7 +40,7 @@ NAMES: Final = tuple(FORMATS)
 def render(format: str, application: Application) -> str:
     """Return the application's settings in a format of `FORMATS`.
 
-    Raises BadValue for an unknown format, Refused where it is for another server, or where what it
-    has to say is not known.
+    Raises BadValue for an unknown format; Refused if the format is for another server, or if a
+    value that it needs is unknown.
     """
     return _KNOWN[known(format, NAMES)].write(application)

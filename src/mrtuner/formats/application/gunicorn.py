@@ -1,8 +1,8 @@
 """gunicorn: a configuration file.
 
 Source: gunicorn's documentation, Settings: workers, worker_class, threads, worker_connections. A
-gthread worker goes on accepting while its threads are busy, and which worker gets a connection is a
-race (gunicorn#3433, workers/gthread.py of 20.1 and 27). With as many connections as threads, only a
+gthread worker keeps accepting while its threads are busy, and the workers race for each connection
+(gunicorn#3433, workers/gthread.py of 20.1 and 27). With as many connections as threads, only a
 worker with a free thread accepts.
 """
 

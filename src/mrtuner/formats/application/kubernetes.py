@@ -1,7 +1,7 @@
 """Kubernetes: a strategic merge patch for a Deployment.
 
 Source: Kubernetes documentation, Update API Objects in Place Using kubectl patch: containers are
-merged by name, and null takes a key away.
+merged by name, and null removes a key.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def _head(application: Application) -> Iterator[str]:
 
 
 def _environment(application: Application) -> Iterator[str]:
-    """What Puma and gunicorn read where their configuration does not say otherwise."""
+    """Yield the variables that set workers and threads unless the server's configuration does."""
     known = application.deployment
     workers = known.workers_variable if known else None
     threads = known.threads_variable if known else None

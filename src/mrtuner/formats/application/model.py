@@ -1,4 +1,4 @@
-"""What the formats of an application need to know of it."""
+"""What the formats of an application need to know about it."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ PUMA: Final = ("puma", "puma-6")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deployment:
-    """The workload of a manifest that a patch is for."""
+    """The workload in a manifest that a patch applies to."""
 
     kind: str
     name: str
     namespace: str | None  # None: the manifest names none
     container: str
-    autoscaler: str | None  # what decides the number of pods, and where it says so
+    autoscaler: str | None  # where an autoscaler sets the number of pods; None: no autoscaler
     in_command: bool  # workers or threads are options of its command
-    workers_variable: str | None = None  # that says how many; None: what its server reads
+    workers_variable: str | None = None  # sets their number; None: the one its server reads
     threads_variable: str | None = None
     elsewhere: frozenset[str] = frozenset()  # variables whose values are in other objects
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Application:
-    """Pods of workers of threads, and what each of them gets."""
+    """An application's pods, workers and threads, and the resources of each."""
 
     title: str  # the load, one line
     server: str  # gunicorn, gthread, unicorn, puma, puma-6, jvm
@@ -47,7 +47,7 @@ class Application:
     deployment: Deployment | None = None  # None: its manifest is not known
 
     def check_server(self, servers: Collection[str], format: str) -> None:
-        """Raise Refused for the configuration of another server than was planned for."""
+        """Raise Refused unless the plan is for one of these servers, which `format` configures."""
         if self.server not in servers:
             raise Refused(
                 f"this plan is for {self.server}; {format} configures {enumerated(servers, 'or')}",

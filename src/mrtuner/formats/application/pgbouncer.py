@@ -1,7 +1,7 @@
 """PgBouncer: the part of its configuration that a plan decides.
 
 Source: PgBouncer's documentation, Configuration: pool_mode, default_pool_size, max_client_conn. A
-pool is of one user and one database, in one process.
+pool belongs to one user and one database, in one process.
 """
 
 from __future__ import annotations

@@ -10,14 +10,14 @@ from typing import Final
 from mrtuner.formats.application.model import PUMA, Application, ApplicationFormat
 from mrtuner.formats.line import one_line
 
-#: What is planned; Puma 7 and 8 distribute requests by this wait, and it is much shorter there.
+#: The plan assumes no wait. Puma 7 and 8 distribute requests by their much shorter wait.
 _ACCEPT_AT_ONCE: Final = (
     "wait_for_less_busy_worker 0 # from Puma 6 on, the default delays requests by up to 5 ms\n"
 )
 
 
 def write(application: Application) -> str:
-    """Return puma.rb; the pool of database.yml is to be that of the threads."""
+    """Return puma.rb; its last line gives the pool for database.yml."""
     application.check_server(PUMA, FORMAT.name)
     return (
         f"# {one_line(application.title)}\n"

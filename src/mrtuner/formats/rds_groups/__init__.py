@@ -3,7 +3,7 @@
     text = render_group("terraform", lines, name="app-pg17", family="postgres17")
 
 A group is more than its settings: it has a name, a family, and for every parameter the time at
-which it takes effect. So its formats have their own registry, apart from `render.FORMATS`.
+which it takes effect. So its formats have their own registry, separate from `formats.FORMATS`.
 
 To add a format, add a module here with a FORMAT, and its place in the list below.
 """
@@ -51,8 +51,8 @@ def render_group(
 ) -> str:
     """Return the group in a format of `GROUP_FORMATS`, its parameters in the order given.
 
-    Raises BadValue for an unknown format, a name that RDS would refuse, a duplicate parameter, and
-    a value with control characters.
+    Raises BadValue for an unknown format or apply method, a name or family that RDS would refuse, a
+    duplicate parameter, and a value with control characters.
     """
     chosen = _FORMATS[known(format, _FORMATS)]
     group = Group(

@@ -25,16 +25,16 @@ from mrtuner.image.layers import Packing
 from mrtuner.image.model import Model, model_of
 from mrtuner.image.tree import Tree, tree_of
 
-#: How often all rules are asked again while patches are combined: some find something only then.
+#: Most passes over all rules while patches are combined: one patch may make another possible.
 _ROUNDS: Final = 5
-#: Shares of deploys that differ by less are the same.
+#: Shares of deploys that differ by less than this count as equal.
 _NONE: Final = 1e-9
 _SECRETS: Final = "secrets"
 
 
 @dataclass(frozen=True, slots=True)
 class Saving:
-    """Bytes saved: known ones, and whether something unknown is saved (more) or added (less)."""
+    """Known bytes saved, and whether an unknown number is also saved (more) or added (less)."""
 
     bytes: int
     more: bool = False
@@ -42,13 +42,13 @@ class Saving:
 
     @property
     def is_none(self) -> bool:
-        """Surely nothing, or a loss."""
+        """Whether it certainly saves nothing, or adds bytes."""
         return not self.more and self.bytes <= 0
 
 
 @dataclass(frozen=True, slots=True)
 class Savings:
-    """What a change saves: of a deploy on average, and of the image as a whole."""
+    """What a change saves: per deploy on average, and in the image as a whole."""
 
     sent: Saving
     rebuilt: Saving
@@ -57,7 +57,7 @@ class Savings:
 
     @property
     def known(self) -> int:
-        """Bytes that no longer leave this machine: what the advice is ranked by."""
+        """Known bytes per deploy that no longer leave this machine; advice is ranked by them."""
         return self.sent.bytes + (0 if self.pushed.more and self.pushed.less else self.pushed.bytes)
 
     @property
@@ -96,7 +96,7 @@ class Combined:
 
 @dataclass(frozen=True, slots=True)
 class Advised:
-    """The answer."""
+    """The advice for one image, and what its deploys cost now."""
 
     tree: Tree
     place: Path  # where the patches are applied
@@ -116,14 +116,14 @@ def advise(
     only: Collection[int] = (),
     builder: Builder = "podman",
 ) -> Advised:
-    """Return what would make deploys of this image cheaper.
+    """Return advice that makes deploys of this image cheaper.
 
-    Deploys change what the last `history` commits changed, else what is assumed. `only` are the
-    numbers of those that are combined; without any, all that save something together.
+    Deploys change what the last `history` commits changed; without it, typical changes are assumed.
+    `only` has the numbers of the advice to combine; if empty, all that saves something is combined.
 
     Raises:
-        UsageError: no directory, no Dockerfile, no such number. BadValue: a Dockerfile or an ignore
-        file that the builder refuses.
+        UsageError: no directory, no Dockerfile, no such number, no usable commit. BadValue: a
+        Dockerfile or an ignore file that the builder refuses.
     """
     tree = tree_of(directory, file)
     packing = Packing(directory)
@@ -157,9 +157,9 @@ def advise(
 
 
 def place_of(tree: Tree) -> Path:
-    """The directory whose files the patches name: the context, or what holds it and the Dockerfile.
+    """The directory to which paths in the patches are relative.
 
-    A Dockerfile may lie outside the context.
+    The context or, if the Dockerfile or the ignore file is outside it, a directory above them all.
     """
     files = [
         tree.dockerfile.resolve(),
@@ -203,7 +203,7 @@ class _Adviser:
         chosen: Sequence[Advice] | None,
         found: Sequence[Advice],
     ) -> Combined:
-        """Apply one after the other; each rule looks at what the earlier ones have left."""
+        """Apply one proposal after another; each rule sees the tree as changed so far."""
         wanted = None if chosen is None else {(one.rule, one.subject) for one in chosen}
         now, held = start, before
         done: set[tuple[str, str]] = set()
@@ -232,7 +232,7 @@ class _Adviser:
         wanted: Collection[tuple[str, str]] | None,
         tried: set[frozenset[tuple[Path, str]]],
     ) -> tuple[tuple[str, str], str, Situation, Expected] | None:
-        """The next change that can be made and, unless it was asked for, saves something."""
+        """The next possible change that saves something, was asked for, or hides secrets."""
         for rule, proposal in _proposals(now):
             key = rule, proposal.subject
             result = frozenset(proposal.edits.items())
@@ -250,9 +250,9 @@ class _Adviser:
         return None
 
     def _after(self, now: Situation, proposal: Proposal) -> tuple[Model, Expected] | None:
-        """The patched tree and its deploys; None where the builder would refuse it.
+        """The patched model and its expected cost; None if the builder would refuse it.
 
-        What only another builder supports cannot be computed and is left unchanged.
+        What an unproven proposal saves cannot be computed, so the cost then stays the same.
         """
         tree = now.tree.edited(proposal.edits)
         if not proposal.proven:

@@ -97,7 +97,7 @@ class ImageAdviceDocument(Document, tag="mrtuner.image.advise/1"):
 
 
 def advice_document(found: Advised) -> ImageAdviceDocument:
-    """Return the advice; names that are no UTF-8 are escaped."""
+    """Return the advice as a document; names that are not UTF-8 are escaped."""
     return ImageAdviceDocument(
         builder=BUILDER[found.builder],
         dockerfile=_text(str(found.tree.dockerfile)),

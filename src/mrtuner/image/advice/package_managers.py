@@ -1,6 +1,7 @@
-"""Package managers: how each is told to install, and from which files it takes what to install.
+"""Package managers: their install commands, the manifests they read, the caches they leave.
 
-Add one by an entry in PACKAGE_MANAGERS; the rules `manifests_first` and `package_caches` read them.
+To add one, add an entry to PACKAGE_MANAGERS, which the rule `manifests_first` reads, or to
+PACKAGE_CACHES, which `package_caches` reads.
 """
 
 from __future__ import annotations
@@ -17,11 +18,11 @@ class PackageManager:
     name: str
     #: A command that needs the manifests and nothing else of the source.
     installs: re.Pattern[str]
-    #: One of these must be copied; the first are those that name what to install.
+    #: At least one of these, which name what to install, must be copied.
     manifests: tuple[str, ...]
     #: Copied as well where they exist.
     beside: tuple[str, ...] = ()
-    #: What in a manifest tells that an installation needs more of the source.
+    #: Text in a manifest that shows that the installation needs more of the source.
     needs_source: re.Pattern[str] | None = None
 
 
@@ -37,8 +38,8 @@ def _entry(
 _NPM_NEEDS: Final = (
     r'"(pre|post)?install"\s*:|"prepare"\s*:|"workspaces"\s*:|"(file|link|portal):|yarnPath'
 )
-#: Cargo has none: it refuses a manifest without the sources that it names. Gradle's build files may
-#: be anywhere, and run code.
+#: Cargo is left out: it refuses a manifest without the sources that it names. So is Gradle, whose
+#: build files may be anywhere, and run code.
 PACKAGE_MANAGERS: Final = (
     # `pip install .` and `-e .` install the source itself.
     _entry(
@@ -85,11 +86,11 @@ class PackageCache:
     left_by: re.Pattern[str]
     #: Anything in the same line that shows it is gone, or not in the image.
     gone: re.Pattern[str]
-    #: A command for the end of the same line, or
+    #: A command to append to the same line; empty if there is an `option`.
     removal: str = ""
-    #: an option behind these words of the command.
+    #: Words of the command, and the option to insert after them.
     option: tuple[str, str] | None = None
-    #: What makes it again, where an installation fails without it.
+    #: The command that recreates it, if an installation fails without it.
     made_by: re.Pattern[str] | None = None
 
 

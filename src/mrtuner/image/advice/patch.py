@@ -1,4 +1,4 @@
-"""Texts and their changes as one unified diff, for `git apply` and `patch -p1`."""
+"""Changes to texts as one unified diff, for `git apply` and `patch -p1`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from difflib import unified_diff
 
 
 def unified(changes: Mapping[str, tuple[str | None, str]]) -> str:
-    r"""Return the patch that makes the second text of each file from the first; None: a new file.
+    r"""Return the patch from each file's first text to its second; None: a new file.
 
     There is no line `diff --git`: with one, git would take the names from the top of the repository
     instead of the directory in which it is called.
@@ -29,7 +29,7 @@ def _lines(name: str, old: str | None, new: str) -> Iterator[str]:
 
 
 def _rows(text: str) -> list[str]:
-    """Rows with their ends: other characters that Python takes for the end of a line are none."""
+    """Split after each line feed only; str.splitlines would split at other characters too."""
     rows = [f"{row}\n" for row in text.split("\n")]
     last = rows.pop().removesuffix("\n")
     return [*rows, last] if last else rows

@@ -1,4 +1,4 @@
-"""What a rule is given, and what it answers."""
+"""What a rule receives, and what it returns."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from mrtuner.image.tree import Tree
 
 
 class Edit(NamedTuple):
-    """Rows of a text, by number from 1, that others take the place of; `after` is not replaced."""
+    """Replaces the rows of a text from `first`, counted from 1, up to the one before `after`."""
 
     first: int
     after: int
@@ -29,12 +29,12 @@ class Edit(NamedTuple):
 class Proposal:
     """A change that a rule proposes. It is costed and tried, and may turn out to save nothing."""
 
-    subject: str  # what it is about; the same while other changes are made
+    subject: str  # what it is about; stays the same while other changes are made
     title: str  # what to do, as an imperative
     risk: str  # one sentence
     edits: Mapping[Path, str]  # the files' new contents
     proven: bool = True  # the builder whose rules were used can do it
-    unseen: bool = False  # it also saves what the model knows nothing of
+    unseen: bool = False  # it also saves bytes that the model does not know of
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,11 +47,11 @@ class Situation:
 
     @property
     def tree(self) -> Tree:
-        """The directory, with what was proposed so far."""
+        """The directory, with the changes applied so far."""
         return self.model.tree
 
     def read(self, path: Path) -> str | None:
-        """A text file; None for what is none, or cannot be read."""
+        """The text of a file; None if there is none, or it cannot be read."""
         try:
             return self.tree.text(path)
         except MrTunerError:
@@ -62,16 +62,16 @@ class Situation:
         return (stage for stage in self.model.wanted.stages if stage.needed)
 
     def recipe(self, edits: Iterable[Edit]) -> dict[Path, str]:
-        """The Dockerfile with other rows, as the edits of a proposal."""
+        """The edited Dockerfile, as the `edits` of a proposal."""
         return {self.tree.dockerfile: edited(self.tree.recipe, edits)}
 
     def block(self, one: Instruction) -> str:
-        """A line of the Dockerfile as it is written, with those that continue it."""
+        """An instruction as written in the Dockerfile, with its continuation lines."""
         rows = self.tree.recipe.split("\n")[one.line - 1 : one.end]
         return "\n".join(row.removesuffix("\r") for row in rows)
 
     def start(self, one: Instruction) -> int:
-        """The first row of a line together with the comments directly above it."""
+        """The number of the first row of an instruction or of comments directly above it."""
         rows = self.tree.recipe.split("\n")
         first = one.line
         while first > 1 and _is_comment(rows, first - 1):
@@ -84,13 +84,13 @@ Rule = Callable[[Situation], Iterable[Proposal]]
 
 
 def _is_comment(rows: list[str], number: int) -> bool:
-    """Whether a row is a comment, and no directive at the head such as `# escape=`."""
+    """Whether a row is a comment, but not a directive in the first row, such as `# escape=`."""
     row = rows[number - 1].lstrip()
     return row.startswith("#") and not (number == 1 and "=" in row)
 
 
 def edited(text: str, edits: Iterable[Edit]) -> str:
-    r"""The text with other rows; they get its line ends.
+    r"""The text with rows replaced; new rows get its line ends.
 
     >>> edited("a\nb\nc\n", [Edit(2, 3, ()), Edit(4, 4, ("d",))])
     'a\nc\nd\n'
@@ -103,23 +103,23 @@ def edited(text: str, edits: Iterable[Edit]) -> str:
 
 
 def replaced(one: Instruction, *blocks: str) -> Edit:
-    """Other lines in the place of this one."""
+    """An edit that replaces an instruction by these lines."""
     rows = tuple(row for block in blocks for row in block.split("\n"))
     return Edit(one.line, one.end + 1, rows)
 
 
 def inserted(before: int, *blocks: str) -> Edit:
-    """Lines above a row."""
+    """An edit that inserts lines above a row."""
     return Edit(before, before, tuple(row for block in blocks for row in block.split("\n")))
 
 
 def removed(now: Situation, one: Instruction) -> Edit:
-    """No line, and no comment above it."""
+    """An edit that removes an instruction and the comments directly above it."""
     return Edit(now.start(one), one.end + 1, ())
 
 
 def with_flag(block: str, one: Instruction, name: str, value: str) -> str:
-    """The line with a flag, in the place of one of the same name."""
+    """The line with a flag, which replaces one of the same name."""
     flag = f"--{name}={value}"
     for old in one.flags:
         if old.startswith(f"--{name}="):
@@ -128,7 +128,7 @@ def with_flag(block: str, one: Instruction, name: str, value: str) -> str:
 
 
 def with_command(block: str, command: str, other: str) -> str | None:
-    """The line with another command in the place of one; None where it is not there once.
+    """The line with a command replaced, or removed for an empty `other`; None if not possible.
 
     >>> with_command("RUN a && b && c", "b", ""), with_command("RUN a && b", "a", "")
     ('RUN a && c', 'RUN b')
@@ -148,9 +148,9 @@ def with_command(block: str, command: str, other: str) -> str | None:
 
 
 def appended(block: str, command: str) -> str | None:
-    r"""The line with one more command, on a row of its own where it has several.
+    r"""The line with a command appended, on a new row if it has several rows already.
 
-    None where the end of the line is no end of a command: a comment, or an operator.
+    None if the line ends in a comment or an operator.
 
     >>> appended("RUN a", "b"), appended("RUN a \\\n    && c", "b")
     ('RUN a && b', 'RUN a \\\n    && c \\\n    && b')

@@ -1,1 +1,1 @@
-"""Both forms of an image built, pushed and counted."""
+"""Build and push both forms of an image, and count the bytes."""

@@ -1,7 +1,7 @@
-"""The directories that are built: both forms, at each state of what is replayed.
+"""The directories to build: both forms of an image, at each state of the replay.
 
-Both get the same files, but for those in which they differ, such as the Dockerfile: these stay as
-each form has them. A directory `.git` is left out of both.
+Both get the same files, except those in which they differ, such as the Dockerfile: each form keeps
+its own. A directory `.git` is left out of both.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ from mrtuner.image.tree import tree_of
 from mrtuner.wording import first_line
 
 _GIT: Final = ".git"
-#: Read by the builder beside the Dockerfile; today's are used for every commit.
+#: Files that the builder also reads; the present ones are used for every commit.
 _RECIPES: Final = (".dockerignore", ".containerignore")
 
 
 @dataclass(frozen=True, slots=True)
 class Forms:
-    """The two directories as they were given, and the paths that each keeps."""
+    """The two directories as given, and the paths of which each form keeps its own version."""
 
     old: Path
     new: Path
     own: frozenset[str]
 
     def settle(self, directory: Path, form: Path) -> None:
-        """Put the files that are a form's own into a copy."""
+        """Replace the files of a copy that each form keeps by those of this form."""
         for path in sorted(self.own):
             target = directory / path
             if os.path.lexists(target):
@@ -45,7 +45,7 @@ class Forms:
 
 
 def recipe_in(directory: Path, file: Path | None) -> Path:
-    """Return the Dockerfile that a directory is built by, its own one if it has it.
+    """Return a directory's Dockerfile: `file` within it if that exists, else as `tree_of` does.
 
     Raises:
         UsageError: there is none.
@@ -75,7 +75,7 @@ def forms(old: Path, new: Path, recipes: Iterable[Path]) -> Forms:
 
 
 def _files(root: Path) -> dict[str, Path]:
-    """Everything but directories that are not empty."""
+    """All paths below a directory, except `.git` and directories that are not empty."""
     found: dict[str, Path] = {}
     for above, directories, files in os.walk(root):
         if Path(above) == root and _GIT in directories:
@@ -101,14 +101,14 @@ def _alike(path: str, a: Mapping[str, Path], b: Mapping[str, Path]) -> bool:
 
 
 def copy_tree(source: Path, target: Path) -> None:
-    """Copy a directory with owners, modes and times, without its history."""
+    """Copy a directory with owners, modes and times, without `.git`."""
     target.mkdir(parents=True)
     shutil.copystat(source, target)
     copy([path for path in sorted(source.iterdir()) if path.name != _GIT], target)
 
 
 def copy(paths: Iterable[Path], into: Path) -> None:
-    """Copy files and directories into one, as they are; cp shares blocks where it can."""
+    """Copy files and directories unchanged into another; cp shares blocks where it can."""
     listed = [str(path) for path in paths]
     if not listed:
         return
@@ -152,7 +152,7 @@ def patched(directory: Path, patch: Path, target: Path) -> None:
 
 
 def environment() -> dict[str, str]:
-    """Ours, without what would lead git to another repository."""
+    """Our environment, without variables that point git to another repository."""
     return {name: text for name, text in os.environ.items() if not name.startswith("GIT_")} | {
         "LC_ALL": "C.UTF-8"
     }

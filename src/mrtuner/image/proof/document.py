@@ -88,7 +88,7 @@ class ProofDocument(Document, tag="mrtuner.image.proof/1"):
 
 
 def proof_document(found: Proof, uplink: float | None = None) -> ProofDocument:
-    """Return a proof; names that are no UTF-8 are escaped."""
+    """Return a proof as a document; names that are not UTF-8 are escaped."""
     return ProofDocument(
         verdict=found.verdict,
         builder=found.builder,

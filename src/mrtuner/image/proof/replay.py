@@ -24,7 +24,7 @@ _SUBJECT: Final = 72  # letters shown
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One thing that is deployed. States are known to the replay alone."""
+    """One change that is deployed; only its replay understands `parent` and `state`."""
 
     name: str
     kind: Kind
@@ -33,17 +33,17 @@ class Change:
 
 
 class Replay(Protocol):
-    """Changes, and the directories at their states."""
+    """A source of changes, which can bring directories to the states before and after them."""
 
     changes: Sequence[Change]
     what: str  # where they come from, as words
 
     def write(self, directory: Path, state: str) -> None:
-        """Bring a copy of the directory to a state; what is a form's own is put there later."""
+        """Bring a copy of the directory to a state; files that a form keeps are added later."""
 
 
 def commits(tree: Tree, most: int) -> Commits | None:
-    """Return the last commits that touch a directory; None where no repository has any."""
+    """Return the last commits that touch a directory; None if no repository has any."""
     try:
         found = read_commits(tree, most)
     except (MissingPart, UsageError):
@@ -78,7 +78,7 @@ class Commits:
     _indexes: dict[Path, Path] = field(default_factory=dict)
 
     def has(self, commit: str) -> bool:
-        """Whether the directory was there at a commit, and the commit is here."""
+        """Whether the repository has the commit, with the directory in it."""
         try:
             _git(["rev-parse", "--verify", f"{commit}:{self.prefix}"], self.directory)
         except MrTunerError:
@@ -86,7 +86,7 @@ class Commits:
         return True
 
     def write(self, directory: Path, state: str) -> None:
-        """Let git change the tracked files alone; others stay as they are today."""
+        """Let git change only the tracked files; others stay as they are."""
         if directory not in self._indexes:
             self._indexes[directory] = directory.with_name(f"{directory.name}.index")
             self._read_tree(directory, ["--reset", f"HEAD:{self.prefix}"])
@@ -95,7 +95,7 @@ class Commits:
     def _read_tree(self, directory: Path, words: Sequence[str]) -> None:
         place = [f"--git-dir={self.git_directory}", f"--work-tree={directory}"]
         index = {"GIT_INDEX_FILE": str(self._indexes[directory])}
-        # No file monitor or hook of the repository's may look at our copy; no group gets to write.
+        # The repository's file monitor and hooks must not see our copy, nor groups write to it.
         settings = ("core.fsmonitor=false", "core.sparseCheckout=false", "core.hooksPath=/dev/null")
         quiet = [word for setting in settings for word in ("-c", setting)]
         before = os.umask(0o022)
@@ -130,7 +130,7 @@ class Edits:
     _edited: dict[Path, str] = field(default_factory=dict)
 
     def write(self, directory: Path, state: str) -> None:
-        """Take back the last edit, and make another; the empty state is the directory itself."""
+        """Undo the last edit and make another; the empty state is the unchanged directory."""
         path, _, lines = state.rpartition("\0")
         for one in {path, self._edited.pop(directory, "")} - {""}:
             shutil.copy2(self.source / one, directory / one)
@@ -141,7 +141,7 @@ class Edits:
 
 
 def edits(context: Context, own: frozenset[str], each: int, dice: random.Random) -> Edits:
-    """Return this many edits for each kind of file in a context, but of no form's own files.
+    """Return `each` edits for every kind of file in a context, except of files in `own`.
 
     Raises:
         UsageError: there is no file to edit.
@@ -163,11 +163,11 @@ def edits(context: Context, own: frozenset[str], each: int, dice: random.Random)
 
 
 def _some(paths: Sequence[str], each: int, dice: random.Random) -> list[str]:
-    """That many of them; some more than once where there are fewer."""
+    """Draw `each` of them, possibly the same one several times."""
     return [dice.choice(paths) for _ in range(each)] if paths else []
 
 
 def require_git(why: str) -> None:
-    """MissingPart without git."""
+    """Raise MissingPart if git is not installed."""
     if shutil.which("git") is None:
         raise MissingPart(f"{why} needs git", "Install it, on Debian: apt-get install git.")

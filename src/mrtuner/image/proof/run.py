@@ -1,10 +1,10 @@
-"""Both forms of an image, built and pushed at the same states; what a registry received of each.
+"""Build and push both forms of an image at the same states, and count what a registry receives.
 
 First both are built twice from the directories as they are. What differs between two builds of the
-same form is noise; where the forms differ in anything else, they are not compared. Then, in random
+same form is noise; if the forms differ in anything else, they are not compared. Then, in random
 order, each change is replayed on both: the state before it is built and pushed, then the state
-after it, and that push is counted. After each, builder and registry forget what it made, so that no
-change finds in a cache what in real life would be new.
+after it, and that push is counted. After each change, builder and registry forget what it made, so
+that no change finds in a cache what would be new in practice.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ from mrtuner.wording import first_few
 
 FormName = Literal["before", "after"]
 FORMS: Final[tuple[FormName, FormName]] = ("before", "after")
-#: What was pushed of all changes, after by before: a smaller difference is none.
+#: Relative difference in bytes received for all changes; a smaller one does not count.
 MATTERS: Final = 0.01
 Verdict = Literal["better", "worse", "equal"]
 _SHOWN: Final = 5
-#: How far it is, of how much, and what is done.
+#: Called with the progress, the total, and the current step.
 Tell = Callable[[float, float, str], None]
 
 
@@ -47,17 +47,17 @@ Tell = Callable[[float, float, str], None]
 class Deployed:
     """What one change cost one form [bytes]."""
 
-    sent: int  # of the context, to a builder elsewhere
-    lines: int  # built again
+    sent: int  # of the context, to a remote builder
+    lines: int  # rebuilt
     built: int  # layers made, uncompressed, those of every stage
     pushed: int  # blobs that the registry received
-    manifest: int  # it received besides
+    manifest: int  # manifests that it received
     layers: int  # of the image that were not in the previous one
-    fetched: int  # by whoever has the previous image
+    fetched: int  # by a machine that has the previous image
 
     @property
     def received(self) -> int:
-        """All that the registry received; a manifest is sent every time."""
+        """All bytes that the registry received; a manifest is sent every time."""
         return self.pushed + self.manifest
 
 
@@ -93,15 +93,15 @@ class LeftOut:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Proof:
-    """The answer."""
+    """The result: what all changes cost in both forms."""
 
     builder: str
     network: Network
-    what: str  # was replayed
+    what: str  # what was replayed
     seed: int
     noise: Differences
     excepted: tuple[str, ...]
-    image_before: int  # bytes that somebody without any part of it fetches
+    image_before: int  # bytes that a machine without any part of it fetches
     image_after: int
     replayed: tuple[Replayed, ...]
     left_out: tuple[LeftOut, ...]
@@ -115,7 +115,7 @@ class Proof:
 
     @property
     def verdict(self) -> Verdict:
-        """On all changes together."""
+        """Judge by the bytes received for all changes together, if they differ by MATTERS."""
         whole = self.kinds[-1]
         saved = 1 - whole.after.received / whole.before.received
         if abs(saved) < MATTERS:
@@ -140,7 +140,7 @@ def _sums(found: Sequence[Deployed]) -> Deployed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
-    """What is to be proved. `work` is an empty directory with a short path, for what is made."""
+    """What to prove. `work` is an empty directory with a short path, for all that is built."""
 
     old: Path
     new: Path
@@ -196,7 +196,7 @@ def directories(work: Path) -> list[Path]:
 
 
 def _copied(task: Task, name: FormName, form: Path, recipe: Path) -> Recipe:
-    """A copy to build. A Dockerfile in the directory is taken from there."""
+    """Copy a form to build it. A Dockerfile within the form is taken from the copy."""
     target = task.work / name
     contexts.copy_tree(form, target)
     inside = recipe.is_relative_to(form)
@@ -221,7 +221,7 @@ class _Side:
         )
 
     def push(self, tag: str) -> StoredImage:
-        """Push, and read what the registry has."""
+        """Push the image, and read it back from the registry."""
         reference = f"{self.registry.address}/app:{tag}"
         self.builder.push(tag, reference)
         return read_image(reference)
@@ -232,7 +232,7 @@ class _Side:
 
 @dataclass(slots=True)
 class _Run:
-    """The whole of it; `done` counts builds."""
+    """A proof in progress; `done` counts builds."""
 
     task: Task
     replay: Replay
@@ -283,7 +283,7 @@ class _Run:
         return built
 
     def _same_twice(self) -> list[StoredImage]:
-        """Build each form twice; refuse two that do not give the same image."""
+        """Build each form twice to find noise; refuse forms that do not give the same image."""
         images: list[StoredImage] = []
         noise: dict[str, frozenset[str]] = {}
         for side in self.sides:
@@ -301,7 +301,7 @@ class _Run:
         return images
 
     def _refuse_unless_equal(self, images: Sequence[StoredImage], where: str) -> None:
-        """The heart of it: fewer bytes for another image prove nothing."""
+        """Refuse images that differ: fewer bytes for a different image prove nothing."""
         run = configuration_differences(*images)
         if run:
             told = [f"{name} ({a} and {b})" for name, (a, b) in run.items()]
@@ -319,7 +319,7 @@ class _Run:
             )
 
     def _baseline(self) -> None:
-        """What builder and registry have before each change: the oldest state that can be built."""
+        """Build the oldest state that can be built; builder and registry keep it throughout."""
         for change in reversed(self.replay.changes):
             try:
                 for side in self.sides:

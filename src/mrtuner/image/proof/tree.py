@@ -1,6 +1,6 @@
-"""The file tree of an image, and in what two of them differ.
+"""The file tree of an image, and how two of them differ.
 
-A tree is put together from the layers in memory: nothing is unpacked. Times are no part of it.
+A tree is assembled from the layers in memory: nothing is unpacked. It does not include times.
 Source: OCI image specification 1.1, layer.md (whiteouts); extended attributes as in the headers
 that Go's archive/tar writes.
 """
@@ -22,7 +22,7 @@ _CHUNK: Final = 1 << 20
 _WHITEOUT: Final = ".wh."
 _OPAQUE: Final = ".wh..wh..opq"
 _ATTRIBUTE: Final = "SCHILY.xattr."
-#: Of the configuration: what a container is run with. The rest tells of the build.
+#: Parts of the configuration with which a container runs. The rest describes the build.
 _RUN_WITH: Final = ("architecture", "os", "os.version", "variant", "config")
 
 
@@ -49,11 +49,11 @@ _COMPARED: Final = {
 
 @dataclass(frozen=True, slots=True)
 class _Entry:
-    """One entry of a layer. `link`: a hard link, which is what is at that path."""
+    """One entry of a layer. `link` is the target of a hard link."""
 
     path: str
-    node: Node | None  # None: it takes away what lower layers have
-    opaque: bool = False  # of a directory: all that they have in it
+    node: Node | None  # None: it removes what lower layers have
+    opaque: bool = False  # it removes what they have in a directory, not the directory
     link: str | None = None
 
 
@@ -120,7 +120,7 @@ def _type(member: tarfile.TarInfo) -> str:
 
 
 def _apply(found: dict[str, Node], entries: Iterable[_Entry]) -> None:
-    """Put a layer on top. What it takes away is of the layers below it, wherever that stands."""
+    """Put a layer on top. It removes files of lower layers only, in whatever order it lists."""
     added: dict[str, Node] = {}
     for entry in entries:
         if entry.node is None:
@@ -144,9 +144,9 @@ def _remove(found: dict[str, Node], path: str, *, itself: bool = True) -> None:
 
 
 def differences(one: Tree, other: Tree) -> Differences:
-    """Return every path at which they differ, with what does.
+    """Return every path at which two trees differ, and what differs there.
 
-    The top directory counts where both have it: not every builder writes it down.
+    The top directory counts only if both have it: not every builder records it.
     """
     found: dict[str, frozenset[str]] = {}
     for path in sorted(one.keys() | other.keys()):
@@ -163,9 +163,9 @@ def differences(one: Tree, other: Tree) -> Differences:
 
 
 def configuration_differences(one: StoredImage, other: StoredImage) -> dict[str, tuple[str, str]]:
-    """Return what containers of the two are run with differently, such as Env.
+    """Return the differing settings with which containers of two images run, such as Env.
 
-    Of lists, the items that the other one has not.
+    Of lists, only the items that the other image does not have.
     """
     a, b = _run_with(one), _run_with(other)
     return {
@@ -188,7 +188,7 @@ def _only(value: object, other: object) -> str:
 
 
 def without(found: Differences, noise: Differences, excepted: Iterable[str]) -> Differences:
-    """Return the differences that are no noise and at no path that may differ.
+    """Return the differences that are neither noise nor at a path that may differ.
 
     A pattern names a path and all below it; a star stands for any characters.
     """

@@ -27,7 +27,7 @@ def drawn(random: Any, chosen: Sequence[Any]) -> Any:
 
 
 def machines(*, bursting: bool = False, former: bool = False) -> list[InstanceClass]:
-    """Classes of many families up to 48 vCPUs; `bursting` ones, or with `former` limits."""
+    """Classes of many families up to 48 vCPUs; only those that burst, or with `former` limits."""
     return [
         one
         for one in instance_classes().values()

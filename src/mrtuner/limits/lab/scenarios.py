@@ -251,7 +251,7 @@ def _by_day(bench: _Bench) -> None:
 
 
 def _burst(bench: _Bench) -> None:
-    """Runs that end before the bucket is empty, each a day after the last."""
+    """Runs that end before the bucket is empty, on different days."""
     random = bench.random
     limit, size = _target(bench, burst=True)
     lasts = limit.capacity / ((limit.burst or 0) - limit.rate) if limit.burst else _HOUR
@@ -262,7 +262,7 @@ def _burst(bench: _Bench) -> None:
 
 
 def _former(bench: _Bench) -> None:
-    """Only throughput was raised in December 2019."""
+    """Jobs at the former throughput limit: only throughput was raised in December 2019."""
     _for_hours(bench, *_target(bench, only=Resource.THROUGHPUT))
 
 

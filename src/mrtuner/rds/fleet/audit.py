@@ -30,7 +30,7 @@ ENGINES: Final = frozenset({"postgres", "aurora-postgresql"})
 
 #: Regions queried at the same time: each holds a page of instances in memory, and a connection.
 _AT_ONCE: Final = 8
-#: Instances found but not yet consumed: a region that is read faster than this waits.
+#: Limit of instances found but not yet consumed; beyond it, regions wait for the caller.
 _AHEAD: Final = 200
 #: Seconds between checks whether the caller still wants the results.
 _LOOK: Final = 0.1
@@ -302,7 +302,7 @@ def _group(instance: Instance) -> str:
 
 
 def _apply_status(instance: Instance, cluster: Cluster | None) -> str:
-    """Return the instance group's status; the cluster group's where that is not in sync."""
+    """Return the instance group's status, or the cluster group's if the latter is not in sync."""
     own = instance.groups[0].status if instance.groups else ""
     members = cluster.members if cluster else ()
     above = next((one.group_status for one in members if one.identifier == instance.identifier), "")

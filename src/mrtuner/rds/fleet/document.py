@@ -223,7 +223,7 @@ def _maintained(one: Upkeep) -> MaintainedInstance:
 
 
 def pending_work(work: Work) -> PendingWork:
-    """Return something that waits to be done."""
+    """Return one piece of pending work."""
     return PendingWork(
         what=work.what,
         origin=work.origin,

@@ -67,7 +67,7 @@ class Upkeep:
 
     @property
     def windows_collide(self) -> bool:
-        """Whether the windows overlap. AWS forbids it, but old instances may still have it so."""
+        """Whether the windows overlap. AWS forbids it, but old instances may have such windows."""
         return bool(self.window and self.backup and self.window.overlaps(self.backup))
 
 
@@ -128,7 +128,7 @@ def upkeep(
     *,
     now: datetime,
 ) -> Upkeep:
-    """Combine what was read; `actions` are keyed by the ARN of their resource."""
+    """Return an instance's pending work; `actions` are keyed by the ARN of their resource."""
     where = outage.deployment(instance, members=len(cluster.members) if cluster else 0)
     window = _window(instance.maintenance_window)
     work = [_action(one, where, window, now) for one in actions.get(instance.arn, ())]
@@ -246,7 +246,7 @@ def _change(
     *,
     of: str | None = None,
 ) -> Work:
-    """Return a change of the instance, or `of` its cluster."""
+    """Return the work for a change of the instance, or of the cluster `of`."""
     shown = "" if field == _NEVER_SHOWN else f" to {value}"
     what = f"{field} of cluster {of}" if of else field
     return Work(

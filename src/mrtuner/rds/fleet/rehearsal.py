@@ -130,8 +130,8 @@ def leads_elsewhere(dsn: str, instance: Instance) -> str | None:
     """Return how the connection string's host or port differs from the instance's, else None.
 
     The difference may be intended: a custom DNS name, a pooler, a tunnel. Only a restart seen
-    through the connection proves that it leads here. An unreadable string is left to the probes
-    to refuse.
+    through the connection proves that it leads here. The probes will refuse an
+    unreadable string.
     """
     import psycopg
     from psycopg.conninfo import conninfo_to_dict

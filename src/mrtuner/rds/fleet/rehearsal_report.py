@@ -17,7 +17,7 @@ from mrtuner.wording import first_upper, plural_was
 class Phases:
     """One run's timings, in seconds after the request to RDS; None: it did not happen."""
 
-    up: float | None  # how long the database stayed up: patching, or the request
+    up: float | None  # how long the database stayed up, for example while patching
     first_failure: float | None
     first_read: float | None  # first answered query on a new connection
     first_write: float | None  # first acknowledged write

@@ -1,4 +1,4 @@
-"""Copy the newest snapshot of each instance to another region; running it twice copies once.
+"""Copy the newest snapshot of each instance to another region; repeated runs copy it once.
 
 If one snapshot fails, the others are still copied; the report lists all, and is not `ok`.
 """
@@ -29,7 +29,7 @@ from mrtuner.rds.fleet.snapshots import (
     under_way,
 )
 
-#: How many times the destination may not list a copy just started before it counts as gone.
+#: A copy under way counts as gone after this many polls that do not list it.
 _PATIENCE: Final = 3
 
 

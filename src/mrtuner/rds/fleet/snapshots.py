@@ -1,4 +1,4 @@
-"""Which snapshots to copy to another region, how copies are named, which old ones may go.
+"""Which snapshots to copy to another region, how to name copies, which old copies to delete.
 
 Pure functions; `mrtuner.rds.fleet.snapshot_copy` makes the calls. A copy's name is made from its
 source alone, so two concurrent runs ask for the same copy and AWS lets only one of them make it.
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 #: Copies that one region accepts at a time. Source: User Guide, Copying a DB snapshot.
 AT_ONCE: Final = 20
 
-#: A copy's own name; copying it again, tags included, makes a snapshot with another name.
+#: A copy's own name: a copy of the copy may have the same tags, but has another name.
 TAG_COPY: Final = "mrtuner:copy"
 TAG_REGION: Final = "mrtuner:source-region"
 TAG_INSTANCE: Final = "mrtuner:source-instance"
@@ -96,8 +96,8 @@ def newest(snapshots: Iterable[Snapshot]) -> tuple[Snapshot, ...]:
 def copy_name(source: Snapshot, region: str) -> str:
     """Return the name of the copy of a snapshot of `region`, the same in every run.
 
-    Region and words are for people. The digest distinguishes snapshots that had the same name one
-    after the other, and names that differ only in characters allowed in automated names alone.
+    Region and words are for people. The digest distinguishes snapshots that had the same name at
+    different times, and names that differ only in characters that a copy's name cannot have.
     """
     taken = _iso(_taken(source))
     digest = sha256(f"{source.arn} {taken}".encode()).hexdigest()[:_DIGITS]

@@ -108,7 +108,7 @@ def _too_near(one: CalendarEntry, other: CalendarEntry, gap: int) -> bool:
 
 
 def staggered(calendar: Sequence[CalendarEntry], *, gap: int = GAP) -> tuple[Move, ...]:
-    """Return as few moves as this order gives: those that stay come first, then by name.
+    """Return the moves that keep windows apart, placing those with `stays` first, then by name.
 
     An instance keeps its window if no earlier one is too close; else it moves to the nearest time
     of the week, later before earlier, that is clear of its group and of its own backup.

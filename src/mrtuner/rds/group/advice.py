@@ -24,7 +24,7 @@ from mrtuner.units import Bytes, GiB, pretty_bytes
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Advised:
-    """The group we would make, the part of it that this server accepts, and notes on it."""
+    """The group that we advise, the settings of it that this server accepts, and notes."""
 
     design: Design
     settings: tuple[Setting, ...]
@@ -44,9 +44,9 @@ def advise(
     connections: int | None = None,
     dsn: str | None = None,
 ) -> Advised:
-    """Return the design for a target's class; if we do not know it, EC2 is asked, with a note.
+    """Return the group for a target's class; for an unknown class, ask EC2 and add a note.
 
-    With a connection string, values that the server's build does not support are left out, with
+    With a connection string, leave out values that the server's build does not support, and add
     a note.
     """
     known, notes = class_of(target, account)
@@ -78,7 +78,7 @@ def _connections_in_force(target: Target, account: Account) -> str | None:
 
 
 def _of_sessions(made: Design, target: Target) -> tuple[str, ...]:
-    """Return what holds when no number of connections was given, and what a number would gain."""
+    """Return what the budget promises without a number of connections, and what one would gain."""
     if made.sessions is None:
         return ()
     command = f"rdstune apply {target.identifier} --workload {made.request.workload}"
@@ -87,7 +87,7 @@ def _of_sessions(made: Design, target: Target) -> tuple[str, ...]:
 
 
 def _lacking(dsn: str, values: Mapping[str, str]) -> dict[str, str]:
-    """Return the values that this server's build does not support, and why: lz4, zstd, io_uring."""
+    """Return parameters whose values (lz4, io_uring …) this build does not support, and why."""
     with connect(dsn) as conn, translated():
         rows = conn.execute(
             "SELECT name, enumvals FROM pg_settings WHERE enumvals IS NOT NULL AND name = ANY(%s)",
@@ -103,7 +103,7 @@ def _lacking(dsn: str, values: Mapping[str, str]) -> dict[str, str]:
 def class_of(target: Target, account: Account) -> tuple[InstanceClass, tuple[str, ...]]:
     """Return the target's class, or a known one of equal memory and vCPUs with a note.
 
-    Raises BadValue when there is neither.
+    Raises BadValue when there is neither, AwsError when EC2 denies the call.
     """
     try:
         return instance_class(target.class_name), ()
@@ -135,9 +135,10 @@ def _like(
 
 
 def refuse_overflow(made: Design, plan: RdsPlan) -> str | None:
-    """Refuse a group whose values together do not fit the class, naming those that are not ours.
+    """Refuse a group whose values together do not fit the class; name those that are not ours.
 
-    Only warn where the attached values do not fit either and the change adds no memory.
+    Return a warning instead if the attached values do not fit either and the change adds no
+    memory; None if the values fit, or if nothing changes and the server starts.
     """
     values = {**plan.user_values, **{step.name: step.value for step in plan.steps}}
     after = _size(made, values)

@@ -109,7 +109,7 @@ def _holds(
 def _shared(
     values: Mapping[str, str], request: GroupRequest, machines: Sequence[ClassMachine]
 ) -> tuple[set[str], Finding | None]:
-    """Return the classes where RDS would not start the server for its shared memory, and a finding.
+    """Return the classes with too much shared memory for RDS to start the server, and a finding.
 
     A literal that exceeds only small classes is already reported (`more-than-memory`).
     """
@@ -136,10 +136,10 @@ def _shared(
 
 
 def _requests(values: Mapping[str, str], family: Family) -> list[GroupRequest]:
-    """Return the ways to count sessions: every connection where the group sets their number.
+    """Return requests that count sessions: all connections, if the group sets max_connections.
 
-    Otherwise the workload's usual sessions, with a few large or many small sorts. Only a group
-    that breaks both is blamed, since its workload is not known.
+    Otherwise, one counts the usual sessions of a mixed workload, the other those of OLAP. The
+    workload is not known, so only a group that fails both is blamed.
     """
     every = "max_connections" in values
     workloads = [Workload.MIXED] if every else [Workload.MIXED, Workload.OLAP]

@@ -1,4 +1,4 @@
-"""What holds when no number of connections is given, and what giving one would gain.
+"""The budget when no number of connections is given, and what giving one would gain.
 
 max_connections is never lowered unless asked: applications may need every connection. RDS's
 default allows thousands, and no useful work_mem is left if all of them sort at the same time. So
@@ -22,8 +22,8 @@ class Sessions:
 
     allowed: tuple[int, int]  # max_connections in force, at the least and the most memory
     reckoned: Reckoned
-    work_mem: Bytes  # as the rule then gives
-    work_mem_then: Bytes  # with --connections, as many as are active
+    work_mem: Bytes  # that the rule gives with these sessions
+    work_mem_then: Bytes  # that it gives with --connections set to the active ones
     worst: Bytes  # the rules' values with the counted sessions
     worst_then: Bytes
     kept: str | None  # max_connections as the group in force sets it; None: its default

@@ -132,7 +132,7 @@ def _within_budget(
     rest = [each for each in held if each.instance_class.name not in broken]
     if chosen.name in broken or not rest:
         return settings, broken
-    settings, more = _within_budget(request, chosen, rest)  # those limited the others
+    settings, more = _within_budget(request, chosen, rest)  # without those that limited the others
     return settings, (*broken, *more)
 
 
@@ -187,7 +187,10 @@ def _holding(
 def _without(
     request: GroupRequest, answer: Solution, settings: Sequence[Setting]
 ) -> dict[str, str]:
-    """Return what the main job always sets and this group does not, other than for sessions."""
+    """Return why this group omits parameters that the main job always sets, by parameter.
+
+    Without a number of connections, max_connections is not listed.
+    """
     group, reasons = request.family, fixed(request.family)
     names = {setting.name for setting in settings}
     if request.connections is None:

@@ -144,7 +144,7 @@ def _class(size: Size) -> GroupOnClass:
     )
 
 
-# The same for infrastructure as code.
+# The group for infrastructure as code.
 
 
 class RenderedParameter(Struct):

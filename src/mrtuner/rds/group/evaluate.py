@@ -176,7 +176,7 @@ def takes_formulas(parameter: Parameter) -> bool:
 def _bounds(
     values: tuple[int, ...], parameter: Parameter, family: Family | None
 ) -> Iterator[Problem]:
-    """Yield how the server, else RDS, would refuse the first value that it does not accept."""
+    """Yield the problem of the first value that the server, or else RDS, would refuse."""
     for value in values:
         found = _out_of_range(value, parameter) or _not_allowed(value, parameter, family)
         if found is not None:
@@ -212,7 +212,7 @@ def is_memory(parameter: Parameter) -> bool:
 def _sense(
     formula: Formula, value: int, machine: Machine, parameter: Parameter
 ) -> Iterator[Problem]:
-    """Yield a problem where a part of the memory exceeds the whole."""
+    """Yield a problem if an amount of memory exceeds the machine's memory."""
     size, memory = _size(value, parameter.unit), machine.memory
     if not is_memory(parameter) or size is None or memory is None or size <= memory.value:
         return
@@ -228,7 +228,7 @@ def _sense(
 
 
 def _in_unit(formula: Formula, unit: int) -> str:
-    """Return the formula that gives in base units what this one gives in bytes."""
+    """Return a hint with the formula in base units, for one in bytes; empty if there is none."""
     factor = _factor(formula)
     return f": write {braces(VARIABLE, factor / unit)}" if factor and factor <= MOST_MEANT else ""
 

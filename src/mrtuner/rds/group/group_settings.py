@@ -94,9 +94,9 @@ def group_settings(
 
 
 def _weighed(held: Sequence[Held], chosen: InstanceClass) -> list[tuple[Held, float]]:
-    """Return one of all classes that share an answer, with their number as its weight.
+    """Return one class for each set of classes that share an answer, weighted by their number.
 
-    The chosen class stands alone, with its own weight.
+    The chosen class is separate, with its own weight.
     """
     first: dict[tuple[int, bool], Held] = {}
     number: Counter[tuple[int, bool]] = Counter()
@@ -176,7 +176,7 @@ def _value(item: Advice, wanted: Expr | None, machine: Mapping[str, int]) -> int
 
 
 def uncapped(expression: Expr) -> Expr:
-    """Drop constants that cap it: a cap is convention, and work_mem is limited by the budget."""
+    """Drop constant caps: a cap is only convention, and the budget already limits work_mem."""
     match expression:
         case Extreme(True, parts):
             return Extreme(True, tuple(part for part in parts if not isinstance(part, Constant)))
@@ -186,7 +186,7 @@ def uncapped(expression: Expr) -> Expr:
 
 
 def _within_storage(name: str, formula: Formula) -> Formula:
-    """Keep WAL from filling the volume, with one more argument of LEAST."""
+    """Limit WAL to a share of the volume with LEAST; leave formulas with SUM or GREATEST as is."""
     share = WAL_SHARE.get(name)
     if share is None:
         return formula

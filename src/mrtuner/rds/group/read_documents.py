@@ -1,7 +1,7 @@
 """Parameter groups in JSON and YAML: AWS's answers, CloudFormation templates, our own documents.
 
-JSON is parsed as YAML, its superset, so that every value has a line. Tags construct nothing: an
-intrinsic such as ``!Ref`` is a value that is not known here.
+JSON is parsed as YAML, its superset, so that every value has a line. Tags construct no objects:
+an intrinsic such as ``!Ref`` is an unknown value.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def _composed(text: str, source: str) -> Node:
 def _require_shallow(events: Iterable[Event], source: str) -> None:
     """Raise BadValue for excessive nesting, which would overflow the stack in composing.
 
-    Events come one after the other, however deep the document is.
+    Reading events needs no recursion, however deep the document is.
     """
     from yaml.events import CollectionEndEvent, CollectionStartEvent
 
@@ -285,7 +285,7 @@ def _template(text: str | None, local: Mapping[str | None, str | None]) -> Value
 
 
 def plain_template(text: str) -> str | None:
-    """Return the value of a Terraform template, or None where it refers to something.
+    """Return the value of a Terraform template, or None if it contains an expression.
 
     >>> plain_template("$${DBInstanceVCPU*2}"), plain_template("${var.memory}")
     ('${DBInstanceVCPU*2}', None)

@@ -2,7 +2,7 @@
 
 Reads the resources aws_db_parameter_group and aws_rds_cluster_parameter_group, modules with a
 `family` and a list of `parameters` such as terraform-aws-modules/rds, and the instances and
-clusters that use the group. References to variables are not known here, and are reported.
+clusters that use the group. Values of variables are unknown here, and reported as such.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from mrtuner.rds.group.terraform_expressions import Node
 
 _RESOURCES: Final = {"aws_db_parameter_group": False, "aws_rds_cluster_parameter_group": True}
-#: The attributes by which a module that makes a parameter group is recognized.
+#: A module with these attributes creates a parameter group.
 _OF_A_MODULE: Final = frozenset({"family", "parameters"})
 #: Default of a `parameter` block. Source: AWS provider, aws_db_parameter_group.
 _METHOD: Final = "immediate"

@@ -2,7 +2,7 @@
 
 Memory is DBInstanceClassMemory, a little less than the machine's: it is what formulas use, and
 what AWS leaves to PostgreSQL. The family's defaults are in force, and what AWS does not let users
-set is fixed; so a rule's answer is a change against RDS's own configuration.
+set is fixed; so a rule's answer is a change to RDS's own configuration.
 """
 
 from __future__ import annotations
@@ -65,12 +65,12 @@ class Reckoned:
     """The sessions that the budget counts when their number is not given."""
 
     open: int  # processes with memory of their own
-    active: int  # of these sort and hash at the same time
+    active: int  # those of them that sort and hash at the same time
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupRequest:
-    """What a group is wanted for; the rules answer it for every class of the family.
+    """A request for a group; the rules answer it for every class of the family.
 
     When the number of connections is not given, max_connections stays as it is (the class's
     default, or the value in the group in force, `kept`), and the budget counts `reckoned`
@@ -109,7 +109,7 @@ class GroupRequest:
     def in_force(
         self, each: InstanceClass, memory: Bytes, values: Mapping[str, str] | None = None
     ) -> tuple[dict[str, str], dict[str, str]]:
-        """Return every parameter's value on a class and its origin, as `in_force` below does."""
+        """Return every parameter's value on a class and its origin; see the function `in_force`."""
         kept = {} if self.kept is None else {"max_connections": self.kept}
         return in_force(self.family, self.machine(each, memory), {**kept, **(values or {})})
 
@@ -146,9 +146,9 @@ class GroupRequest:
         )
 
     def huge_pages(self, each: InstanceClass, wanted: str | None) -> HugePages | None:
-        """Whether RDS keeps shared memory in huge pages on this class, with huge_pages = `wanted`.
+        """Return the huge pages for shared memory on this class with huge_pages = `wanted`, if any.
 
-        If so, it reserves as many as the instance needs, or does not start it.
+        RDS reserves as many as the instance needs, or does not start it.
         """
         without = _WITHOUT_HUGE_PAGES[self.aurora]
         if wanted == "off" or each.name.removeprefix("db.").endswith(without):
@@ -179,7 +179,7 @@ class GroupRequest:
         return _first_enough(self.family.name, self.workload, self.storage, self.kept, each, memory)
 
     def first_enough(self, each: InstanceClass, memory: Bytes) -> tuple[Reckoned, Solution | None]:
-        """Return `reckoned` and the answer for so many sessions, without its cache."""
+        """Return the sessions to count (`reckoned`) and the answer with them, uncached."""
         running, origins = self.in_force(each, memory)
         usual = self._usual_connections()
         allowed = int(running["max_connections"])
@@ -208,7 +208,7 @@ class GroupRequest:
         return None
 
     def _reserved(self) -> dict[str, str]:
-        """Return the sessions reserved for RDS and its superusers, besides PostgreSQL's."""
+        """Return the settings by which RDS reserves sessions for itself and its superusers."""
         known = ((name, self.family.parameters.get(name)) for name in OF_RDS)
         return {name: each.default for name, each in known if each and each.default}
 
@@ -241,7 +241,7 @@ def _fewer_buffers(answer: Solution) -> bool:
 
 
 def _fewer(most: int) -> Iterator[int]:
-    """Yield the number halved again and again, and finally ten."""
+    """Yield `most`, its half, its quarter and so on, and finally FEWEST."""
     while most > FEWEST:
         yield most
         most //= 2
@@ -311,7 +311,7 @@ def _evaluated(text: str, parameter: Parameter, machine: Mapping[str, int]) -> s
 
 
 def _enum_values(family: Family) -> dict[str, tuple[str, ...]]:
-    """Return what RDS's builds accept, where known; another build's pg_settings is a guess."""
+    """Return the enum values that RDS's builds accept, except those guessed from other builds."""
     known = parameters(family.major)
     return {
         name: tuple(each.strip() for each in parameter.allowed.split(","))

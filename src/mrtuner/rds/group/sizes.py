@@ -1,4 +1,4 @@
-"""The memory that one group's values need on every instance class, against the budget.
+"""The memory that a group's values need on every instance class, compared with the budget.
 
 A group holds on a class when the worst case stays below the ceiling at the minimum, middle and
 maximum of its estimated memory, and every value is within the server's bounds.
@@ -24,7 +24,8 @@ from mrtuner.tuning.situation import USUAL_CEILING
 from mrtuner.units import Bytes, memory_unit
 
 #: Beyond this RDS puts an instance into incompatible-parameters. Whether the share is of
-#: DBInstanceClassMemory or of all the machine's memory is not documented: ours is the smaller.
+#: DBInstanceClassMemory or of all the machine's memory is not documented: we use the former, which
+#: is smaller.
 #: Source: RDS User Guide, "Huge pages for RDS for PostgreSQL".
 MOST_SHARED: Final = Fraction(9, 10)
 

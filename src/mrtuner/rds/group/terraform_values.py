@@ -15,10 +15,10 @@ from fractions import Fraction
 from itertools import product
 from typing import Any, Final
 
-#: A known value: str, Fraction, bool, None, list, dict; or one of the two below.
+#: A known value (str, Fraction, bool, None, list, dict), or an Unknown or Either.
 Value = Any
 
-#: Most combinations of ternaries that are followed.
+#: Largest number of combinations of ternaries to follow.
 _MOST: Final = 8
 
 
@@ -68,7 +68,7 @@ def named_value(names: Mapping[str, Value], name: str) -> Value:
 
 
 def either(values: Sequence[Value]) -> Value:
-    """Return what is one of these: the value itself if all are the same."""
+    """Return an Either of these values, or the value itself if all are the same."""
     options: list[Value] = []
     for value in values:
         for one in value.options if isinstance(value, Either) else (value,):
@@ -104,12 +104,12 @@ def _remainder(left: Fraction, right: Fraction) -> Fraction:
 
 
 def negative(value: Value) -> Value:
-    """Return minus a number."""
+    """Return a number with its sign reversed."""
     return -_number_of(value)
 
 
 def opposite(value: Value) -> Value:
-    """Return not a condition."""
+    """Return the negation of a condition; NotKnown if it is not Boolean."""
     if not isinstance(value, bool):
         raise NotKnown
     return not value
@@ -142,7 +142,7 @@ OPERATORS: Final[Mapping[str, Callable[[Value, Value], Value]]] = {
 
 
 def joined_text(*parts: Value) -> str:
-    """Return scalars as one text."""
+    """Join scalars into one text; NotKnown if one is not a scalar."""
     found = [written(part) for part in parts]
     if None in found:
         raise NotKnown

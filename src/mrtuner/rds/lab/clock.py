@@ -1,7 +1,7 @@
 """The lab's clock: it runs `speed` times faster than real time, and can be moved ahead.
 
-Future events are scheduled here and happen in order, each at its own time: an event that falls
-into a week that was skipped carries the time it would have had.
+Future events are scheduled here and happen in order, each at its own time: an event in a
+skipped week carries the time at which it would have happened.
 """
 
 from __future__ import annotations

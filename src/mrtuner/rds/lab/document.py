@@ -1,4 +1,4 @@
-"""What the lab says when it is ready, as JSON: ``mrtuner.rds.lab/1``."""
+"""What the lab prints when it is ready, as JSON: ``mrtuner.rds.lab/1``."""
 
 from __future__ import annotations
 

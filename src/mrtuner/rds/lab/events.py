@@ -2,7 +2,7 @@
 
 Source of numbers and categories: RDS User Guide, "Amazon RDS event categories and event
 messages" (through our reference, section 5). Where the guide leaves the wording open, messages
-are ours, so match only on what a category says.
+are ours, so match only on categories.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ _TYPES: Final = {
 def tell(
     region: Region, number: int, about: Instance | Cluster | LabGroup | Snapshot, **words: str
 ) -> None:
-    """Record that something happened, now."""
+    """Record an event at the lab's present time; `words` fill in its message."""
     categories, message = _KNOWN[number]
     region.events.append(
         Event(

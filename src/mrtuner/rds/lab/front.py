@@ -184,7 +184,7 @@ def _body(environ: Environ) -> bytes:
 
 
 def _refused(fault: Fault, environ: Mapping[str, Any], start: StartResponse) -> Iterable[bytes]:
-    """Answer with a fault for a service of moto's: in JSON if the request was JSON, else in XML."""
+    """Answer with a fault for one of moto's services: in JSON if the request was, else in XML."""
     from json import dumps
     from xml.sax.saxutils import escape
 

@@ -19,7 +19,7 @@ _PATIENCE = 10.0  # seconds for an immediate shutdown
 
 
 def watch(lines: list[str]) -> set[Path]:
-    """Return the directories that still belong to the lab."""
+    """Return the directories that the lines name and do not withdraw."""
     kept: set[Path] = set()
     for line in lines:
         text = line.strip()

@@ -24,14 +24,14 @@ from mrtuner.rds.lab.world import Delays, Event, Instance, Maintenance, Value, W
 _REGION: Final = "us-east-1"
 _SERVERS_SECONDS: Final = 120
 _TICK: Final = 0.02  # seconds; due tasks run at most this late
-_POLL: Final = 0.02  # seconds between looks whether to stop listening
+_POLL: Final = 0.02  # seconds between checks whether to stop listening
 _LOG: Final = logging.getLogger(__name__)
 
 
 class Lab:
     """A local stand-in for Amazon RDS on 127.0.0.1, as strict as RDS, with moto for other services.
 
-    As a context manager it runs inside the block. `servers` puts a real PostgreSQL behind every
+    As a context manager it runs within the block. `servers` puts a real PostgreSQL behind every
     instance; `speed` is how many times faster than real time the lab's clock runs; `port` 0 picks
     a free port. `programs` maps major versions to installations (their bin directories), besides
     the embedded one and the system's packages. Nothing outlives the block or the process.
@@ -133,7 +133,7 @@ class Lab:
     def go_on_at(self, speed: float) -> None:
         """Run this many times as fast as real time until the next reset.
 
-        At 1 a minute takes a minute: pending work stays pending until the clock is moved ahead.
+        At 1 a minute takes a minute, so pending work stays pending until the clock is moved.
         """
         with self._world.lock:
             self._world.clock.go_on_at(speed)
@@ -141,7 +141,7 @@ class Lab:
     def settle(self) -> None:
         """Move the clock ahead until all work that takes less than an hour is done.
 
-        Windows and dates stay ahead unless they fall within that hour. Waits for real servers.
+        Later maintenance windows and dates are not reached. Waits for real servers.
         """
         self.advance(hours=1)
         limit = time.monotonic() + _SERVERS_SECONDS
@@ -160,7 +160,7 @@ class Lab:
         return self._trouble.throttled
 
     def deny(self, *actions: str) -> None:
-        """Answer AccessDenied to these: "rds:ModifyDBParameterGroup", "kms:DescribeKey"."""
+        """Answer AccessDenied to these actions: "rds:ModifyDBParameterGroup", "kms:DescribeKey"."""
         self._trouble.denied |= {_pair(action) for action in actions}
 
     def allow(self, *actions: str) -> None:
@@ -198,7 +198,7 @@ class Lab:
             self._world.region(region or self.region).snapshots[identifier].status = "failed"
 
     def lose_snapshot(self, identifier: str, region: str | None = None) -> None:
-        """Remove a snapshot, whatever its status, as somebody else may."""
+        """Remove a snapshot, whatever its status, as someone else might."""
         with self._world.lock:
             self._world.region(region or self.region).snapshots.pop(identifier, None)
 
@@ -265,7 +265,7 @@ class Lab:
         return self._behind().dsn(self.instance(identifier, region))
 
     def aside(self, identifier: str, region: str | None = None) -> dict[str, str]:
-        """Return the parameters that an instance's server runs unlike its group, and why."""
+        """Return the parameters whose value on an instance's server is not its group's, and why."""
         return self._behind().aside(self.instance(identifier, region))
 
     def events(self, identifier: str, region: str | None = None) -> tuple[Event, ...]:

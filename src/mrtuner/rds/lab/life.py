@@ -22,7 +22,7 @@ _LOG: Final = logging.getLogger(__name__)
 
 
 def begin(region: Region, instance: Instance) -> None:
-    """Create: available after a while."""
+    """Create the instance, which becomes available after a while."""
     _later(region, region.world.delays.create, instance, partial(_born, region, instance))
 
 
@@ -128,7 +128,7 @@ def _start_server(region: Region, instance: Instance, then: Then) -> None:
         servers.start(instance, values)
     except MrTunerError as error:
         reason = error.message
-    except Exception as error:  # for any error: the instance must not stay in starting for ever
+    except Exception as error:  # whatever the error, the instance must not stay in this status
         _LOG.exception("the server of %s", instance.identifier)
         reason = str(error)
     with region.world.lock:

@@ -46,7 +46,7 @@ def machine(region: Region, instance: Instance) -> Mapping[str, int]:
 
 
 def evaluated(region: Region, instance: Instance, text: str | None) -> int | None:
-    """Return the integer that a text gives on this instance, else None."""
+    """Return the integer that a number or formula gives on this instance; None for other texts."""
     if text is None:
         return None
     try:
@@ -82,7 +82,7 @@ def sharing(region: Region, instance: Instance) -> list[Instance]:
 
 
 def cannot_start(region: Region, instance: Instance) -> str | None:
-    """Return why the instance would not start, shared buffers above 90 % of memory; else None.
+    """Return why the instance would not start (shared buffers above 90 % of memory), else None.
 
     Source: RDS User Guide, "Huge pages for RDS for PostgreSQL": shared memory of "more than 90
     percent of the DB instance memory". The lab uses DBInstanceClassMemory for that, and counts

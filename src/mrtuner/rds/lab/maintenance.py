@@ -1,12 +1,12 @@
 """Pending maintenance: list it, opt in to it, and carry it out when due.
 
 Source: botocore's RDS model, PendingMaintenanceAction, and the RDS User Guide, "Maintaining a DB
-instance": AutoAppliedAfterDate is applied in the first window after it, ForcedApplyDate whatever
-the window, an opt-in to `immediate` cannot be undone, and an action without dates is optional.
+instance": AutoAppliedAfterDate is applied in the first window after it, ForcedApplyDate regardless
+of the window, an opt-in to `immediate` cannot be undone, and an action without dates is optional.
 A Multi-AZ instance is patched through its standby: one failover.
 
-RDS-EVENT-0026 says that the instance is unavailable, 0027 that it is back (its notes in the User
-Guide).
+RDS-EVENT-0026 says that the instance is unavailable, 0027 that it is available again (notes on
+these events in the User Guide).
 
 Guessed: how long the patching before the outage takes, that the status is `maintenance`, and that
 all members of a Multi-AZ DB cluster restart together.

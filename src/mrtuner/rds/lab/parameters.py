@@ -1,4 +1,4 @@
-"""The strict rules for a batch: names, values, formulas, apply methods, and at most twenty.
+"""The strict rules for a batch of at most twenty: names, values, formulas, apply methods.
 
 A static parameter with the method `immediate` rejects the whole batch, even if its value does not
 change, and the message names no parameter: seen in public reports (our reference, 1.3).
@@ -42,7 +42,10 @@ def reset_batch(known: Entries, asked: Sequence[Mapping[str, Any]]) -> dict[str,
 
 
 def full_reset(known: Entries, values: Iterable[str]) -> dict[str, str]:
-    """Reset all: dynamic ones immediately, static ones at a restart. Source: botocore's model."""
+    """Return the method for each value: dynamic ones are reset immediately, static at a restart.
+
+    Source: botocore's model.
+    """
     return {
         name: "immediate" if known[name].apply_type == "dynamic" else "pending-reboot"
         for name in values

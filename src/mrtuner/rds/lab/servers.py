@@ -119,7 +119,7 @@ class Servers:
         return f"{cluster.dsn(database, user=instance.username, tcp=True)} passfile={passfile}"
 
     def aside(self, instance: Instance) -> dict[str, str]:
-        """Return the parameters that run unlike the group, and why."""
+        """Return the parameters whose value on the server is not the group's, and why."""
         return dict(self._server(instance).aside)
 
     def remove(self, instance: Instance) -> None:
@@ -253,7 +253,7 @@ def _configure(server: InstanceServer, values: Mapping[str, str]) -> int:
 
 
 def _takes(server: InstanceServer, name: str, word: str) -> bool:
-    """Whether this build supports a word, such as lz4; the program is asked once."""
+    """Whether this build supports a word, such as lz4; runs the program once per word."""
     if (name, word) not in server.takes:
         cluster = server.cluster
         asked = cluster.run("postgres", "-D", cluster.data, "-C", name, "-c", f"{name}={word}")

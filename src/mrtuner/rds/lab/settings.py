@@ -95,6 +95,6 @@ def _huge_pages(result: Arranged) -> None:
 
 
 def _no_fsync(result: Arranged) -> None:
-    """Turn fsync off. RDS fixes it; here it would only make outages depend on the disk's speed."""
+    """Turn fsync off, unlike RDS: outages here must not depend on the disk's speed."""
     result.settings["fsync"] = "off"
     result.aside["fsync"] = "off here: no data outlives the lab"

@@ -39,7 +39,7 @@ def create(region: Region, params: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def take(region: Region, instance: Instance, identifier: str, kind: str = "manual") -> Snapshot:
-    """Begin a snapshot."""
+    """Start a snapshot and return it; it becomes available after `delays.snapshot`."""
     name = identifier if kind == "automated" else _new_name(region, identifier)
     now = region.clock.now()
     snapshot = Snapshot(
@@ -89,7 +89,7 @@ def describe(region: Region, params: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def delete(region: Region, params: Mapping[str, Any]) -> dict[str, Any]:
-    """DeleteDBSnapshot; refused only while creating, allowed even while being copied elsewhere."""
+    """DeleteDBSnapshot, for an available manual one, even while it is being copied elsewhere."""
     snapshot = _named(region, params["DBSnapshotIdentifier"])
     if snapshot.kind == "automated":
         raise invalid_value("Automated snapshots cannot be deleted")

@@ -1,7 +1,7 @@
 """The engine versions that the lab offers, and DescribeDBEngineVersions.
 
 Source of the list: cfn-lint 1.58.0's table of RDS engine versions. Upgrade paths are simplified:
-a minor can be upgraded to any later major.
+a version can be upgraded to any later one.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from mrtuner.catalog.families import FamilyParameter, families, family
 
 @cache
 def in_every_family() -> Mapping[str, FamilyParameter]:
-    """Return the parameters of all families, where those that list one agree on its type."""
+    """Return each parameter on whose type all families that list it agree, by name."""
     listed: dict[str, list[FamilyParameter]] = {}
     for name in families():
         for parameter in family(name).parameters.values():

@@ -1,6 +1,6 @@
 """Find problems in a parameter group before RDS or the server does.
 
-    for group in files.read(Path("main.tf")):
+    for group in read(Path("main.tf")):
         for finding in lint(group):
             print(finding.location, finding.what, finding.remedy)
 
@@ -107,7 +107,7 @@ def _budget(
     name: str | None,
     machines: Sequence[ClassMachine],
 ) -> Iterator[Finding]:
-    """Without a family, yield what applies to the newest families of both engines."""
+    """Yield memory findings; without a family, only if both engines' newest families have some."""
     if known is not None or name is not None:
         yield from check_budget(values, known or _nearest(name or ""), machines)
         return

@@ -79,7 +79,7 @@ class Subject:
         return self.read() if is_formula(self.text) and self.unreadable() is None else None
 
     def read(self) -> Formula:
-        """Return the value as a formula. FormulaError if it is invalid or cannot be evaluated."""
+        """Return the value as a formula. BadValue if it is invalid or a result exceeds 64 bits."""
         formula = parse(self.text)
         for machine in self.machines:
             if any(abs(value) >= _LARGEST for value in machine.values(formula)):
@@ -137,7 +137,7 @@ class Subject:
         return listed(names, len(self.machines))
 
     def refusal_of_number(self, value: int) -> tuple[BadValue, Severity] | None:
-        """Return why a formula's result is refused; in an enum, 1 and 0 may mean on and off."""
+        """Return why a formula's result is refused; None for an enum: 1 and 0 may be on and off."""
         words = self.known is not None and not self.known.is_formula_allowed
         return None if words else self.refusal(str(value))
 
@@ -160,7 +160,7 @@ class Subject:
         return None
 
     def _refusal_by_family(self, value: str) -> tuple[BadValue, Severity] | None:
-        """Check RDS's own list, which excludes one of RDS's own defaults."""
+        """Check RDS's list of allowed values; a default passes: one of them is not listed."""
         if self.known is None or value == self.known.default:
             return None
         try:
@@ -187,7 +187,7 @@ def sized_for_larger(
 ) -> Severity:
     """Return WARNING; INFO where at most the smaller half of the classes is too small.
 
-    Nobody said which classes count, and a group is written for the class it is used on.
+    It is not known which classes matter, and a group is written for the class it is used on.
     """
     few = larger is not None and 2 * len(refused) <= len(machines)
     return Severity.INFO if few else Severity.WARNING

@@ -45,7 +45,7 @@ def check_formula(subject: Subject) -> Iterator[Finding]:
 
 
 def _not_a_formula(subject: Subject) -> Iterator[Finding]:
-    """Report other mistakes before spaces, which are easier to see."""
+    """Report why a value is not a formula; other mistakes before spaces, which are easy to see."""
     error = _without_spaces(subject.text) or subject.unreadable()
     if error is not None:
         better = suggestions.mended(subject.text)
@@ -88,7 +88,7 @@ def _shape(subject: Subject, formula: Formula) -> Iterator[Finding]:
 
 
 def _division(subject: Subject, formula: Formula) -> Iterator[Finding]:
-    """Report a remainder that is dropped and then multiplied."""
+    """Report a division before a multiplication, which drops the remainder."""
     if not suggestions.truncating(formula):
         return
     exact = suggestions.multiplied_first(formula)
@@ -112,7 +112,7 @@ def _loss(machine: ClassMachine, formula: Formula, exact: Formula) -> Fraction:
 
 
 def _unit(subject: Subject, formula: Formula) -> Iterator[Finding]:
-    """Report a part of the memory that exceeds the whole, or is hardly any of it.
+    """Report a memory size that exceeds the memory, or a cache that is hardly any of it.
 
     Only the part that grows with memory is judged: a cap is valid below it, a floor above it.
     """
@@ -199,7 +199,7 @@ def _first_refusal(
 
 
 def _bounded(subject: Subject, formula: Formula, refused: int) -> str | None:
-    """Return plain arithmetic limited to the bound that it exceeds."""
+    """Return a remedy that limits plain arithmetic to the bound that it exceeds."""
     low, high = (subject.parameter.min, subject.parameter.max) if subject.parameter else (None,) * 2
     if not isinstance(formula, Braces):
         return None

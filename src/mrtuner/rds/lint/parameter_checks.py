@@ -91,7 +91,7 @@ def _unlisted(subject: Subject, family: Family) -> Finding:
 
 
 def _method(subject: Subject) -> Iterator[Finding]:
-    """`immediate` is only for dynamic parameters; one static parameter rejects the whole batch."""
+    """Report needless waits, and `immediate` on a static one, which rejects the whole batch."""
     known, method = subject.known, subject.entry.method
     if known is None or method is None:
         return
@@ -158,7 +158,7 @@ def _number(parameter: Parameter, text: str) -> str | None:
 
 
 def _more_than_memory(subject: Subject) -> Iterator[Finding]:
-    """Report a memory size that few classes or none have: a formula would fit them all."""
+    """Report a fixed size that exceeds the memory of some classes: a formula would fit all."""
     if not subject.memory_unit or not subject.text.isdigit():
         return
     number = int(subject.text)

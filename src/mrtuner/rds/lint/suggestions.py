@@ -139,7 +139,7 @@ def nested(formula: Formula) -> bool:
 
 
 def constant_parts(formula: Formula) -> list[Braces]:
-    """Return every pair of braces in it."""
+    """Return every pair of braces in a formula."""
     match formula:
         case Function(_, arguments):
             return [part for each in arguments for part in constant_parts(each)]
@@ -149,7 +149,7 @@ def constant_parts(formula: Formula) -> list[Braces]:
 
 
 def _alone(text: str) -> str | None:
-    """Return the text as one arithmetic expression, with braces as parentheses."""
+    """Rewrite the text as one linear expression, with braces as parentheses; None if it is not."""
     linear = _linear(_BRACES.sub(r"(\1)", text))
     return None if linear is None or linear.number is not None else _written(linear)
 

@@ -88,7 +88,7 @@ def apply(
 def _only_reboot(
     client: Any, plan: RdsPlan, journal: Journal, reboot: Reboot, pace: Pace, at: Observer
 ) -> RdsOutcome:
-    """Reboot what waits for it, if this run may; nothing is written, so no journal is needed."""
+    """Reboot instances that wait for it, if allowed; nothing is written, so nothing journalled."""
     target = read_target(client, plan.target.identifier)
     waiting = tuple(name for name in reboot_order(target) if not target.runs_group(name))
     result: change.Result = "nothing"
@@ -206,7 +206,7 @@ def _draft(plan: RdsPlan, target: Target, reboot: Reboot) -> Change:
     if not plan.steps and reboot == "now":
         reboots = reboot_order(target)  # another group is attached unchanged
     if target.incompatible:
-        reboots = ()  # what is down is always rebooted as soon as its group is written
+        reboots = ()  # an instance that is down is rebooted anyway once its group is written
     return Change(
         server=target.arn,
         address=f"{target.region}/{target.identifier}",
@@ -229,7 +229,7 @@ def _draft(plan: RdsPlan, target: Target, reboot: Reboot) -> Change:
 
 
 def _description(target: Target) -> str:
-    """Return what no other group is described by: another program's may have the same name."""
+    """Return a unique description: another program's group may have the same name."""
     return f"MrTuner for {target.identifier}, {datetime.now(UTC).isoformat()}"
 
 
@@ -244,7 +244,7 @@ def _entry(step: ParameterStep) -> Entry:
 
 
 def reboot_order(target: Target) -> tuple[str, ...]:
-    """Return readers before the writer: a standby must not have less than its primary."""
+    """Return what to reboot, readers first: a standby must not have less than its primary."""
     if target.restarts_as_one:
         return (target.identifier,)
     return tuple(one.identifier for one in reversed(target.members))

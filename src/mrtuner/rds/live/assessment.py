@@ -97,7 +97,7 @@ def _on(values: Mapping[str, str], request: GroupRequest, each: InstanceClass) -
 
 
 def _drift(values: Mapping[str, str], request: GroupRequest, each: InstanceClass) -> Iterator[str]:
-    """Yield what the rules would change substantially if this group were in force."""
+    """Yield parameters that the rules would change substantially with this group in force."""
     memory = request.memory_of(each).value
     running, origins = request.in_force(each, memory, values)
     asked = request.situation(each, memory)
@@ -122,6 +122,6 @@ def _positive(value: Value | None) -> TypeGuard[int | float]:
 
 
 def _connections(values: Mapping[str, str]) -> int | None:
-    """Return max_connections if a user set it; the family's default is not anyone's wish."""
+    """Return max_connections if a user set it: nobody chose the family's default."""
     text = values.get("max_connections", "")
     return int(text) if text.isdigit() else None

@@ -29,7 +29,7 @@ class Batch:
 
 
 def batches(entries: Sequence[Entry], direction: Direction) -> tuple[Batch, ...]:
-    """Return the calls that bring entries to one side; order is kept within sets and resets."""
+    """Return calls that write the values after or before a change: sets, then resets, in order."""
     set_ = [one for one in entries if value(one, direction) is not None]
     reset = [one for one in entries if value(one, direction) is None]
     parts: list[tuple[Literal["set", "reset"], tuple[Entry, ...]]] = [
@@ -48,7 +48,7 @@ def _parts(entries: Sequence[Entry]) -> Iterator[tuple[Entry, ...]]:
 
 
 def value(one: Entry, direction: Direction) -> str | None:
-    """Return an entry's value on one side."""
+    """Return an entry's value after or before the change; None for a reset."""
     return one.after if direction == "after" else one.before
 
 

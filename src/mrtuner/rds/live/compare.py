@@ -1,7 +1,7 @@
 """Compare a group's values on an instance with what its server runs.
 
 A formula over memory gives a range as wide as the uncertainty of DBInstanceClassMemory. A server
-that shows its settings narrows it to kilobytes first (`memory.calibrated`).
+that shows its settings narrows it to kilobytes first (`class_memory.calibrated`).
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ def measured(
 ) -> Estimate:
     """Return the instance's memory as its settings show it, else the class's estimate.
 
-    Only what has been in force since a start counts: a static parameter that waits does not.
+    A parameter that waits for a restart does not count.
     """
     formulas = {
         row.name: row.value

@@ -167,7 +167,7 @@ def apply_document(
     lines: Sequence[ParameterLine] | None,
     undo: str | None,
 ) -> ApplyDocument:
-    """Return a change: its plan with more warnings (`notes`), what became of it, the server."""
+    """Return a change: its plan with further warnings (`notes`), the outcome, and the server."""
     return ApplyDocument(
         recovered=_outcome(recovered),
         plan=GroupPlan(
@@ -188,7 +188,7 @@ def apply_document(
 
 
 def undo_document(recovered: RdsOutcome | None, outcome: RdsOutcome) -> UndoDocument:
-    """Return what was taken back."""
+    """Return the outcome of an undo."""
     return UndoDocument(recovered=_outcome(recovered), outcome=convert(outcome, GroupOutcome))
 
 

@@ -32,7 +32,7 @@ _DELETIONS: Final = 10
 
 @dataclass(slots=True)
 class GroupTransaction(Transaction):
-    """A change of a parameter group. `may_reboot`: whether this run may, in rollbacks too."""
+    """A change of a parameter group. `may_reboot`: whether this run may reboot instances."""
 
     client: Any
     journal: Journal
@@ -44,7 +44,7 @@ class GroupTransaction(Transaction):
 
     @property
     def group(self) -> GroupChange:
-        """The group side of the change."""
+        """The change's group. ApplyError if the change is of something else."""
         if self.change.group is None:
             raise ApplyError("the change in the journal is not a parameter group change")
         return self.change.group
@@ -76,7 +76,7 @@ class GroupTransaction(Transaction):
         self.complete()
 
     def complete(self) -> None:
-        """Do what follows once the group is as intended: reboots, the final check, cleaning up."""
+        """Finish a change whose group is as intended: reboot, verify, clean up."""
         begun = self._begun()
         for name in self.group.reboots if self.may_reboot else ():
             with self._step(State.RESTARTING, f"reboot {name}"):
@@ -121,7 +121,7 @@ class GroupTransaction(Transaction):
         return waiting
 
     def as_before(self, waiting: Sequence[str]) -> str:
-        """Say that the group is restored, and also what is in force, except for what waits."""
+        """Return a message that the group is restored, and which parameters wait for a reboot."""
         if waiting:
             return f"the group is as it was before; a reboot restores {', '.join(waiting)}"
         return "the group is as it was before"
@@ -168,7 +168,7 @@ class GroupTransaction(Transaction):
         wait(self.client, name, up_or_down_again, self.pace, strict=False)
 
     def _reboot_back(self) -> tuple[str, ...]:
-        """Reboot again what was rebooted with our values, if this run may."""
+        """Reboot instances that ran our values, if allowed; else return the waiting parameters."""
         rebooted = self._begun()
         waiting = [one.name for one in self.change.entries if one.restart]
         target = read_target(self.client, self.group.identifier)
@@ -272,7 +272,7 @@ class GroupTransaction(Transaction):
         return wait(self.client, self.group.identifier, done, self.pace)
 
     def _settled_somehow(self) -> Target:
-        """Return the target once no work is under way any more, whatever the result."""
+        """Wait until no work is under way, whatever the result, and return the target."""
         return wait(
             self.client,
             self.group.identifier,

@@ -54,10 +54,10 @@ def _sessions_left(values: Mapping[str, str], request: GroupRequest, each: Insta
 
 
 def culprits(values: Mapping[str, str], group: Family, each: InstanceClass) -> tuple[str, ...]:
-    """Return the user-set parameters without which the instance would start, as far as we can tell.
+    """Return the user-set parameters that keep the instance from starting, as far as we can tell.
 
-    A single one if that is enough, else several; none where we see nothing that would keep it
-    from starting.
+    Every parameter whose removal alone is enough; if there is none, several that must go together;
+    nothing if we see no reason why it would not start.
     """
     if starts(values, group, each):
         return ()
@@ -90,7 +90,7 @@ def of_target(
 def repairs(
     values: Mapping[str, str], wanted: Iterable[Wanted], group: Family, each: InstanceClass
 ) -> tuple[Repair, ...]:
-    """Return defaults for what would still keep the instance from starting with the settings."""
+    """Return defaults for what keeps the instance from starting even with the wanted settings."""
     after = {**values, **{one.name: one.value for one in wanted}}
     return tuple(
         Repair(

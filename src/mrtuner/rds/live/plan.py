@@ -56,7 +56,7 @@ class ParameterStep:
 
     @property
     def method(self) -> ApplyMethod:
-        """immediate where RDS accepts it, else at the next reboot."""
+        """The ApplyMethod: `immediate` for dynamic parameters, else `pending-reboot`."""
         return "pending-reboot" if self.static else "immediate"
 
 
@@ -145,7 +145,7 @@ def _step(row: GroupParameter, one: Wanted) -> ParameterStep:
 
 
 def _require_readable(row: GroupParameter, one: Wanted) -> None:
-    """Refuse what RDS would refuse with the whole batch, without naming the parameter."""
+    """Refuse a value for which RDS would reject the whole batch without naming the parameter."""
     if not is_formula(one.value):
         _known(row).check(one.value)
         return
@@ -169,7 +169,7 @@ def _known(row: GroupParameter) -> FamilyParameter:
 
 
 def same_value(row: GroupParameter, a: str | None, b: str | None) -> bool:
-    """Whether two texts mean the same for a parameter: formulas by their shape, on as 1."""
+    """Whether two texts mean the same for a parameter: spellings of a formula, or on and 1."""
     if a is None or b is None:
         return a == b
     return _canonical(row, a) == _canonical(row, b)
@@ -331,7 +331,7 @@ def _others(client: Any, target: Target, group: str) -> tuple[str, ...]:
 def _lost(
     target: Target, group: str, had: Mapping[str, str], values: Mapping[str, str]
 ) -> tuple[str, ...]:
-    """Return what the attached group sets and another, existing one does not."""
+    """Return a warning of values that the attached group sets and the existing `group` does not."""
     lost = sorted(had.keys() - values.keys())
     if not lost:
         return ()
@@ -339,7 +339,7 @@ def _lost(
 
 
 def _overruled(client: Any, target: Target, names: Sequence[str]) -> tuple[str, ...]:
-    """Return member instances' groups that set the same parameters, and so override the cluster's.
+    """Return warnings of members' instance groups that override these parameters of the cluster.
 
     Source: Aurora User Guide, "Working with parameter groups": an instance's own value is used.
     """

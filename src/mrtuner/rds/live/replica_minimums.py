@@ -90,7 +90,7 @@ def _refuse_replica(
 def _pairs(
     client: Any, plan: RdsPlan, steps: list[ParameterStep], other: Instance
 ) -> Iterator[tuple[str, int, int]]:
-    """Yield the value of each step here, and the value on the other side."""
+    """Yield each step's name, its new value here, and the value on the other instance."""
     here, there = _machine(plan.target.writer), _machine(other)
     values = _values(client, other)
     for step in steps:
@@ -110,7 +110,7 @@ def _values(client: Any, instance: Instance) -> dict[str, str]:
 
 
 def _machine(instance: Instance) -> InstanceMachine | None:
-    """Return None for an unknown class: what cannot be checked is not refused."""
+    """Return the instance's machine; None for an unknown class: its values go unchecked."""
     try:
         known = instance_class(instance.class_name)
     except BadValue:

@@ -78,7 +78,7 @@ class Target:
 
     @property
     def restarts_as_one(self) -> bool:
-        """Whether it is rebooted as a whole (a Multi-AZ DB cluster) or one by one (Aurora's).
+        """Whether all members are rebooted together, as in a Multi-AZ DB cluster but not in Aurora.
 
         Source: RDS User Guide, "Rebooting a Multi-AZ DB cluster".
         """

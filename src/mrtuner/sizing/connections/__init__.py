@@ -4,7 +4,7 @@
     pgbouncer ─▶ Pooler     database ─▶ Database   what is in between, and what is admitted
     judge ─▶ Check          remedies               the limit exceeded first, and three ways to fit
 
-``check`` is the way in:
+Start with ``check``:
 
     from mrtuner.sizing.connections import check, numbers, Fleet
 
@@ -79,7 +79,7 @@ class Fleet:
 class PgBouncer:
     """The text of a pgbouncer.ini, and how many pods run it where no manifest says so.
 
-    `now` is what the pools of a running one do, whose settings then are the text.
+    `now` is what the pools of a running PgBouncer do; `text` then has its settings.
     """
 
     text: str
@@ -94,7 +94,7 @@ def numbers(
     role_limits: Mapping[str, int] | None = None, database_limits: Mapping[str, int] | None = None,
     **machine: Unpack[MachineInputs],
 ) -> Database:  # fmt: skip
-    """Return a database known by numbers; `machine` is as for `mrtuner.tune`.
+    """Return a database described by numbers; `machine` is as for `mrtuner.tune`.
 
     Raises BadValue where the server would not start with them.
     """
@@ -116,10 +116,11 @@ def check(
     `others` are connections from elsewhere by name: monitoring, migrations. `direct` names
     workloads that avoid the pooler. `rate` [1/s] and `hold` [s] give what is expected: requests a
     second, and how long each holds a connection. `given` overrides what manifests say. `seen`
-    is the most sessions that a history has of the server.
+    is the most sessions of the server that a history recorded.
 
-    Raises BadValue for a manifest or a file that cannot be used, and where a pool cannot be known;
-    UsageError where there is nothing to check.
+    Raises BadValue for a manifest or a file that cannot be used, for an unknown workload, and where
+    a pool cannot be known; UsageError if there is nothing to check, or only one of `rate` and
+    `hold` is given.
     """
     if (rate is None) is not (hold is None):
         raise UsageError(
@@ -167,7 +168,7 @@ def _others(others: Mapping[str, int]) -> list[Other]:
 
 
 def _add_fleet(fleet: Fleet, given: Given, found: Gathered) -> None:
-    """The pods that are given by numbers."""
+    """Add the pods that are given by numbers."""
     values: dict[str, Any] = {
         name: {fleet.name: value}
         for name in ("workers", "threads", "pool", "overflow", "databases", "framework")

@@ -28,7 +28,7 @@ def framework_of(
     strings: Mapping[str, ConnectionString],
     named: Fact[str] | None,
 ) -> tuple[Framework | None, str | None]:
-    """The framework that an option names, with its version, else what shows in the container."""
+    """The framework that an option names, with its version, else the one that is detected."""
     if named is not None:
         name, _, version = named.value.partition(":")
         return framework(name), version or None
@@ -39,7 +39,7 @@ def detected(
     container: Container, server: AppServer | None, strings: Mapping[str, ConnectionString], *,
     runtimes: bool = True,
 ) -> Framework | None:  # fmt: skip
-    """The framework, from the surest sign to the least sure, which is its runtime."""
+    """The framework by its surest sign, or None; the least sure sign is its runtime."""
     if server is not None and server.framework is not None:
         return framework(server.framework)
     known = frameworks().values()

@@ -12,7 +12,7 @@ from mrtuner.facts import Fact
 from mrtuner.sizing.connections.manifest import Resource
 from mrtuner.wording import enumerated
 
-#: Kubernetes's and KEDA's own, where a manifest is silent: keda.sh/v1alpha1.
+#: KEDA's default for maxReplicaCount: keda.sh/v1alpha1.
 _KEDA_MOST: Final = 100
 
 
@@ -60,9 +60,9 @@ class Cluster:
         self.scalers.setdefault(key, []).append(found)
 
     def desired(self, resource: Resource, warnings: list[str]) -> Fact[int]:
-        """The most pods that are wanted: an autoscaler's before the workload's own.
+        """The most pods that are wanted: an autoscaler's maximum, unless the workload's is higher.
 
-        What contradicts itself is added to the warnings.
+        Contradictions are added to the warnings.
         """
         scalers = self.scalers.get((resource.kind, resource.namespace, resource.name), [])
         if len(scalers) > 1:
@@ -85,12 +85,12 @@ class Cluster:
         return Fact(number, replicas.source)
 
     def value(self, kind: str, namespace: str, name: str, key: str) -> str | None:
-        """An entry of a ConfigMap or Secret; None where it is not here."""
+        """An entry of a ConfigMap or Secret; None if the manifests lack it."""
         return self.values.get((kind, namespace, name), {}).get(key)
 
 
 def entries(one: Resource) -> dict[str, str]:
-    """Return what a ConfigMap or Secret has, by key."""
+    """Return the entries of a ConfigMap or Secret by key, decoded."""
     found = {str(key): str(value) for key, value in (one.at("stringData").value or {}).items()}
     for key, value in (one.at("data").value or {}).items():
         found.setdefault(str(key), str(value) if one.kind == "ConfigMap" else _decoded(str(value)))

@@ -17,9 +17,9 @@ _USER: Final = frozenset({"user", "username", "user id", "userid", "uid"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectionString:
-    """What matters here of a connection string. Names of parameters are in lower case."""
+    """The parts of a connection string that matter here; parameter names are in lower case."""
 
-    scheme: str = ""  # postgresql+asyncpg, jdbc:postgresql; empty for others than URLs
+    scheme: str = ""  # postgresql+asyncpg, jdbc:postgresql; empty if it is not a URL
     host: str | None = None
     database: str | None = None
     user: str | None = None
@@ -28,7 +28,7 @@ class ConnectionString:
 
 
 def parsed(text: str) -> ConnectionString | None:
-    """Return a connection string to PostgreSQL: a URL, JDBC's, .NET's or libpq's; None if none is.
+    """Parse a connection string to PostgreSQL: a URL, JDBC's, .NET's or libpq's; None for others.
 
     >>> parsed("postgres://app:secret@db/shop?pool=5").parameters
     {'pool': '5'}

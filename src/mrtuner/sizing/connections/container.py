@@ -34,7 +34,7 @@ class Container:
     absent: Sequence[str] = ()  # ConfigMaps and Secrets that are not here
 
     def said(self, values: Named[T], option: str) -> Fact[T] | None:
-        """What an option says of this container; None where it says nothing."""
+        """The value of an option for this container; None if it is not given."""
         return fact(values, self.workload, option, self.name)
 
 
@@ -63,7 +63,7 @@ def words(command: Sequence[object], environment: Environment) -> tuple[str, ...
 
 
 def dependent(text: str, environment: Environment) -> str:
-    """Return a variable's text with others in it, as Kubernetes puts them there: ``$(NAME)``."""
+    """Return a variable's text with each ``$(NAME)`` expanded, as Kubernetes does."""
     return _DEPENDENT.sub(lambda match: _expanded(match, environment), text)
 
 
@@ -107,7 +107,7 @@ def _in_words(words: Sequence[str], names: Sequence[str]) -> str | None:
 
 
 def whole(told: Fact[str], least: int) -> int:
-    """Return a whole number that a text says; BadValue for anything else."""
+    """Return a text as a whole number; BadValue for anything else, or less than `least`."""
     text = told.value.strip().strip("'\"")
     if not re.fullmatch(r"-?\d{1,9}", text):
         raise BadValue(

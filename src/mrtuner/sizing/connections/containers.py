@@ -11,7 +11,7 @@ from mrtuner.sizing.connections.cluster import Cluster
 from mrtuner.sizing.connections.container import Container, dependent, words
 from mrtuner.sizing.connections.manifest import Place, Resource
 
-#: Where a kind has its pod.
+#: Where a kind has the specification of its pod.
 _POD: Final = {"Pod": ("spec",), "CronJob": ("spec", "jobTemplate", "spec", "template", "spec")}
 TEMPLATE: Final = ("spec", "template", "spec")
 
@@ -51,7 +51,7 @@ def _container(
 
 
 def _absent(resource: Resource, container: Place, known: Cluster) -> Iterator[str]:
-    """The ConfigMaps and Secrets that a container takes whole, and that are not here."""
+    """The ConfigMaps and Secrets that a container takes as a whole, but the manifests lack."""
     for place in container.at("envFrom").items():
         for key, kind in (("configMapRef", "ConfigMap"), ("secretRef", "Secret")):
             name = str(place.at(key, "name").value or "")
@@ -62,7 +62,7 @@ def _absent(resource: Resource, container: Place, known: Cluster) -> Iterator[st
 def _environment(
     resource: Resource, container: Place, known: Cluster
 ) -> Iterator[tuple[str, Fact[str | None]]]:
-    """Every variable; its value is None where it comes from an object that is not here."""
+    """Every variable; its value is None if it comes from an object that the manifests lack."""
     for place in container.at("envFrom").items():
         prefix = str(place.at("prefix").value or "")
         for key, kind in (("configMapRef", "ConfigMap"), ("secretRef", "Secret")):
@@ -90,7 +90,7 @@ def _variable(resource: Resource, place: Place, name: str, known: Cluster) -> Fa
 
 
 def odd_memory(pod: Place) -> Iterator[str]:
-    """Yield a warning for each amount of memory that cannot be meant."""
+    """Yield a warning for each amount of memory that is probably a mistake."""
     for container in pod.at("containers").items():
         for kind in ("requests", "limits"):
             place = container.at("resources", kind, "memory")

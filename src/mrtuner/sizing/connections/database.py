@@ -43,11 +43,11 @@ class Database:
     superusers: frozenset[str] = frozenset()
     privileged: frozenset[str] = frozenset()  # roles that may use reserved_connections
     open_now: int | None = None
-    sessions: tuple[SessionsOf, ...] = ()  # of them, by application
+    sessions: tuple[SessionsOf, ...] = ()  # open now, by application
     notes: tuple[str, ...] = ()
 
     def usable(self, roles: frozenset[str | None] = frozenset()) -> int:
-        """The most sessions of these roles together, as far as max_connections limits them."""
+        """The most sessions that max_connections admits for these roles together."""
         kept = sum(one.value for one in self.reserved.values())
         if roles and None not in roles and roles <= self.superusers:
             kept = 0
@@ -60,7 +60,7 @@ def by_numbers(
     max_connections: int, said: Flags, *, reserved: int | None = None,
     role_limits: Mapping[str, int] | None = None, database_limits: Mapping[str, int] | None = None,
 ) -> Database:  # fmt: skip
-    """Return a database that is known by numbers; what it reserves is its version's default.
+    """Return a database described by numbers; by default, it reserves what its version does.
 
     Raises BadValue where the server would not start with them.
     """

@@ -184,7 +184,7 @@ class PodsCheckDocument(Document, tag="mrtuner.pods.check/1"):
 
 
 def pods_check_document(done: Check) -> PodsCheckDocument:
-    """Return the whole answer."""
+    """Return a check as its document."""
     from mrtuner.sizing.connections.judge import of_workload
     from mrtuner.sizing.connections.model import Stage
 

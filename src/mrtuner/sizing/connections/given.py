@@ -17,7 +17,7 @@ Named = Mapping[str, T]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Given:
-    """Numbers and names that win over what manifests say."""
+    """Numbers and names that take precedence over manifests."""
 
     workers: Named[int] = field(default_factory=dict)
     threads: Named[int] = field(default_factory=dict)
@@ -40,7 +40,7 @@ class Given:
 
 
 def at_least(least: int, value: int, source: str) -> int:
-    """Return a number from there, or BadValue if it is too small."""
+    """Return `value`; BadValue if it is below `least`."""
     if value < least:
         raise BadValue(f"{source}: {value} is less than {least}", f"Give {least} or more.")
     return value
@@ -49,7 +49,7 @@ def at_least(least: int, value: int, source: str) -> int:
 def fact(
     values: Named[T], workload: str, option: str, container: str | None = None
 ) -> Fact[T] | None:
-    """Return what an option says of a container, its workload, or all; None if it says nothing."""
+    """Return an option's value for a container, its workload, or all; None if there is none."""
     for name in (f"{workload}/{container}", workload):
         if name in values:
             return Fact(values[name], f"{option} {name}={values[name]}")

@@ -40,7 +40,7 @@ class Term:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
-    """The whole answer."""
+    """Whether the connections fit, with every term and every limit."""
 
     stage: Stage
     terms: tuple[Term, ...]  # connections to the server
@@ -57,7 +57,7 @@ class Check:
 
     @property
     def fits(self) -> bool:
-        """Whether no limit can be reached at the chosen stage."""
+        """Whether no limit can be exceeded at the chosen stage."""
         return all(one.fits(self.stage) for one in self.limits)
 
     @property
@@ -67,7 +67,7 @@ class Check:
 
     @property
     def gives_at(self) -> Stage | None:
-        """The first stage at which a limit is reached; None if all fit, up to the chosen one."""
+        """The first stage at which a limit is exceeded; None if all fit, up to the chosen one."""
         stages = list(Stage)
         for stage in stages[: stages.index(self.stage) + 1]:
             if not all(one.fits(stage) for one in self.limits):
@@ -82,7 +82,7 @@ class Check:
         )  # fmt: skip
 
     def reachable(self, stage: Stage | None = None) -> Count:
-        """The connections to the server that can be reached."""
+        """The most connections to the server at a stage, by default the chosen one."""
         return total(one.reachable[stage or self.stage] for one in self.terms)
 
 
@@ -93,7 +93,7 @@ def judge(
     expected: Fact[float] | None = None, seen: Fact[int] | None = None,
     notes: Sequence[str] = (), warnings: Sequence[str] = (),
 ) -> Check:  # fmt: skip
-    """Add up every term and compare it with every limit. `direct`: what avoids the pooler."""
+    """Compare all terms with all limits; `direct` names workloads that avoid the pooler."""
     pooled = frozenset(
         one.name for one in workloads if pooler is not None and not _direct(one, pooler, direct)
     )
@@ -123,7 +123,7 @@ def judge(
 def _more_than_reachable(
     terms: Sequence[Term], stage: Stage, database: Database, seen: Fact[int] | None
 ) -> Iterator[str]:
-    """More sessions than all terms together can open: something else opens them."""
+    """Warn of more sessions than all terms together can open: something else opens them."""
     reachable = total(one.reachable[stage] for one in terms)
     found = [] if database.open_now is None else [(database.open_now, "sessions are open now")]
     if seen is not None:
@@ -137,7 +137,7 @@ def _more_than_reachable(
 
 
 def _direct(workload: Workload, pooler: Pooler, named: frozenset[str]) -> bool:
-    """Whether it avoids the pooler: so said, or its connection string names the server itself."""
+    """Whether a workload avoids the pooler: it is named, or its host is the server itself."""
     hosts = {pool.host for pool in workload.pools}
     return workload.name in named or bool(hosts & pooler.hosts)
 
@@ -218,7 +218,7 @@ def _own_limits(
     kind: Literal["role", "database"], limits: Mapping[str, Fact[int]], used: frozenset[str | None],
     workloads: Sequence[Workload], pooler: Pooler | None,
 ) -> Iterator[Limit]:  # fmt: skip
-    """CONNECTION LIMIT of roles or databases that are connected to; "" is the one in use."""
+    """The CONNECTION LIMIT of each role or database in use; the name "" is the one in use."""
     for name, limit in limits.items():
         if not name or name in used:
             only = {kind: name or None}
@@ -276,7 +276,7 @@ def _usable(database: Database, roles: frozenset[str | None]) -> str:
 def _through(
     pooler: Pooler | None, *, role: str | None = None, database: str | None = None
 ) -> dict[Stage, int]:
-    """The pooler's server connections, of all or of one role or database."""
+    """The pooler's server connections at each stage: all, or those of one role or database."""
     if pooler is None:
         return dict.fromkeys(Stage, 0)
     servers = pooler.servers(database=database, user=role)
@@ -286,7 +286,7 @@ def _through(
 def _matching(
     workloads: Sequence[Workload], *, role: str | None = None, database: str | None = None
 ) -> Iterator[Workload]:
-    """The part of each workload that is of a role or a database, or not known to be another."""
+    """Each workload with only the pools that use, or may use, a role or a database."""
     for one in workloads:
         pools = tuple(
             pool for pool in one.pools
@@ -334,5 +334,5 @@ def _unmatched_limits(
 
 
 def _listed(limits: Mapping[str, Fact[int]]) -> str:
-    """The limits of those that are named."""
+    """The limits of named roles or databases, as text."""
     return ", ".join(f"{name} {one.value}" for name, one in limits.items() if name)

@@ -1,6 +1,6 @@
-"""Kubernetes manifests as data that know their lines: several documents, lists, a stream.
+"""Kubernetes manifests as data with line numbers; one text may hold several objects and lists.
 
-What is read is plain YAML, as `kustomize build` and `helm template` print it.
+They must be plain YAML, as `kustomize build` and `helm template` print it.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Resource:
 
     @property
     def namespace(self) -> str:
-        """metadata.namespace."""
+        """metadata.namespace, or ``default``."""
         return str(self.at("metadata", "namespace").value or "default")
 
     @property
@@ -54,13 +54,13 @@ class Resource:
         return f"{self.file}:{getattr(self.body, 'lines', {}).get('kind', 1)}"
 
     def at(self, *path: str) -> Place:
-        """Return what stands at a path; a value of None where there is nothing."""
+        """Return the place at a path; its value is None if there is nothing."""
         return Place(self.file, "", self.body).at(*path)
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A value and where it stands."""
+    """A value, and where it was read."""
 
     file: str
     path: str
@@ -89,7 +89,7 @@ class Place:
         return f"{self.file}:{self.line} {self.path}" if self.line else f"{self.file} {self.path}"
 
     def whole(self, least: int = 0) -> int | None:
-        """Return a whole number; None where there is none. BadValue for anything else."""
+        """Return a whole number of at least `least`, or None; BadValue for anything else."""
         value = self.value
         if value is None:
             return None
@@ -102,9 +102,9 @@ class Place:
 
 
 def resources(text: str, file: str) -> tuple[Resource, ...]:
-    """Return the objects of a manifest, those of lists too.
+    """Return the objects of a manifest, including those in lists.
 
-    Raises BadValue where it is no YAML, a template that nobody rendered, or no manifest.
+    Raises BadValue if it is not YAML, a template that was not rendered, or not a manifest.
     """
     import yaml
 

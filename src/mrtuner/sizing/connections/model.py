@@ -1,6 +1,6 @@
 """What opens connections: workloads with their pods, the pools in a pod, a pooler in between.
 
-Every number is a `Fact`: it knows where it was read. A pool without a limit has no number: None
+Every number is a `Fact`, which has its source. A pool without a limit has no number: None
 stands for *unbounded* wherever connections are counted.
 """
 
@@ -119,7 +119,7 @@ class ServerPool:
 
     @property
     def connections(self) -> int:
-        """The most of this pool."""
+        """The most connections of this pool."""
         return self.size.value + self.reserve.value
 
 
@@ -140,14 +140,14 @@ class Pooler:
     mode: str = "session"
     waits: bool = False  # for its clients, when it is told to end
     hosts: frozenset[str] = frozenset()  # of the servers behind it
-    now: tuple[PoolNow, ...] = ()  # what its pools do, where a running one was asked
+    now: tuple[PoolNow, ...] = ()  # what its pools do, if a running one was queried
     notes: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
 
     def servers(self, database: str | None = None, user: str | None = None) -> int:
-        """The most server connections of one process, of all or of one database or user.
+        """The most server connections of one process: all, or those of one database or user.
 
-        A pool opens no more than it has clients. Then the limits of a database and of a user hold.
+        A pool opens no more than it has clients; then the limits of databases and of users apply.
         """
         chosen = [
             one
@@ -174,7 +174,7 @@ class Pooler:
     def processes_at(self, stage: Stage) -> int:
         """The pooler's processes with server connections at a stage.
 
-        One that is told to end closes what it has at once, unless it `waits`.
+        A process told to stop closes its server connections at once, unless it `waits`.
         """
         if not self.waits and stage is not Stage.REST:
             stage = Stage.SURGE
@@ -206,7 +206,7 @@ class Limit:
 
     @property
     def demand(self) -> dict[Stage, Count]:
-        """What can be reached of it at each stage."""
+        """The most connections that count towards it, at each stage."""
         return {
             stage: total([self.fixed[stage], *(one.connections(stage) for one in self.workloads)])
             for stage in Stage
@@ -218,7 +218,7 @@ class Limit:
         return demand is not None and demand <= self.capacity
 
     def strain(self, stage: Stage) -> float:
-        """Demand over capacity: the limit with the most of it is exceeded first."""
+        """Demand over capacity: the limit with the highest strain is exceeded first."""
         demand = self.demand[stage]
         if demand is None:
             return float("inf")
@@ -226,7 +226,7 @@ class Limit:
 
 
 def times(*numbers: Count) -> Count:
-    """The product; nothing of something unbounded is nothing."""
+    """The product; 0 times unbounded is 0."""
     if 0 in numbers:
         return 0
     known = [number for number in numbers if number is not None]
@@ -234,7 +234,7 @@ def times(*numbers: Count) -> Count:
 
 
 def total(numbers: Iterable[Count]) -> Count:
-    """The sum; None as soon as one is unbounded."""
+    """The sum; None if any of them is unbounded."""
     result = 0
     for number in numbers:
         if number is None:

@@ -26,7 +26,7 @@ _DEFAULTS: Final = {
 }
 _ANY: Final = "*"
 _ENTRY: Final = re.compile(r"(\w+)\s*=\s*('(?:''|[^'])*'|\S+)")
-#: It waits for its clients at SIGTERM since then (pgbouncer#902).
+#: Since this version, PgBouncer waits for its clients at SIGTERM (pgbouncer#902).
 _WAITS: Final = (1, 23)
 
 
@@ -42,9 +42,9 @@ def pooler(
     text: str, file: str, rollout: Rollout, workloads: Sequence[Workload], *,
     processes: Fact[int] | None = None, waits: bool = False,
 ) -> Pooler:  # fmt: skip
-    """Return what a pgbouncer.ini makes of the workloads that go through it.
+    """Return the pooler that a pgbouncer.ini describes, for the workloads that go through it.
 
-    Raises BadValue where it is no such file.
+    Raises BadValue if it is not such a file, or cannot be used.
     """
     sections = _sections(text, file)
     settings = _Settings(file, sections)
@@ -146,7 +146,7 @@ class _Settings:
         return Fact(whole(Fact(self.own[name], source), least), source)
 
     def of_user(self, user: str | None, name: str) -> Fact[int] | None:
-        """What [users] says of a user."""
+        """A setting of a user from [users]; None if there is none."""
         value = self.users.get(user or "", {}).get(name)
         if value is None:
             return None
@@ -187,9 +187,9 @@ def _pools(
     entry: Mapping[str, str], names: Sequence[str | None], settings: _Settings,
     logins: Sequence[Login], notes: list[str],
 ) -> Iterator[ServerPool]:  # fmt: skip
-    """A pool for each user of each name that clients give; None: an unknown name.
+    """A pool for each user of each database name that clients use; None: an unknown name.
 
-    An entry may impose one user, and lead all names of clients to one database.
+    An entry may force one user, and lead all names to one database.
     """
     for name in names:
         users = [entry["user"]] if "user" in entry else _users(name, logins, notes, settings.file)
@@ -213,7 +213,7 @@ def _pools(
 def _names(
     entry: Mapping[str, str], entries: Sequence[Mapping[str, str]], logins: Sequence[Login]
 ) -> list[str | None]:
-    """The names that clients give for an entry; for the one of all others, each becomes its own."""
+    """The database names that clients use for an entry; for ``*``, all those without an entry."""
     if entry["entry"] != _ANY:
         return [entry["entry"]]
     own = {one["entry"] for one in entries}
@@ -223,7 +223,7 @@ def _names(
 def _users(
     name: str | None, logins: Sequence[Login], notes: list[str], file: str
 ) -> list[str | None]:
-    """The users whose clients give this name; if unknown, one user is assumed."""
+    """The users whose clients use this name; if unknown, one user is assumed."""
     users = [login.user for login in logins if name is None or login.database in {None, name}]
     if None in users or not users:
         note = (

@@ -1,7 +1,7 @@
 """The pools of one container: as set by its options, environment and framework.
 
-What wins, first to last: what the caller says, the connection string, the framework's own
-variable, a variable that is named like a pool, the framework's default.
+In order of precedence: what the caller says, the connection string, the framework's own variable,
+a variable that is named like a pool, the framework's default.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _POOL: Final = re.compile(
     r"(^|_)(POOL|POOL_?SIZE|POOL_MAX|MAX_POOL|MAX_POOL_SIZE|MAXIMUM_POOL_SIZE|POOL_MAX_SIZE)$",
     re.IGNORECASE,
 )
-#: Images of servers and poolers, which have a database's variables and are no clients.
+#: Images of servers and poolers, which have a database's variables but are not clients.
 NOT_CLIENTS: Final = ("postgres", "postgresql", "timescaledb", "postgis", "pgbouncer", "pgpool")
 _PART: Final = re.compile(r"HOST|SERVER|USER|_NAME$|DATABASE$|_DB$", re.IGNORECASE)
 _URL: Final = re.compile(r"(?:jdbc:)?([a-z][a-z0-9+.-]*):(?://|memory)", re.IGNORECASE)
@@ -112,7 +112,7 @@ class _Case:
     known: Framework | None
     version: str | None
     strings: Mapping[str, ConnectionString]  # by variable
-    main: str | None  # the variable with the application's own
+    main: str | None  # the variable with the application's own connection string
     threads: Fact[int] | None
 
     @property
@@ -127,7 +127,7 @@ class _Case:
 
 
 def _tell_uncounted(container: Container, found: Found) -> None:
-    """A warning where what is not here may tell of a database."""
+    """Note an uncounted container; warn if an object that is missing may name its database."""
     absent = f", and {enumerated(container.absent)} is not available" if container.absent else ""
     said = (
         f"{container.where}: container {container.name} is not counted: nothing shows that "
@@ -145,7 +145,7 @@ def _no_client(container: Container, strings: Mapping[str, ConnectionString]) ->
         name: one for name, one in container.environment.items() if _OF_A_DATABASE.search(name)
     }
     others = {name for name, one in named.items() if _URL.match(one.value or "")}
-    if others:  # of another database; what may still be one of ours is not known, or has its parts
+    if others:  # other databases; one with an unknown value, or a host or user, may be ours
         rest = [name for name in named if name not in others]
         return not any(named[name].value is None or _PART.search(name) for name in rest)
     if named:
@@ -154,7 +154,7 @@ def _no_client(container: Container, strings: Mapping[str, ConnectionString]) ->
 
 
 def _libpq(container: Container, name: str) -> str | None:
-    """What libpq's own variable says."""
+    """The value of libpq's own variable."""
     found = container.environment.get(name)
     return (found.value or None) if found is not None else None
 

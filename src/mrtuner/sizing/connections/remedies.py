@@ -1,7 +1,7 @@
 """Three ways to make it fit: fewer connections, a pooler, a larger server; each with its memory.
 
-The memory is what the budget of `mrtuner tune` needs at least: the worst case of so many sessions
-with the smallest useful work_mem.
+The memory is the least that the budget of `mrtuner tune` needs: the worst case of that many
+sessions with the smallest useful work_mem.
 """
 
 from __future__ import annotations
@@ -60,20 +60,20 @@ class WithPooler:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Remedies:
-    """The three ways, and what the present limit needs."""
+    """The three ways, and what the current limit needs."""
 
     now: Needs
     fewer: tuple[Fewer, ...]
     pooler: WithPooler | None  # None: not even one connection is left for it
     pooler_needs: Needs | None
-    larger: Needs | None  # None: it is not max_connections, is unbounded, or more than there can be
+    larger: Needs | None  # None: max_connections is enough, or they are unbounded or too many
 
 
 def remedies(
     workloads: Sequence[Workload], others: Sequence[Other], database: Database, *,
     limits: Sequence[Limit], pooler: Pooler | None, stage: Stage, expected: Fact[float] | None,
 ) -> Remedies:  # fmt: skip
-    """Return the three ways for what can be reached at a stage. The first limit is that of all."""
+    """Return the three ways to fit the connections at a stage; `limits[0]` is max_connections."""
     reachable, usable = limits[0].demand[stage], limits[0].capacity
     reserved = database.max_connections.value - usable
     price = _Prices(database.situation, reserved)
@@ -93,7 +93,7 @@ def _lasting(others: Sequence[Other]) -> int:
 
 
 def _fewer(limit: Limit, stage: Stage) -> list[Fewer]:
-    """For each workload what it alone would have to come down to; nothing where all fit."""
+    """What each workload alone would have to come down to; empty if the limit is kept."""
     if limit.fits(stage):
         return []
     found = []

@@ -25,7 +25,7 @@ _GRACE: Final = 30
 def rollout_of(
     resource: Resource, pod: Place, known: Cluster, given: Given, warnings: list[str]
 ) -> Rollout:
-    """Return the rollout of a workload; what contradicts itself is added to the warnings."""
+    """Return the rollout of a workload; contradictions are added to the warnings."""
     grace = _grace(pod)
     if resource.kind in ENDING:
         job = resource.at("spec", "jobTemplate", "spec") if resource.kind == "CronJob" else (
@@ -58,8 +58,8 @@ def rollout(
 ) -> Rollout:  # fmt: skip
     """Return a rollout with `surge` rounded up and `unavailable` down, as Kubernetes does.
 
-    Both are numbers of pods or shares such as 25%. Where both come out as 0, Kubernetes takes one
-    pod away; where both are given as 0, it refuses.
+    Both are numbers of pods or shares such as 25%. If both are rounded to 0, Kubernetes takes one
+    pod away; if both are given as 0, it refuses. Raises BadValue for that, and for other texts.
     """
     if not replaced_first and not _above_zero(surge) and not _above_zero(unavailable):
         raise BadValue(

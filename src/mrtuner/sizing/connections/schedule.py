@@ -14,7 +14,7 @@ _MACROS: Final = {
 
 
 def least_gap(schedule: str) -> int:
-    """Return seconds. Days of months and weeks can only make it longer, and are left out.
+    """Return the shortest time [s]; days of months and weeks only lengthen it, and are ignored.
 
     >>> least_gap("*/15 * * * *"), least_gap("0 3 * * *"), least_gap("*/7 * * * *")
     (900, 86400, 240)

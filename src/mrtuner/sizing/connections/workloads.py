@@ -19,7 +19,7 @@ from mrtuner.sizing.connections.pools import pools
 from mrtuner.sizing.connections.rollouts import ENDING, QUARTER, rollout, rollout_of
 from mrtuner.wording import enumerated
 
-#: Kinds that run until somebody stops them.
+#: Kinds that run until they are stopped.
 _LASTING: Final = ("Deployment", "StatefulSet", "DaemonSet", "ReplicaSet", "ReplicationController",
                    "Pod")  # fmt: skip
 _KEDA_TRIGGERS: Final = ("postgresql",)
@@ -28,12 +28,12 @@ _PGBOUNCER_INI: Final = "pgbouncer.ini"
 
 @dataclass(slots=True)
 class Gathered:
-    """The workloads of manifests, and what else they tell."""
+    """The workloads of manifests, and what else is in them."""
 
     workloads: list[Workload] = field(default_factory=list)
     others: list[Other] = field(default_factory=list)
     poolers: list[Workload] = field(default_factory=list)  # that have PgBouncer in their pods
-    waits: bool = False  # PgBouncer, by the tag of its image, for its clients when it ends
+    waits: bool = False  # whether PgBouncer waits for its clients, by its image's tag
     configurations: list[tuple[str, str]] = field(default_factory=list)  # PgBouncer's: text, where
     notes: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
@@ -116,7 +116,7 @@ def _add_pooler(one: Resource, found: Gathered) -> None:
 
 
 def _triggers(one: Resource) -> Iterator[Other]:
-    """KEDA's own connections: one for each trigger that asks the database (keda#6955)."""
+    """KEDA's own connections: one for each trigger that queries the database (keda#6955)."""
     places = [
         place for place in one.at("spec", "triggers").items()
         if place.at("type").value in _KEDA_TRIGGERS

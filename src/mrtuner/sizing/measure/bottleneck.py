@@ -20,15 +20,15 @@ from typing import Final
 from mrtuner.host.cpus import counted_cpus
 from mrtuner.sizing.measure.reading import Measurement, ProcessUse, QuotaUse
 
-#: A quota holds back that was used up in this share of the periods, or more.
+#: A quota holds processes back if it was used up in at least this share of the periods.
 _THROTTLED: Final = 0.05
-#: CPUs count as used that are, to this share.
+#: CPUs count as used up from this share on.
 _USED: Final = 0.9
-#: Threads wait for a CPU, if for this share of the time in which they could run.
+#: Threads lack a CPU if they wait for one for this share of the time in which they could run.
 _DELAYED: Final = 0.2
-#: What one process at one CPU uses, under a lock that lets one thread run.
+#: CPUs that a process uses if a lock lets only one of its threads run: from, to.
 _ONE_CPU: Final = (0.85, 1.1)
-#: A thread takes part that has this share of its process's CPU.
+#: A thread takes part if it uses this share of its process's CPU.
 _TAKES_PART: Final = 0.05
 #: Fewer connections than this, on average, are no queue.
 _QUEUE: Final = 0.5
@@ -120,7 +120,7 @@ def _by_cpus(seen: Measurement) -> Bottleneck | None:
 
 
 def _by_waiting(seen: Measurement) -> Bottleneck | None:
-    """Threads that were ready to run, and had no CPU."""
+    """Blame other work or a hidden quota if threads were ready to run, but had no CPU."""
     delay = seen.delay
     if delay is None or delay < _DELAYED * (seen.cpu + delay) or seen.cpu + delay < 0.1:
         return None

@@ -22,7 +22,7 @@ _LOOK: Final = 0.1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessUse:
-    """What one process had meanwhile, in CPUs: seconds a second."""
+    """What one process used between the readings, in CPUs: seconds per second."""
 
     pid: int
     name: str
@@ -32,7 +32,7 @@ class ProcessUse:
 
     @property
     def cpu(self) -> float:
-        """Of all its threads."""
+        """CPUs used by all its threads."""
         return sum(self.threads)
 
 
@@ -50,7 +50,7 @@ class QuotaUse:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measurement:
-    """What happened in so many seconds."""
+    """What happened between two readings, `seconds` apart."""
 
     seconds: float
     processes: tuple[ProcessUse, ...]  # the busiest first
@@ -65,9 +65,9 @@ class Measurement:
 
     @property
     def accept_wait(self) -> float | None:
-        """Mean time of a connection in the queue, by Little's law: its length over the rate.
+        """Mean time of a connection in the queue [s], by Little's law: its length over the rate.
 
-        The rate of a network namespace counts all that listen there, so the wait is this at least.
+        The rate of a network namespace counts all that listen there: the wait is at least this.
         """
         rate = self.rate or self.opened
         if not self.waiting or not rate:
@@ -121,11 +121,11 @@ def measure(
 ) -> Measurement:  # fmt: skip
     """Read the counters of these processes and their descendants twice, `seconds` apart.
 
-    `rate` are the connections a second that they accept, where it is known [1/s]. Processes that
+    `rate` is the number of connections that they accept [1/s], if it is known. Processes that
     ended since they were found are left out.
 
     Raises:
-        UsageError: none of them is there.
+        UsageError: none of them exists.
     """
     pids = [pid for pid in pids if processes.name_of(tree, pid) is not None] or pids
     first = Tree(tree.root, require(tree, pids[0]))
@@ -157,7 +157,7 @@ def measure(
 
 
 def require(tree: Tree, pid: int) -> int:
-    """This process; UsageError if it is not there."""
+    """Return `pid`; UsageError if there is no such process."""
     if processes.name_of(tree, pid) is None:
         raise UsageError(f"there is no process {pid}", "List processes with ps -e.")
     return pid
@@ -193,7 +193,7 @@ def _sockets(tree: Tree, pids: Iterable[int]) -> frozenset[int] | None:
 
 
 def _uses(tree: Tree, before: _Reading, after: _Reading, passed: float) -> list[ProcessUse]:
-    """Of processes that are there at the end; what began meanwhile counts from zero."""
+    """The use of processes that exist at the end; those that began meanwhile count from zero."""
     uses = []
     for pid, threads in after.threads.items():
         known = before.threads.get(pid, {})
@@ -251,7 +251,7 @@ def _of_cpus(
     before: _Reading, after: _Reading, allowed: frozenset[int] | None, passed: float,
     what: Callable[[CpuTimes], float],
 ) -> float | None:  # fmt: skip
-    """Seconds a second, summed over these CPUs."""
+    """Seconds per second, summed over these CPUs; None if there are none."""
     shared = before.cpus.keys() & after.cpus.keys()
     chosen = shared if allowed is None else shared & allowed
     if not chosen:

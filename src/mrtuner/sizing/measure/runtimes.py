@@ -1,7 +1,7 @@
 """How many CPUs runtimes believe they have, and how many they have.
 
-Each counts in its own way; a quota that it does not see, or one of a control group above, lets it
-start more than can run.
+Each counts in its own way. One that does not see a quota, its own or that of a control group above,
+may start more threads or processes than can run.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Counted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Runtime:
-    """What asks for CPUs, and which it takes for its own."""
+    """A runtime, and how it counts its CPUs."""
 
     name: str
     counts: Callable[[Counted], int]

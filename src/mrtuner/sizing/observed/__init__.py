@@ -7,7 +7,7 @@
 
 `prometheus` reads what applications expose, `prometheus_server` asks for the busiest minutes,
 `request_start` reads a log of the header X-Request-Start, `activity` watches pg_stat_activity and
-`console` a running PgBouncer. `used` says which of it a plan takes.
+`console` a running PgBouncer. `used` decides which of these figures a plan takes.
 """
 
 from __future__ import annotations

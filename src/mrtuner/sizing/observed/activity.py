@@ -1,7 +1,7 @@
-"""pg_stat_activity, looked at many times: which application has how many sessions, and how busy.
+"""pg_stat_activity, sampled many times: how many sessions each application has, and how busy.
 
-By Little's law, the sessions that run a statement on average, over requests a second, are the time
-in the database of a request.
+By Little's law, a request's time in the database is the average number of sessions that run a
+statement, divided by requests per second.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from mrtuner.wording import enumerated
 if TYPE_CHECKING:
     from mrtuner.postgres.connect import Connection
 
-#: How long it is looked at, and how often [s].
+#: How long to sample, and the time between two samples [s].
 WATCHED, _LOOK = 10.0, 0.1
-#: So many sessions of one application from one address are a pooler's, or of one machine.
+#: This many sessions of one application from one address suggest a pooler, or one machine.
 _ONE_ADDRESS: Final = 10
 _QUERY: Final = "sessions_by_application"
 
@@ -29,7 +29,7 @@ Key = tuple[str, str, str]
 
 
 def sessions_now(connection: Connection) -> tuple[tuple[SessionsOf, ...], tuple[str, ...]]:
-    """Return the sessions of each application at this moment, and what is doubtful of them."""
+    """Return the sessions of each application at this moment, and reasons to doubt them."""
     looks = _Looks()
     looks.add(_read(connection))
     return looks.rows(), tuple(looks.doubts())
@@ -42,10 +42,11 @@ def watched(
 ) -> Observed:  # fmt: skip
     """Return what the sessions of a server did for some seconds, by application.
 
-    With a `rate` of requests [1/s], the time in the database of a request follows; `application` is
-    the one that serves them, and is needed where there are several.
+    With a `rate` of requests [1/s], a request's time in the database is included; `application` is
+    the one that serves them, and is then needed if there are several.
 
-    Raises ConnectError as `connect` does, BadValue where the application is not there or not known.
+    Raises ConnectError as `connect` does, BadValue if the application has no session, or is needed
+    but not given.
     """
     from mrtuner.postgres.connect import connect, translated
 
@@ -106,7 +107,7 @@ def _chosen(
 
 @dataclass(slots=True)
 class _Looks:
-    """What was seen at each look, added up."""
+    """Sums over all samples."""
 
     count: int = 0
     _sums: dict[Key, dict[str, int]] = field(default_factory=dict)
@@ -114,7 +115,7 @@ class _Looks:
     _hidden: int = 0
 
     def add(self, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Add one look."""
+        """Add one sample."""
         self.count += 1
         self._hidden = max(self._hidden, sum(row["hidden"] for row in rows))
         for row in rows:
@@ -126,7 +127,7 @@ class _Looks:
             self._addresses[key] = most
 
     def rows(self) -> tuple[SessionsOf, ...]:
-        """Averages, the application with the most sessions first."""
+        """Return averages, the application with the most sessions first."""
         found = [
             SessionsOf(
                 application=key[0], role=key[1], database=key[2],
@@ -138,7 +139,7 @@ class _Looks:
         return tuple(sorted(found, key=lambda one: (-one.sessions, one.application, one.role)))
 
     def doubts(self) -> Iterator[str]:
-        """What keeps the figures from being trusted."""
+        """Yield reasons to doubt the figures."""
         if self._hidden:
             yield (
                 f"{self._hidden} sessions of other roles are hidden: whether they run a statement "

@@ -22,7 +22,7 @@ _OWN: Final = "pgbouncer"
 #: Between two readings of SHOW STATS [s].
 WATCHED: Final = 10.0
 _MICRO: Final = 1e-6
-#: The settings that a sum of connections depends on.
+#: The settings that the number of connections depends on.
 _SETTINGS: Final = (
     "max_client_conn", "default_pool_size", "reserve_pool_size", "max_db_connections",
     "max_user_connections", "pool_mode", "auth_user",
@@ -30,7 +30,7 @@ _SETTINGS: Final = (
 
 
 def console(dsn: str) -> Connection:
-    """Return a session with the console of PgBouncer: its database `pgbouncer` unless one is named.
+    """Return a session with PgBouncer's console: database `pgbouncer` unless the DSN names one.
 
     Raises ConnectError where there is none, UsageError where something else answers.
     """
@@ -43,7 +43,7 @@ def console(dsn: str) -> Connection:
 
 
 def shown(connection: Connection, what: str) -> list[dict[str, Any]]:
-    """The rows of SHOW something; all that the console writes is text."""
+    """Return the rows of SHOW `what`; ConnectError if the console refuses. It writes only text."""
     import psycopg
     from psycopg.rows import dict_row
 
@@ -58,7 +58,7 @@ def shown(connection: Connection, what: str) -> list[dict[str, Any]]:
 
 
 def configuration(connection: Connection) -> str:
-    """Return what runs as a pgbouncer.ini: what was reloaded counts, not what is on disk."""
+    """Return the running configuration as a pgbouncer.ini; the file on disk may differ."""
     config = {row["key"]: row["value"] for row in shown(connection, "CONFIG")}
     lines = ["[databases]"]
     for row in shown(connection, "DATABASES"):
@@ -79,7 +79,7 @@ def _name(name: str) -> str:
 
 
 def _entry(row: Row) -> str:
-    """What [databases] would say; limits of 0 are none, and a user is imposed only where named."""
+    """Return an entry for [databases]; a limit of 0 is none, and a user is named only if forced."""
     parts = {
         "host": row.get("host"),
         "dbname": row.get("database"),
@@ -104,11 +104,11 @@ def _user(row: Row, config: Mapping[str, str]) -> str:
     return " ".join(f"{name}={value}" for name, value in found.items())
 
 
-# What it does.
+# What the pooler does.
 
 
 def pools_now(rows: Sequence[Row]) -> tuple[PoolNow, ...]:
-    """Return SHOW POOLS without the console's own; `maxwait` is in whole seconds and a rest."""
+    """Return the rows of SHOW POOLS without the console's own; `maxwait_us` adds to `maxwait`."""
     return tuple(
         PoolNow(
             database=str(row["database"]), user=str(row["user"]), mode=str(row["pool_mode"]),
@@ -126,10 +126,11 @@ def watched(
 ) -> Observed:  # fmt: skip
     """Return what the pooler did for some seconds: its load, and the time of its statements.
 
-    With a `rate` of requests [1/s], the time in the database of a request follows: seconds a second
-    in statements, over requests a second.
+    With a `rate` of requests [1/s], a request's time in the database is included: seconds per
+    second in statements, divided by `rate`.
 
-    Raises ConnectError where the console does not answer; BadValue where nothing went through it.
+    Raises ConnectError if the console does not answer; BadValue if no statement went through the
+    pooler, or its counters were reset.
     """
     with console(dsn) as connection:
         began, before = clock(), _totals(shown(connection, "STATS"))

@@ -14,17 +14,17 @@ from typing import Final
 
 from mrtuner.errors import BadValue
 
-#: Times that stand for a histogram: a plan draws from them.
+#: Number of times that represent a histogram; a plan draws from them.
 _POINTS: Final = 2_000
-#: With more than this beyond the last bucket, the slowest are not known that decide a p95.
+#: With more than this share beyond the last bucket, the p95 is unknown.
 _BEYOND: Final = 0.05
-#: A time is above the lower bound of its bucket by this, however steep that is [s].
+#: A time is above the lower bound of its bucket by at least this [s].
 _LEAST: Final = 1e-9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Histogram:
-    """Counts of times [s] up to each bound, which may be infinite; none: a summary."""
+    """Counts of times [s] up to each bound, which may be infinite; no buckets: a summary."""
 
     buckets: Mapping[float, float]  # cumulative, by upper bound
     total: float  # of all times
@@ -42,7 +42,7 @@ class Histogram:
         return 1 - max(finite, default=0.0) / self.count
 
     def since(self, earlier: Histogram) -> Histogram | None:
-        """Return what was counted since; None where a counter is less than it was: it restarted."""
+        """Return what was counted since `earlier`; None if a counter fell because of a restart."""
         buckets = {
             bound: number - earlier.buckets.get(bound, 0.0)
             for bound, number in self.buckets.items()
@@ -55,9 +55,9 @@ class Histogram:
     def samples(self) -> tuple[float, ...]:
         """Return times that have the counts of the buckets and the mean.
 
-        In its bucket from a to b, a time lies at a + (b - a) u**p with u even in 0 to 1, and the
-        same p for all buckets: the one with which the mean comes out. Times above the last bound
-        follow the exponential law from there, with the mean that is left for them.
+        In its bucket from a to b, a time lies at a + (b - a) u**p with u uniform in 0 to 1, and the
+        same p for all buckets: the one that gives the right mean. Times above the last bound follow
+        an exponential distribution from there, with the mean that is left for them.
 
         Raises BadValue where buckets and sum contradict each other.
         """
@@ -67,7 +67,7 @@ class Histogram:
         last = max((low for low, high, _ in parts if not math.isfinite(high)), default=0.0)
         lows = sum(low * share for low, _, share in inside)
         widths = sum((high - low) * share for low, high, share in inside)
-        # Even in the buckets, if what is then left for those above is above the last bound.
+        # Uniform in the buckets, if that leaves the times above the last bound a mean above it.
         left = (self.mean - lows - widths / 2) / above if above else 0.0
         if above and left > last:
             place, excess = 0.5, left - last
@@ -97,7 +97,7 @@ class Histogram:
         ]
 
     def _evenly(self, parts: list[tuple[float, float, float]]) -> list[tuple[float, float, float]]:
-        """Points in proportion to the shares, and their places in their buckets."""
+        """Points in proportion to the shares: bounds of the bucket, and place in it from 0 to 1."""
         found = []
         owed = 0.0
         for low, high, share in parts:
@@ -115,7 +115,7 @@ def _time(low: float, high: float, even: float, power: float, excess: float) -> 
 
 
 def doubts(times: Histogram, name: str) -> list[str]:
-    """Return what keeps these times from being trusted."""
+    """Return reasons to doubt these times."""
     if not times.buckets or times.beyond <= _BEYOND:
         return []
     last = max((bound for bound in times.buckets if math.isfinite(bound)), default=0.0)

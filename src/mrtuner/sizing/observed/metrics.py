@@ -1,4 +1,4 @@
-"""Which metrics of applications are known, and what is in them.
+"""Which metrics of applications are known, and what they contain.
 
 Sources: OpenTelemetry, HTTP semantic conventions 1.23 (http.server.request.duration in seconds;
 milliseconds before); Micrometer's http.server.requests; prometheus_exporter, WebCollector (its
@@ -14,25 +14,25 @@ from typing import Final
 
 from mrtuner.errors import BadValue
 
-#: What a name's last word says of its unit: seconds in one.
+#: The last of these words in a metric's name is its unit; the value is the seconds in one.
 _UNITS: Final = {
     "seconds": 1.0, "milliseconds": 1e-3, "ms": 1e-3, "microseconds": 1e-6, "us": 1e-6,
     "nanoseconds": 1e-9, "ns": 1e-9,
 }  # fmt: skip
-#: What --metric-unit takes.
+#: What --metric-unit accepts: the seconds in each unit.
 UNITS: Final = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Known:
-    """The times of requests, and what their library counts beside them."""
+    """A metric with times of requests, and what its library counts besides."""
 
     name: str
     database: str | None = None  # time in the database of the same requests
     queue: str | None = None  # time before the application, by X-Request-Start
 
 
-#: The first that is there counts; of a library's own those that cover the whole request first.
+#: The first that is present is used; of one library's, those of the whole request come first.
 KNOWN: Final = (
     Known(name="http_server_request_duration_seconds"),
     Known(name="http_server_duration_milliseconds"),
@@ -89,7 +89,7 @@ class Selector:
 
 
 def selector(text: str | None) -> Selector:
-    """Return what ``http_request_duration_seconds{job="web"}`` selects.
+    """Parse a selector such as ``http_request_duration_seconds{job="web"}``; None: any known.
 
     >>> selector('up{job="web",env!~"test|dev"}').of("up")
     'up{job="web",env!~"test|dev"}'
@@ -129,7 +129,7 @@ def _no_selector(text: str) -> BadValue:
 
 
 def _base(name: str) -> str:
-    """The histogram's name, where that of one of its series is given."""
+    """The name of the histogram that a series belongs to."""
     for ending in ("_bucket", "_sum", "_count"):
         if name.endswith(ending):
             return name.removesuffix(ending)
@@ -142,7 +142,7 @@ def seconds_in_unit(name: str, unit: str | None) -> float:
     >>> seconds_in_unit("http_server_duration_milliseconds", None)
     0.001
 
-    Raises BadValue where neither says it.
+    Raises BadValue if neither gives it.
     """
     if unit is not None:
         return UNITS[unit]

@@ -1,4 +1,4 @@
-"""What was seen of a load; every figure knows where it was read. Times in seconds."""
+"""What monitoring saw of a load, each figure with its source. Times in seconds."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class Observed:
 
 
 def together(seen: Iterable[Observed]) -> Observed:
-    """Return what several sources saw; of a figure that two of them have, the first one's."""
+    """Combine what several sources saw; if two have the same figure, the first one's is used."""
     several = list(seen)
     found: dict[str, Any] = {}
     for one in several:

@@ -1,6 +1,6 @@
 """Service times, rate and CPU time from what an application exposes for Prometheus, as text.
 
-One reading covers all requests since the start, two those in between.
+One reading covers all requests since the application started, two cover those in between.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ Series = Mapping[str, Mapping[Labels, float]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counted:
-    """What was counted of requests, wherever it comes from."""
+    """What was counted of requests, by an application or a Prometheus server."""
 
     where: str
     known: Known
     times: Histogram
     database: Histogram | None
     queue: Histogram | None
-    cpu: Fact[float] | None  # seconds of the same time
+    cpu: Fact[float] | None  # CPU seconds in the same time
     rate: Fact[float] | None
     warnings: tuple[str, ...]
 
@@ -51,12 +51,12 @@ def of_texts(
     texts: Sequence[str], where: str, *, metric: str | None = None, unit: str | None = None,
     apart: float | None = None,
 ) -> Observed:  # fmt: skip
-    """Return what one or two readings in Prometheus's text format tell.
+    """Return the load that one or two readings in Prometheus's text format show.
 
     `metric` selects the times of requests, such as ``http_request_duration_seconds{job="web"}``; by
-    default the first known one that is there. `apart` are the seconds between two readings.
+    default the first known one that is present. `apart` is the time between two readings [s].
 
-    Raises BadValue for what is no such text, has no such metric or too few requests, and where a
+    Raises BadValue if a text is not in that format, has no such metric or too few requests, or if a
     counter fell between two readings.
     """
     wanted = selector(metric)
@@ -96,7 +96,7 @@ def of_texts(
 def observed(counted: Counted) -> Observed:
     """Return the figures of a load that follow from what was counted.
 
-    Raises BadValue where it is too little to say anything.
+    Raises BadValue if there are too few requests, or times contradict each other.
     """
     times, name = counted.times, counted.known.name
     if times.count < LEAST_SAMPLES:
@@ -138,7 +138,7 @@ def _is_summary(times: Histogram) -> bool:
 
 
 def _database(counted: Counted) -> Fact[float] | None:
-    """Time in the database of a mean request, with those that ask it nothing."""
+    """Mean time in the database over all requests, including those without a query."""
     if counted.database is None:
         return None
     return Fact(
@@ -165,14 +165,14 @@ def _waited(counted: Counted) -> Waited | None:
 
 
 def present(series: Series) -> set[str]:
-    """Return the names of everything with a sum and a count."""
+    """Return the names of all histograms and summaries: those with a sum and a count."""
     return {name.removesuffix("_count") for name in series if name.endswith("_count")} & {
         name.removesuffix("_sum") for name in series if name.endswith("_sum")
     }
 
 
 def wanted_metric(wanted: Selector, there: Iterable[str], where: str) -> Known:
-    """Return the metric that was asked for, else the first known one that is there."""
+    """Return the metric that was asked for, else the first known one; BadValue if it is absent."""
     names = set(there)
     if wanted.name is not None:
         if wanted.name not in names:
@@ -201,7 +201,7 @@ def _missing(message: str, names: set[str]) -> BadValue:
 
 
 def parsed(text: str, where: str) -> dict[str, dict[Labels, float]]:
-    """Return every series of a text; BadValue where it is none."""
+    """Return every series of a text; BadValue if it has another format, or none."""
     require("prometheus_client")
     from prometheus_client import parser
     from prometheus_client.openmetrics import parser as openmetrics
@@ -230,7 +230,7 @@ def parsed(text: str, where: str) -> dict[str, dict[Labels, float]]:
 def _picker(
     readings: Sequence[Series], wanted: Selector, unit: str | None, where: str
 ) -> Callable[[str | None], Histogram | None]:
-    """What gives the histogram of a name, over all series that are selected."""
+    """Return a function from a metric's name to its histogram over all selected series."""
     beside = {one for known in KNOWN for one in (known.database, known.queue)}
 
     def pick(name: str | None) -> Histogram | None:
@@ -250,7 +250,7 @@ def _picker(
 
 
 def histogram(series: Series, name: str, wanted: Selector, in_unit: float) -> Histogram:
-    """Return the sum of the series of a name that are selected."""
+    """Return the histogram of a metric, summed over all selected series."""
     buckets: dict[float, float] = {}
     for labels, number in _selected(series, f"{name}_bucket", wanted):
         bound = float(dict(labels).get("le", "inf")) * in_unit
@@ -286,7 +286,7 @@ def _reset(name: str, where: str) -> BadValue:
 
 
 def _cpu(readings: Sequence[Series], wanted: Selector, where: str) -> Fact[float] | None:
-    """CPU seconds between two readings, where one process exposes all there is."""
+    """CPU seconds between two readings; None if labels select only some of the requests."""
     if wanted.matchers:
         return None
     first, last = (sum(one.get(CPU, {}).values()) for one in (readings[0], readings[-1]))

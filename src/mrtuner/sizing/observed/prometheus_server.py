@@ -1,4 +1,4 @@
-"""The busiest minutes of a load, asked of a Prometheus server; or what an application exposes.
+"""The busiest minutes of a load from a Prometheus server, or what an application exposes.
 
 Source: Prometheus documentation, HTTP API, version 1.
 """
@@ -30,14 +30,14 @@ from mrtuner.sizing.observed.metrics import (
 from mrtuner.sizing.observed.model import Observed
 from mrtuner.sizing.observed.prometheus import Counted, observed, of_texts, wanted_metric
 
-#: The time in which the busiest minutes are looked for, and between two readings [s].
+#: How far back to look for the busiest minutes, and the time between two readings [s].
 DAY, APART = 86_400.0, 60.0
-#: Long enough for a rate at the usual intervals of scraping, short enough for a peak [s].
+#: Long enough for a rate at the usual scrape intervals, short enough for a peak [s].
 _WINDOW: Final = 300.0
-#: Prometheus refuses more points of a range.
+#: Points of a range query: Prometheus refuses many more.
 _POINTS: Final = 10_000
 _PATIENCE: Final = 30.0
-#: Labels of what is scraped, which its CPU time has as well.
+#: Labels of a scrape target, which its CPU time has as well.
 _OF_TARGETS: Final = frozenset(
     {"app", "cluster", "container", "env", "environment", "instance", "job", "namespace", "node",
      "pod", "service", "zone"}
@@ -48,12 +48,13 @@ def of_url(
     url: str, *, metric: str | None = None, unit: str | None = None, over: float | None = None,
     sleep: Callable[[float], object] = time.sleep, now: Callable[[], float] = time.time,
 ) -> Observed:  # fmt: skip
-    """Return what a Prometheus server, or an application's own metrics, tell of its load.
+    """Return the load that a Prometheus server, or an application's own metrics, show.
 
-    Of a server, the busiest minutes of the last `over` seconds; what an application exposes is read
-    twice, `over` seconds apart.
+    A server is queried for the busiest minutes of the last `over` seconds; an application's metrics
+    are read twice, `over` seconds apart.
 
-    Raises ConnectError where nothing answers, BadValue as `of_texts` does.
+    Raises UsageError for an invalid address, ConnectError if nothing answers there, BadValue as
+    `of_texts` does.
     """
     address = _Address(url)
     if address.is_server():
@@ -69,7 +70,7 @@ def of_url(
 
 @dataclass(frozen=True, slots=True)
 class _Address:
-    """An address of HTTP, which may have a user and a password."""
+    """An HTTP address, which may have a user and a password."""
 
     url: str
 
@@ -81,12 +82,12 @@ class _Address:
 
     @property
     def shown(self) -> str:
-        """Without user and password."""
+        """The address without user and password."""
         parts = urlsplit(self.url)
         return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2])).rstrip("/")
 
     def is_server(self) -> bool:
-        """Whether a Prometheus server, or what speaks like one, answers there."""
+        """Whether a Prometheus server, or a compatible one, answers there."""
         try:
             answer = json.loads(self._get("/api/v1/query", {"query": "vector(1)"}))
         except (_Rejected, ValueError):
@@ -94,7 +95,7 @@ class _Address:
         return isinstance(answer, dict) and answer.get("status") == "success"
 
     def text(self) -> str:
-        """What is exposed there."""
+        """Return the text that is exposed there."""
         try:
             return self._get("", {})
         except _Rejected as error:
@@ -104,7 +105,7 @@ class _Address:
             ) from None
 
     def ask(self, path: str, parameters: Mapping[str, object]) -> Any:
-        """The data of an answer."""
+        """Return the data of an answer; MrTunerError if the query is rejected."""
         try:
             answer = json.loads(self._get(path, parameters))
         except _Rejected as error:
@@ -141,7 +142,7 @@ class _Address:
 
 
 class _Rejected(Exception):
-    """An answer of HTTP that is none of success."""
+    """An HTTP answer with an error status."""
 
     def __init__(self, code: int, detail: str) -> None:
         super().__init__(code)
@@ -193,14 +194,14 @@ def _of_server(
 
 @dataclass(frozen=True, slots=True, kw_only=False)
 class _Server:
-    """Queries over windows of a length in seconds."""
+    """Queries over windows of `window` seconds."""
 
     address: _Address
     wanted: Selector
     window: float
 
     def names(self, over: float, now: float) -> set[str]:
-        """The known metrics that it has, or the one that is wanted."""
+        """Return the known metrics that the server has; if one is wanted, only that."""
         chosen = [self.wanted.name] if self.wanted.name else [one.name for one in KNOWN]
         pattern = "|".join(f"{name}_count" for name in chosen)
         by_name = Selector(
@@ -214,7 +215,7 @@ class _Server:
         return {str(name).removesuffix("_count") for name in found}
 
     def busiest(self, known: Known, over: float, now: float) -> tuple[float, float]:
-        """When the busiest window ended, and its rate."""
+        """Return when the busiest window ended [s since 1970], and its rate [1/s]."""
         step = max(self.window, over / _POINTS)
         rows = self.address.ask(
             "/api/v1/query_range",
@@ -232,7 +233,7 @@ class _Server:
         return at, rate
 
     def histogram(self, name: str | None, at: float, in_unit: float) -> Histogram | None:
-        """What was counted in the window; None where nothing was."""
+        """Return what was counted in the window that ends at `at`; None if nothing was."""
         total = self._number(f"sum({self._over('increase', f'{name}_sum')})", at)
         count = self._number(f"sum({self._over('increase', f'{name}_count')})", at)
         if not count or total is None:
@@ -242,9 +243,9 @@ class _Server:
         return _rising(buckets, count, total, in_unit)
 
     def cpu(self, known: Known, at: float) -> Fact[float] | None:
-        """CPU seconds of the processes that counted these requests, where those can be told."""
+        """Return CPU seconds of the processes that counted these requests; None if unknown."""
         if any(one.label not in _OF_TARGETS for one in self.wanted.matchers):
-            return None  # a part of the requests, of which nobody counts the CPU time
+            return None  # only some of the requests, whose CPU time is not counted
         rows = self._now(f"count by (job) ({self.wanted.of(f'{known.name}_count')})", at)
         if len(rows) != 1 or "job" not in rows[0]["metric"]:
             return None
@@ -255,7 +256,7 @@ class _Server:
         return Fact(seconds, f'{CPU}{{job="{job.value}"}}') if seconds else None
 
     def selected(self, name: str) -> str:
-        """A metric with its labels, for people."""
+        """Return a metric with its labels, for display."""
         return self.wanted.of(name) if self.wanted.matchers else name
 
     def _over(self, function: str, name: str) -> str:
@@ -273,7 +274,7 @@ class _Server:
 def _rising(
     buckets: Mapping[float, float], count: float, total: float, in_unit: float
 ) -> Histogram:
-    """Cumulative again: each series is extrapolated by itself, so that sums may differ a little."""
+    """Make buckets cumulative again: each is extrapolated by itself, so sums differ a little."""
     whole = buckets.get(math.inf, count) or count
     most, found = 0.0, {}
     for bound in sorted(buckets):

@@ -16,9 +16,9 @@ def of_sessions(
     *, begin: datetime, applications: Sequence[dict[str, Any]], max_connections: int | None,
     cpus: int | None, rate: float | None, application: str | None, where: str, **_: Any,
 ) -> Observed:  # fmt: skip
-    """Return what the busiest minutes of a server's sessions tell, `history.BusiestSessions`.
+    """Return the load in a server's busiest minutes, from the fields of `history.BusiestSessions`.
 
-    With a `rate` of requests [1/s] in those minutes, the time in the database of a request follows.
+    With a `rate` of requests [1/s] in those minutes, a request's time in the database is included.
 
     Raises BadValue if several applications were active and none is named.
     """

@@ -6,7 +6,7 @@
     1700000000123456789     nanoseconds
     Root=1-5759e988-bd86…   X-Amzn-Trace-Id of an AWS load balancer: whole seconds
 
-A unit shows in the size of the number: all are times since 1970. Each line has the header and, in
+The size of the number shows its unit: all are times since 1970. Each line has the header and, in
 any unit or as ISO 8601, when the application received the request.
 
 Sources: documentation of nginx, Apache (mod_headers), HAProxy (log format), Heroku (HTTP routing)
@@ -26,16 +26,16 @@ from mrtuner.errors import BadValue
 from mrtuner.sizing.observed.model import Observed, Waited
 from mrtuner.sizing.waiting.queues import quantile
 
-#: From so many on, a number since 1970 is in this unit [s]: each is a time from 2001 to 2100.
+#: The least number in each unit, and the unit [s]: all are times since 1970, from 2001 to 2100.
 _UNITS: Final = ((1_000_000_000, 1.0), (10**12, 1e-3), (10**15, 1e-6), (10**18, 1e-9))
 _LATEST: Final = 4_102_444_800  # 2100-01-01
-#: Fewer tell no p95.
+#: Fewest requests for a p95.
 LEAST: Final = 200
 #: No request waits this long [s]: a unit or a clock is wrong.
 _LONGEST: Final = 600.0
-#: Where even the request that waited least waited this long [s], the clocks may differ by that.
+#: If even the shortest wait is longer than this [s], the clocks may differ by that much.
 _SUSPICIOUS: Final = 0.1
-#: With so many lines that are of another kind, the file is not what was meant.
+#: If more than this share of the lines cannot be used, it is probably the wrong file.
 _READABLE: Final = 0.5
 
 _HEADER: Final = re.compile(r"\bt=(\d{10,19}(?:\.\d+)?)(?![\d.])")
@@ -135,7 +135,7 @@ def _pairs(text: str, where: str) -> Iterator[tuple[_Moment, _Moment]]:
 
 
 def _pair(line: str) -> tuple[_Moment, _Moment] | None:
-    """When a request was sent and received; None for a line that does not say both."""
+    """Return when a request was sent and received; None if the line lacks one of the two."""
     trace = None
     found = _HEADER.search(line) or (trace := _TRACE.search(line)) or _NUMBER.search(line)
     if found is None:
@@ -171,7 +171,7 @@ def moment(text: str) -> _Moment:
 
 
 def _iso(match: re.Match[str]) -> _Moment:
-    """A time as ISO 8601 writes it; without a zone, UTC."""
+    """Parse a time in ISO 8601; without a zone, it is UTC."""
     day, clock, fraction, zone = match.groups()
     zone = "+00:00" if zone in {None, "Z", "UTC"} else zone
     try:

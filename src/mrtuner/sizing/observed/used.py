@@ -26,7 +26,7 @@ class Figure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Taken:
-    """Inputs of a plan, with what was seen in the place of what is not given."""
+    """Inputs of a plan, completed with what was seen."""
 
     samples: tuple[float, ...]
     given: dict[str, Any]
@@ -35,7 +35,7 @@ class Taken:
 
 
 def taken(observed: Observed, samples: tuple[float, ...], given: Mapping[str, Any]) -> Taken:
-    """Return the inputs of a plan."""
+    """Return the inputs of a plan: those given, completed with what was observed."""
     chosen = {name: value for name, value in given.items() if value is not None}
     said = bool(samples) or "service_time" in chosen
     figures, warnings = [], []

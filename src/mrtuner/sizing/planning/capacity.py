@@ -27,8 +27,10 @@ _PARTS: Final = {
 
 
 def places(site: Site, work: Work) -> dict[Stage, tuple[float, float]]:
-    """Return for each stage that can hold requests up: its places, and the share of the service
-    time for which a request takes one."""
+    """Return, for each stage that can delay requests, its places and a request's share of one.
+
+    The share is that part of the service time for which a request takes a place.
+    """
     layout = site.layout
     processes = layout.pods * layout.workers
     found = {Stage.WORKER: (float(layout.slots), 1.0)}
@@ -46,7 +48,7 @@ def places(site: Site, work: Work) -> dict[Stage, tuple[float, float]]:
 
 
 def capacities(site: Site, question: Question) -> dict[Stage, float]:
-    """Return the requests a second that each stage passes on at most."""
+    """Return the most requests per second that each stage can handle."""
     mean = question.service.mean
     return {
         stage: count / (share * mean)
@@ -55,9 +57,9 @@ def capacities(site: Site, question: Question) -> dict[Stage, float]:
 
 
 def overloaded(site: Site, question: Question, *, most: float = 1.0) -> tuple[Stage, int] | None:
-    """Return the stage that the load is too much for, and the places that it needs at least.
+    """Return the first stage that the load overloads, and how many places it needs; else None.
 
-    `most` is the share of a stage's capacity that it may take.
+    `most` is the share of a stage's capacity that the load may take.
     """
     for stage, (count, share) in places(site, question.work).items():
         busy = question.busy * share
@@ -72,7 +74,7 @@ def part_of(stage: Stage) -> str:
 
 
 def refuse_overload(site: Site, question: Question) -> None:
-    """Raise Refused where a queue would grow for ever: no waiting could be told of it."""
+    """Raise Refused if a queue would grow without bound: its waits could not be predicted."""
     found = overloaded(site, question)
     if found is None:
         return

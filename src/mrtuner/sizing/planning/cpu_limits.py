@@ -14,14 +14,14 @@ from mrtuner.sizing.planning.search import first_that_keeps
 from mrtuner.sizing.waiting.queues import Layout, quantile, settled
 from mrtuner.sizing.waiting.stages import Simulated, Site
 
-#: Requests are rounded up to this [CPUs], limits to the second.
+#: CPU requests are rounded up to multiples of the first, limits to those of the second [CPUs].
 _FINE, _STEP = 0.05, 0.25
-#: A limit is worth its stops only if they add less than this share of the target to the p95 wait.
+#: A limit is set only if its stalls add no more than this share of the target to the p95 wait.
 _WORTH: Final = 0.1
 
 
 def cpu(question: Question, runs: Runs, site: Site, simulated: Simulated) -> Cpu:
-    """Return the request and the limit of each pod; `simulated` has no limit."""
+    """Return the CPU request and limit of a pod; `simulated` was run without a limit."""
     layout = site.layout
     mean = question.busy * question.work.cpu / layout.pods
     request = max(_FINE, _up(_p95_of_seconds(simulated), _FINE))
@@ -52,7 +52,7 @@ def cpu(question: Question, runs: Runs, site: Site, simulated: Simulated) -> Cpu
 
 
 def most_cpus(question: Question, layout: Layout) -> float:
-    """Return the CPUs that a pod can use at most: one for each worker where there is a lock."""
+    """Return the most CPUs that a pod can use: one per worker under a lock, else per thread."""
     if question.server.facts.lock:
         return layout.workers
     return layout.workers * layout.threads
@@ -86,7 +86,7 @@ def _none(most: float, seen: tuple[float, float] | None, target: float, last: in
 
 
 def _p95_of_seconds(simulated: Simulated) -> float:
-    """p95 over all seconds of all pods, with those in which a pod used nothing."""
+    """p95 of CPU use over all seconds of all pods, including those in which a pod used none."""
     used = sorted(simulated.cpu_seconds)
     idle = simulated.seconds - len(used)
     place = int(0.95 * simulated.seconds) - idle

@@ -12,14 +12,14 @@ from mrtuner.sizing.waiting.queues import Layout
 from mrtuner.sizing.waiting.routing import Routing
 from mrtuner.wording import plural
 
-#: Densities in a picture.
+#: Densities in a chart; more only if the preferred ones alone are more.
 _MOST_DENSITIES: Final = 6
-#: What is gained must be more than chance, as a share of what is waited.
+#: A gain below this share of the wait may be chance.
 _MATTERS: Final = 0.1
 
 
 def curve(question: Question, runs: Runs, layout: Layout) -> tuple[Point, ...]:
-    """Return the waiting of as many workers as `layout` has, divided over pods in other ways."""
+    """Return the waits of as many workers as `layout` has, divided among pods in other ways."""
     facts, whole = question.server.facts, layout.pods * layout.workers
     if facts.one_process:
         return _points(runs, [
@@ -34,7 +34,7 @@ def curve(question: Question, runs: Runs, layout: Layout) -> tuple[Point, ...]:
 
 
 def densities(workers: int, planned: int) -> list[int]:
-    """Return numbers of workers in a pod that divide them all evenly, from one to all of them.
+    """Return numbers of workers in a pod that divide all workers evenly, from one to all.
 
     >>> densities(24, 4), densities(7, 7)
     ([1, 2, 4, 8, 12, 24], [1, 7])
@@ -57,7 +57,7 @@ def _points(runs: Runs, layouts: Sequence[Layout]) -> tuple[Point, ...]:
 def routing_or_density(
     question: Question, points: Sequence[Point], base: Layout, most: int
 ) -> Iterator[str]:
-    """Yield what is worth more for `base`: another routing, or as many workers in fewer pods."""
+    """Yield which helps `base` more: another routing, or as many workers in fewer pods."""
     now = p95_of(points, question.routing, base.workers)
     denser = max(
         (p.layout.workers for p in points if base.workers < p.layout.workers <= most), default=None

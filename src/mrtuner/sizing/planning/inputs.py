@@ -28,17 +28,17 @@ from mrtuner.sizing.waiting.routing import Routing
 from mrtuner.sizing.waiting.stages import Work
 from mrtuner.sizing.waiting.times import MOST_VARIATION, Times
 
-#: A request that takes longer is no request [s].
+#: Longest time that is accepted [s].
 _LONGEST: Final = 600.0
 _MOST_RATE: Final = 1_000_000.0
 _MOST_PODS: Final = 5_000
 _MOST_WORKERS: Final = 256
 _MOST_THREADS: Final = 512
-#: More busy workers than these are more than a simulation of a few seconds can hold.
+#: Most busy workers that can be simulated within a few seconds.
 MOST_BUSY: Final = 1_000
 _LAYOUT = re.compile(r"\s*([0-9]{1,5})\s*[x×]\s*([0-9]{1,4})(?:\s*[x×]\s*([0-9]{1,4}))?\s*")
 _LAYOUTS: Final = "Give PODSxWORKERS or PODSxWORKERSxTHREADS, such as 4x2 or 4x2x5."
-#: Sums of parts of a service time may exceed it by so much of it.
+#: Parts of a service time may exceed it by this share: rounding errors.
 _ROUNDING: Final = 1e-9
 
 
@@ -108,7 +108,7 @@ class ServerKind(Choice):
 
 
 class PlanInputs(TypedDict, total=False):
-    """What a plan can be told; what is None or left out is not given."""
+    """The inputs of a plan; one that is None or left out is not given."""
 
     rate: Annotated[
         str | float | None, Rate(most=_MOST_RATE, help="Requests to serve, such as 400/s")
@@ -242,9 +242,9 @@ class Question:
 
 
 def asked(samples: Sequence[float] = (), **given: Unpack[PlanInputs]) -> Question:
-    """Return the question; BadValue names what cannot be asked.
+    """Return the checked question; BadValue names an input that is invalid or missing.
 
-    `samples` are measured service times [s], in the place of `service_time` and `variation`.
+    `samples` are measured service times [s], instead of `service_time` and `variation`.
     """
     said = _checked(given)
     service = _service(samples, said)

@@ -1,4 +1,4 @@
-"""How many logins per second a database accepts, from here: for some seconds, only logins."""
+"""Measure, for a few seconds, how many logins per second a database accepts from here."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from typing import Final
 from mrtuner.errors import MrTunerError
 from mrtuner.postgres.connect import connect
 
-#: Long enough for hundreds of them, short enough to be borne by a server at work [s].
+#: Long enough for hundreds of logins, short enough not to disturb a server in use [s].
 SECONDS: Final = 2.0
-#: Sessions open at the same time, at most: applications come back in parallel, too.
+#: Most sessions open at the same time: applications reconnect in parallel, too.
 _CLIENTS: Final = 4
 
 
 def measured(dsn: str, *, seconds: float = SECONDS) -> float:
     """Return logins a second; each is a new connection, authenticated and closed at once.
 
-    Raises ConnectError where there is no session with the server itself: a pooler's logins are not
-    the database's. MrTunerError if one fails later.
+    Raises ConnectError if the connection is not to the server itself, since a pooler's logins are
+    not the database's; MrTunerError if a login fails later.
     """
     connect(dsn).close()
     began = monotonic()

@@ -35,25 +35,25 @@ class StageLoad:
     """One stage under the planned load."""
 
     stage: Stage
-    capacity: float | None  # requests a second that it passes on at most; None: no bound known
+    capacity: float | None  # most requests per second; None: no bound known
     busy: float | None  # the load's share of that
     p95: float  # of waiting there
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cpu:
-    """What to ask Kubernetes for, for each pod."""
+    """The CPU that a pod uses, and the request and limit to set. In CPUs."""
 
     mean: float
     request: float  # p95 of use over seconds
     limit: float | None
-    because: str  # of the limit, or of none
+    because: str  # why this limit, or none
     throttled: float | None  # share of the periods, with the limit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Alternative:
-    """The fewest pods of another size that keep the target; None: too many to simulate."""
+    """The fewest pods of one size that meet the target, or as many as are given."""
 
     layout: Layout
     p95: float
@@ -61,7 +61,7 @@ class Alternative:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Point:
-    """The same number of workers in all, in other pods, under another routing."""
+    """A point of the curve: equally many workers in other pods, or under another routing."""
 
     routing: Routing
     layout: Layout
@@ -74,8 +74,8 @@ class Now:
 
     layout: Layout
     p95: float | None  # None: unstable
-    needs: int | None  # at least, where it is unstable
-    part: str = "workers"  # of which it needs so many
+    needs: int | None  # the fewest of `part`, where it is unstable
+    part: str = "workers"  # what it has too few of
     without_limits: float | None = None  # p95 without its CPU limit and its pool, if it has any
 
 
@@ -117,7 +117,7 @@ class Plan:
 
     @property
     def met(self) -> bool:
-        """Whether the target is kept: it may not be where the pods are given."""
+        """Whether the target is met; it may be missed if the number of pods is given."""
         return self.waiting.p95 <= self.question.target
 
     @property
@@ -140,7 +140,7 @@ class Plan:
 
 
 def p95_of(curve: Sequence[Point], routing: Routing, workers: int) -> float | None:
-    """Return a point of the curve."""
+    """Return the p95 wait at a point of the curve [s]; None if there is no such point."""
     return next(
         (
             point.p95

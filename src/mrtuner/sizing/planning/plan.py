@@ -25,11 +25,11 @@ from mrtuner.sizing.waiting.queues import Accepting, Layout, quantile, settled
 from mrtuner.sizing.waiting.stages import Simulated, Site, Stage
 from mrtuner.wording import plural
 
-#: The last simulation has so many times the requests of those that searched.
+#: The last simulation has this many times the requests of those in the search.
 _LONGER: Final = 4
-#: Pods that the longer simulation may add.
+#: Most pods that the longer simulation may add.
 _MORE_PODS: Final = 8
-#: A pooler's connections wait for no more than this share of the target at p95.
+#: The p95 wait for a pooler's connection may be at most this share of the target.
 _POOLER_SHARE: Final = 0.05
 
 
@@ -41,11 +41,11 @@ def plan(
 
     Times are seconds or texts such as ``"27ms"``, rates a second or texts such as ``"400/s"``,
     sizes bytes or texts such as ``"180MB"``; `samples` are measured service times [s] instead of
-    `service_time` and `variation`. `observed` is what monitoring saw, in the place of what is not
-    given; `present` is the workload as its manifest has it. The same call gives the same plan.
+    `service_time` and `variation`. `observed` is what monitoring saw, for what is not given.
+    `present` is the workload as its manifest has it. The same call gives the same plan.
 
-    Raises BadValue for what cannot be asked, and Refused where a stage would be unstable or no
-    number of pods keeps the target.
+    Raises BadValue for invalid inputs, and Refused if a stage would be unstable or no number of
+    pods meets the target.
     """
     inputs = ({} if present is None else present.inputs) | {
         name: value for name, value in given.items() if value is not None
@@ -95,7 +95,7 @@ def planned(question: Question) -> Plan:
 
 
 def _verified(question: Question, runs: Runs, layout: Layout) -> tuple[Layout, Simulated]:
-    """The layout with what a longer simulation says; one pod more where it misses the target."""
+    """Return the layout and a longer simulation of it, with more pods if it misses the target."""
     simulated = runs.whole(runs.site(layout), longer=_LONGER)
     for _ in range(_MORE_PODS):
         missed = quantile(settled(simulated.total), 0.95) > question.target
@@ -107,7 +107,7 @@ def _verified(question: Question, runs: Runs, layout: Layout) -> tuple[Layout, S
 
 
 def _refuse_growth(simulated: Simulated, question: Question) -> None:
-    """Raise Refused for pods that were given and cannot keep up, though each stage could."""
+    """Raise Refused if waits keep growing although no single stage is overloaded."""
     if grows(settled(simulated.total), question.service.mean):
         raise Refused(
             f"unstable: threads that wait for each other leave too little capacity for "
@@ -117,7 +117,7 @@ def _refuse_growth(simulated: Simulated, question: Question) -> None:
 
 
 def _as_it_runs(question: Question, runs: Runs, layout: Layout) -> Now:
-    """What requests wait for the pods that run now, with the CPU limit and the pool they have."""
+    """Return how long requests wait now, with the current CPU limit and pool."""
     free = runs.site(layout)
     found = _as_it_is(question, runs, free)
     limited = _limited(question, free)
@@ -127,7 +127,7 @@ def _as_it_runs(question: Question, runs: Runs, layout: Layout) -> Now:
 
 
 def _limited(question: Question, site: Site) -> Site:
-    """The site with what holds it back; a CPU limit means nothing where the CPU time is a guess."""
+    """The site with its current CPU limit and pool; no CPU limit where the CPU time is a guess."""
     layout = site.layout
     limit = question.now_limit if question.cpu_given else None
     pool = question.now_pool if question.work.database else None
@@ -139,7 +139,7 @@ def _limited(question: Question, site: Site) -> Site:
 
 
 def _as_it_is(question: Question, runs: Runs, site: Site) -> Now:
-    """What requests wait for pods that are not searched for."""
+    """Return the p95 wait at a given site, or what it lacks if it is unstable."""
     layout = site.layout
     if layout.pods == 0:
         return Now(layout=layout, p95=None, needs=int(question.busy) + 1)
@@ -171,7 +171,7 @@ def _stages(question: Question, site: Site, simulated: Simulated) -> tuple[Stage
 
 def _screen(question: Question, layout: Layout) -> Screen:
     servers = layout.workers * layout.threads
-    # The least busy worker accepts almost as one queue of a pod would.
+    # If the least busy worker accepts, a pod is almost like one queue.
     queues = layout.queues if layout.accepting is Accepting.ANY else 1
     found = screen(
         rate=question.rate,
@@ -202,7 +202,7 @@ def _memory(question: Question, layout: Layout) -> int | None:
 
 
 def _connections(question: Question, layout: Layout) -> Connections:
-    """A connection for each thread: a smaller pool is one more queue.
+    """Plan a connection for each thread: a smaller pool would be one more queue.
 
     While a Deployment rolls out, all old pods and all new ones may run at once.
     """
@@ -218,7 +218,7 @@ def _connections(question: Question, layout: Layout) -> Connections:
 
 
 def _server_connections(question: Question, reached: int) -> int | None:
-    """The fewest with which 95 % wait next to nothing for one, by the formula."""
+    """The fewest for which 95 % of requests hardly wait, by the formula."""
     if question.work.database == 0:
         return None
     load = question.busy * question.work.database
@@ -231,7 +231,7 @@ def _server_connections(question: Question, reached: int) -> int | None:
 
 
 def _storm(question: Question, site: Site) -> Storm | None:
-    """With a transaction pooler in between, its server connections are what is opened again."""
+    """With a transaction pooler in between, only its server connections are reopened."""
     if question.logins is None:
         return None
     return storm(
@@ -269,7 +269,7 @@ def _advice(made: Plan, points: Sequence[Point], base: Layout) -> Iterator[str]:
 
 
 def _accepting(made: Plan) -> Iterator[str]:
-    """What it is worth that only workers with a free thread accept; the format sets it."""
+    """Yield what is gained if only workers with a free thread accept, as the formats set it."""
     now = made.now
     if now is None:
         return
@@ -298,7 +298,7 @@ def _accept_with_a_free_thread(made: Plan, now: Now) -> str:
 
 
 def _held_back(made: Plan) -> Iterator[str]:
-    """What the CPU limit and the pool that run now cost."""
+    """Yield how much the current CPU limit and pool slow requests down."""
     question, now = made.question, made.now
     if now is None or now.without_limits is None:
         return
@@ -319,14 +319,14 @@ def _ms(seconds: float) -> str:
     return f"{seconds * 1000:.3g} ms"
 
 
-#: A limit costs something that adds more than this share of the target to the p95 wait.
+#: A limit or pool is reported if it adds more than this share of the target to the p95 wait.
 _COSTS: Final = 0.1
 #: Seconds after which a reconnect storm is longer than the failover itself.
 _LONG_STORM: Final = 60.0
 
 
 def _sparse(points: Sequence[Point], base: Layout, question: Question) -> Layout:
-    """What runs now; else the sparsest pods of more than one worker, the usual beginning."""
+    """What runs now; else the smallest pods of more than one worker, the usual starting point."""
     if question.now is not None:
         return base
     return min(
@@ -341,7 +341,7 @@ def _most(made: Plan) -> int:
 
 
 def _warnings(made: Plan, observed: Observed | None, present: Present | None) -> Iterator[str]:
-    """What is measured or stands in a manifest, and contradicts the plan."""
+    """Yield what was measured or is in a manifest, and contradicts the plan."""
     now, measured = made.now, observed.waited if observed else None
     if now is not None and measured is not None and measured.p95 is not None:
         simulated = now.p95
@@ -367,7 +367,7 @@ def _warnings(made: Plan, observed: Observed | None, present: Present | None) ->
         )
 
 
-#: Measured waiting is another than simulated, if it is so many times that and so many seconds more.
+#: Measured waits contradict simulated ones above this many times these plus this many seconds.
 _FAR, _FAR_MS = 2.0, 0.005
 
 

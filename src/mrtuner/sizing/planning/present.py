@@ -25,7 +25,7 @@ from mrtuner.wording import enumerated
 
 #: Kinds whose pods answer requests.
 _SERVING: Final = ("Deployment", "StatefulSet")
-#: Servers of requests, by their names in the catalogue; others work off jobs.
+#: Servers of requests, by their names in the catalogue; the others there process jobs.
 _SERVERS: Final = {"gunicorn": Server.GUNICORN, "unicorn": Server.UNICORN, "puma": Server.PUMA}
 _QUANTITY: Final = re.compile(
     r"(\d+(?:\.\d*)?|\.\d+)(?:[eE]([+-]?\d{1,2})|(m|k|M|G|T|P|E|[KMGTPE]i))?"
@@ -37,7 +37,7 @@ _FACTORS: Final = {"m": Fraction(1, 1000), **_DECIMAL, **_BINARY}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Variables:
-    """The variables of the container that say how many workers and threads; None: none does."""
+    """The container's variables that set the workers and threads; None: no variable does."""
 
     workers: str | None
     threads: str | None
@@ -46,7 +46,7 @@ class Variables:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Present:
-    """One workload as it is; every figure knows where it was read. None: not said."""
+    """One workload as its manifest has it, each figure with its source. None: not specified."""
 
     name: str
     kind: str
@@ -62,7 +62,7 @@ class Present:
     cpu_limit: Fact[float] | None
     memory_request: Fact[int] | None  # [bytes]
     memory_limit: Fact[int] | None
-    autoscaler: str | None  # where the pods are decided by one
+    autoscaler: str | None  # the source of the number of pods, if one sets it
     added_limit: Fact[float] | None  # what a LimitRange adds to containers without a CPU limit
     variables: Variables
     in_command: bool  # workers or threads are options of the command, which win over variables
@@ -70,13 +70,13 @@ class Present:
 
     @property
     def inputs(self) -> dict[str, str]:
-        """What a plan takes of it, unless it is told otherwise."""
+        """The inputs that a plan takes from it, unless they are given."""
         now = (self.pods.value, self.workers.value, self.threads.value)
         return {"server": str(self.server), "now": "x".join(map(str, now))}
 
     @property
     def limits(self) -> dict[str, Any]:
-        """What holds its pods back, as fields of a plan's question."""
+        """Its CPU limit and pool, as fields of a plan's question."""
         return {
             "now_limit": None if self.cpu_limit is None else self.cpu_limit.value,
             "now_pool": None if self.pool is None else self.pool.value,
@@ -170,7 +170,7 @@ def _container(one: Resource, pod: Place, known: Cluster) -> tuple[Container, Pl
 
 
 def _server(container: Container, inside: Fact[int]) -> Server:
-    """The server that a plan can be made for; BadValue where there is none."""
+    """The server to plan for; BadValue if it is unknown or an event loop."""
     found = server_of(container)
     if found is not None and event_loop(container, found):
         kind = option(container, found, found.worker_options)

@@ -1,4 +1,4 @@
-"""A plan as what the formats of an application know."""
+"""Convert a plan to the data that the formats of an application write."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _deployment(found: Present) -> Deployment:
 
 
 def application(plan: Plan) -> Application:
-    """Return what is to be written."""
+    """Return the plan as the data that these formats write."""
     question, layout = plan.question, plan.layout
     return Application(
         title=f"for {question.rate:g}/s of {question.service.mean * 1000:.3g} ms; "

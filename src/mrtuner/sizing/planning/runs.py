@@ -16,14 +16,14 @@ from mrtuner.sizing.waiting.routing import Routing
 from mrtuner.sizing.waiting.stages import Simulated, Site, simulate
 from mrtuner.sizing.waiting.times import arrivals
 
-#: Requests of a simulation that decides, for each slot too: enough for its p95 to be within a few
+#: Requests in a simulation, at least and for each slot: enough for its p95 to be within a few
 #: percent of a longer one's (docs, concepts/waiting).
 QUEUES, STAGES = 40_000, 12_000
 BY_SLOT = 60
 
 
 class Runs:
-    """Each simulation differs from the others only in what is asked of it."""
+    """Simulates one question at different sites, with the same arrivals and service times."""
 
     def __init__(self, question: Question) -> None:
         self._question = question
@@ -43,7 +43,7 @@ class Runs:
         )
 
     def p95(self, site: Site) -> float:
-        """Return the p95 wait at all stages, by the faster simulation where it will do.
+        """Return the p95 wait at all stages [s], by the faster simulation if that is enough.
 
         It is infinite where the waiting grows from beginning to end: threads that wait for their
         lock keep workers busy, so that less than each stage's own capacity passes.
@@ -77,7 +77,7 @@ class Runs:
 
 
 def _doubled(count: int, wanted: int) -> int:
-    """Return the count, doubled until it is enough or eightfold: few loads are drawn and kept."""
+    """Return the count, doubled until it is enough or eightfold, so that few loads are cached."""
     most = 8 * count
     while count < min(wanted, most):
         count *= 2
@@ -96,5 +96,5 @@ def grows(waited: Sequence[float], service: float) -> bool:
     return rising and means[-1] > max(_TIMES_AS_LONG * means[0], _LONG * service)
 
 
-#: A queue that is stable, though nearly full, is rarely so much longer in the last quarter.
+#: In a stable queue, even near its capacity, waits rarely grow so much by the last quarter.
 _TIMES_AS_LONG, _LONG = 3.0, 10.0

@@ -16,12 +16,12 @@ from mrtuner.sizing.waiting.queues import Layout
 #: With a single pod every restart is an outage. Beyond that, the others must be able to carry the
 #: load when one is gone: with more waiting, but stable.
 LEAST_PODS: Final = 2
-_SURVIVABLE: Final = 0.9  # the share of their capacity that it then takes
-#: Threads of a worker beyond these wait for each other's lock more than they add.
+_SURVIVABLE: Final = 0.9  # the share of their capacity that it may then take
+#: With more threads than this, a worker loses more by waiting for its lock than it gains.
 _MOST_THREADS: Final = 5
 #: Threads of a pod that is one process.
 _JVM_THREADS: Final = (4, 8, 16, 32)
-#: Slots for each that the load keeps busy: a target that these miss is missed by any number.
+#: Slots for each busy one: a target that these miss is missed by any number.
 _PLENTY: Final = 8
 
 
@@ -31,13 +31,13 @@ def best(found: list[Alternative]) -> Alternative:
 
 
 def alternatives(question: Question, runs: Runs) -> list[Alternative]:
-    """Return the fewest pods for each size of pod; Refused where no number keeps the target."""
+    """Return the fewest pods for each size of pod; Refused if no number meets the target."""
     refuse_overload(runs.site(_plenty(question)), question)
     return [_fewest_pods(question, runs, *size) for size in sizes(question)]
 
 
 def sizes(question: Question) -> Iterator[tuple[int, int]]:
-    """Yield the workers of a pod and the threads of a worker that are tried."""
+    """Yield the sizes to try: workers in a pod, and threads in a worker."""
     if question.server.facts.one_process:
         yield from ((1, threads) for threads in _given(question.threads, _JVM_THREADS))
         return
@@ -47,7 +47,7 @@ def sizes(question: Question) -> Iterator[tuple[int, int]]:
 
 
 def usual_threads(question: Question) -> int:
-    """Return the threads with which a worker computes nearly all the time, where they share a lock.
+    """Return the threads that keep a worker's lock in use nearly all the time, at most five.
 
     A request that computes for a third of its time leaves the lock to two others.
     """
@@ -61,7 +61,7 @@ def _given(fixed: int | None, usual: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def _fewest_pods(question: Question, runs: Runs, workers: int, threads: int) -> Alternative:
-    """Pods are found by simulation: more and more from the least, then back by halves."""
+    """Find the fewest pods by simulation: try more in growing steps, then bisect."""
 
     def layout(pods: int) -> Layout:
         return question.server.facts.layout(pods, workers, threads)
@@ -89,9 +89,9 @@ def _fewest_pods(question: Question, runs: Runs, workers: int, threads: int) -> 
 
 
 def first_that_keeps(keeps: Callable[[int], bool], least: int, most: int) -> int | None:
-    """Return the first number from `least` that keeps; None if none up to `most` does.
+    """Return the first number from `least` for which `keeps` is true; None if none to `most` is.
 
-    A number that keeps is followed by such numbers only.
+    Once true, `keeps` must be true for all larger numbers.
     """
     fails, step, tried = least - 1, 1, least
     while not keeps(tried):
@@ -114,7 +114,7 @@ def _plenty(question: Question) -> Layout:
 
 
 def _missed(question: Question, runs: Runs) -> Refused:
-    """The error where more pods do not help."""
+    """Return the error for a target that more pods cannot meet."""
     left = runs.p95(runs.site(_plenty(question)))
     return Refused(
         f"no number of pods keeps the p95 wait within {question.target * 1000:.3g} ms: with "

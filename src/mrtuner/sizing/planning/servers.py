@@ -45,7 +45,7 @@ class Server(StrEnum):
 
     @property
     def facts(self) -> ServerFacts:
-        """What it does."""
+        """What this server does with requests."""
         return _FACTS[self]
 
 
@@ -56,10 +56,10 @@ class ServerFacts:
     title: str
     threads: bool  # a worker may have several
     accepting: Accepting = Accepting.FREE  # as it is planned
-    accepting_by_default: Accepting | None = None  # if not that
+    accepting_by_default: Accepting | None = None  # if different
     accept_delay_by_default: float = 0.0  # [s]; 0 as it is planned
-    lock: bool = True  # one of them computes at a time
-    turn: float = inf  # for as long as this, while another waits [s]
+    lock: bool = True  # one thread computes at a time
+    turn: float = inf  # how long one computes while another waits [s]
     #: One thread accepts for the others (ThreadWorker.accept; Server.handle_servers).
     hands_over: bool = False
     one_process: bool = False
@@ -69,7 +69,7 @@ class ServerFacts:
         return Layout(pods=pods, workers=workers, threads=threads, accepting=self.accepting)
 
     def layout_by_default(self, pods: int, workers: int, threads: int) -> Layout:
-        """Return that many pods of it as they are without that."""
+        """Return that many pods of it with its default configuration."""
         return replace(
             self.layout(pods, workers, threads),
             accepting=self.accepting_by_default or self.accepting,

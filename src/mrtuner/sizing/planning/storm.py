@@ -1,7 +1,7 @@
 """After a failover every connection is reopened, as fast as the database accepts logins.
 
-The share of connections that are back grows evenly, and with it the capacity. Requests that come
-meanwhile queue up, and are worked off with what the capacity has to spare.
+The share of connections that are back grows evenly, and with it the capacity. Requests that arrive
+meanwhile queue up; later, the spare capacity clears the queue.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ class Storm:
 
 
 def storm(*, connections: int, logins: float, rate: float, capacity: float) -> Storm:
-    """Return what the load does while `connections` log in; capacity is of all of them.
+    """Return how requests queue up while `connections` log in; `capacity` is with all of them.
 
     Capacity after t seconds is C t / T, with T = connections / logins. The backlog is largest when
-    that reaches the load, after ρT, and is then λρT / 2. Below half load it is gone after 2ρT;
-    else after T more is worked off at C - λ.
+    that reaches the load, after ρT, and is then λρT / 2. Up to half load (ρ = λ / C) it is gone
+    after 2ρT; else the rest is cleared after T, at C - λ.
     """
     back, busy = connections / logins, rate / capacity
     if busy <= 0.5:

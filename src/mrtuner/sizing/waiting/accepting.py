@@ -61,7 +61,7 @@ class _SharedQueue(Acceptors[RequestT]):
             return
         worker = self._free.popleft()
         if self._any_number:
-            self._free.append(worker)  # the next request is another one's, if there is one
+            self._free.append(worker)  # the next request goes to another worker, if any
         self._start(now, request, worker)
 
     def leave(self, now: float, worker: int) -> None:

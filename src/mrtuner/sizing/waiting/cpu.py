@@ -1,10 +1,10 @@
 """The CPU of a pod under its limit, allotted as by the kernel (CFS bandwidth control).
 
 A limit of q CPUs is a pool of q x 100 ms of CPU time, renewed every 100 ms. A CPU on which the pod
-runs takes 5 ms of it at a time, and looks whether they are used up when its timer ticks. So an
+runs takes 5 ms of it at a time, and checks at its timer ticks whether they are used up. So an
 empty pool does not stop all processes at once: each runs on until the first tick after its slice
-has ended, and what it used too much is taken from its next slice. A CPU that falls idle gives its
-slice back but for 1 ms, which it keeps beyond the period.
+has ended, and the excess is taken from its next slice. A CPU that becomes idle gives its slice
+back except for 1 ms, which it keeps beyond the period.
 
 Source: Linux 5.4 and later, Documentation/scheduler/sched-bwc.rst; kernel/sched/fair.c:
 assign_cfs_rq_runtime, __return_cfs_rq_runtime, distribute_cfs_runtime, do_sched_cfs_slack_timer.
@@ -28,11 +28,11 @@ _SLICE: Final = 0.005
 _KEPT: Final = 0.001
 #: Time between two ticks [s]: CONFIG_HZ=250, as Debian has it. With 1000 a process stops sooner.
 _TICK: Final = 0.004
-#: What was given back goes to stopped processes so much later [s], cfs_bandwidth_slack_period, but
-#: not so shortly before the period ends, min_bandwidth_expiration.
+#: Slack that was given back goes to stopped processes after this delay [s]
+#: (cfs_bandwidth_slack_period), but not this close to the period's end (min_bandwidth_expiration).
 _SLACK: Final = 0.005
 _TOO_LATE: Final = 0.002
-#: What a stopped CPU gets beyond its debt [s]; sums of times are off by less.
+#: What a stopped CPU gets beyond its debt, and the largest rounding error of sums of times [s].
 _A_NANOSECOND: Final = 1e-9
 _INSTANT: Final = 1e-10
 
@@ -50,7 +50,7 @@ class _Running(Generic[_Who]):
 
 
 class PodCpu(Generic[_Who]):
-    """Runs pieces of work of `_Who`, and tells `done` when each has ended.
+    """Runs pieces of work of `_Who`, and calls `done` when each has ended.
 
     `renewal` is when the pool is first renewed [s]. Ticks are those of one clock, from 0 on.
     """
@@ -61,7 +61,7 @@ class PodCpu(Generic[_Who]):
         self._quota = self._pool = quota * PERIOD
         self._renewal = renewal
         self._later, self._done = later, done
-        self._idle: list[float] = []  # slices of CPUs on which nothing runs, the last one's at last
+        self._idle: list[float] = []  # slices of CPUs on which nothing runs, the most recent last
         self._stopped: deque[_Running[_Who]] = deque()
         self._renewal_awaited = self._slack_awaited = False
         self._now = 0.0

@@ -14,7 +14,7 @@ from typing import Final
 from mrtuner.errors import BadValue
 from mrtuner.sizing.waiting.routing import Routing
 
-#: Beyond this c_s² the tail is too long: by a quarter at 4 (bench/waiting.py).
+#: Above this c_s², the formula's tail is too long: by a quarter at 4 (bench/waiting.py).
 _EVEN_ENOUGH: Final = 1.25
 #: Nearer to its capacity a queue is rarely in its steady state, which the formula describes.
 _NEAR_CAPACITY: Final = 0.95
@@ -49,7 +49,7 @@ def erlang_c(servers: int, load: float) -> float:
 
 
 def wait_beyond(share: float, servers: int, load: float, service: float, stretch: float) -> float:
-    """Return the time that waiting exceeds for this share of the requests; 0 if fewer wait."""
+    """Return the wait that this share of the requests exceeds; 0 if fewer wait at all."""
     waits = erlang_c(servers, load)
     if waits <= share:
         return 0.0
@@ -68,9 +68,10 @@ def screen(
 ) -> Screen:
     """Return the p95 wait by formula for `pods` queues of `servers` each.
 
-    Random routing leaves each pod a Poisson stream; round robin gives each every n-th request, so
-    c_a² is divided by the pods; where the shorter queue is chosen the formula has only a lower
-    bound, one queue for all. Raises BadValue where the load is not below the capacity.
+    With random routing, arrivals at a pod are nearer to Poisson: 1 + (c_a² - 1) / pods.
+    Round robin gives each pod every n-th request, so c_a² is divided by the pods. If the shorter
+    queue is chosen, the formula gives only a lower bound: one queue for all. Raises BadValue if the
+    load is not below the capacity.
     """
     shares, spread = pods, arrival_variation**2
     if routing is Routing.RANDOM:

@@ -1,8 +1,8 @@
 """The queues in front of workers, and nothing else: fast, for searching and for curves.
 
 A request takes one slot (a worker, or a thread of it) for its whole service time. Each queue is
-first come, first served, so its slots are a heap of the times at which they become free. Both faces
-take the same arrivals and times as `stages`, and must give the same waiting.
+first come, first served, so its slots are a heap of the times at which they become free. It
+takes the same arrivals and times as `stages`, and must give the same waits.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Layout:
 
     @property
     def delays(self) -> bool:
-        """Whether requests can wait for that: a single worker has no others to leave them to."""
+        """Whether `accept_delay` matters: a single worker has no others to leave requests to."""
         return self.accept_delay > 0 and self.workers > 1 and self.threads > 1
 
     @property
@@ -87,7 +87,7 @@ def _waits_of_counted(
     routing: Routing,
     chance: Random,
 ) -> list[float]:
-    """The same, if the router sees how many requests a pod or worker has."""
+    """Like `waits`, if the router sees how many requests a pod or worker has."""
     choose, queues, found = router(routing, layout.pods, chance), layout.queues, []
     choose_in = [router(layout.accepting.routing, queues, chance) for _ in range(layout.pods)]
     free = _free(layout)
@@ -113,7 +113,7 @@ def _waits_of_counted(
 
 
 def _free(layout: Layout) -> list[list[float]]:
-    """When the slots of each queue are free: at once."""
+    """When the slots of each queue become free: at the beginning, all at 0."""
     each = layout.workers * layout.threads // layout.queues
     made = [[0.0] * each for _ in range(layout.pods * layout.queues)]
     for slots in made:
@@ -127,6 +127,6 @@ def settled(values: Sequence[float]) -> Sequence[float]:
 
 
 def quantile(values: Sequence[float], share: float) -> float:
-    """Return the least value that this share does not exceed."""
+    """Return the quantile: at least this share of the values does not exceed it."""
     ranked = sorted(values)
     return ranked[min(len(ranked) - 1, int(share * len(ranked)))]

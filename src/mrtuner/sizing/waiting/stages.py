@@ -43,7 +43,7 @@ class Stage(IntEnum):
         return _WORDS[self]
 
 
-#: Sums of times are off by less [s].
+#: Times that differ by less are equal [s]: rounding errors of sums.
 _INSTANT: Final = 1e-9
 _WORDS: Final = ("workers", "global lock", "CPU", "pool", "pooler", "database")
 
@@ -73,7 +73,7 @@ class Site:
     layout: Layout
     routing: Routing = Routing.RANDOM
     lock: bool = True  # one thread of a worker computes at a time (Python, Ruby)
-    #: How long it does that while another waits [s]; not simulated under a quota.
+    #: How long one computes while another waits [s]; not simulated under a quota.
     turn: float = inf
     #: One thread accepts requests and others serve them: each request needs the lock once more.
     hands_over: bool = False
@@ -106,8 +106,8 @@ class Simulated:
     stages: tuple[tuple[float, ...], ...]  # by stage, then by request
     total: tuple[float, ...]
     cpu_seconds: tuple[float, ...]  # of each pod in each second in which it used any
-    seconds: int  # of all pods, with those in which they used none
-    throttled: float  # share of the periods with any use in which a pod was stopped
+    seconds: int  # of all pods, including those in which they used none
+    throttled: float  # share of the 100 ms periods in which a pod was stopped
 
 
 @dataclass(slots=True)
@@ -122,7 +122,7 @@ class _Request:
 
 
 class _Places:
-    """So many may pass at a time; who comes first is served first."""
+    """A limited number of places; first come, first served."""
 
     __slots__ = ("_free", "_queue", "_stage")
 
@@ -131,7 +131,7 @@ class _Places:
         self._queue: deque[_Request] = deque()
 
     def taken(self, now: float, request: _Request) -> bool:
-        """Take a place if there is one; else queue for it."""
+        """Take a place and return True, or queue for one."""
         if self._free > 0:
             self._free -= 1
             return True
@@ -140,7 +140,7 @@ class _Places:
         return False
 
     def handed_on(self, now: float) -> _Request | None:
-        """Leave a place; return who has it now."""
+        """Leave a place; return the request that has it now, if any."""
         if not self._queue:
             self._free += 1
             return None
@@ -334,14 +334,14 @@ class _Simulation:
             self._compute(now, request)
 
     def _leave(self, now: float, request: _Request) -> None:
-        """The connection of the pool is held until here, as Rails and Django hold it."""
+        """Free the connection of the pool only now, as Rails and Django do."""
         worker = _worker(request)
         if self._work.database and (following := worker.pool.handed_on(now)) is not None:
             self._connected(now, following)
         self._busy[worker.pod] -= 1
         self._acceptors[worker.pod].leave(now, worker.number)
 
-    # What comes of it.
+    # Results.
 
     def _count_stint(self, pod: int, begin: float, end: float) -> None:
         if end > begin:

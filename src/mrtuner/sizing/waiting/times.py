@@ -12,9 +12,9 @@ from typing import Final, Self
 
 from mrtuner.errors import BadValue
 
-#: Beyond this a mean says nothing: measured times do.
+#: With more variation, a mean says nothing: only measured times do.
 MOST_VARIATION: Final = 20.0
-#: The fewest measured times of which a p95 can be told.
+#: The fewest measured times for a p95.
 LEAST_SAMPLES: Final = 200
 
 
@@ -41,7 +41,10 @@ class Times:
 
     @classmethod
     def measured(cls, samples: Sequence[float]) -> Self:
-        """Return the law of measured times [s]; they are drawn again with replacement."""
+        """Return the distribution of measured times [s], which are drawn with replacement.
+
+        Raises BadValue if there are fewer than LEAST_SAMPLES, or one is not above zero.
+        """
         if len(samples) < LEAST_SAMPLES:
             raise BadValue(
                 f"{len(samples)} measured times are too few",

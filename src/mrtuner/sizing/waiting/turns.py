@@ -2,11 +2,11 @@
 
 A thread that computes keeps the lock until it ends or waits for something else. If another one
 waits, it has to give the lock up after a turn: 5 ms in Python, 100 ms in Ruby. It then waits
-behind all others. So a short stretch waits for a turn at most for each thread before it, and a long
-one for every short one that comes meanwhile.
+behind all others. So a short stretch waits at most one turn for each thread before it, and a long
+one also waits for every short one that arrives meanwhile.
 
-Source: CPython 3.11, Python/ceval_gil.h: take_gil, drop_gil (a turn begins anew with each change of
-the holder; sys.getswitchinterval tells it); Ruby 3.1, thread_pthread.c: gvl_acquire,
+Source: CPython 3.11, Python/ceval_gil.h: take_gil, drop_gil (each change of the holder begins a
+new turn; sys.getswitchinterval returns its length); Ruby 3.1, thread_pthread.c: gvl_acquire,
 do_gvl_timer (TIME_QUANTUM_MSEC, waiting threads in a queue).
 """
 
@@ -23,7 +23,7 @@ PYTHON_TURN: Final = 0.005
 RUBY_TURN: Final = 0.1
 
 _Who = TypeVar("_Who")
-#: Asks for a call at a time; the second argument of the call means nothing.
+#: Schedules a call at a time; the second argument of the call is not used.
 Later = Callable[[float, Callable[[float, object], None]], None]
 
 
@@ -40,8 +40,8 @@ class _Stretch(Generic[_Who]):
 class Turns(Generic[_Who]):
     """Runs one stretch at a time.
 
-    Calls `used` with each time for which somebody computed, from one time to another, and `done`
-    with what a stretch has waited for the lock when it has ended.
+    Calls `used` with the begin and the end of each time in which a thread computed, and `done` when
+    a stretch has ended, with how long it waited for the lock.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class Turns(Generic[_Who]):
         self._turn, self._later, self._used, self._done = turn, later, used, done
         self._holder: _Stretch[_Who] | None = None
         self._waiting: deque[_Stretch[_Who]] = deque()
-        self._changes = 0  # of the holder: calls that were asked for before mean nothing
+        self._changes = 0  # of the holder: calls scheduled before the last one are ignored
 
     def compute(self, now: float, demand: float, who: _Who) -> None:
         """Let a thread compute for `demand` [s] as soon as it is its turn."""
@@ -76,7 +76,7 @@ class Turns(Generic[_Who]):
             self._bound(now)
 
     def _bound(self, now: float) -> None:
-        """Somebody waits from now on: the holder has one more turn."""
+        """Limit the holder to one more turn, since another thread waits from now on."""
         holder = self._holder
         if holder is not None and holder.since + holder.left > now + self._turn:
             self._later(now + self._turn, partial(self._give_up, self._changes))

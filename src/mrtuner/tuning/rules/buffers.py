@@ -1,4 +1,4 @@
-"""Who may use how much memory."""
+"""Shared buffers, huge pages, and buffers of temporary tables and vacuum."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def _beside_sessions(sessions: int, share: float, *, page_tables: bool) -> Expr:
 
 
 def _repaid(situation: Situation, data: Data | None) -> Change:
-    """What the workload, the data, the machine and the server's own counters call for."""
+    """Return what workload, data, memory and counters call for, however many sessions there are."""
     workload, memory = situation.workload, situation.memory
     if workload is Workload.DESKTOP:
         return Change(

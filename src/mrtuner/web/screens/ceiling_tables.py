@@ -1,6 +1,6 @@
 """Ceilings, when they were reached and the remedies, as tables of the headroom screen.
 
-They are the document that `mrtuner limits --json` prints.
+They show the document that `mrtuner limits --json` prints.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from mrtuner.web.ceilings import Judged
 from mrtuner.web.screens.screen import Table
 from mrtuner.wording import enumerated
 
-#: The table that the ceilings that were reached lead to.
+#: The table to which reached ceilings link.
 _REMEDIES: Final = "remedies"
 _REACHED: Final = (
     ("ceiling", "Ceiling", "text"),
@@ -46,14 +46,14 @@ _CANDIDATES: Final = (
     ("storage", "Volume", "text"),
     ("room", "Room", "text"),
 )
-#: The latest stretches that are listed.
+#: Number of stretches listed, the latest first.
 _MOST: Final = 200
 
 
 def tables(found: Sequence[Judged], more: Sequence[str]) -> Iterator[Table]:
-    """The ceilings and the remedies; `more` is to be done besides what `limits` says.
+    """Yield the ceilings and the remedies; `more` is advice besides that of `limits`.
 
-    Each class and volume that an instance had in the period was judged apart.
+    `found` has one judgement for each class and volume that the instance had in the period.
     """
     begin, end = found[0].about.begin, found[-1].about.end
     title = f"Ceilings, judged from {_minute(begin)} to {_minute(end)} UTC"
@@ -72,7 +72,7 @@ def tables(found: Sequence[Judged], more: Sequence[str]) -> Iterator[Table]:
     about, told = next((part for part in reversed(parts) if part[1]["pegged"]), parts[-1])
     nothing = f"{told['verdict']}: there is nothing to do"
     heading, since = told["verdict"], []
-    if about is not last:  # what was reached was a ceiling of a class or volume of before
+    if about is not last:  # the ceiling belongs to an earlier class or volume
         heading = f"From {_minute(about.begin)} to {_minute(about.end)} UTC: {heading}"
         since = [f"Since {_minute(last.begin)} UTC, with other limits: {now['verdict']}."]
     yield _remedies(heading, [*more, *since, *_sentences(told)], nothing)
@@ -100,7 +100,7 @@ def _minute(at: datetime) -> str:
 
 
 def _sentences(told: Mapping[str, Any]) -> Iterator[str]:
-    """What the command says below the ceilings."""
+    """Yield what `mrtuner limits` prints below the ceilings, as sentences."""
     yield from told["advice"]
     yield from (f"Hidden demand: {demand_words(one)}." for one in told["needs"] if one["hidden"])
     yield from (f"When: {forecast_words(one)}." for one in told["forecasts"])
@@ -108,12 +108,12 @@ def _sentences(told: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _reached_first(parts: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
-    """Every ceiling that was reached, the longest first, then the others of the end."""
+    """Yield every ceiling reached, the longest first, then the others that hold at the end."""
     rows: dict[Any, dict[str, Any]] = {}
     for told in parts:
         for one in told["pegged"]:
             row = _pegged(one, told["step"])
-            # A level that was learnt may be another one each time.
+            # A learnt level may be a different ceiling each time.
             key = (row["ceiling"], row["value"]) if "value" in row else len(rows)
             rows[key] = _together(rows[key], row) if key in rows else row
     yield from sorted(rows.values(), key=lambda row: -row["seconds"])
@@ -124,7 +124,7 @@ def _reached_first(parts: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Any
 
 
 def _together(one: Mapping[str, Any], later: Mapping[str, Any]) -> dict[str, Any]:
-    """The same ceiling, reached before and after something was changed."""
+    """Merge two rows of one ceiling that was reached before and after a change."""
     longer = max(one, later, key=lambda row: row["longest"])
     return {
         **longer, "seconds": one["seconds"] + later["seconds"],
@@ -133,7 +133,7 @@ def _together(one: Mapping[str, Any], later: Mapping[str, Any]) -> dict[str, Any
 
 
 def _name(pegged: Mapping[str, Any]) -> str:
-    """The ceiling that was reached."""
+    """Return the name of the ceiling that was reached."""
     of = pegged["ceiling"]
     return f"unknown {pegged['resource']} ceiling" if of is None else str(of["name"])
 

@@ -15,7 +15,7 @@ _COLUMNS: Final = (
     ("at", "When", "moment"), ("what", "What", "text"), ("detail", "Detail", "text"),
     ("by", "Who", "text"), ("journal", "Journal", "journal"),
 )  # fmt: skip
-#: What may hold a password, as the recorder has it.
+#: Settings that may hold a password; the recorder hides the same ones (settings.sql).
 _SECRET: Final = frozenset({"primary_conninfo", "ssl_passphrase_command"})
 _ENTRY: Final = (("what", "Entry", "text"), ("value", "In the journal", "prose"))
 _SETTINGS: Final = (
@@ -48,7 +48,7 @@ def _build(view: View) -> tuple[Sequence[Chart], Sequence[Table]]:
 
 
 def _entry(view: View, number: int) -> list[Table]:
-    """An entry of the journal: who, when and how, the values before and after, and the way back."""
+    """Return the tables of a journal entry: who, when, how, values, steps and the undo command."""
     found, undo = entry(view.history, view.about, number)
     change = found.change
     about = {

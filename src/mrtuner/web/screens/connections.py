@@ -108,7 +108,7 @@ def _oldest(view: View) -> Sequence[dict[str, Any]]:
 
 
 def _sessions(view: View, sql: str) -> Sequence[dict[str, Any]]:
-    """Rows of sessions as sampled, which are kept for less long than their summary."""
+    """Query sampled rows of sessions, which are kept for a shorter time than their summary."""
     if not view.has("sessions"):
         return ()
     return view.history.rows(sql.format(IN_PERIOD), view.grid.parameters, inside=True)

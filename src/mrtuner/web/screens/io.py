@@ -70,7 +70,7 @@ def _average(of: str) -> Measure:
 def _of_disk(
     view: View, host: Mapping[str, Measure], cloudwatch: Mapping[str, Measure]
 ) -> Sequence[Series]:
-    """The disk by the kernel of its host or, where that was not asked, by CloudWatch."""
+    """Return the disk's lines from its host's kernel or, without those, from CloudWatch."""
     found = view.lines("host", host)
     known = any(value is not None for one in found for value in one.values)
     return found if known else view.lines("cloudwatch", cloudwatch)

@@ -29,7 +29,7 @@ _SEQUENCES: Final = (
     ("maximum", "Highest number", "integer"),
 )
 _MOST_SEQUENCES: Final = 20
-#: What to do about the age of transaction IDs: the judgement is that of another command.
+#: What to do about the age of transaction IDs, which another command judges.
 _FREEZE: Final = (
     "Transaction IDs are older than autovacuum_freeze_max_age: vacuum has to freeze. "
     "mrtuner vacuum DSN --history DIR names the tables, the time that is left, and what is in "
@@ -61,7 +61,7 @@ def _build(view: View) -> tuple[Sequence[Chart], Sequence[Table]]:
         ids,
     ]  # fmt: skip
     rows = [row for one in shares if (row := _row(one)) is not None]
-    # What was at its limit longer is tighter; by how much a sample goes beyond it says nothing.
+    # What was at its limit longer is tighter; how far a sample exceeds the limit means nothing.
     rows.sort(key=lambda row: (-min(row["highest"], 1.0), -row["average"]))
     return charts, [
         Table(name="headroom", title="Headroom, the tightest first", columns=_COLUMNS, rows=rows),
@@ -89,9 +89,9 @@ def _of_host(lines: Mapping[str, Sequence[Series]], found: Sequence[Limits]) -> 
 
 
 def _lines(view: View) -> dict[str, list[Series]]:
-    """The lines of all charts of the host, by the kernel or, where that was not asked, CloudWatch.
+    """Return the lines of all charts of the host, from its kernel or, without those, CloudWatch.
 
-    They are asked for at once: each query reads all rows of the period.
+    One query asks for all of them, since each query reads all rows of the period.
     """
     for source in SOURCES:
         measures = {
@@ -115,7 +115,7 @@ def _known(series: list[Series]) -> list[Series]:
 
 
 def _transaction_ids(view: View) -> Chart:
-    """The age of the oldest transaction ID, with what forces a vacuum and what stops the server."""
+    """Return the chart of transaction ID age, with the ages that force a vacuum or stop writes."""
     series = by_database(view.history, view.grid)["age"] if view.has("ages") else []
     forced, stop = id_limits(view.history, view.about)
     limits = [(f"server takes no more writes {stop:,}", float(stop))]
@@ -132,7 +132,7 @@ def _transaction_ids(view: View) -> Chart:
 def _ceilings(
     found: Sequence[Limits], resources: frozenset[Resource], scale: float = 1.0
 ) -> dict[str, Any]:
-    """The ceilings of a chart: those of the end, and all that were reached, with their times."""
+    """Return a chart's ceilings at the end and all that were reached, with when they were."""
     limits = {
         label(one.resource, one.name, one.value): one.value * scale
         for part in found[-1:]

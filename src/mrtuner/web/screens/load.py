@@ -35,7 +35,7 @@ def _build(view: View) -> tuple[Sequence[Chart], Sequence[Table]]:
 
 
 def _cpus(view: View) -> int | None:
-    """Those that the host had; where its kernel was not asked, those of its class."""
+    """Return the host's CPUs or, if not recorded, the machine's; None if unknown."""
     counted = view.lines("host", {"cpus": Measure(Kind.HIGHEST, "cpus")})
     most = highest(counted)
     if most:

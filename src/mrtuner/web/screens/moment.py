@@ -1,4 +1,4 @@
-"""A moment: the sessions that were sampled in it. A click on a chart leads here."""
+"""The sessions that were sampled at a moment. A click on a chart leads here."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _COLUMNS: Final = (
 )
 
 
-#: Sessions of a longer period are those of its busiest minute [s].
+#: For a longer period [s], the sessions of its busiest minute are listed.
 _LONGEST: Final = 120.0
 _SUMMARY: Final = (
     ("sessions", "Average sessions", "sessions"),
@@ -54,7 +54,7 @@ def _build(view: View) -> tuple[Sequence[Chart], Sequence[Table]]:
     rows = _sampled(view, about)
     if rows:
         return [chart], [Table(name="sessions", title=title, columns=_COLUMNS, rows=rows)]
-    # Rows as sampled are kept for less long than what each minute was summed up to.
+    # Sampled rows are kept for a shorter time than the summary of each minute.
     return [chart], [
         Table(
             name="sessions", title=f"{title}, summed up by minute", columns=_SUMMARY,
@@ -64,7 +64,7 @@ def _build(view: View) -> tuple[Sequence[Chart], Sequence[Table]]:
 
 
 def _shown(view: View) -> tuple[Period, str]:
-    """The time of which sessions are listed, and what the table is called."""
+    """Return the period whose sessions are listed, and the title of their table."""
     if view.about.seconds <= _LONGEST or not view.has("sessions"):
         return view.about, "Sessions as sampled"
     busiest = busiest_minute(view.history, view.about)
@@ -91,7 +91,7 @@ def _sampled(view: View, about: Period) -> Sequence[dict[str, Any]]:
 
 
 def _summed(view: View, about: Period) -> Sequence[dict[str, Any]]:
-    """Active sessions, on average over each minute's samples."""
+    """Return the active sessions of whole minutes, on average over the samples."""
     if not view.has("sessions"):
         return ()
     whole = replace(about, begin=about.begin.replace(second=0, microsecond=0))

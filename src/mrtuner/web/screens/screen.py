@@ -10,7 +10,7 @@ from mrtuner.history.period import IN_PERIOD, Period
 from mrtuner.history.reading import History
 from mrtuner.history.series import Grid, Measure, Series, lines, splits
 
-#: Where a source has no rows in the period, or the store has none of it.
+#: Shown if a source has no rows in the period, or none in the store.
 _NOT_RECORDED: Final = "not recorded in this period"
 
 
@@ -48,7 +48,7 @@ class Table:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class View:
-    """What a screen asks: a history, a period cut into steps, and what its address names."""
+    """The input of a screen: a history, a period in steps, and what the address names."""
 
     history: History
     grid: Grid
@@ -68,10 +68,10 @@ class View:
     def latest(
         self, source: str, keys: Mapping[str, str], columns: Sequence[str]
     ) -> list[dict[str, Any]]:
-        """The last row for each key of a source; without the source there are none.
+        """Return the last row for each key of a source; empty without the source.
 
-        What did not change has no row in the period, but is there all the same. Of what is gone
-        the columns are null. `keys` is SQL by the names that the rows have it under.
+        An object that did not change has no row in the period, but is included. The columns of an
+        object that no longer exists are None. `keys` maps names in the result to SQL.
         """
         if not self.has(source):
             return []
@@ -111,7 +111,7 @@ class View:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Screen:
-    """A page of the viewer: its name, what it answers, the sources it needs, and how it is made."""
+    """A page of the viewer: its name, what it shows, the sources it needs, and how to build it."""
 
     name: str
     title: str

@@ -48,7 +48,7 @@ def _build(view: View) -> tuple[Sequence[Chart], Sequence[Table]]:
 
 
 def _apart(series: Sequence[Series], texts: dict[str, str]) -> Sequence[Series]:
-    """Lines with names that differ, though texts cut short may not."""
+    """Return the lines with distinct names, since texts cut short may be equal."""
     names = [texts.get(one.name, one.name) for one in series]
     return [
         Series(f"{name} · {one.name}", one.values)

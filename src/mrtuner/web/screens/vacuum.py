@@ -127,7 +127,7 @@ def _bloat_of(view: View, kind: str) -> list[Series]:
 
 
 def _tables(view: View, bloat: Sequence[dict[str, Any]]) -> Sequence[dict[str, Any]]:
-    """Every table that is there at the end of the period, with its bloat where that is known."""
+    """Return every table that exists at the end of the period, with its bloat if known."""
     known = {_identity(row): row for row in bloat if row["kind"] == "table"}
     unknown = dict.fromkeys(_BLOAT)
     return [
@@ -138,7 +138,7 @@ def _tables(view: View, bloat: Sequence[dict[str, Any]]) -> Sequence[dict[str, A
 
 
 def _largest(view: View, there: Sequence[dict[str, Any]]) -> Sequence[dict[str, Any]]:
-    """Those with most dead rows and those with most bloat, with what was done to them."""
+    """Return the tables with most dead rows or most bloat, with what was done to them."""
     if not there:
         return ()
     chosen = {
@@ -173,7 +173,7 @@ def _indexes(bloat: Sequence[dict[str, Any]]) -> Sequence[dict[str, Any]]:
 
 
 def _work(view: View, there: Sequence[dict[str, Any]]) -> Sequence[dict[str, Any]]:
-    """What was seen running: when, for how long, and how far it got."""
+    """Return the commands seen running: when, for how long, and how far they got."""
     if not view.has("progress"):
         return ()
     names = {(row["database"], row["relation"]): row["table"] for row in there}

@@ -20,10 +20,10 @@ from mrtuner.history.store.s3 import Place
 from mrtuner.rds.iam_policy import Scope, policy
 from mrtuner.web.app import HEADERS, STATIC, tuner_page
 
-#: What Lambda calls it, and what wheels do.
+#: Names of the architectures for Lambda, and as in names of wheels.
 ARCHITECTURES: Final = {"arm64": "aarch64", "x86_64": "x86_64"}
-#: Versions of Python that Lambda runs on Amazon Linux 2023, whose C library is 2.34. Below 3.11 is
-#: Amazon Linux 2, whose 2.26 is too old for DuckDB's wheels.
+#: Versions of Python that Lambda runs on Amazon Linux 2023, whose C library is 2.34. Up to 3.11 it
+#: is Amazon Linux 2, whose 2.26 is too old for DuckDB's wheels.
 PYTHONS: Final = ("3.12", "3.13", "3.14")
 _GLIBC: Final = 34
 _OLDEST_GLIBC: Final = 17
@@ -43,19 +43,19 @@ class Deployment:
     password_hash: str
     python: str
     architecture: str
-    kms_key: str | None = None  # that encrypts the history, if one of the account's own does
+    kms_key: str | None = None  # the account's own key that encrypts the history, if any
 
 
 def write(of: Deployment, out: Path) -> int:
     """Write everything into a directory, and return the size of the package [bytes].
 
-    What was written there before is replaced.
+    An earlier deployment there is replaced.
 
     Raises:
         Refused: the directory holds something else.
         UsageError: it cannot be written.
         MissingPart: the page has not been built, or pip is missing.
-        MrTunerError: the packages cannot be had.
+        MrTunerError: the required packages cannot be installed, or are too large for Lambda.
     """
     if not (STATIC / "index.html").is_file():
         raise MissingPart("the page has not been built", "In a checkout, run: make page.")
@@ -98,7 +98,7 @@ def _refuse_others(out: Path) -> None:
 
 
 def size_of(directory: Path) -> int:
-    """The bytes of all files below a directory."""
+    """Return the bytes of all files below a directory."""
     return sum(path.stat().st_size for path in directory.rglob("*") if path.is_file())
 
 
@@ -111,7 +111,7 @@ def template(of: Deployment) -> str:
 
 
 def policy_of(of: Deployment) -> Mapping[str, Any]:
-    """Return what the function may do: what `rdstune policy serve` prints."""
+    """Return the function's IAM policy: the one that `rdstune policy serve` prints."""
     scope = Scope(bucket=of.place.bucket, prefix=of.place.prefix, kms_key=of.kms_key)
     return policy("serve", scope, () if of.kms_key else ("--kms-key",)).document
 
@@ -146,7 +146,7 @@ def _write_parameters(of: Deployment, path: Path) -> None:
 
 
 def _write_site(target: Path) -> None:
-    """The page as `mrtuner serve` shows it."""
+    """Write the page as `mrtuner serve` shows it."""
     shutil.copytree(str(STATIC), target)
     (target / "tuner.html").write_text(tuner_page(), encoding="utf-8")
 
@@ -155,7 +155,7 @@ def _write_site(target: Path) -> None:
 
 
 def requirements() -> str:
-    """Return the packages that the functions need beside this one and boto3, each with a version.
+    """Return the packages that the functions need besides this one and boto3, with versions.
 
     boto3 is part of Lambda's runtime.
     """
@@ -163,7 +163,7 @@ def requirements() -> str:
 
 
 def _write_package(of: Deployment, target: Path) -> None:
-    """This very package, and what it requires, for the platform of the functions."""
+    """Write this package and what it requires, for the platform of the functions."""
     _install(of, target)
     shutil.copytree(
         str(files("mrtuner")), target / "mrtuner",

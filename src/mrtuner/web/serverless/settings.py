@@ -1,4 +1,4 @@
-"""What the functions are told by their environment; `viewer.yaml` sets it."""
+"""Settings of the functions, from environment variables that `viewer.yaml` sets."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def setting(environment: Mapping[str, str], name: str) -> str:
 
 
 def in_lambda(environment: Mapping[str, str]) -> bool:
-    """Whether this is a function, for which Lambda has more CPU while it loads the handler."""
+    """Whether this runs in Lambda, which gives more CPU while it loads the handler."""
     return "AWS_LAMBDA_FUNCTION_NAME" in environment
 
 
@@ -33,6 +33,6 @@ def access_of(environment: Mapping[str, str]) -> SignedAccess:
     """Return the access that both functions share.
 
     Raises:
-        UsageError: there is no hash, without which anybody could sign a session.
+        UsageError: there is no hash; with an empty one, anyone could sign a session.
     """
     return SignedAccess(hashed=setting(environment, PASSWORD_HASH))

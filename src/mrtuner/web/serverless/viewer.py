@@ -26,7 +26,7 @@ def viewer(environment: Mapping[str, str]) -> Mangum:
     """
     from mangum import Mangum
 
-    # What a first request would wait for.
+    # Load it now, so that the first request does not wait for it.
     import mrtuner.web.answers  # noqa: F401
 
     store = RemoteStore(place_of(setting(environment, PLACE)), client("s3"))

@@ -1,6 +1,6 @@
 """Settings written for each client stack: one file per stack.
 
-To add a stack: a module in this folder with a STACK.
+To add a stack, put a module with a STACK into this folder.
 """
 
 from __future__ import annotations

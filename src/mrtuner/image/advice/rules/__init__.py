@@ -1,4 +1,4 @@
-"""Every rule, in the order in which their patches are combined.
+"""All rules, in the order in which their patches are combined.
 
 A rule is a function that looks at a `Situation` and yields a `Proposal` for each change that it can
 make: new contents of the Dockerfile, the ignore file or another text, and the risk in one sentence.

@@ -1,4 +1,4 @@
-"""Assets built in a stage of their own: where they come out the same, they are not pushed again."""
+"""Build assets in a separate stage: if they come out identical, they are not pushed again."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def assets_in_a_stage(now: Situation) -> Iterator[Proposal]:
 
 
 def _made(step: Step) -> str:
-    """The directory that a line makes; empty for another line."""
+    """The directory of assets that a line creates; empty if it does not only build assets."""
     found = commands(step.instruction.text)
     if step.instruction.name != "RUN" or len(found) != 1 or step.instruction.flags:
         return ""
@@ -63,7 +63,7 @@ def _runs(stage: PlannedStage, start: int, end: int) -> bool:
 
 
 def _edits(now: Situation, stage: PlannedStage, source: int, place: int, made: str) -> list[Edit]:
-    """Three stages: what is below the source, the assets on it, the image without their build."""
+    """Split the stage in three: lines above the source, the build of assets, the rest."""
     steps, start = stage.steps, stage.stage.start
     named = len(start.words) == 3
     name = stage.stage.name if named else _BELOW

@@ -35,7 +35,7 @@ def copied_twice(now: Situation) -> Iterator[Proposal]:
 
 
 def _may_change(run: Step, path: str) -> bool:
-    """Whether a RUN works above a file, or says a part of its path."""
+    """Whether a RUN works in a directory above a file, or mentions a part of its path."""
     if run.at not in {"", "/"} and is_within(path, run.at):
         return True
     return any(part in run.instruction.text for part in path.split("/") if part)

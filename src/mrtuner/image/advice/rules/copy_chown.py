@@ -27,7 +27,7 @@ from mrtuner.image.shell import Command, commands
 _RECURSIVE: Final = re.compile(r"-\w*R\w*|--recursive")
 _MAKES_USERS: Final = frozenset({"useradd", "adduser", "groupadd", "addgroup"})
 
-#: The second was seen with buildah 1.28.2, the third follows GNU chown.
+#: The second statement was observed with buildah 1.28.2, the third follows from GNU chown.
 _RISK: Final = (
     "Files that the base image has in that directory keep their owner, missing parent "
     "directories get the new one, and the target of a symbolic link is left alone."
@@ -45,9 +45,10 @@ class _Chown:
     path: str
 
     def flag(self, copy: Instruction) -> str | None:
-        """What --chown takes for the same result; None where what is not named is not known.
+        """The --chown value with the same result; None if a user or group is unknown.
 
-        That is root, or what the line says already. A stage's files keep the owner they have there.
+        One that the chown does not name stays as in the line's own --chown, else root; files copied
+        from a stage keep their owner there, which is unknown.
         """
         if self.login_group:
             return self.user
@@ -64,7 +65,7 @@ class _Chown:
         return [name for name in (self.user, self.group) if name and not name.isdigit()]
 
     def of_others(self, word: str) -> str:
-        """A command that owns what is not owned yet, and touches nothing else."""
+        """A command that changes the owner only where it differs."""
         tests = [f"! -user {self.user}"] * bool(self.user) + [f"! -group {self.group}"] * bool(
             self.group
         )
@@ -141,14 +142,14 @@ def _edits(now: Situation, stage: PlannedStage, place: int, chown: _Chown) -> li
 
 
 def _owned_before(between: Sequence[Step], run: Step, chown: _Chown) -> bool:
-    """Whether an earlier command owns files: it would have the last word then."""
+    """Whether another chown runs after the first COPY and before this one: it would now win."""
     ahead = run.instruction.text.partition(chown.command.text)[0]
     texts = [step.instruction.text for step in between if step.instruction.name == "RUN"]
     return any(re.search(r"\bch(own|grp)\b", text) for text in [*texts, ahead])
 
 
 def _rest(stage: PlannedStage, place: int, chown: _Chown) -> str:
-    """The command for what other lines make in that directory; empty where none does."""
+    """The chown still needed for what other lines create in that directory; empty if none."""
     run = stage.steps[place]
     within = [
         one.text
@@ -175,14 +176,14 @@ _OFTEN_THERE: Final = re.compile(
 
 
 def _may_write(step: Step, path: str) -> bool:
-    """Whether a line other than a COPY may make something in a directory, or the directory."""
+    """Whether a WORKDIR or RUN may create a directory or something in it."""
     if step.instruction.name == "WORKDIR":
         return is_within(step.at, path)
     return step.instruction.name == "RUN" and _named(step, path, step.instruction.text)
 
 
 def _named(step: Step, path: str, text: str) -> bool:
-    """It works there, or says its name."""
+    """Whether commands of a RUN may write to a path: they work there, or mention it."""
     found = commands(text)
     if all(_writes_elsewhere(command) for command in found):
         return False
@@ -204,7 +205,7 @@ _ELSEWHERE: Final = _MAKES_USERS | {
 def _users_first(
     now: Situation, stage: PlannedStage, place: int, chown: _Chown, first: Step
 ) -> list[Edit] | None:
-    """The lines that make the users, above the first COPY; None where they cannot be moved."""
+    """Edits that move the creation of users above the first COPY; None if that is impossible."""
     edits: list[Edit] = []
     start = stage.steps.index(first)
     for step in stage.steps[start : place + 1]:

@@ -10,14 +10,14 @@ from mrtuner.image.layers import shipped
 
 
 def _gains(one: Instruction) -> bool:
-    """With --chmod it changes nothing, and the name of an owner cannot be looked up."""
+    """Whether --link works: it has no effect with --chmod, and cannot look up owners by name."""
     owner = (one.flag("chown") or "0").split(":")
     known = all(part.isdecimal() or part == "root" for part in owner if part)
     return known and "--link" not in one.flags and not one.flag("chmod")
 
 
 def copy_link(now: Situation) -> Iterator[Proposal]:
-    """One proposal for all COPY lines below a RUN or another COPY; podman and buildah refuse it."""
+    """One proposal for all COPY lines of the image's stages, except a first line; BuildKit only."""
     if now.builder != "buildkit":
         return
     inside = shipped(now.model.wanted)

@@ -1,4 +1,4 @@
-"""Files that a later line deletes: they stay in the layer that brought them, and are pushed."""
+"""Files that a later line deletes: they stay in an earlier layer and are still pushed."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from mrtuner.wording import first_few
 
 
 def removed_where_made(now: Situation) -> Iterator[Proposal]:
-    """A line that only removes, directly below the RUN that made it."""
+    """One proposal for each RUN that only removes files: join it to the RUN directly above."""
     for stage in now.stages():
         for before, step in zip(stage.steps, stage.steps[1:], strict=False):
             if not _only_removes(step) or before.instruction.name != "RUN":
@@ -46,7 +46,7 @@ def removed_where_made(now: Situation) -> Iterator[Proposal]:
 
 
 def deleted_copies(now: Situation) -> Iterator[Proposal]:
-    """Copied files that the next RUN of the stage deletes: they need not be in the context."""
+    """One proposal for each RUN that deletes copied files: they need not be in the context."""
     for stage in now.stages():
         for place, step in enumerate(stage.steps):
             if not _only_removes(step) or not _forced(step):
@@ -75,7 +75,7 @@ def _only_removes(step: Step) -> bool:
 
 
 def _forced(step: Step) -> bool:
-    """Whether it may find nothing."""
+    """Whether all commands are `rm -f`, which accepts that there is nothing to delete."""
     return all(
         command.program == "rm" and any(w.startswith("-") and "f" in w for w in command.words)
         for command in commands(step.instruction.text)
@@ -83,7 +83,7 @@ def _forced(step: Step) -> bool:
 
 
 def _unused(before: Sequence[Step], step: Step) -> tuple[list[str], bool]:
-    """The context's paths that are deleted, and whether these are all that is."""
+    """The context's paths that a line deletes, and whether it deletes nothing else."""
     entries: list[str] = []
     whole = True
     for command in commands(step.instruction.text):
@@ -97,7 +97,7 @@ def _unused(before: Sequence[Step], step: Step) -> tuple[list[str], bool]:
 
 
 def _stays(now: Situation, before: Sequence[Step], step: Step, entries: Sequence[str]) -> bool:
-    """Whether a file is copied elsewhere too, or once more below the line that deletes it."""
+    """Whether a file is also copied elsewhere or below the line that deletes it, or mounted."""
     deleted = [
         absolute(step, word)
         for command in commands(step.instruction.text)
@@ -122,7 +122,7 @@ def _stays(now: Situation, before: Sequence[Step], step: Step, entries: Sequence
 
 
 def _copied(before: Sequence[Step], path: str) -> list[str]:
-    """The context's path for one of the image, if no RUN came since it was copied."""
+    """The context's path for one of the image, or nothing if a RUN came after its COPY."""
     for copy in reversed(before):
         if copy.instruction.name == "RUN":
             return []

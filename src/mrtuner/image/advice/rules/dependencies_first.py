@@ -1,7 +1,7 @@
-"""What a Python project or wheel requires, installed before either is copied.
+"""Install what a Python project or wheel requires before it is copied.
 
-pip installs both in one command, so that a line of code installs every dependency again. A command
-above the COPY that names the dependencies stays cached; pip then finds them installed.
+pip installs it and its dependencies in one command, so a changed line of code reinstalls all of
+them. A command above the COPY that names them stays cached; pip then finds them installed.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ from mrtuner.requirements import name_of, normalized, required
 from mrtuner.wording import plural
 
 _INSTALLS: Final = re.compile(r"(python3? -m )?pip3? install\b")
-#: Options that say nothing of what is installed, or from where.
+#: Options that do not affect what is installed, or from where.
 _OPTIONS: Final = frozenset(
     {"--no-cache-dir", "--quiet", "-q", "--disable-pip-version-check", "--no-compile",
      "--prefer-binary", "--no-input", "--root-user-action=ignore"}
 )  # fmt: skip
 _WITH_EXTRAS: Final = re.compile(r"(?P<path>[^\[\]]+?)(?:\[(?P<extras>[\w., -]+)\])?")
-#: Lines between the COPY and the installation that a pip above them does not miss.
+#: Instructions between the COPY and the installation that do not affect a pip above them.
 _HARMLESS: Final = frozenset(
     {"ADD", "COPY", "EXPOSE", "LABEL", "MAINTAINER", "STOPSIGNAL", "WORKDIR"}
 )
 _PROJECT: Final = "pyproject.toml"
-#: A larger wheel's metadata are not read [bytes].
+#: Larger metadata of a wheel are not read [bytes].
 _LARGEST: Final = 1 << 20
 _METADATA: Final = re.compile(r"[^/]+\.dist-info/METADATA")
 
@@ -81,7 +81,7 @@ def dependencies_first(now: Situation) -> Iterator[Proposal]:
 
 
 def _target(run: Step) -> _Target | None:
-    """What the first command of a line installs; None where that is no single path."""
+    """What the first command of a line installs; None unless that is a single path."""
     one = run.instruction
     if one.name != "RUN" or one.flags or one.text.startswith("["):
         return None
@@ -100,7 +100,7 @@ def _target(run: Step) -> _Target | None:
 
 
 def _arguments(command: Command) -> tuple[list[str], list[str]] | None:
-    """The options and the other words of a pip install; None where either is not understood."""
+    """The options and other words of a pip install; None if it is none, or not understood."""
     if not _INSTALLS.match(" ".join(command.words)):
         return None
     words = command.words[command.words.index("install") + 1 :]
@@ -114,7 +114,7 @@ def _is_path(word: str) -> bool:
 
 
 def _brings(step: Step, target: _Target) -> bool:
-    """Whether a line copies any of it."""
+    """Whether a line copies any file of the target."""
     return any(is_within(place, target.path) for place, _ in _copied(step))
 
 
@@ -126,7 +126,7 @@ def _copied(step: Step) -> Iterator[tuple[str, str]]:
 
 
 def _required(now: Situation, copies: Sequence[Step], target: _Target) -> list[str] | None:
-    """What it requires; None where the context does not tell, or pip would be told otherwise."""
+    """What the target requires; None if the context does not show it, or it requires itself."""
     wheel = target.path.endswith(".whl")
     wanted = target.path if wheel else posixpath.join(target.path, _PROJECT)
     files = dict(pair for step in copies for pair in _copied(step))
@@ -143,7 +143,7 @@ def _required(now: Situation, copies: Sequence[Step], target: _Target) -> list[s
 
 
 def _of_wheel(path: Path) -> tuple[str, list[str]] | None:
-    """The name of a wheel, and what its metadata say that it requires."""
+    """A wheel's name and requirements, from its metadata; None if these cannot be read."""
     try:
         with zipfile.ZipFile(path) as archive:
             (member,) = [one for one in archive.infolist() if _METADATA.fullmatch(one.filename)]
@@ -156,7 +156,7 @@ def _of_wheel(path: Path) -> tuple[str, list[str]] | None:
 
 
 def _of_project(text: str | None) -> tuple[str, list[str]] | None:
-    """The name of a project, and what it requires; None where only its build tells."""
+    """A project's name and requirements; None if they are dynamic or cannot be read."""
     try:
         project = tomllib.loads(text or "")["project"]
         if {"dependencies", "optional-dependencies"} & set(project.get("dynamic", ())):
@@ -170,7 +170,7 @@ def _of_project(text: str | None) -> tuple[str, list[str]] | None:
 
 
 def _installed_before(now: Situation, stage: PlannedStage, place: int) -> set[str] | None:
-    """The names that earlier lines install by pip; None where one of them installs from a list."""
+    """Names that earlier lines install with pip; None if one is not understood, such as -r."""
     found: set[str] = set()
     steps = list(stage.steps[:place])
     while isinstance(stage.base, int):

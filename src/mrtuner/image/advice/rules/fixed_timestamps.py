@@ -1,4 +1,4 @@
-"""Fixed timestamps: a layer that is built again with the same content is not pushed again."""
+"""Fixed timestamps: a layer that is rebuilt with the same content is not pushed again."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Final
 
 from mrtuner.image.advice.situation import Proposal, Situation
 
-#: Where builds are started: files at the top, and of continuous integration.
+#: Files that may start builds: scripts, makefiles and CI configurations.
 _SCRIPTS: Final = (
     "Makefile", "makefile", "GNUmakefile", "justfile", "Justfile", "*.sh", "bin/*.sh",
     "scripts/*.sh", "script/*", ".gitlab-ci.yml", ".github/workflows/*.yml",

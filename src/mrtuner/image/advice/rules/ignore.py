@@ -1,4 +1,4 @@
-"""Entries for the ignore file: what need not be sent, nor copied, nor be in an image at all."""
+"""Entries for the ignore file: what need not be sent, copied, or in an image at all."""
 
 from __future__ import annotations
 
@@ -41,15 +41,15 @@ _INSTALLERS: Final = frozenset(
     {"pip", "pip3", "uv", "poetry", "pipenv", "python", "python3", "npm", "yarn", "pnpm", "bower",
      "bundle", "bundler"}
 )  # fmt: skip
-#: A directory that no line copies is proposed from this size [bytes].
+#: Smallest directory without a COPY for which an entry is proposed [bytes].
 _WORTH: Final = 1 << 20
-#: So many files of one name are named one by one.
+#: Up to this many files of one name get an entry each; more share a pattern.
 _FEW: Final = 3
 _SHOWN: Final = 3
 
 
 def secrets_stay_here(now: Situation) -> Iterator[Proposal]:
-    """Files that are secrets by their names."""
+    """One proposal for files that are secrets, judging by their names."""
     yield from _of_kinds(now, ["secret"])
 
 
@@ -81,7 +81,7 @@ def _of_kinds(now: Situation, kinds: Sequence[What]) -> Iterator[Proposal]:
 
 
 def _asked_for(now: Situation) -> set[str]:
-    """What a line names: it is there on purpose."""
+    """Paths that a line of the Dockerfile names: they are there on purpose."""
     return {
         source.path
         for stage in now.model.wanted.stages
@@ -96,7 +96,7 @@ def _covers(asked: str, one: Misplaced) -> bool:
 
 
 def _patterns(found: Sequence[Misplaced]) -> list[str]:
-    """Lines for the ignore file; those of many files of one name are one."""
+    """Lines for the ignore file; many files of one name share one pattern."""
     by_name: dict[str, list[Misplaced]] = {}
     for one in found:
         by_name.setdefault(_family(one), []).append(one)
@@ -115,13 +115,13 @@ def _family(one: Misplaced) -> str:
 
 
 def _alone(one: Misplaced) -> str:
-    """A directory of logs stays, empty: programs do not make it."""
+    """The line for one path; a log directory stays, but empty: programs do not create it."""
     is_directory = one.what == "log" and posixpath.basename(one.path) in {"log", "logs"}
     return f"{one.path}/*" if is_directory else one.path
 
 
 def _matches(line: str, members: Sequence[Misplaced]) -> bool:
-    """Whether the builder reads the line as it is meant; names may hold anything."""
+    """Whether the builder accepts a line and it excludes something; names may hold anything."""
     try:
         rules = rules_of([line])
     except MrTunerError:
@@ -133,7 +133,7 @@ def _matches(line: str, members: Sequence[Misplaced]) -> bool:
 
 
 def uncopied_directories(now: Situation) -> Iterator[Proposal]:
-    """Large directories that no line copies and none mounts: sent for nothing."""
+    """One proposal for large directories that no line copies or mounts: sent for nothing."""
     if any(_mounts_context(step.instruction.flags) for one in now.stages() for step in one.steps):
         return
     sizes: dict[str, int] = {}
@@ -167,7 +167,7 @@ def _mounts_context(flags: Sequence[str]) -> bool:
 
 
 def recipe_files(now: Situation) -> Iterator[Proposal]:
-    """The Dockerfile and the ignore file, where they are copied: a new comment is no new code."""
+    """One proposal for a copied Dockerfile or ignore file: its comments are not the code."""
     ignore = ignore_file(now)
     names = [now.tree.relative(path) for path in (now.tree.dockerfile, ignore)]
     asked = _asked_for(now)
@@ -181,13 +181,13 @@ def recipe_files(now: Situation) -> Iterator[Proposal]:
 
 
 def ignore_file(now: Situation) -> Path:
-    """The ignore file in force, or the one to be made."""
+    """The ignore file in force, or the one to create."""
     rules = now.model.context.rules
     return rules.file or now.tree.root / ".dockerignore"
 
 
 def with_entries(now: Situation, lines: Sequence[str]) -> dict[Path, str]:
-    """The ignore file with these lines at its end, where they win; a new one leaves itself out."""
+    """The ignore file with these lines at its end; a new one also lists itself if copied."""
     path = ignore_file(now)
     text = now.tree.text(path) or ""
     name = now.tree.relative(path)

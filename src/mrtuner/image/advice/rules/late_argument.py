@@ -1,4 +1,4 @@
-"""Build arguments at the end: a new revision builds every later RUN again, used or not."""
+"""Move build arguments down: a new value rebuilds every later RUN, even if it is not used."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from collections.abc import Iterator, Sequence
 from mrtuner.image.advice.situation import Edit, Proposal, Situation, inserted, removed
 from mrtuner.image.cache import PlannedStage, Step
 
-#: What may stand between, or come along.
+#: Instructions that only pass the value on, and move with the ARG.
 _SETS: frozenset[str] = frozenset({"LABEL", "ENV"})
 
 
 def late_argument(now: Situation) -> Iterator[Proposal]:
-    """One proposal for each ARG that changes with every build and stands above lines without it."""
+    """One proposal for each ARG that changes with every build and is above RUNs without it."""
     for stage in now.stages():
         for place, step in enumerate(stage.steps):
             name = _single(step)
@@ -32,7 +32,7 @@ def late_argument(now: Situation) -> Iterator[Proposal]:
 
 
 def _single(step: Step) -> str:
-    """The only name that an ARG declares; nothing for another line."""
+    """The name that an ARG declares, if only one; empty for another line."""
     if step.instruction.name != "ARG" or len(step.instruction.text.split()) != 1:
         return ""
     return step.instruction.text.partition("=")[0]
@@ -43,7 +43,7 @@ def _uses(step: Step, name: str) -> bool:
 
 
 def _with_its_labels(stage: PlannedStage, place: int, name: str) -> list[int]:
-    """The places of the ARG and of the LABEL and ENV lines that only hand its value on."""
+    """The places of the ARG and of the LABEL and ENV lines that only pass its value on."""
     found = [place]
     for later in range(place + 1, len(stage.steps)):
         step = stage.steps[later]
@@ -63,7 +63,7 @@ def _named_later(after: Sequence[Step], env: Step) -> bool:
 
 
 def _first_use(stage: PlannedStage, moved: Sequence[int], name: str) -> int:
-    """The place of the first line that uses it and stays; behind the last layer if none does."""
+    """The place of the first line that uses it and stays; behind the last line if none does."""
     for place in range(moved[0] + 1, len(stage.steps)):
         if place not in moved and _uses(stage.steps[place], name):
             return place

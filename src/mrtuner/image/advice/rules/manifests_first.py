@@ -1,4 +1,4 @@
-"""Manifests before the source: what they name is installed again only when they change."""
+"""Copy manifests before the source: packages are reinstalled only when manifests change."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from mrtuner.image.deploys import removes
 from mrtuner.image.shell import Command, commands
 from mrtuner.wording import enumerated
 
-#: Lines that need nothing of the source, so that they may stand above it.
+#: Instructions that need nothing of the source, so they may come before its COPY.
 _WITHOUT_SOURCE: Final = frozenset(
     {"ARG", "ENV", "EXPOSE", "LABEL", "MAINTAINER", "SHELL", "STOPSIGNAL", "USER", "VOLUME",
      "WORKDIR"}
@@ -32,7 +32,7 @@ _SYSTEM: Final = frozenset(
 
 
 def manifests_first(now: Situation) -> Iterator[Proposal]:
-    """One proposal for each line that installs below the source."""
+    """One proposal for each line that installs packages after the source was copied."""
     for stage in now.stages():
         for place in range(len(stage.steps)):
             for manager in PACKAGE_MANAGERS:
@@ -53,7 +53,7 @@ def manifests_first(now: Situation) -> Iterator[Proposal]:
 def _found(
     now: Situation, stage: PlannedStage, place: int, manager: PackageManager
 ) -> tuple[Step, list[str], list[Edit]] | None:
-    """The COPY of the source, the manifests, and the edits."""
+    """The COPY of the source, the manifests, and the edits; None if nothing can be moved."""
     run = stage.steps[place]
     if run.instruction.name != "RUN" or run.instruction.flags:
         return None
@@ -74,7 +74,7 @@ def _found(
 
 
 def _head(every: Sequence[Command], manager: PackageManager) -> list[Command]:
-    """The commands up to the installation and what belongs to it; none where others come first."""
+    """The commands up to the installation and its cleanup; empty if others come first."""
     head: list[Command] = []
     last = 0
     for command in every:
@@ -95,7 +95,7 @@ def _head(every: Sequence[Command], manager: PackageManager) -> list[Command]:
 
 
 def _named(run: Step, head: Sequence[Command]) -> set[str]:
-    """The paths in the image that the words of an installation may name, and where it works."""
+    """Paths in the image that an installation may name, and one in each working directory."""
     directory = run.at
     words: list[str] = []
     for command in head:
@@ -108,7 +108,7 @@ def _named(run: Step, head: Sequence[Command]) -> set[str]:
 def _manifests(
     now: Situation, copy: Step, named: set[str], manager: PackageManager
 ) -> dict[str, str] | None:
-    """The manifests by their paths in the image, if this line copies them and more."""
+    """The manifests by their paths in the image; None unless this line copies them and more."""
     if copy.instruction.name not in {"COPY", "ADD"} or not copy.copied:
         return None
     bases = {posixpath.dirname(path) for path in named}
@@ -139,7 +139,7 @@ def _is_manifest(manager: PackageManager, place: str) -> bool:
 
 
 def _is_of(manager: PackageManager, place: str, named: set[str], bases: set[str]) -> bool:
-    """Whether a file of the image is a manifest of this installation: there, or named by it."""
+    """Whether a file is a manifest of this installation: in its directory, or named by it."""
     if place in named:
         return True
     directory, name = posixpath.split(place)
@@ -166,7 +166,7 @@ def _moved(
     every: Sequence[Command],
     head: Sequence[Command],
 ) -> list[Edit]:
-    """The manifests in the place of the source, and the source below the installation."""
+    """Edits that copy the manifests first, and the source after the installation."""
     source = now.block(copy.instruction)
     first = [_copy_of(copy, names, place) for place, names in _by_directory(manifests).items()]
     edits = [
@@ -191,7 +191,7 @@ def _by_directory(manifests: dict[str, str]) -> dict[str, list[str]]:
 
 
 def _copy_of(copy: Step, names: Sequence[str], directory: str) -> str:
-    """The line that copies manifests to where the source would bring them."""
+    """The line that copies manifests to where the source's COPY would put them."""
     written = copy.instruction.words[-1].rstrip("/")
     below = posixpath.relpath(directory, posixpath.normpath(copy.at))
     goes_to = (written or "/") if below == "." else f"{written}/{below}"

@@ -1,4 +1,4 @@
-"""What installations leave behind, removed in the line that made it: later is too late."""
+"""Remove package caches in the line that creates them: a later line is too late."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from mrtuner.image.shell import commands
 
 
 def package_caches(now: Situation) -> Iterator[Proposal]:
-    """One proposal for each kind of cache and line of the stages that are in the image."""
+    """One proposal for each line and kind of cache, in the stages that the image contains."""
     inside = shipped(now.model.wanted)
     for stage in now.stages():
         if stage.stage.index not in inside:
@@ -43,7 +43,7 @@ def package_caches(now: Situation) -> Iterator[Proposal]:
 
 
 def _needed(now: Situation, step: Step, cache: PackageCache) -> bool:
-    """Whether another line installs with what this one leaves, or this one with another's."""
+    """Whether this or a later line installs without recreating what this one would remove."""
     if cache.made_by is None:
         return False
     installing = [
@@ -70,7 +70,7 @@ _RISK: Final = "The image lacks the cache of {}: a later line that installs more
 
 
 def _without(block: str, step: Step, cache: PackageCache) -> str | None:
-    """The line without what it leaves behind."""
+    """The line changed to leave no cache; None if it leaves none or cannot be changed."""
     leaving = [
         command
         for command in commands(step.instruction.text)

@@ -1,4 +1,4 @@
-"""What seldom changes first, the source last: a line of code pushes the code alone."""
+"""Copy what rarely changes first, the source last: a change of code pushes only the code."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from mrtuner.image.deploys import Deploys
 from mrtuner.image.layers import shipped
 from mrtuner.image.sources import Source
 
-#: So many lines of a stage copy, so many files one line: more would be no pleasure to keep up.
+#: Most lines of a stage that copy, and most files in one line: more would be hard to maintain.
 _MOST: Final = 12
-#: A directory apart must be this large [bytes].
+#: At least one directory must be this large [bytes]
 _WORTH: Final = 100_000
-#: And change in fewer of the deploys than this.
+#: and change in a smaller share of the deploys than this.
 _SELDOM: Final = 0.5
 
 
 def source_last(now: Situation) -> Iterator[Proposal]:
-    """One proposal for a COPY of a whole directory at the end of a stage's files."""
+    """One proposal for each COPY of a directory with large parts that rarely change."""
     inside = shipped(now.model.wanted)
     for stage in now.stages():
         for step in stage.steps if stage.stage.index in inside else ():
@@ -39,7 +39,7 @@ def source_last(now: Situation) -> Iterator[Proposal]:
 
 
 def _lines(now: Situation, step: Step) -> list[str]:
-    """The lines that copy the same, by how often it changes; none where that is no gain."""
+    """Lines that copy the same files, rarely changed ones first; none if that gains nothing."""
     if step.instruction.name not in {"COPY", "ADD"} or len(step.copied) != 1:
         return []
     (source,) = step.copied
@@ -67,7 +67,7 @@ _USUAL: Final = 0o755
 
 
 def _is_plain(top: tuple[str, Entry]) -> bool:
-    """Whether COPY makes the same of it alone; a directory gets the usual permissions."""
+    """Whether a separate COPY has the same result: it gives directories usual permissions."""
     name, entry = top
     if entry.kind == "directory" and entry.mode != _USUAL:
         return False
@@ -75,7 +75,7 @@ def _is_plain(top: tuple[str, Entry]) -> bool:
 
 
 def _often(deploys: Deploys, source: str, names: list[str]) -> Mapping[str, float]:
-    """The share of the deploys that changes something below each name."""
+    """The share of deploys that change something below each name."""
     start = f"{source}/" if source else ""
     whole = sum(deploy.weight for deploy in deploys.each) or 1
     found = dict.fromkeys(names, 0.0)
