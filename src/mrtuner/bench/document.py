@@ -34,11 +34,11 @@ class SeriesDocument(Document, tag="mrtuner.series/1"):
     measured: Annotated[list[LoadRecord], Doc("what was measured")] = field(name="loads")
     left_out: Annotated[list[LoadLeftOut], Doc("what could not be measured")]
     conditions: Annotated[list[str], Doc("what holds for all loads: limits, huge pages")]
-    busy: Annotated[str | None, Doc("who used the machine before the first run, if anybody")]
+    busy: Annotated[str | None, Doc("what used the machine before the first run; null: nothing")]
 
 
 class SimulatedWay(Struct):
-    """How a way of benchmarking fares."""
+    """How a method of benchmarking performs in simulations."""
 
     way: Annotated[str, Doc("the way")]
     pairs: Annotated[int, Doc("number of pairs of runs")]

@@ -276,7 +276,7 @@ def _measured(agreed: Sequence[ImpliedMemory], notes: Sequence[str]) -> Estimate
 
 
 def _hint(notes: Sequence[str]) -> str:
-    about = "; ".join(notes) or "neither of " + ", ".join(TELLING) + " was given"
+    about = "; ".join(notes) or "none of " + ", ".join(TELLING) + " was given"
     return f"Give --class or --memory instead: {about}."
 
 

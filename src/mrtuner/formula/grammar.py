@@ -14,7 +14,6 @@ rounded to the nearest integer: an inference, from AWS's table of 49 default con
 
 from __future__ import annotations
 
-import math
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
@@ -116,8 +115,8 @@ class Log:
         x = self.of.exact(machine)
         if x <= 0:
             raise FormulaError(f"{self} of {x}", "A logarithm needs a number above zero.")
-        floor = math.floor(math.log2(x))
-        floor += (x >= Fraction(2) ** (floor + 1)) - (x < Fraction(2) ** floor)
+        floor = x.numerator.bit_length() - x.denominator.bit_length()
+        floor -= x < Fraction(2) ** floor
         return floor + (x * x >= Fraction(2) ** (2 * floor + 1))
 
     def __str__(self) -> str:
@@ -149,7 +148,7 @@ class Arithmetic:
         value = Fraction(_operand(self.first, machine))
         for operator, operand in self.steps:
             number = _operand(operand, machine)
-            value = value * number if operator == "*" else value / number
+            value *= number if operator == "*" else 1 / _divisor(number)
         return value
 
     def __str__(self) -> str:
@@ -289,11 +288,15 @@ def _operand(operand: int | str | Log, machine: Mapping[str, int]) -> int:
         ) from None
 
 
+def _divisor(number: int) -> Fraction:
+    if number == 0:
+        raise FormulaError("a division by zero", "Divide by a number above zero.")
+    return Fraction(number)
+
+
 def _quotient(value: int, divisor: int) -> int:
     """Return the quotient, truncated towards zero."""
-    if divisor == 0:
-        raise FormulaError("a division by zero", "Divide by a number above zero.")
-    size = abs(value) // abs(divisor)
+    size = abs(value) // abs(int(_divisor(divisor)))
     return size if (value < 0) == (divisor < 0) else -size
 
 

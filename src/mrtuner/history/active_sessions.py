@@ -18,9 +18,9 @@ WAIT_EVENT: Final = f"coalesce(wait_type || ': ' || wait_event, '{CPU}')"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadStep:
-    """Average active sessions of one step, by wait class; empty: none was active.
+    """Average active sessions of one step, by wait class.
 
-    None where nothing was sampled.
+    `classes` is empty if no session was active, and None if nothing was sampled.
     """
 
     at: datetime
@@ -28,12 +28,12 @@ class LoadStep:
 
     @property
     def total(self) -> float | None:
-        """All classes."""
+        """The sum over all classes; None if nothing was sampled."""
         return None if self.classes is None else sum(self.classes.values())
 
 
 def beats_by_minute(history: History, about: Period) -> dict[datetime, int]:
-    """How often sessions were sampled in each minute, the first one as a whole."""
+    """Return how often sessions were sampled in each minute; the first minute counts in full."""
     rows = history.rows(
         f"""SELECT time AS minute, sum(session_samples) AS beats FROM samples_by_minute
             WHERE {IN_PERIOD} AND session_samples > 0 GROUP BY 1""",

@@ -1,7 +1,7 @@
 """What happened in a period, and how two periods differ: for `mrtuner history show` and `compare`.
 
-The queries of a history keep to a part of SQL that other engines understand as well. A period that
-begins before the rows as sampled are kept is answered from their summaries.
+The queries use only SQL that other engines understand as well. A period that begins before the
+oldest rows kept as sampled is answered from their summaries.
 """
 
 from __future__ import annotations
@@ -141,7 +141,7 @@ def slowest_minute(history: History, about: Period) -> SlowestMinute | None:
         within.parameters, inside=True,
     )  # fmt: skip
     beats = beats_by_minute(history, within)[minute]
-    # A sample of statements tells of the minute before it.
+    # A sample of statements covers the minute before it.
     after = Period(instance=about.instance, begin=minute, end=minute + timedelta(minutes=2))
     return SlowestMinute(
         at=minute,

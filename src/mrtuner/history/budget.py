@@ -1,4 +1,4 @@
-"""How much of one session's time recording may take, and which source yields when it is more."""
+"""The share of one session's time that recording may take, and which source to slow down."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
-#: Share of one session's time. On a server with several CPUs it is less than that of the server.
+#: Share of one session's time; of a server with several CPUs it is a smaller share.
 BUDGET: Final = 0.01
-#: An interval grows to so many times what the source asks for.
+#: An interval grows to at most this multiple of what the source asks for.
 MOST: Final = 64
 #: Weight of the latest sample in the average of a source's cost.
 _LATEST: Final = 0.2
@@ -31,7 +31,7 @@ class Pace:
 
     @property
     def share(self) -> float:
-        """Which part of a session's time it takes."""
+        """The share of a session's time that its samples take."""
         return self.cost / self.actual
 
 
@@ -49,14 +49,14 @@ class Budget:
         return cls({name: Pace(interval) for name, interval in intervals}, share)
 
     def took(self, name: str, seconds: float) -> None:
-        """Note what a sample cost."""
+        """Note what a sample cost [s]."""
         pace = self.paces[name]
         weight = _LATEST if name in self._seen else 1.0
         self._seen.add(name)
         pace.cost += weight * (seconds - pace.cost)
 
     def adjust(self) -> str | None:
-        """Make the most expensive source rarer, or a rare one more frequent; return its name."""
+        """Slow down the costliest source, or speed up the cheapest slowed one; return its name."""
         total = sum(pace.share for pace in self.paces.values())
         if total > self.share:
             slow = [name for name, pace in self.paces.items() if pace.factor < MOST]

@@ -1,4 +1,4 @@
-"""What each table went through in its busiest day: for `vacuum`, which must keep up with that."""
+"""The changes of each table on its busiest day: for `vacuum`, which must keep up with them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _COUNTERS: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableDay:
-    """Growth of a table's counters in `seconds`: a day, or all there is if that is less."""
+    """Growth of a table's counters in `seconds`: a day, or the whole record if shorter."""
 
     seconds: float
     inserted: int
@@ -33,7 +33,7 @@ class TableDay:
 def busiest_days(history: History, about: Period) -> Mapping[tuple[str, int], TableDay]:
     """Return, by database and oid, the 24 hours in which most rows of the table died.
 
-    A day begins with any hour. Tables in which nothing changed are left out.
+    A day may begin at any hour. Tables in which nothing changed are left out.
 
     Raises:
         UsageError: tables were not recorded.

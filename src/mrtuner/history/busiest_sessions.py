@@ -11,12 +11,12 @@ from mrtuner.history.period import IN_PERIOD, Period
 from mrtuner.history.reading import History, Rows
 from mrtuner.history.recorded_machine import facts
 
-#: Length of a step [s]: the same as of the busiest minutes that a Prometheus server is asked for.
+#: Length of a step [s]: the same as when a Prometheus server is queried for the busiest minutes.
 STEP: Final = 300
 #: Names of Puma's and unicorn's workers differ in their numbers: without them they are one
 #: application, as in sessions_by_application.sql.
 _NUMBERED: Final = r"^(puma: cluster worker|unicorn\w* worker)( \d+: \d+|\[\d+\])"
-#: A step of which less than this was sampled is left out.
+#: A step is left out if less than this share of it was sampled.
 _COVERED: Final = 0.5
 
 
@@ -85,7 +85,7 @@ def busiest_sessions(
 
 
 def _by_step(history: History, about: Period) -> Rows:
-    """Averages over the samples of each step; a session that is not active has no row."""
+    """Return averages over the samples of each step; idle sessions are not recorded."""
     step = f"epoch_us(time) // 1000000 // {STEP}"
     return history.rows(
         f"""SELECT s.step, s.application, s.role, s.database,

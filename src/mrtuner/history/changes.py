@@ -14,7 +14,7 @@ from mrtuner.history.reading import History
 from mrtuner.history.unchanged import while_same
 from mrtuner.notation import write_integer
 
-#: Of a machine or an instance of RDS: what somebody changes. The rest of its facts varies.
+#: Facts of a machine or an RDS instance that change only on purpose; the others vary.
 _CHANGED: Final = (
     "class_name", "parameter_group", "engine_version", "storage_type", "allocated_storage", "iops",
     "storage_throughput", "multi_az", "memory", "cpus",
@@ -34,7 +34,7 @@ class HistoryChange:
 
 
 def changes(history: History, about: Period) -> tuple[HistoryChange, ...]:
-    """Settings and machines that changed, and events, in the order of time."""
+    """Return the changes of settings and of the machine, and events, in order of time."""
     found = [
         HistoryChange(at=row["time"].replace(tzinfo=UTC), what=row["kind"], detail=row["detail"])
         for row in history.rows(
@@ -59,7 +59,7 @@ def _settings(history: History, about: Period) -> list[HistoryChange]:
 
 
 def machine_changes(history: History, about: Period) -> list[HistoryChange]:
-    """What became of the machine: its class, its volume, its parameter group."""
+    """Return changes of the machine: of its class, its volume, its parameter group."""
     return [
         HistoryChange(
             at=at, what="machine", detail=f"{name}: {_shown(before)} → {_shown(value)}",
@@ -73,9 +73,9 @@ def machine_changes(history: History, about: Period) -> list[HistoryChange]:
 def _other_values(
     history: History, source: str, more: str, about: Period
 ) -> Iterator[tuple[datetime, str, str | None, str | None, str | None]]:
-    """When a value was another one than before in a period: time, name, both values and `more`.
+    """Yield each change of a value in a period: time, name, both values and `more`.
 
-    They are few, and each screen shows those of its period.
+    An instance has few changes, so all are kept, and each screen takes those of its period.
     """
     if not history.has(source):
         return
@@ -97,7 +97,7 @@ def _other_values(
 
 
 def _shown(value: str | None, unit: str | None = None) -> str:
-    """A value as SHOW prints it, of a number in a setting's base unit."""
+    """Return a value as SHOW prints it; numbers are in `unit`, the setting's base unit."""
     if value is None:
         return "?"
     if unit is not None:

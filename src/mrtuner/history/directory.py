@@ -1,4 +1,4 @@
-"""Where history is kept unless another place is named."""
+"""Where history is kept: in the place that is named, or in the default directory."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ if TYPE_CHECKING:
 
 
 def history_directory(given: Path | None = None) -> Path:
-    """The directory: `given`, else MRTUNER_HISTORY_DIR, else one of the user's data directory.
+    """Return `given`, else MRTUNER_HISTORY_DIR, else a directory in the user's data directory.
 
     Raises:
-        UsageError: what is named is on S3.
+        UsageError: the named place is on S3.
     """
     if given is None and (text := os.environ.get("MRTUNER_HISTORY_DIR")):
         given = Path(text)
@@ -33,10 +33,10 @@ def history_directory(given: Path | None = None) -> Path:
 
 
 def history_place(given: str | None = None) -> Path | Place:
-    """The same where it may be on S3: a directory, or what ``s3://BUCKET/PREFIX`` names.
+    """Return the place of a history: a directory, or for ``s3://BUCKET/PREFIX`` a place on S3.
 
     Raises:
-        BadValue: it begins with s3:// and is no such address.
+        BadValue: it begins with s3:// but is not such an address.
     """
     named = given or os.environ.get("MRTUNER_HISTORY_DIR", "")
     if not named.startswith("s3://"):

@@ -222,12 +222,12 @@ class HistoryStatus(Document, tag="mrtuner.history.status/1"):
 
 
 def as_document(about: Summary) -> HistorySummary:
-    """Return a summary as JSON has it."""
+    """Return a summary as its JSON document."""
     return convert(_summary(about), HistorySummary)
 
 
 def as_comparison(about: Comparison) -> HistoryComparison:
-    """Return a comparison as JSON has it."""
+    """Return a comparison as its JSON document."""
     statements = [
         {name: getattr(one, name) for name in ("text", "before", "after", "more_load")}
         for one in about.statements

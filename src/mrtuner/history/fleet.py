@@ -19,14 +19,14 @@ _EXAMPLE: Final = 'Write [instances], and below it NAME = "postgresql://monitor@
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fleet:
-    """What a file names: servers to connect to, and RDS instances to ask AWS about."""
+    """The contents of a fleet file: servers to connect to, and RDS instances to ask AWS about."""
 
     instances: list[Instance]
     managed: list[ManagedInstance]
 
 
 def instance_of(dsn: str, name: str | None = None) -> Instance:
-    """The server at a connection string; by default it is called as libpq addresses it.
+    """Return the server at a connection string; its default name is the address libpq would use.
 
     Raises:
         UsageError: the connection string or the name cannot be used.
@@ -35,7 +35,7 @@ def instance_of(dsn: str, name: str | None = None) -> Instance:
 
 
 def managed_of(identifier: str, name: str | None = None) -> ManagedInstance:
-    """The instance of RDS with this identifier, under which it is recorded by default.
+    """Return the RDS instance with this identifier, which is also its default name.
 
     Raises:
         BadValue: the name cannot be used.
@@ -58,7 +58,7 @@ def _address(dsn: str) -> str:
 
 
 def read_fleet(path: Path) -> Fleet:
-    """The servers that a file in TOML names.
+    """Return the servers that a TOML file names.
 
     Raises:
         UsageError: it cannot be read or is not understood. No message quotes a connection string.

@@ -9,7 +9,7 @@ from typing import Final
 from mrtuner.history.period import IN_PERIOD, Period, from_minute, source_named
 from mrtuner.history.reading import History
 
-#: More than so many intervals without a sample is a gap.
+#: More than this many intervals without a sample are a gap.
 GAP: Final = 3
 
 
@@ -25,8 +25,8 @@ def gaps(history: History, about: Period) -> tuple[Gap, ...]:
     """Times without samples of sessions, inside the period."""
     interval = source_named(history, "sessions").interval if history.has("sessions") else 60.0
     longest = max(GAP * interval, 60.0)
-    # No gap fits into a minute, so the first and the last sample of each are enough. Of the minute
-    # in which the period begins only the last counts, and of that in which it ends the first.
+    # No gap fits into a minute, so the first and the last sample of each are enough. In the minute
+    # where the period begins only the last one counts, where it ends only the first.
     rows = history.rows(
         f"""SELECT begin, time FROM (
                 SELECT time, lag(last) OVER (ORDER BY time) AS begin FROM (

@@ -1,8 +1,8 @@
 """From two samples of a source to the rows worth keeping.
 
 A counter is stored as its growth since the sample before, so that any engine adds it up with SUM.
-What cannot be known is null, never zero and never negative: after a reset, and where the server is
-another one than before.
+Growth that cannot be known, as after a reset or when another server answers, is null, never zero
+and never negative.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def key_of(source: Source, row: Row) -> Key:
 
 
 def by_key(source: Source, rows: Iterable[Row]) -> dict[Key, Row]:
-    """The rows of a sample, by what they are about. Of two rows about the same, the last."""
+    """Return the rows of a sample by key; of two rows with the same key, the last."""
     return {key_of(source, row): row for row in rows}
 
 
@@ -41,8 +41,9 @@ def grown(
 ) -> Iterator[Values]:
     """Yield the values to store: growth of counters, the rest as it is.
 
-    `before` is None where there is nothing to compare with. A row that says nothing new is left
-    out, unless the source has only one row. What is gone since gets a row of nulls.
+    `before` is None if there is nothing to compare with. A row that did not change is left out,
+    unless the source has only one row. If the source has gauges or texts, a row that has
+    disappeared is yielded once more, with nulls.
     """
     single = not source.of(Kind.KEY)
     states = source.of(Kind.GAUGE, Kind.TEXT)
@@ -72,10 +73,10 @@ def _unknown(source: Source, row: Row) -> Values:
 
 
 def _difference(source: Source, before: Row | None, after: Row) -> Values:
-    """The growth from one row to the other.
+    """Return the growth from one row to the other.
 
-    What was not there before was made since, so it has grown from zero. A counter that went down
-    was reset, as was the row's every other counter.
+    The counters of a new row have grown from zero. If one counter went down, all counters of the
+    row were reset.
     """
     if before is None:
         return after.values
@@ -88,7 +89,7 @@ def _difference(source: Source, before: Row | None, after: Row) -> Values:
 
 
 def _was_reset(source: Source, before: Row, after: Row) -> bool:
-    """Whether the counters began again: one of them went down, or what tells of a reset changed."""
+    """Return whether counters were reset: one went down, or the time of the reset changed."""
     return before.reset != after.reset or was_reset(
         *(_counters(source, row) for row in (before, after))
     )
@@ -103,7 +104,7 @@ def _counters(source: Source, row: Row) -> list[Any]:
 
 
 def _growth(before: Any, after: Any) -> Any:
-    """The difference; that of floats has as many digits as they have, so that all add up."""
+    """Return the difference, of floats with their number of decimals; None if one is unknown."""
     if before is None or after is None:
         return None
     return round(after - before, DECIMALS) if isinstance(after, float) else after - before

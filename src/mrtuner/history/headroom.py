@@ -1,4 +1,4 @@
-"""How near an instance is to its limits, where a limit is recorded with what is used of it.
+"""How near an instance is to those of its limits that are recorded along with their use.
 
 Declared once, for the screen over a period and for the overview of all instances.
 """
@@ -28,15 +28,15 @@ class RecordedLimit:
     source: str
     used: Measure
     whole: Measure | None = None  # divided by this; None where `used` is a share already
-    by: str | None = None  # the highest of several counts: that of one database
+    by: str | None = None  # SQL that splits the rows; the highest share counts
 
     @property
     def measures(self) -> Mapping[str, Measure]:
-        """What is asked of the source."""
+        """The measures to query from the source."""
         return {"used": self.used} | ({"whole": self.whole} if self.whole else {})
 
     def share(self, used: float | None, whole: float | None = None) -> float | None:
-        """The share in use; None where it is not known."""
+        """Return the share in use; None if it is not known."""
         if self.whole is None:
             return used
         return used / whole if used is not None and whole else None
@@ -77,7 +77,7 @@ LIMITS: Final = (
 
 
 def recorded(history: History) -> list[RecordedLimit]:
-    """Return the limits that a history can tell of: a recorder before ours had fewer columns."""
+    """Return the limits whose columns a history has: older recorders stored fewer."""
     columns = {one.name: {column.name for column in one.columns} for one in history.sources}
     return [
         limit
@@ -90,7 +90,7 @@ def recorded(history: History) -> list[RecordedLimit]:
 
 
 def shares(history: History, over: Grid) -> list[Series]:
-    """Return the share of each limit over time, where something is known of it."""
+    """Return the share in use of each limit over time, without limits that have no values."""
     limits = recorded(history)
     # Each source is asked once.
     asked = {
@@ -107,7 +107,7 @@ def shares(history: History, over: Grid) -> list[Series]:
 def _measured(
     history: History, over: Grid, source: str, limits: Iterable[RecordedLimit]
 ) -> dict[Measure, list[float | None]]:
-    """What limits ask of a source, over time."""
+    """Return the measures that limits need from a source, over time."""
     asked = [
         measure
         for limit in limits if limit.source == source and limit.by is None
@@ -134,7 +134,7 @@ def _share(
 
 
 def by_database(history: History, over: Grid) -> dict[str, list[Series]]:
-    """Return how old the oldest IDs of each database are, by the column that has it."""
+    """Return the age of the oldest IDs of each database over time, by column."""
     measures = {
         limit.used.of: Measure(limit.used.kind, limit.used.of)
         for limit in LIMITS
@@ -147,5 +147,5 @@ def by_database(history: History, over: Grid) -> dict[str, list[Series]]:
 
 
 def highest(values: Iterable[float | None]) -> float | None:
-    """The highest of those that are known; None where none is."""
+    """Return the highest of the known values; None if there are none."""
     return max((value for value in values if value is not None), default=None)

@@ -70,7 +70,7 @@ device = {help = "the disk of the data directory"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Found:
-    """What a connection's samples read: found once, since it stays."""
+    """What the samples of a connection read; found once, since it does not change."""
 
     tree: Tree
     device: Device | None
@@ -148,5 +148,5 @@ def _rows(of: _Found) -> Iterable[Mapping[str, Any]]:
     yield {name: row.get(name) for name in _NAMES}
 
 
-#: Every column of the declaration, and what tells when the counters start again.
+#: Every column of the declaration, and `scope`, which changes when the counters start again.
 _NAMES: Final = ("scope", *re.findall(r"^(\w+) = \{", _DECLARATION, re.MULTILINE))

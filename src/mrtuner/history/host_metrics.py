@@ -1,6 +1,6 @@
 """A recorded host with CloudWatch's names and units, on a grid of equal steps: for `limits`.
 
-What the kernel counted, or CloudWatch itself told of an instance of RDS.
+The values come from the kernel's counters or, for an RDS instance, from CloudWatch itself.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from mrtuner.history.unchanged import RowsOf, changed_since, rows_of, while_same
 
 #: Length of a step [s]: the interval at which the host is sampled.
 STEP: Final = 15
-#: A sample that covers more than so many steps has a gap before it, and is left out.
+#: A sample that covers more than this many steps follows a gap, and is left out.
 _LONGEST: Final = 2
 #: Sessions that wait for I/O, their own or another's.
 WAITING: Final = "SessionsWaitingForIO"
 CONNECTIONS: Final = "DatabaseConnections"
 _MINUTE: Final = 60
 _DAY: Final = 86_400
-#: What else is asked for with the metrics.
+#: Columns that are queried along with the metrics.
 _DEVICE: Final = "device"
 _MAXIMUM: Final = "maximum"
 
-#: The rate or level of one sample. A CPU quota counts as all there is.
+#: SQL of each metric's rate or level in one sample. A CPU quota counts as 100 %.
 _METRICS: Final = {
     "ReadIOPS": "disk_reads / seconds",
     "WriteIOPS": "disk_writes / seconds",
@@ -59,7 +59,7 @@ class HostMetrics:
 
 
 def host_metrics(history: History, about: Period) -> HostMetrics:
-    """Return what a recorder on the server's host saw in a period.
+    """Return what a recorder on the server's host measured in a period.
 
     Raises:
         UsageError: the host was not sampled.
@@ -81,10 +81,10 @@ def host_metrics(history: History, about: Period) -> HostMetrics:
 
 
 def cloudwatch_metrics(history: History, about: Period) -> HostMetrics:
-    """Return what CloudWatch told of an instance of RDS in a period, a point a minute.
+    """Return CloudWatch's metrics of an RDS instance in a period, one point per minute.
 
     Raises:
-        UsageError: CloudWatch was not asked.
+        UsageError: they were not recorded in this period.
     """
     from mrtuner.history.managed import METRICS
 
@@ -120,7 +120,7 @@ class _Steps:
 
     @property
     def last(self) -> int:
-        """The number of the last one, of which a part may be missing."""
+        """The number of the last step, which may be incomplete."""
         return int(self.about.end.timestamp()) // self.length
 
     @property
@@ -129,7 +129,7 @@ class _Steps:
 
     @property
     def number(self) -> str:
-        """SQL of the number of a row's step."""
+        """SQL for the number of a row's step."""
         return f"epoch_us(time) // {self.length * MICRO}"
 
     def values(self, history: History, sql: str, *sources: str) -> _Values:
@@ -138,14 +138,14 @@ class _Steps:
         Args:
             history: The store.
             sql: A query over `IN_PERIOD` whose rows begin with the number of their step.
-            sources: Whose rows it reads.
+            sources: The sources whose rows it reads.
         """
         return dict(history.once(
             ("steps", sql, self.about), lambda: self._values(history, sql, sources)
         ))  # fmt: skip
 
     def _values(self, history: History, sql: str, sources: Sequence[str]) -> _Values:
-        """The same: what was read before, and the steps since."""
+        """Return the steps that were read before, and read only those since."""
         key = ("steps", sql, self.about.instance)
         before = history.work.known.get(key, _NOTHING_READ)
         fresh = self.first
@@ -166,14 +166,14 @@ class _Steps:
         }
 
     def _changed(self, history: History, before: _Read) -> int:
-        """The first step of which there are other rows."""
+        """Return the first step whose rows have changed since they were read."""
         time = changed_since(history, before.rows, self.about.instance)
         return self.last if time is None else time // (self.length * MICRO)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Read:
-    """Values that were read, of steps that are over: the last day's."""
+    """Values that were read before, of the completed steps of at most a day."""
 
     begin: int  # the number of the first step, counted since 1970
     end: int
@@ -184,22 +184,22 @@ class _Read:
     def of(
         cls, values: _Values, first: int, last: int, length: int, rows: Mapping[str, RowsOf]
     ) -> _Read:
-        """Those of these to keep; the last one is not over."""
+        """Return the values to keep; the last step is not complete and is left out."""
         begin = max(first, last - _DAY // length)
         kept = {name: some[begin - first : last - first] for name, some in values.items()}
         return cls(begin=begin, end=last, values=kept, rows=rows)
 
     def of_steps(self, name: str, begin: int, end: int) -> list[Any]:
-        """The values of some steps, which are among them."""
+        """Return the values of a range of steps, all of which must be known."""
         return self.values[name][begin - self.begin : end - self.begin] if end > begin else []
 
 
-#: Begins after all there is.
+#: Has no values: it begins after every step.
 _NOTHING_READ: Final = _Read(begin=sys.maxsize, end=sys.maxsize, values={}, rows={})
 
 
 def _placed(names: Sequence[str], rows: Sequence[Sequence[Any]], begin: int, end: int) -> _Values:
-    """Values by name, of rows that begin with the number of their step."""
+    """Return values by name and step, from rows that begin with the number of their step."""
     # Column by column: a day has some 60,000 values.
     numbers, *columns = zip(*rows, strict=True) if rows else ((), *([()] * len(names)))
     found: _Values = {}
@@ -222,7 +222,7 @@ def _of_host(history: History, steps: _Steps) -> _Values:
 
 
 def _of_connections(history: History, steps: _Steps) -> _Values:
-    """Sessions of clients, and how many there may be."""
+    """Return the number of client sessions and max_connections, by step."""
     if not history.has("connections"):
         return {}
     return steps.values(
@@ -234,7 +234,7 @@ def _of_connections(history: History, steps: _Steps) -> _Values:
 
 
 def _of_sessions(history: History, steps: _Steps) -> _Values:
-    """How many waited for I/O, on the average of a step's samples."""
+    """Return how many sessions waited for I/O, on average over each step's samples."""
     if not history.has("sessions"):
         return {}
     return steps.values(
@@ -255,7 +255,7 @@ def _of_sessions(history: History, steps: _Steps) -> _Values:
 
 
 def host_ceilings(history: History, about: Period) -> Rows:
-    """The limits of the host as rows, as they were last recorded by the end of the period."""
+    """Return the limits of the host as last recorded before the end of the period."""
     if not history.has("ceilings"):
         return []
     values = ", ".join(f"{last_value(name)} AS {name}" for name in ("value", "origin", "note"))
@@ -271,7 +271,7 @@ def host_ceilings(history: History, about: Period) -> Rows:
 
 
 def ceilings_by_instance(history: History) -> dict[str, Rows]:
-    """The same of all instances, as they were recorded last."""
+    """Return the limits of each instance's host as last recorded."""
     if not history.has("ceilings"):
         return {}
     return history.kept("ceilings", "by instance", lambda: _ceilings_by_instance(history))
@@ -292,7 +292,7 @@ def _ceilings_by_instance(history: History) -> dict[str, Rows]:
 
 
 def ceiling_changes(history: History, about: Period) -> set[datetime]:
-    """When a limit of the host became another one in a period, or came or went."""
+    """Return when a limit of the host changed, disappeared or came back in a period."""
     if not history.has("ceilings"):
         return set()
     rows = while_same(
@@ -310,7 +310,7 @@ def ceiling_changes(history: History, about: Period) -> set[datetime]:
 
 
 def max_connections(history: History, about: Period) -> tuple[int, str] | None:
-    """The server's max_connections in the period, and that it was recorded."""
+    """Return the highest max_connections in the period and its origin; None if unknown."""
     known = (one for one in _of_connections(history, _Steps(about, STEP)).get(_MAXIMUM, ()) if one)
     most = max(known, default=None)
     return None if most is None else (int(most), "max_connections, recorded")

@@ -1,4 +1,4 @@
-"""What the server's host did in a period, by its kernel or by CloudWatch."""
+"""What the server's host did in a period, according to its kernel or to CloudWatch."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mrtuner.history.reading import History
 #: CPU time that was used, and all there was, over the columns of the host.
 CPU_USED: Final = "(cpu_user + cpu_system + cpu_steal)"
 CPU_ALL: Final = f"({CPU_USED} + cpu_iowait + cpu_idle)"
-#: What is divided by what, over all samples and in each.
+#: Each figure's dividend and divisor, over all samples and in each.
 _HOST_FIGURES: Final = {
     "cpu": (CPU_USED, CPU_ALL),
     "iowait": ("cpu_iowait", CPU_ALL),
@@ -22,7 +22,7 @@ _HOST_FIGURES: Final = {
     "read_seconds": ("disk_read_time", "disk_reads"),
     "write_seconds": ("disk_write_time", "disk_writes"),
 }
-#: What CloudWatch tells of an instance of RDS, and what its values are divided by.
+#: CloudWatch's column for each figure, and the divisor of its values.
 _CLOUDWATCH_FIGURES: Final = {
     "cpu": ("cpu", 100),
     "reads": ("read_iops", 1),
@@ -36,7 +36,7 @@ _CLOUDWATCH_FIGURES: Final = {
 class HostFigure:
     """A figure of a period: its average, and that of the highest sample.
 
-    Of a time from which only summaries are kept, the highest is that of an hour.
+    Where only summaries of the kernel's counters are kept, the highest is that of an hour.
     """
 
     average: float
@@ -45,11 +45,11 @@ class HostFigure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostWork:
-    """What the server's host did in a period; None where it is not counted."""
+    """What the server's host did in a period; None where it was not measured."""
 
     cpus: int | None  # that the server can use
     cpu: HostFigure | None  # share of the CPU time that was used
-    iowait: HostFigure | None  # share that was idle while a disk was waited for
+    iowait: HostFigure | None  # share that was idle while waiting for a disk
     steal: HostFigure | None  # share taken by the hypervisor
     throttled: HostFigure | None  # share of the time for which a CPU quota held the server back
     reads: HostFigure | None  # of the data directory's disk, a second
@@ -60,7 +60,7 @@ class HostWork:
 
 
 def host_work(history: History, about: Period) -> HostWork | None:
-    """What the server's host did, by its kernel or by CloudWatch; None if neither was sampled."""
+    """Return what the host did, from its kernel or else CloudWatch; None without samples."""
     return _kernel_work(history, about) or _cloudwatch_work(history, about)
 
 

@@ -1,4 +1,4 @@
-"""Which server an instance of the store is, and what was seen of its settings."""
+"""Which server an instance of the store is, and its recorded settings."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mrtuner.history.unchanged import while_same
 
 
 def identity(history: History, instance: str) -> Identity | None:
-    """The server that answered last; None in a copy of a store, which does not have it."""
+    """Return the server that answered last; None in a copy of a store, which lacks it."""
     return last_identity(history.db, instance)
 
 
@@ -37,7 +37,7 @@ def settings(history: History, about: Period, *names: str) -> dict[str, str]:
 def other_value_between(
     history: History, instance: str, change: HistoryChange, begin: datetime
 ) -> bool:
-    """Whether a setting had another value between a time and a change than it had before it."""
+    """Return if a setting had a value other than `change.before` from `begin` to the change."""
     found = history.row(
         """SELECT count(*) AS number FROM settings
            WHERE instance = $instance AND name = $name AND time > $begin AND time < $end

@@ -8,7 +8,7 @@ from mrtuner.errors import UsageError
 
 
 def require_instance(instance: str, known: Collection[str]) -> None:
-    """UsageError unless the store has an instance of this name."""
+    """Raise UsageError unless the store has an instance of this name."""
     if instance not in known:
         raise UsageError(
             f"the store has no instance {instance}",

@@ -1,8 +1,8 @@
-"""What a server's machine is, as a source: the facts that `tune` and `limits` ask for.
+"""The facts of a server's machine that `tune` and `limits` need, as a source.
 
-One row a fact, stored when it changes, so that advice can be given and limits can be judged from
-the store alone, even if the machine is gone (recorded_machine.py reads them back). An RDS instance
-is described by what AWS says of it.
+Each fact is a row, stored when it changes, so that the store alone is enough to give advice and to
+judge limits, even if the machine is gone (recorded_machine.py reads the facts back). An RDS
+instance is described by what AWS says of it.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ name = { help = "memory, cpus, storage, disk_size, …; for RDS: class_name, sto
 value = { help = "bytes, a number or a word; or why the fact could not be read" }
 origin = { help = "where it was read" }
 """
-#: Before the names of facts that could not be read.
+#: Prefix of the names of facts that could not be read.
 UNREAD: Final = "unread."
-#: Of AWS's row of an instance.
+#: Fields of AWS's description of an instance.
 OF_RDS: Final = (
     "identifier", "class_name", "engine", "engine_version", "allocated_storage", "storage_type",
     "iops", "storage_throughput", "multi_az", "resource_id",
@@ -47,7 +47,7 @@ class _MachineProgram:
     declaration: str = _DECLARATION
 
     def open(self, place: Place) -> Rows | None:
-        """Read the machine that this server runs on; None if it is another one."""
+        """Return a function that reads the server's machine; None if it is not this one."""
         if place.postmaster is None:
             return None
         return partial(_read, place.postmaster, place.data_directory)
@@ -67,7 +67,7 @@ def _read(postmaster: int, data_directory: str | None) -> Iterable[Mapping[str, 
 
 
 def rows_of_host(host: Host) -> Iterator[dict[str, Any]]:
-    """Each fact of a machine as a row, and each that could not be read."""
+    """Yield a row for each fact of a machine, and for each that could not be read."""
     for field in fields(Host):
         fact = getattr(host, field.name)
         if not isinstance(fact, Fact):

@@ -1,8 +1,8 @@
 """Instances of Amazon RDS as CloudWatch and RDS itself see them: metrics and events.
 
 One thread serves all of them, since one call gets the metrics of many instances and one the events
-of a region. CloudWatch counts what is asked for: 19 metrics every five minutes are some 164,000 a
-month for an instance.
+of a region. CloudWatch counts each metric that is requested: 19 metrics every five minutes are some
+164,000 a month for an instance.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ if TYPE_CHECKING:
 
 #: Between two calls [s].
 _INTERVAL: Final = 300.0
-#: CloudWatch has a point of RDS some two minutes after its minute.
+#: CloudWatch publishes a point of RDS some two minutes after its minute.
 _LATE: Final = timedelta(minutes=2)
-#: How far back the first call looks, and at most that after a while without a recorder.
+#: How far back the first call looks if nothing was recorded yet, and at most otherwise.
 _FIRST: Final = timedelta(minutes=15)
 _CAUGHT_UP: Final = timedelta(hours=24)
 _STEP: Final = timedelta(minutes=1)
-#: Between two looks at the class and the volume of an instance.
+#: Interval at which the class and the volume of an instance are read.
 _LOOK: Final = timedelta(hours=1)
 
 _COLUMNS: Final[Mapping[str, tuple[str, str, str]]] = {
@@ -88,7 +88,7 @@ class ManagedInstance:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ManagedFleet:
-    """RDS instances of one account and region that exist, and the clients that ask for them."""
+    """Existing RDS instances of one account and region, and the AWS clients to query them."""
 
     instances: Sequence[ManagedInstance]
     watch: Any
@@ -96,7 +96,7 @@ class ManagedFleet:
 
 
 def managed_fleet(instances: Sequence[ManagedInstance], account: Account) -> ManagedFleet:
-    """Find these instances, before anything is made for recording them.
+    """Check that these instances exist, before anything is created to record them.
 
     Raises:
         AwsError: there is no access to AWS, no region, or one of the instances does not exist.
@@ -110,7 +110,7 @@ def managed_fleet(instances: Sequence[ManagedInstance], account: Account) -> Man
 
 
 class CloudWatchThread:
-    """Asks CloudWatch and RDS for all instances, until told to stop."""
+    """Queries CloudWatch and RDS for all instances, until told to stop."""
 
     def __init__(
         self, fleet: ManagedFleet, queue: Queue[Batch], stop: threading.Event,
@@ -126,7 +126,7 @@ class CloudWatchThread:
         self.looked: datetime | None = None
 
     def run(self) -> None:
-        """Ask at once and then every five minutes; a failure is told once, and tried again."""
+        """Ask now and then every five minutes; report a failure once, and keep trying."""
         failed = False
         while True:
             try:
@@ -143,7 +143,7 @@ class CloudWatchThread:
                 return
 
     def _first(self, last: int | None) -> datetime:
-        """From when on to ask: after the last point, as far as CloudWatch is asked at all."""
+        """Return from when to ask: after the last point, but at most `_CAUGHT_UP` back."""
         earliest = self.clock() - (_FIRST if last is None else _CAUGHT_UP)
         return earliest if last is None else max(earliest, _time(last) + _STEP)
 
@@ -159,7 +159,7 @@ class CloudWatchThread:
             self.looked = until
 
     def _machines(self) -> None:
-        """What each instance is: its class and its volume, on which its limits depend."""
+        """Record the class and volume of each instance, on which its limits depend."""
         for name, outlet in self.outlets.items():
             found = rds.instance(self.fleet.service, name)
             rows = tuple(
@@ -187,7 +187,7 @@ class CloudWatchThread:
                 self.since[name] = fresh[-1][0] + _STEP
 
     def _events(self, until: datetime) -> None:
-        """Those of the instances that are recorded, from one call for the region."""
+        """Record the events of these instances, from one call for the region."""
         told = rds.events(
             self.fleet.service, source_type="db-instance", since=self.events_since, until=until
         )

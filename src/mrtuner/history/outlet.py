@@ -1,4 +1,4 @@
-"""What a sampling thread hands to the writer: batches; only samples may be dropped."""
+"""What a sampling thread hands to the writer: batches. Events are never dropped."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Tell = Callable[[str], None]
 
 
 class Outlet:
-    """One instance's way to the writer's queue."""
+    """Puts the batches of one instance into the writer's queue."""
 
     def __init__(self, instance: str, queue: Queue[Batch]) -> None:
         self.queue = queue
@@ -24,11 +24,11 @@ class Outlet:
         self._left_out = 0
 
     def meet(self, identity: Identity) -> None:
-        """Say which server answers."""
+        """Note which server answers; the next batch carries it."""
         self._unsent = replace(self._unsent, identity=identity)
 
     def note(self, kind: str, detail: str, at: int | None = None) -> None:
-        """Add an event, of now unless `at` says otherwise [µs since 1970]."""
+        """Add an event of the time `at` [µs since 1970], by default now."""
         event = Event(
             at=at or timestamp(), instance=self._unsent.instance, kind=kind, detail=detail
         )
@@ -38,7 +38,10 @@ class Outlet:
         self, samples: Iterable[Sample] = (), texts: Mapping[int, str] | None = None,
         missing: Iterable[Missing] | None = None,
     ) -> bool:  # fmt: skip
-        """Hand over what was read; if the writer is far behind, leave out the samples alone."""
+        """Hand over what was read; return False if the queue is full.
+
+        Then only the identity and the events are kept, for the next batch.
+        """
         batch = replace(
             self._unsent, samples=tuple(samples), texts=texts or {},
             missing=None if missing is None else tuple(missing),

@@ -15,15 +15,15 @@ from mrtuner.history.reading import History
 from mrtuner.postgres.model import Activity
 from mrtuner.units import Bytes
 
-#: Length of a window [s]: checkpoints are advised about so far apart.
+#: Length of a window [s]: about the advised interval between checkpoints.
 WINDOW: Final = 900
-#: A window of which less than this was sampled is left out.
+#: A window is left out if less than this share of it was sampled.
 _COVERED: Final = 0.5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Peaks:
-    """Counters of the busiest windows of a period, each of its own, and when WAL was highest."""
+    """Each counter in its own busiest window of a period, and when WAL was highest."""
 
     activity: Activity
     wal_at: datetime | None  # end of the window with most WAL, UTC
@@ -34,10 +34,10 @@ class Peaks:
 def peaks(history: History, about: Period) -> Peaks:
     """Return each counter's growth in the window where it grew most.
 
-    Checkpoints are those of the window with most WAL, so that their share of requested ones fits.
+    Checkpoints are counted in the window with most WAL, timed and requested ones alike.
 
     Raises:
-        UsageError: less than a window was recorded.
+        UsageError: no window has been recorded for at least half its length.
     """
     wal = _windows(history, about, "wal", ("bytes", "buffers_full"))
     checkpoints = _windows(history, about, "checkpoints", _CHECKPOINTS)
@@ -96,12 +96,12 @@ _DATABASES: Final = (
 def _windows(
     history: History, about: Period, view: str, names: tuple[str, ...]
 ) -> list[dict[str, Any]]:
-    """Growth over the window that ends with each sample, scaled to all of it where it has gaps."""
+    """Return the growth in the window before each sample, scaled up if the window has gaps."""
     sums = ", ".join(f"sum({name}) AS {name}" for name in names)
     windows = ", ".join(
         f"sum({name}) OVER w * {WINDOW} / sum(seconds) OVER w AS {name}" for name in names
     )
-    # A row tells of the time before it, so the frame begins half a sample after the window. It is
+    # A row covers the time before it, so the frame begins half a sample after the window. It is
     # in seconds, since not every engine has frames of intervals.
     found = history.rows(
         f"""SELECT * FROM (

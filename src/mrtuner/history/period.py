@@ -32,7 +32,7 @@ class Period:
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """What the queries are given."""
+        """The parameters of queries over the period."""
         return {
             "instance": self.instance,
             "begin": self.begin.replace(tzinfo=None),
@@ -71,7 +71,7 @@ def period(
 
 
 def since_recorded(history: History, about: Period) -> Period:
-    """The period from the first sample of its instance on, if it began before."""
+    """Return the period without the time before the first sample of its instance."""
     first = history.first_sample(about.instance)
     if first is None or not about.begin < first.replace(tzinfo=UTC) < about.end:
         return about
@@ -79,7 +79,7 @@ def since_recorded(history: History, about: Period) -> Period:
 
 
 def view_for(history: History, name: str, begin: datetime) -> str:
-    """The view of a source that reaches back so far: the rows as sampled, or their summary."""
+    """Return the view of a source that reaches back to `begin`: as sampled, or summarized."""
     source = source_named(history, name)
     newest = history.newest()
     if newest is None:
@@ -92,7 +92,7 @@ def source_named(history: History, name: str) -> Source:
     """The source of a store with this name.
 
     Raises:
-        UsageError: it has none.
+        UsageError: there is none.
     """
     for source in history.sources:
         if source.name == name:
@@ -101,7 +101,7 @@ def source_named(history: History, name: str) -> Source:
 
 
 def from_minute(about: Period) -> dict[str, Any]:
-    """What queries by minute are given: the first minute is asked for as a whole."""
+    """Return the parameters of queries by minute, which include the first minute in full."""
     return replace(about, begin=minute_of(about.begin)).parameters
 
 

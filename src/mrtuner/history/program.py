@@ -1,9 +1,9 @@
-"""Sources that are Python instead of SQL: the host of a server, and what users' packages add.
+"""Sources in Python instead of SQL: the host of a server, and those of users' packages.
 
 A program is an object with two members, found by the entry point group ``mrtuner.sources`` under
 the name of its source:
 
-- ``declaration``: what stands at the head of a SQL file, in TOML;
+- ``declaration``: the same TOML that a SQL file has at its head;
 - ``open(place)``: called at each connection; returns the function that is then called for each
   sample and returns its rows as mappings, or None where there is nothing to sample.
 """
@@ -31,14 +31,14 @@ class Place:
 
 
 class Program(Protocol):
-    """What samples a source that is no query."""
+    """Samples a source that is not a query."""
 
     @property
     def declaration(self) -> str:
         """The source's head, in TOML."""
 
     def open(self, place: Place) -> Rows | None:
-        """Return what samples a server at this place, or None if nothing can."""
+        """Return a function that samples a server at this place, or None if nothing can."""
 
 
 @cache
@@ -46,7 +46,7 @@ def programs() -> Mapping[str, Program]:
     """The programs of installed packages, by the name of their source.
 
     Raises:
-        BadValue: one of them cannot be imported, or is no program.
+        BadValue: one of them cannot be imported, or is not a program.
     """
     return dict(_loaded())
 
@@ -57,7 +57,7 @@ def _loaded() -> Iterator[tuple[str, Program]]:
     for point in entry_points(group=_GROUP):
         try:
             found = point.load()
-        except Exception as error:  # code of somebody else: it may raise anything
+        except Exception as error:  # third-party code may raise anything
             raise _bad(point.name, f"{type(error).__name__}: {error}") from error
         if not isinstance(getattr(found, "declaration", None), str) or not callable(
             getattr(found, "open", None)

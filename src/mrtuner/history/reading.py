@@ -1,7 +1,7 @@
-"""Reading a store with SQL: rows in SQLite and in Parquet files as one view a source.
+"""Reading a store with SQL: rows in SQLite and in Parquet files form one view per source.
 
 A store is read as it was at one moment, while a recorder may write. Damaged files are left out and
-named.
+reported.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from mrtuner.history.store.recent import HourCounts
 from mrtuner.history.workspace import DAMAGED, WORD, Views, Workspace
 
 Answer = TypeVar("Answer")
-#: What a query takes: names and rows.
+#: The rows of a query's result, each by the names of its columns.
 Rows = list[dict[str, Any]]
-#: Of the samples: sessions were looked at.
+#: SQL condition for samples of sessions.
 BEATS: Final = "source = 'sessions'"
-#: Periods that begin and end within the same so many microseconds are read as one.
+#: Periods are widened to multiples of this [µs], so that similar ones share their views.
 _ABOUT: Final = 300 * MICRO
 
 
@@ -44,11 +44,11 @@ class History:
     files: tuple[File, ...]
     damaged: tuple[str, ...]  # files that are left out, each with the reason
     sources: tuple[Source, ...]
-    #: What was asked and will be asked again: the store stays as it was when it was opened.
+    #: Answers to be reused: the store stays as it was when it was opened.
     known: dict[Any, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Leave out what an earlier look at the same files found damaged."""
+        """Leave out files that an earlier history found damaged."""
         damaged: dict[File, str] = self.work.known.get(DAMAGED, {})
         self._leave_out({one: damaged[one] for one in self.files if one in damaged})
 
@@ -60,7 +60,7 @@ class History:
         Args:
             sql: The query.
             parameters: Its parameters.
-            inside: It reads no time but that from `begin` to before `end` of its parameters. Then
+            inside: The query reads only times from `begin` to before `end` of its parameters. Then
                 other files and rows are not even looked at.
 
         Raises:
@@ -90,7 +90,7 @@ class History:
         return [column[0] for column in found.description or ()], found.fetchall()
 
     def _refuse(self, sql: str, error: Exception) -> None:
-        """Say why a query failed, unless files could be left out: then it may be asked again."""
+        """Raise why a query failed; return if it can be retried without damaged files."""
         if failure := self.lake.failure():
             raise failure from None
         if not self._left_out(sql):
@@ -99,12 +99,12 @@ class History:
     def sealed(
         self, sql: str, source: str, parameters: dict[str, Any] | None = None
     ) -> list[tuple[Any, ...]]:
-        """Return what files say, which is kept until there are other files of that time.
+        """Return the answer from files alone, which is kept until that time has other files.
 
         Args:
             sql: A query.
-            source: Whose rows it reads.
-            parameters: Its parameters. It reads no time but that from `begin` to before `end`.
+            source: The source whose rows it reads.
+            parameters: Its parameters. It reads only times from `begin` to before `end`.
         """
         given = {"begin": datetime.min, "end": datetime.max} | (parameters or {})
         return self.work.keep(
@@ -124,7 +124,7 @@ class History:
         return self._sealed(sql, parameters)
 
     def during(self, sql: str, source: str, parameters: dict[str, Any]) -> list[tuple[Any, ...]]:
-        """Return the same of all rows, which is kept until there are others of that time."""
+        """Return the answer from all rows, which is kept until that time has other rows."""
         return self.kept(
             source, (sql, repr(parameters)), lambda: self.table(sql, parameters, inside=True)[1],
             begin=parameters["begin"], end=parameters["end"],
@@ -134,15 +134,15 @@ class History:
         self, source: str, key: Any, ask: Callable[[], Answer], *,
         begin: datetime = datetime.min, end: datetime = datetime.max,
     ) -> Answer:  # fmt: skip
-        """Return what `ask` gives, which is asked again when a source has other rows of a time."""
+        """Return the answer of `ask`, kept until the source has other rows of this time."""
         return self.work.keep((source, key), self.version(source, begin, end), ask)
 
     def version(
         self, source: str, begin: datetime, end: datetime, instance: str | None = None
     ) -> Any:
-        """What is another value when a source has other rows in these whole hours.
+        """Return a value that changes when the rows of a source in these whole hours change.
 
-        Rows leave SQLite for a file alone, so of the same files there can only be more of them.
+        Rows leave SQLite only for a file, so while the files are the same, rows are only added.
         """
         if not self.has(source):
             return None
@@ -157,17 +157,16 @@ class History:
     def latest(
         self, sql: str, source: str, keys: int, *, instance: str | None, end: datetime
     ) -> list[tuple[Any, ...]]:
-        """Return the newest row for each key that a source has of an instance before `end`.
+        """Return the newest row before `end` for each key of a source.
 
-        What files say of days that are over is kept, so that a year is not read again for each
-        answer.
+        The answer from files of past days is kept, so that a year is not read again each time.
 
         Args:
             sql: A query with one row for each key, of the time from `$begin` to before `$end`.
-            source: Whose rows it reads.
-            keys: Of how many columns a key consists, the first ones.
+            source: The source whose rows it reads.
+            keys: The number of columns, the first ones, that make up a key.
             instance: Whose rows; None for those of all instances.
-            end: Before which time.
+            end: Only rows before this time count.
         """
         parameters = {"instance": instance, "begin": datetime.min, "end": end}
         oldest = min(end, self._oldest(source, instance))
@@ -178,7 +177,7 @@ class History:
         return list((found | {row[:keys]: row for row in fresh}).values())
 
     def _oldest(self, source: str, instance: str | None) -> datetime:
-        """The oldest row that is not in a file."""
+        """Return the time of the oldest row that is not in a file."""
         table = self.recent(self._source(source), instance)
         ((oldest,),) = self.work.con.execute(f'SELECT min(time) FROM "{table}"').fetchall()
         return oldest or datetime.max
@@ -188,7 +187,7 @@ class History:
         return found
 
     def _numbers(self, source: str, begin: datetime, end: datetime) -> tuple[int, ...]:
-        """The files of a source and its summaries that have to do with a time."""
+        """Return the numbers of the files of a source and its summaries that overlap a time."""
         first, last = _micro(begin), _micro(end) + HOUR  # in which the last step ends
         views = summaries.views_of(self._source(source))
         return tuple(
@@ -207,14 +206,14 @@ class History:
         return self.rows(sql, parameters, inside=inside)[0]
 
     def once(self, key: Any, ask: Callable[[], Answer]) -> Answer:
-        """What `ask` gives, which is asked once while the store is open."""
+        """Return the answer of `ask`, which is called once while the store is open."""
         if key not in self.known:
             self.known[key] = ask()
         found: Answer = self.known[key]
         return found
 
     def spans(self) -> dict[str, tuple[datetime, datetime]]:
-        """By instance the first and the last hour in which it was sampled, UTC."""
+        """Return by instance the first and the last hour in which it was sampled, UTC."""
         return self.once("spans", self._spans)
 
     def _spans(self) -> dict[str, tuple[datetime, datetime]]:
@@ -232,7 +231,7 @@ class History:
         return found
 
     def _sampled_since(self) -> dict[str, tuple[int, int]]:
-        """By instance the first and the last sample that is in no file."""
+        """Return by instance the first and the last sample that is in no file [µs since 1970]."""
         found: dict[str, tuple[int, int]] = {}
         for (name, _), hour in self.recent_hours(SAMPLES.name, BEATS).items():
             first, last = found.get(name, (hour.first, hour.last))
@@ -242,7 +241,7 @@ class History:
     def recent_hours(self, source: str, where: str) -> HourCounts:
         """Count rows that are in no file, by instance and hour.
 
-        `where`: SQL that SQLite understands; other rows count as none.
+        `where`: a condition in SQL that SQLite understands; other rows are not counted.
         """
         of = self._source(source)
         return self.once(
@@ -263,9 +262,9 @@ class History:
         return None if last is None else _moment(last)
 
     def first_sample(self, instance: str) -> datetime | None:
-        """When an instance was sampled first, or in which hour once rows are in files; None: never.
+        """Return when an instance was first sampled: only the hour, once rows are in files.
 
-        Rows stay in SQLite for a day, so of a new history the first sample itself is known.
+        Rows stay in SQLite for a day, so a new history knows the exact time. None: never sampled.
         """
         if instance not in self.spans():
             return None
@@ -278,7 +277,7 @@ class History:
         return self.once(("last", instance), lambda: self._last_sample(instance))
 
     def recently_sampled(self, instance: str) -> datetime | None:
-        """When an instance was sampled last, if that is in no file."""
+        """Return when an instance was sampled last, if that sample is in no file; else None."""
         recent = self.once("sampled since", self._sampled_since).get(instance)
         return None if recent is None else _moment(recent[1])
 
@@ -297,7 +296,7 @@ class History:
         return last
 
     def _views(self, parameters: dict[str, Any], *, inside: bool) -> Views:
-        """The views over about the time of these parameters: other charts use them as well."""
+        """Return views over roughly the time of these parameters, which other charts share."""
         span = self._span(parameters) if inside else None
         return self.work.views(parameters.get("instance"), span)
 
@@ -314,11 +313,11 @@ class History:
         )
 
     def _listed(self, source: Source) -> list[int]:
-        """The numbers of a source's files: when there are others, rows have left its table."""
+        """Return the numbers of a source's files: if they change, rows have left its table."""
         return [file.number for file in self.work.files if file.view == source.name]
 
     def sound(self, files: list[File]) -> list[File]:
-        """Leave out those that cannot be read, for good."""
+        """Return the files that can be read, and leave out the others for good."""
         flaws = self.lake.flaws(files)
         if flaws:
             self._leave_out(flaws)
@@ -329,9 +328,9 @@ class History:
         self.damaged += tuple(f"{file.path} {flaw}" for file, flaw in flaws.items())
 
     def _left_out(self, sql: str) -> bool:
-        """Leave out the files of a query that are not as they were written; whether there are any.
+        """Leave out a query's files that are not as they were written; return if there are any.
 
-        Only asked when a query failed, since it reads the files from end to end.
+        Called only when a query has failed, since it reads the files from end to end.
         """
         words = set(WORD.findall(sql))
         words |= {one.of for one in summaries.SUMMARIES if one.view in words}
@@ -348,14 +347,14 @@ class History:
         return bool(broken)
 
     def lock(self) -> None:
-        """From now on queries read the store and nothing else: no other file, no setting."""
+        """Restrict later queries to the store: they cannot read other files or change settings."""
         lake = parquet.quoted(self.lake.root)
         self.work.con.execute(f"SET allowed_directories = [{lake}]")
         self.work.con.execute("SET enable_external_access = false")
         self.work.con.execute("SET lock_configuration = true")
 
     def require_query(self, sql: str) -> None:
-        """BadValue for what is not one query: it would change what a later one sees, or nothing."""
+        """Raise BadValue unless `sql` is a single query, which can only read."""
         import duckdb
 
         try:
@@ -402,9 +401,9 @@ class History:
         ]
 
     def provide(self, sql: str) -> None:
-        """Make the views that a query names, and the tables below them.
+        """Create the views that a query names, and the tables below them.
 
-        Only those: what is in SQLite has to be copied.
+        Only those, since rows in SQLite have to be copied.
         """
         import duckdb
 
@@ -421,7 +420,7 @@ def _moment(at: int) -> datetime:
 
 
 def _micro(at: datetime) -> int:
-    """Microseconds since 1970 of a time that is UTC without saying so."""
+    """Return the microseconds since 1970 of a naive time in UTC."""
     return round((at - datetime(1970, 1, 1)) / timedelta(microseconds=1))
 
 
@@ -440,7 +439,7 @@ _SHARED: Final = {
     "samples": ("", "rows that were summarized"),
     "text": ("", "the statement, without literals"),
 }
-#: What the columns of a summary say more.
+#: Added to the meaning of a summary's columns, by their suffix.
 _SUMMARY: Final = {
     "_peak": " (highest per second)", "_min": " (lowest)", "_max": " (highest)",
     "_avg": " (average)", "_last": " (last)",
@@ -468,8 +467,8 @@ def open_history(
     Args:
         directory: The store.
         lake: Where its Parquet files are, if not in the directory.
-        name: What it is called, if not as the directory.
-        work: What an earlier history of this store has left, to go on with; it stays open.
+        name: Its name, if not that of the directory.
+        work: The workspace of an earlier history of this store, to be reused; it stays open.
 
     Raises:
         UsageError: there is none, or it is damaged.

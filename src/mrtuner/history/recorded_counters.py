@@ -1,6 +1,7 @@
-"""What a server's caches, JIT compilation, temporary files and archiving did, as `tune` asks it.
+"""What a server's caches, JIT compilation, temporary files and archiving did, for `tune`.
 
-A server counts since its last reset; here it is the period. What was not sampled is named.
+A server counts since its last reset; here the counters cover the period. What was not sampled is
+reported as missing.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ _HINT: Final = "mrtuner tune DSN --history DIR asks the server."
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counters:
-    """What was counted; None and nothing where it was not."""
+    """The counters of a period; None or empty where nothing was counted."""
 
     slrus: tuple[Slru, ...]
     jit: JitWork | None
@@ -80,7 +81,7 @@ def _block(settings: Mapping[str, Setting]) -> int:
 
 
 def _slrus(history: History, about: Period) -> Iterator[Slru]:
-    """Each cache in the five minutes in which it read most."""
+    """Yield the counters of each cache in the sample with most reads per second."""
     busiest = ", ".join(
         f"arg_max({name}, reads / seconds) AS {name}" for name in ("hits", "reads", "seconds")
     )
@@ -94,7 +95,7 @@ def _slrus(history: History, about: Period) -> Iterator[Slru]:
 
 
 def _jit(history: History, about: Period) -> JitWork | None:
-    """The statements that were compiled; 15 and later count it."""
+    """Return the work of JIT-compiled statements; PostgreSQL 15 and later count it."""
     row = history.row(
         f"""SELECT sum(calls) AS calls, sum(exec_ms) / 1000 AS running,
                    sum(jit_ms) / 1000 AS compiling
@@ -110,9 +111,9 @@ def _jit(history: History, about: Period) -> JitWork | None:
 
 
 def _role_spills(history: History, about: Period, block: int, clients: int) -> Iterator[RoleSpills]:
-    """Roles whose statements wrote temporary files, most first.
+    """Yield the roles whose statements wrote temporary files, most first.
 
-    Sessions are not recorded by role: each is taken to have all of them.
+    Sessions are not recorded by role, so each role is assumed to have all of them.
     """
     rows = history.rows(
         f"""SELECT role, count(*) AS statements, sum(calls) AS calls, sum(blocks) AS blocks,
@@ -132,7 +133,7 @@ def _role_spills(history: History, about: Period, block: int, clients: int) -> I
 
 
 def _archiver(history: History, about: Period) -> Archiver:
-    """How often archiving failed, and whether it did last; how far it is behind is not recorded."""
+    """Return how often archiving failed, and whether it did last; its lag is not recorded."""
     row = history.row(
         f"""SELECT sum(archived) AS archived, sum(failed) AS failed,
                    max(CASE WHEN archived > 0 THEN time END) AS last_archived,

@@ -1,4 +1,4 @@
-"""What a server's machine was, read back from what machine.py recorded."""
+"""The facts of a server's machine, read back from what machine.py recorded."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ Facts = Mapping[str, Fact[str]]
 
 
 def facts(history: History, instance: str, *, until: datetime | None = None) -> Facts:
-    """What the store has of an instance's machine; nothing where it was not recorded.
+    """Return the recorded facts of an instance's machine; empty if there are none.
 
-    Of several, the last before `until`; an instance that was not recorded until then has the first
-    that was.
+    Each fact has its last value before `until`; if none was recorded by then, the first values
+    count.
     """
     if not history.has("machine"):
         return {}
@@ -61,7 +61,7 @@ def _facts(
 
 
 def facts_by_instance(history: History) -> dict[str, Facts]:
-    """What the store has of each instance's machine, as it was recorded last."""
+    """Return the facts of each instance's machine as last recorded."""
     if not history.has("machine"):
         return {}
     return history.kept("machine", "facts by instance", lambda: _facts_by_instance(history))
@@ -85,7 +85,7 @@ def _first_value(column: str) -> str:
 
 
 def host_of(known: Facts) -> Host | None:
-    """The machine that these facts describe; None if they are none of a machine."""
+    """Return the machine that these facts describe; None if they do not describe one."""
     if not any(name in known for name in ("memory", "cpus", "kernel", "architecture")):
         return None
     scalars: dict[str, Any] = {
@@ -137,7 +137,7 @@ def _nested(kind: type[Any], name: str, known: Facts) -> Fact[Any] | None:
 
 
 def instance_of(known: Facts) -> Instance | None:
-    """The instance of RDS that these facts describe; None if they are none of one."""
+    """Return the RDS instance that these facts describe; None if they do not describe one."""
     if "class_name" not in known:
         return None
     from mrtuner.aws.rows import Instance

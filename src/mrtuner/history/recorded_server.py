@@ -1,6 +1,6 @@
-"""A server and its machine as a store has them: for `tune`, without a connection.
+"""A server and its machine as recorded: for `tune`, without a connection.
 
-What the recorder does not sample is named as missing; it never counts as fine.
+What the recorder does not sample is reported as missing; it never counts as fine.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from mrtuner.postgres.model import Activity, Origin, Platform, Server, Setting, 
 from mrtuner.postgres.platform import HOW, Clues, platform
 from mrtuner.units import Bytes, GiB
 
-#: pg_settings.source, of which the file is not recorded.
+#: Our names for pg_settings.source; the file itself is not recorded.
 _ORIGINS: Final[dict[str, Origin]] = {
     "environment variable": "environment",
     "configuration file": "file",
@@ -42,11 +42,11 @@ _AURORA: Final = "aurora"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recorded:
-    """What the store has of a server; None of what it has nothing of."""
+    """What the store knows of a server; None where it knows nothing."""
 
     server: Server | None
     host: Host
-    major: int | None  # known even of an instance of which AWS alone tells
+    major: int | None  # known even if only AWS describes the instance
     notices: tuple[str, ...]
     peaks: bool  # whether `server.activity` covers the busiest times
 
@@ -77,17 +77,17 @@ def recorded(history: History, about: Period) -> Recorded:
 
 
 def machine(history: History, about: Period) -> Host:
-    """Return the machine of an instance at the end of a period: by its kernel, or by its class."""
+    """Return the machine of an instance at the end of a period, from its kernel or its class."""
     return machine_of(facts(history, about.instance, until=about.end))
 
 
 def machine_of(known: Facts) -> Host:
-    """Return the machine that these facts describe, by its kernel or by its class."""
+    """Return the machine that these facts describe, from its kernel or else its class."""
     return host_of(known) or _host_of_class(known) or _no_host()
 
 
 def _host_of_class(known: Facts) -> Host | None:
-    """The machine of an instance of RDS, by its class."""
+    """Return the machine of an RDS instance, from its class."""
     from mrtuner.catalog.classes import instance_class
     from mrtuner.formula.class_memory import class_memory
 
@@ -111,7 +111,7 @@ def _host_of_class(known: Facts) -> Host | None:
 
 
 def _no_host(why: str | None = None) -> Host:
-    """An unknown machine, and how to make it known."""
+    """Return an unknown machine, with the options that supply the missing facts."""
     why = why or "it was not recorded: the recorder did not run on the server's host, or is older"
     return _host(
         missing=(
@@ -209,7 +209,7 @@ _NOTHING: Final = Activity(
 def _last(
     history: History, about: Period, source: str, columns: tuple[str, ...], key: str
 ) -> Iterator[dict[str, Any]]:
-    """The last rows of a source by a key, as they were at the end of the period."""
+    """Yield the last row for each value of `key`, as of the end of the period."""
     if not history.has(source):
         return
     values = ", ".join(f'{last_value(name)} AS "{name}"' for name in columns)
@@ -251,7 +251,7 @@ def _setting(name: str, row: Mapping[str, Any], of: Parameter | None) -> Setting
         reset_val=row["value"],
         min_val=None,
         max_val=None,
-        # What this build lacks is not known, so no word is taken for granted.
+        # The server's build options are not known, so words that depend on them are left out.
         enumvals=tuple(word for word in of.enum if word not in of.build) if of else (),
         pending_restart=bool(row["pending"]),
         origin=_ORIGINS.get(row["origin"] or "default", "default"),
@@ -261,7 +261,7 @@ def _setting(name: str, row: Mapping[str, Any], of: Parameter | None) -> Setting
 
 
 def _platform(settings: Mapping[str, Setting], known: Facts) -> Platform:
-    """Who runs the server: by what AWS says, else by its settings alone."""
+    """Return who runs the server: from what AWS says, else from its settings alone."""
     instance = instance_of(known)
     if instance is None:
         return platform(Clues(settings=settings))
@@ -272,7 +272,7 @@ def _platform(settings: Mapping[str, Setting], known: Facts) -> Platform:
 
 
 def _not_recorded() -> Iterator[Missing]:
-    """What `tune` asks a server, and the recorder does not."""
+    """Yield what `tune` reads from a server but the recorder does not."""
     for name, why in (
         ("overrides", "ALTER ROLE … SET and ALTER DATABASE … SET are not recorded"),
         ("file_problems", "lines of the configuration files are not recorded"),

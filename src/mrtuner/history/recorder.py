@@ -1,9 +1,9 @@
-"""Recording: one thread an instance that samples, one for all of RDS, and one writer.
+"""Recording: one sampling thread per instance, one for all of RDS, and one writer.
 
-Samples reach the store through the writer alone; a thread beside it moves past hours into files,
-which holds up no sample. A sample counts as recorded when its transaction
-is durable; what is read but not yet durable when the process is killed was never acknowledged. The
-next sample then covers the time since the last that was, so nothing that a counter counted is lost.
+Samples reach the store only through the writer; another thread moves past hours into files, which
+delays no sample. A sample counts as recorded when its transaction is durable. Samples that are not
+yet durable when the process is killed are lost; the next sample then covers the time since the last
+durable one, so that nothing a counter counted is lost.
 """
 
 from __future__ import annotations
@@ -37,26 +37,26 @@ if TYPE_CHECKING:
 
 #: Publishes the files of the store that are new.
 Publish = Callable[[], object]
-#: How long the end of a recording waits for them to be published [s].
+#: How long the end of a recording waits for files to be published [s].
 _LAST_PUBLISH: Final = 60.0
-#: And for samples that are under way, before and after their sessions are given up [s].
+#: How long it waits for samples under way, before and again after giving up their sessions [s].
 _LAST_SAMPLES: Final = 5.0
 #: Batches an instance may be ahead of the writer; beyond that, samples are left out.
 _AHEAD: Final = 120
-#: Batches that are stored in one transaction at most.
+#: Most batches that are stored in one transaction.
 _AT_ONCE: Final = 200
-#: Between the first samples of two instances, and of the first and the last of many [s]: they are
-#: large, and those of all at once would wait in memory for the writer.
+#: Time between the first samples of two instances, and at most between the first and the last of
+#: many [s]: they are large, and those of all at once would wait in memory for the writer.
 APART: Final = 0.1
 _LAST_BEGINS: Final = 60.0
-#: Between two attempts to connect [s]: doubled until the longest.
+#: Shortest and longest time between two attempts to connect [s]: it doubles each time.
 _FIRST_RETRY: Final = 1.0
 _LAST_RETRY: Final = 30.0
-#: Between two attempts to write to a disk that is full [s].
+#: Time between two attempts to write to a full disk [s].
 _WRITE_AGAIN: Final = 5.0
 #: Between two adjustments to the budget [s].
 _ADJUST: Final = 10.0
-#: After a full hour, so that samples of its last second are there.
+#: Delay after a full hour [µs], so that samples of its last second have arrived.
 _AFTER_HOUR: Final = 60 * MICRO
 
 
@@ -70,13 +70,13 @@ class Instance:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """What recording may take."""
+    """Limits on recording."""
 
     budget: float = BUDGET  # share of a session's time
     largest: int | None = None  # bytes of all files
     hourly: bool = False  # move the rows of each hour into files, for others to fetch
     silence: float = SILENCE  # seconds after a query's own timeout until its session is given up
-    apart: float = APART  # seconds between the first samples of two instances, of many less
+    apart: float = APART  # seconds between the first samples of two instances, less if many
 
 
 def record(
@@ -84,16 +84,16 @@ def record(
     managed: ManagedFleet | None = None, publish: Publish | None = None,
     limits: Limits | None = None, tell: Tell | None = None,
 ) -> None:  # fmt: skip
-    """Record these instances until `stop` is set; then everything that was read is stored.
+    """Record these instances until `stop` is set, then store everything that was read.
 
-    Of `managed` ones, what CloudWatch and RDS tell. `publish` is called in a thread of its own
-    after files were written.
+    For `managed` ones, what CloudWatch and RDS report is recorded. `publish` is called in a thread
+    of its own after files were written.
 
-    An instance that cannot be reached, or does not answer, is tried again until it does. A disk
-    that is full stops the recording until there is space; `tell` gets one sentence about either.
+    An instance that cannot be reached, or does not answer, is tried again until it does. A full
+    disk stops the recording until there is space; `tell` gets one sentence about either.
 
     Raises:
-        MrTunerError: `stop` was set while nothing could be written: what was lost.
+        MrTunerError: `stop` was set while nothing could be written; it says what was lost.
     """
     limits = limits or Limits()
     tell = tell or _silent
@@ -137,7 +137,7 @@ def record(
 
 
 def _while_any_runs(threads: Sequence[threading.Thread], stop: threading.Event) -> Iterator[None]:
-    """Go round until `stop`, then until all threads have ended, but not for ever."""
+    """Yield until `stop`, then until all threads have ended, for `_LAST_SAMPLES` at most."""
     while not stop.is_set():
         yield
     end = time.monotonic() + _LAST_SAMPLES
@@ -150,7 +150,7 @@ def _silent(_sentence: str) -> None:
 
 
 def _taken(queue: Queue[Batch]) -> list[Batch]:
-    """What is waiting, after at most a second; of very much, a part, since more comes meanwhile."""
+    """Return up to `_AT_ONCE` waiting batches; wait up to a second for the first one."""
     found = []
     with suppress(Empty):
         found.append(queue.get(timeout=1.0))
@@ -163,7 +163,7 @@ def _taken(queue: Queue[Batch]) -> list[Batch]:
 
 
 def _store(writer: Writer, batches: Sequence[Batch], stop: threading.Event, tell: Tell) -> None:
-    """Store them; while the disk is full, try again."""
+    """Store the batches; while the disk is full, keep trying."""
     failed = False
     while batches:
         try:
@@ -187,7 +187,7 @@ def _store(writer: Writer, batches: Sequence[Batch], stop: threading.Event, tell
 
 @contextmanager
 def _named(writer: Writer) -> Iterator[None]:
-    """Name the database where it is damaged; what may pass is raised as it is."""
+    """Name the database if it is damaged; temporary errors are raised unchanged."""
     try:
         yield
     except sqlite3.OperationalError:
@@ -210,13 +210,13 @@ class _Upkeep:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Wait until what was begun is done."""
+        """Wait for the upkeep under way."""
         self.pool.shutdown()
         if self.running is not None:
             self.running.result()
 
     def turn(self) -> bool:
-        """Begin when the time has come; whether it was just done.
+        """Start the upkeep when it is due; return True when it has just finished.
 
         Raises:
             MrTunerError: the database is damaged.
@@ -232,12 +232,12 @@ class _Upkeep:
         return True
 
     def _maintain(self, now: int) -> None:
-        """Move past hours into files, merge and delete files; a failure is told and tried again.
+        """Move past hours into files, merge and delete files; report failures, to be retried.
 
-        Each step whatever became of the one before: a file that cannot be merged keeps no other
-        from being deleted when its time has come.
+        Each step runs even if the one before failed: a file that cannot be merged must not keep
+        others from being deleted.
         """
-        import duckdb  # whose errors are its own, also those of a full disk
+        import duckdb  # it raises its own errors, even for a full disk
 
         steps: dict[str, Callable[[Writer], int]] = {
             "rows of past hours stay in SQLite for now":
@@ -256,7 +256,7 @@ class _Upkeep:
 
 
 class _Publisher:
-    """Publishes in a thread of its own, so that a network that hangs holds up no sample."""
+    """Publishes in a thread of its own, so that a hanging network delays no sample."""
 
     def __init__(self, publish: Publish, tell: Tell) -> None:
         self.publish, self.tell = publish, tell
@@ -270,7 +270,7 @@ class _Publisher:
         self.wanted.set()
 
     def finish(self) -> None:
-        """Publish once more, and wait for that, but not for ever."""
+        """Publish once more, and wait for that, but at most `_LAST_PUBLISH`."""
         self.over = True
         self.wanted.set()
         self.thread.join(_LAST_PUBLISH)
@@ -319,7 +319,7 @@ class _Watch:
                     self._sample_until_stopped(conn)
             except MrTunerError as error:
                 lack = Missing(CONNECTION, error.message, hint=error.hint)
-            except Exception as error:  # a fault of ours must not end the recording of this server
+            except Exception as error:  # a bug of ours must not end the recording of this server
                 lack = Missing(CONNECTION, f"{type(error).__name__}: {error}")
             else:
                 return
@@ -373,7 +373,7 @@ class _Watch:
         found = sampler.texts(fresh)
         if found is None:
             return {}
-        # Those that the server evicted since are forgotten, or this set would grow for ever.
+        # Forget those that the server has evicted, or this set would grow without end.
         self.known_texts = self.known_texts & ids | fresh
         return {number: normalized(text) for number, text in found.items()}
 
@@ -385,7 +385,7 @@ class _Watch:
 
 
 def _next(due: float, interval: float, now: float) -> float:
-    """When to sample again: on the beat, without making up for beats that were missed."""
+    """Return when to sample next: in step with the interval, without making up missed samples."""
     missed = max(0.0, (now - due) // interval)
     return due + (missed + 1) * interval
 

@@ -35,21 +35,21 @@ if TYPE_CHECKING:
 #: Names our file system in paths.
 _PROTOCOL: Final = "mrtuner"
 _MAGIC: Final = b"PAR1"
-#: Bytes that are asked for at once. Files are read from their end, where Parquet says what is in
-#: them; most are smaller than this.
+#: Bytes per request. Files are read from their end, where Parquet describes their contents; most
+#: are smaller than this.
 _BLOCK: Final = 256 * 1024
-#: Bytes that are kept of all files.
+#: Bytes of all files that are kept in memory.
 _KEPT: Final = 128 * 1024 * 1024
 #: Requests at once; botocore keeps ten connections.
 _AT_ONCE: Final = 10
-#: When a file was written, for DuckDB's cache; files never change.
+#: Modification time of every file, for DuckDB's cache; files never change.
 _WRITTEN: Final = datetime(2000, 1, 1, tzinfo=UTC)
-#: Codes of S3 for an object that is not there.
+#: S3's error codes for an object that does not exist.
 _ABSENT: Final = frozenset({"NoSuchKey", "404"})
 
 
 class _Damaged(Exception):
-    """A file is not the one on the list."""
+    """A file differs from its entry on the list."""
 
 
 @dataclass(slots=True)
@@ -87,7 +87,7 @@ class Blocks:
         return whole[begin - start : end - start]
 
     def _blocks(self, file: File, numbers: range) -> dict[int, bytes]:
-        """These blocks, with one request for each run of those that are not here."""
+        """Return these blocks; each run of adjacent blocks not in memory takes one request."""
         with self.lock:
             found = {n: self.kept[file.path, n] for n in numbers if (file.path, n) in self.kept}
             for number in found:
@@ -157,12 +157,12 @@ class RemoteLake:
         con.register_filesystem(_file_system(self))
 
     def flaw(self, file: File) -> str | None:
-        """Not asked of S3 until the file is needed."""
+        """Return None: S3 is not asked until the file is needed."""
         self._files[f"{self.root}/{file.path}"] = file
         return None
 
     def flaws(self, files: Iterable[File]) -> Mapping[File, str]:
-        """The ends of all are fetched at once, since DuckDB would do so one by one."""
+        """Fetch the ends of all files in parallel, since DuckDB would do so one by one."""
         with ThreadPoolExecutor(_AT_ONCE) as pool:
             found = list(pool.map(lambda file: (file, self._flaw(file)), files))
         return {file: flaw for file, flaw in found if flaw is not None}
@@ -183,21 +183,21 @@ class RemoteLake:
             return False
 
     def failure(self) -> MrTunerError | None:
-        """What S3 said; DuckDB knows only that reading failed."""
+        """Return S3's error, once; DuckDB knows only that reading failed."""
         found, self._failure = self._failure, None
         return found
 
     # For the file system.
 
     def file(self, path: str) -> File:
-        """The file of a path as DuckDB has it."""
+        """Return the file at a path that DuckDB gives."""
         try:
             return self._files[path]
         except KeyError:
             raise FileNotFoundError(path) from None
 
     def read(self, file: File, begin: int, end: int) -> bytes:
-        """Bytes of a file; what goes wrong is remembered."""
+        """Return bytes of a file; an error of S3 is kept for `failure`."""
         try:
             return self._blocks.read(file, begin, end)
         except AwsError as error:
@@ -206,11 +206,11 @@ class RemoteLake:
 
 
 def _file_system(lake: RemoteLake) -> Any:
-    """The lake as a file system of fsspec, as far as DuckDB asks one."""
+    """Return the lake as an fsspec file system, as far as DuckDB needs one."""
     from fsspec import AbstractFileSystem
 
     class LakeFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has no types
-        """Only files that are on the list are there."""
+        """Contains only files that are on the list."""
 
         protocol = _PROTOCOL
         cachable = False
@@ -268,13 +268,13 @@ class _OpenFile(io.RawIOBase):
 
 
 class RemoteStore:
-    """A lake on S3 that is opened again and again; see `opened`.
+    """A lake on S3 that can be opened repeatedly; see `opened`.
 
     What its manifests list is kept in a temporary directory, until `close`.
     """
 
     def __init__(self, place: Place, client: Any) -> None:
-        """Reads nothing yet.
+        """Prepare access; nothing is read yet.
 
         Raises:
             MissingPart: fsspec is not installed.
@@ -289,7 +289,7 @@ class RemoteStore:
 
     @contextmanager
     def opened(self) -> Iterator[History]:
-        """The history as it is on S3 now.
+        """Open the history as it is on S3 now.
 
         Raises:
             UsageError: there is none.
@@ -310,5 +310,5 @@ class RemoteStore:
                 self._listed = found
 
     def close(self) -> None:
-        """Forget what was read."""
+        """Delete the lists that were read."""
         self._lists.cleanup()

@@ -26,16 +26,16 @@ if TYPE_CHECKING:
 #: Values of a row in the order of the source's columns.
 Values = tuple[Any, ...]
 _LOCK_TIMEOUT: Final = "100ms"
-#: An encoding in which a database holds any bytes, and the server does not convert them.
+#: With this encoding a database can hold any bytes, and the server does not convert them.
 _ANY_BYTES: Final = "SQL_ASCII"
-#: What of the statements is missing where their texts cannot be read, and what helps.
+#: Name of what is missing if texts of statements cannot be read, and what helps.
 _TEXTS: Final = "statement_texts"
 _ENCODING_HINT: Final = "Connect to a database with the same encoding as the others."
-#: Of what a server answers from memory [s].
+#: Timeout of what a server answers from memory [s].
 _PROMPT: Final = 5.0
-#: Of reading the texts of statements, all of which are in one file at the server [s].
+#: Timeout of reading the texts of statements, which are all in one file on the server [s].
 _TEXTS_TIMEOUT: Final = 10.0
-#: Of every float: microseconds, where the unit is ms. More digits are noise and do not compress.
+#: Decimals of floats: microseconds if the unit is ms. More are noise and do not compress.
 DECIMALS: Final = 3
 _BEYOND: Final = 2**63
 
@@ -66,7 +66,7 @@ class Sample:
     at: int  # microseconds since 1970
     monotonic: float  # seconds on a clock that never jumps
     rows: tuple[Row, ...]
-    cost: float  # seconds until the rows were here
+    cost: float  # seconds until the rows arrived
 
 
 @dataclass(slots=True)
@@ -82,8 +82,8 @@ class Sampler:
     def prepare(self) -> Identity:
         """Make the session harmless and return which server it is.
 
-        It is read-only, waits for no lock, and starts neither workers nor JIT. Names and texts that
-        are not UTF-8 come with the replacement character.
+        It is read-only, waits for locks only briefly, and starts neither workers nor JIT. In names
+        and texts, what is not UTF-8 becomes the replacement character.
         """
         with self._answer(_PROMPT):
             for name, value in _SESSION.items():
@@ -113,9 +113,9 @@ class Sampler:
     def texts(self, query_ids: Iterable[int]) -> dict[int, str] | None:
         """Return the texts of these statements as pg_stat_statements keeps them.
 
-        Those of other roles are left out where the role may not read them. None: not now, since
-        the server took too long. The server converts the texts of all databases to the encoding of
-        the connected one; where one of them cannot be, it returns none, and `missing` says so.
+        Texts of other roles are left out if the role may not read them. None means that the server
+        took too long. The server converts the texts of all databases to the encoding of the
+        connected one; if one cannot be converted, none are returned, and `missing` says so.
         """
         from psycopg import DatabaseError, OperationalError, errors
 
@@ -140,11 +140,11 @@ class Sampler:
         return dict(rows)
 
     def _answer(self, within: float) -> AbstractContextManager[None]:
-        """Wait for the answers in the block, but not for ever."""
+        """Give up the session if the server is silent in the block for too long."""
         return self.silent.answer(self.conn, within) if self.silent else nullcontext()
 
     def _limit(self, seconds: float) -> None:
-        """Let the server end what takes longer, in this transaction."""
+        """Let the server cancel statements that take longer, in this transaction."""
         timeout = f"{round(seconds * 1000)}ms"
         self.conn.execute("SELECT set_config('statement_timeout', %s, true)", (timeout,))
 
@@ -169,17 +169,17 @@ class Sampler:
                 self._usable[source.name] = partial(self._try, source, text)
                 return True
             reasons.append(self.missing[source.name])
-        # Of the query for this version: older ones also lack columns.
+        # Report the newest query's reason: older ones also lack columns.
         self.missing[source.name] = reasons[0]
         return False
 
     def _open(self, source: Source, program: Program) -> bool:
-        """Let a program find what it samples."""
+        """Let a program find what it samples; False if it cannot, and why in `missing`."""
         if self._where is None:
             self._where = self._place()
         try:
             rows = program.open(self._where)
-        except Exception as error:  # code of somebody else: it may raise anything
+        except Exception as error:  # third-party code may raise anything
             self._lacks(source, f"{type(error).__name__}: {error}")
             return False
         if rows is None:
@@ -204,7 +204,7 @@ class Sampler:
         """Call a program for its rows; None if it fails, and why in `missing`."""
         try:
             found = tuple(_row(source, row) for row in rows())
-        except Exception as error:  # code of somebody else: it may raise anything
+        except Exception as error:  # third-party code may raise anything
             self._lacks(source, f"{type(error).__name__}: {error}")
             return None
         return found
@@ -254,7 +254,7 @@ class Sampler:
             return cursor.execute(query(name, self.conn.info.server_version)).fetchall()
 
 
-#: The recorder's session reads, waits for nobody and uses one process.
+#: The recorder's session only reads, waits for locks only briefly and uses one process.
 _SESSION: Final[Mapping[str, str]] = {
     "application_name": "mrtuner record",
     "TimeZone": "UTC",
@@ -273,7 +273,7 @@ class _Unfit(ValueError):
 
 @cache
 def _lenient_text() -> type[Loader]:
-    """Reads a text whatever its bytes are."""
+    """Return a loader that decodes text with any bytes in it."""
     from psycopg.adapt import Loader
 
     class LenientText(Loader):
@@ -310,7 +310,7 @@ def _value(kind: Type, value: Any) -> Any:
 
 
 def _integer(value: Any) -> int:
-    """As the store keeps one, in 64 bits; OverflowError if it is larger, or infinite."""
+    """Convert to an integer of 64 bits; OverflowError if it is larger, or infinite."""
     number = int(value)
     if not -_BEYOND <= number < _BEYOND:
         raise OverflowError

@@ -1,7 +1,7 @@
 """Values over time in equal steps, as a chart draws them.
 
 A step has None where nothing was sampled or the value is unknown. Long periods are answered from
-the summaries, which is what keeps a year as quick as an hour.
+the summaries, so that a year is as quick as an hour.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ _STEPS: Final = (
     5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10_800, 21_600, 43_200, 86_400,
     604_800, 2_592_000,
 )  # fmt: skip
-#: Sessions are sampled each second, or less often on a busy server: a step has several samples.
+#: Shortest step [s]: sessions are sampled each second or less often, and a step needs several.
 _SHORTEST: Final = 10.0
-#: No chart has more steps: more than a screen has points.
+#: No chart has more steps, since no screen has as many points.
 MOST_STEPS: Final = 2000
-#: What is not among the largest.
+#: Name of the sum of what is not among the largest.
 OTHER: Final = "other"
 
 
@@ -50,7 +50,7 @@ class Grid:
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """What the queries are given: whole steps, so that none is judged by half of it."""
+        """The parameters of queries: whole steps, so that no value covers only a part of one."""
         end = self.begin + self.count * self.step
         return {
             "instance": self.about.instance,
@@ -77,7 +77,7 @@ def grid(history: History, about: Period, sources: Sequence[str], *, most: int =
 
 
 def shifted(over: Grid, before: Period) -> Grid:
-    """The same steps over an earlier period of the same length."""
+    """Return the same steps over an earlier period of the same length."""
     back = round((over.about.begin - before.begin).total_seconds())
     return Grid(about=before, begin=over.begin - back, step=over.step, count=over.count)
 
@@ -91,16 +91,16 @@ def _finest(history: History, source: Source, about: Period) -> float:
 class Kind(StrEnum):
     """How the rows of a step become one value."""
 
-    RATE = "rate"  # growth of a counter a second
-    RATIO = "ratio"  # growth of one counter by that of another
-    NUMBER = "number"  # rows at a time: sessions
+    RATE = "rate"  # growth of a counter per second
+    RATIO = "ratio"  # growth of one counter divided by that of another
+    NUMBER = "number"  # average number of rows in a sample, such as sessions
     AVERAGE = "average"  # of a gauge
     HIGHEST = "highest"
     LOWEST = "lowest"
     LAST = "last"  # of a gauge that is stored only when it changes
 
 
-#: Of a gauge in SQL; a summary has a column for each.
+#: SQL functions of a gauge; a summary has a column for each.
 _FUNCTIONS: Final = {Kind.AVERAGE: "avg", Kind.HIGHEST: "max", Kind.LOWEST: "min"}
 
 
@@ -110,16 +110,16 @@ class Measure:
 
     kind: Kind
     of: str = ""
-    over: str = ""  # of a ratio
+    over: str = ""  # divisor of a ratio
     scale: float = 1.0
 
     @property
     def columns(self) -> str:
-        """SQL with the columns that it needs."""
+        """SQL that contains the columns it needs."""
         return f"{self.of} {self.over}"
 
     def sql(self, summarized: bool) -> str:
-        """The aggregate over the rows of a step."""
+        """Return SQL for the aggregate over the rows of a step."""
         match self.kind:
             case Kind.RATE:
                 return f"sum({self.of})"
@@ -134,9 +134,9 @@ class Measure:
                 return last_value(f"{self.of}_last" if summarized else self.of)
 
     def value(self, found: float | None, times: int, seconds: float) -> float | None:
-        """The value of a step, of its aggregate; None where it is unknown.
+        """Return the value of a step from its aggregate `found`; None if it is unknown.
 
-        In the step the source was sampled so many times, which covers so many seconds.
+        The source was sampled `times` times in the step, which covers `seconds`.
         """
         if found is not None and self.kind is Kind.RATE:
             found = found / seconds if seconds else None
@@ -146,18 +146,18 @@ class Measure:
 
 
 def rate(of: str, *, scale: float = 1.0) -> Measure:
-    """Growth of a counter a second, times `scale`."""
+    """Growth of a counter per second, times `scale`."""
     return Measure(Kind.RATE, of, scale=scale)
 
 
 def ratio(of: str, over: str, *, scale: float = 1.0) -> Measure:
-    """Growth of one counter divided by that of another: the time of one call."""
+    """Growth of one counter divided by that of another, such as the time of one call."""
     return Measure(Kind.RATIO, of, over, scale)
 
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """A line of a chart: one value a step."""
+    """A line of a chart: one value per step."""
 
     name: str
     values: list[float | None]
@@ -168,7 +168,7 @@ def lines(
 ) -> list[Series]:
     """Return one series for each measure, over all rows of a source.
 
-    `where` is SQL of ours; values from elsewhere never enter it.
+    `where` is our own SQL; it must never contain values from elsewhere.
     """
     found = _aggregated(history, over, source, tuple(measures.values()), "''", where)
     seen, longest = _sampled(history, over, source), _longest(history, source)
@@ -186,9 +186,9 @@ def split(
     history: History, over: Grid, source: str, measure: Measure, by: str, *,
     where: str = "true", top: int = 8,
 ) -> list[Series]:  # fmt: skip
-    """Return one series for each value of `by`, the largest first; what is left is `OTHER`.
+    """Return one series for each value of `by`, the largest first; the rest is `OTHER`.
 
-    What cannot be added up, such as ages, has no rest.
+    Values that cannot be added up, such as ages, have no `OTHER`.
     """
     return splits(history, over, source, {"": measure}, by, where=where, top=top)[""]
 
@@ -197,7 +197,7 @@ def splits(
     history: History, over: Grid, source: str, measures: Mapping[str, Measure], by: str, *,
     where: str = "true", top: int = 8,
 ) -> dict[str, list[Series]]:  # fmt: skip
-    """Return the same for several measures."""
+    """Return what `split` returns, for several measures by name."""
     of = _Split(history, over, source, by, where, top)
     kept = {name: one for name, one in measures.items() if one.kind is Kind.LAST}
     last = of.last(kept) if kept else {}
@@ -209,9 +209,9 @@ def splits(
 
 @dataclass(frozen=True, slots=True)
 class _Split:
-    """Lines for the largest of what the rows of a source are about.
+    """Series for the largest values of `by` in the rows of a source.
 
-    There may be thousands, so what is largest is found before their steps are looked at.
+    There may be thousands of values, so only the largest ones get a series.
     """
 
     history: History
@@ -222,7 +222,7 @@ class _Split:
     top: int
 
     def largest(self, measure: Measure) -> list[Series]:
-        """Lines of what is counted, and of what can be added up the sum of the rest."""
+        """Return series of any measure but LAST; of what adds up, the sum of the rest as well."""
         adds = measure.kind in {Kind.RATE, Kind.NUMBER}
         weight, rest = ("sum", f"'{_REST}'") if adds else ("max", "NULL")
         view, where = _view_of([measure], self.history, self.over, self.source, self.by, self.where)
@@ -248,7 +248,7 @@ class _Split:
         return sorted(series, key=lambda one: (one.name == _REST, *_order(measure, one)))
 
     def last(self, measures: Mapping[str, Measure]) -> dict[str, list[Series]]:
-        """Lines of what is stored when it changes: also of what did not in this period."""
+        """Return series of what is stored when it changes, even if it did not in this period."""
         kept = tuple(measures.values())
         before = _before(self.history, self.over, self.source, kept, self.by, self.where)
         highest = _aggregated(
@@ -292,7 +292,7 @@ class _Split:
         return Series(OTHER if name == _REST else name, values)
 
 
-#: What a name that is not among the largest is called in a query; no name has such a character.
+#: In a query, the name of what is not among the largest; no real name has such a character.
 _REST: Final = "\x01"
 
 
@@ -302,9 +302,9 @@ def _order(measure: Measure, of: Series) -> tuple[float, str]:
 
 
 def _view(history: History, over: Grid, name: str, asked: str = "") -> str:
-    """Rows as sampled, or their coarsest summary that has all that the steps need.
+    """Return the view of rows as sampled, or of a summary that has all that the steps need.
 
-    `asked` is SQL with the columns that are.
+    `asked` is SQL that contains the columns to be read.
     """
     source = source_named(history, name)
     columns = _columns(source, asked)
@@ -320,7 +320,7 @@ def _aggregated(
     history: History, over: Grid, source: str, measures: Sequence[Measure], by: str, where: str,
     *, names: Sequence[str] | None = None, step: str = "",
 ) -> dict[str, dict[int, tuple[Any, ...]]]:  # fmt: skip
-    """Aggregates by the value of `by`, or some of its values, and by the number of the step."""
+    """Return aggregates by the value of `by` (all, or only `names`), and by number of the step."""
     view, where, sums = _asked(measures, history, over, source, by, where)
     name = f"coalesce(({by})::VARCHAR, '?')"
     some = "" if names is None else f"AND list_contains($names, {name})"
@@ -339,7 +339,7 @@ def _aggregated(
 def _asked(
     measures: Sequence[Measure], history: History, over: Grid, source: str, by: str, where: str
 ) -> tuple[str, str, str]:
-    """The view to be asked, for which of its rows, and for what."""
+    """Return the view to query, the condition on its rows, and the aggregates."""
     view, where = _view_of(measures, history, over, source, by, where)
     return view, where, ", ".join(one.sql(summarized=view != source) for one in measures)
 
@@ -347,20 +347,20 @@ def _asked(
 def _view_of(
     measures: Sequence[Measure], history: History, over: Grid, source: str, by: str, where: str
 ) -> tuple[str, str]:
-    """The view to be asked, and for which of its rows."""
+    """Return the view to query, and the condition on its rows."""
     asked = " ".join([by, *(measure.columns for measure in measures)])
     view = _view(history, over, source, f"{asked} {where}")
     of = source_named(history, source)
     if view == rollup_view(of) and not _columns(of, asked):
         for one in summaries.of_source(source):
-            # It has just these rows, without the columns that tell them from others.
+            # It has just these rows, without the columns in the condition.
             if (one.of, one.where, one.step) == (view, where, of.rollup) and where != "true":
                 return one.view, "true"
     return view, where
 
 
 def _columns(source: Source, asked: str) -> set[str]:
-    """The columns of a source that SQL names."""
+    """Return the columns of a source that occur in SQL."""
     return set(_WORD.findall(asked)) & {column.name for column in source.columns}
 
 
@@ -369,12 +369,12 @@ def _step(over: Grid) -> str:
 
 
 def _longest(history: History, source: str) -> float:
-    """How long nothing may be sampled before there is a gap [s], as `analysis.gaps` has it."""
+    """Return how long a source may go without a sample before that is a gap [s]; see `gaps`."""
     return max(GAP * source_named(history, source).interval, 60.0)
 
 
 def _sampled(history: History, over: Grid, source: str) -> dict[int, tuple[int, float]]:
-    """How often the source was sampled in each step, and how many seconds that covers."""
+    """Return how often a source was sampled in each step, and how many seconds that covers."""
     found = history.once(
         ("sampled", over.about.instance, over.begin, over.step, over.count),
         lambda: _all_sampled(history, over),
@@ -383,7 +383,7 @@ def _sampled(history: History, over: Grid, source: str) -> dict[int, tuple[int, 
 
 
 def _all_sampled(history: History, over: Grid) -> dict[str, dict[int, tuple[int, float]]]:
-    """The same of every source: a screen asks it of each of its charts."""
+    """Return what `_sampled` returns, of every source: the charts of a screen share it."""
     view = _view(history, over, "samples", "source")
     count = "count(*)" if view == "samples" else "sum(samples)"
     _, rows = history.table(
@@ -401,7 +401,7 @@ def _all_sampled(history: History, over: Grid) -> dict[str, dict[int, tuple[int,
 def _before(
     history: History, over: Grid, source: str, measures: Sequence[Measure], by: str, where: str
 ) -> dict[str, tuple[Any, ...]]:
-    """The last values before the period, by the value of `by`."""
+    """Return the last values before the period, by the value of `by`."""
     view, where, last = _asked(measures, history, over, source, by, where)
     rows = history.latest(
         f"""SELECT coalesce(({by})::VARCHAR, '?'), {last}
@@ -415,7 +415,7 @@ def _values(
     over: Grid, measure: Measure, rows: Mapping[int, Any], seen: Mapping[int, tuple[int, float]],
     before: Any = None, *, absent: float | None = None, longest: float,
 ) -> list[float | None]:  # fmt: skip
-    """One value a step; `absent` where there was a sample but no row.
+    """Return a value per step; of rates and numbers, `absent` if there was a sample but no row.
 
     Beyond `longest` seconds without a sample there is a gap.
     """
@@ -425,7 +425,7 @@ def _values(
         times, seconds = seen.get(n, (0, 0.0))
         since = 0 if times else since + over.step
         if measure.kind is Kind.LAST:
-            # A null is what is left of something that is gone.
+            # What is gone has left a null.
             last = rows.get(n, last)
             value = measure.value(last, times, seconds) if since <= longest else None
         elif n in rows:
@@ -439,7 +439,7 @@ def _values(
 
 
 def _fill(values: list[float | None], seen: Mapping[int, tuple[int, float]], steps: int) -> None:
-    """Give the last value to the steps before it that its sample covers, too."""
+    """Copy the last value to the steps before it that its sample covers as well."""
     last = len(values) - 1
     for n in range(last - 1, max(-1, last - 1 - steps), -1):
         if n in seen:

@@ -29,7 +29,7 @@ _DIRECTORY: Final = Path("/var/lib/mrtuner")
 #: Where the file for --config and the SQL files for --metrics are in a container.
 _CONFIG: Final = Path("/etc/mrtuner/fleet.toml")
 _METRICS: Final = Path("/etc/mrtuner/metrics")
-#: Of the user in the container, and of its volume.
+#: ID of the user in the container, and of its volume's owner.
 _USER: Final = 10001
 _WHEEL: Final = f"mrtuner-{__version__}-py3-none-any.whl"
 
@@ -43,7 +43,7 @@ def written(
     Raises:
         UsageError: nothing is to be recorded, a connection string holds a password, or a container
             could not reach a server that is called local.
-        BadValue: what a container is to take with it is not understood.
+        BadValue: a file that goes into a container is not understood.
     """
     if not targets and config is None:
         raise UsageError("no server to record", "Name one, or give --config FILE.")
@@ -128,7 +128,7 @@ def _program() -> Path:
 
 
 def _closed(program: Path) -> str:
-    """A warning if another user may not enter a directory above the program, such as a home.
+    """Return a warning if others may not enter a directory above the program, such as a home.
 
     The interpreter of a virtual environment is a link to one that may lie elsewhere.
     """
@@ -144,7 +144,7 @@ def _closed(program: Path) -> str:
 
 
 def _writable(directory: Path) -> str:
-    """What makes the directory of the history writable; below /var/lib systemd creates it."""
+    """Return lines that make the history's directory writable; systemd creates it in /var/lib."""
     below = Path("/var/lib")
     if directory.parent == below and shlex.quote(directory.name) == directory.name:
         return f"StateDirectory={directory.name}\nStateDirectoryMode=0750"
@@ -192,7 +192,7 @@ ENTRYPOINT {json.dumps(["mrtuner", *arguments])}
 
 
 def _requirements(extras: Sequence[str]) -> str:
-    """A line that stays cached when the wheel alone is new; nothing where no metadata tell it."""
+    """Return a line that stays cached if only the wheel is new; empty without metadata."""
     try:
         names = required(requires("mrtuner") or (), extras)
     except PackageNotFoundError:
@@ -226,7 +226,7 @@ def _yaml(documents: Sequence[object]) -> str:
     import yaml
 
     class Dumper(yaml.SafeDumper):
-        """Files stay readable: several lines are a block."""
+        """Writes texts of several lines as blocks, which stay readable."""
 
     def represent(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
         style = "|" if "\n" in text else None
@@ -263,7 +263,7 @@ def _stateful_set(
 ) -> dict[str, object]:
     mounts = [
         {"name": "history", "mountPath": str(directory)},
-        # While an hour is sealed into Parquet.
+        # Needed while rows are moved into Parquet.
         {"name": "tmp", "mountPath": "/tmp"},  # noqa: S108 - of the container
         *({"name": "config", "mountPath": str(path), "subPath": path.name, "readOnly": True}
           for path in files),
@@ -274,7 +274,7 @@ def _stateful_set(
         "image": f"mrtuner-record:{__version__}",
         # The recipe's image names its own targets; these are used instead.
         "command": ["mrtuner"],
-        # Kubernetes would put a variable's value for $(NAME).
+        # Kubernetes would replace $(NAME) with a variable's value.
         "args": [one.replace("$(", "$$(") for one in arguments],
         "env": [{"name": "HOME", "value": str(directory)}],
         "envFrom": [{"secretRef": {"name": "mrtuner-record", "optional": True}}],

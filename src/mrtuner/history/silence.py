@@ -1,10 +1,10 @@
 """Sessions that get no answer: the server is frozen, or the network drops what it sends.
 
-A server ends by itself what takes longer than statement_timeout, if it can. If it cannot, nothing
-ends its client's wait: of a host that is gone TCP tells after two hours, of one whose kernel still
-acknowledges never. So one thread watches the sessions of all instances.
+A server cancels what takes longer than statement_timeout, if it can. If it cannot, nothing ends its
+client's wait: TCP notices only after two hours that a host is gone, and never if its kernel still
+acknowledges. So one thread watches the sessions of all instances.
 
-A server under heavy load answers late, and is worth waiting for: the time is long, and an answer
+A server under heavy load answers late, and is worth waiting for: the wait is long, and an answer
 that has arrived counts even if this process was too busy to read it.
 """
 
@@ -24,9 +24,9 @@ from mrtuner.errors import ConnectError
 if TYPE_CHECKING:
     from mrtuner.postgres.connect import Connection
 
-#: Beyond the time that a query may take at the server [s].
+#: How long to wait beyond the time that a query may take at the server [s].
 SILENCE: Final = 60.0
-#: Between two looks at the sessions [s].
+#: Interval at which the sessions are checked [s].
 _LOOK: Final = 1.0
 
 
@@ -46,21 +46,21 @@ class SilentSessions:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Wait for no answer any more."""
+        """Give up all sessions that still have no answer."""
         self._over.set()
         self._give_up(before=float("inf"))
         self._thread.join()
 
     @contextmanager
     def answer(self, conn: Connection, within: float) -> Iterator[None]:
-        """Give the session up if what is in the block is not answered.
+        """Give up the session if the server does not answer what the block asks.
 
         Args:
             conn: The session, which only this thread uses.
-            within: Seconds that the server takes at most.
+            within: Seconds that the server may take; `silence` is added to them.
 
         Raises:
-            ConnectError: it was given up.
+            ConnectError: it was given up, or recording ends.
         """
         from psycopg import InterfaceError, OperationalError
 
@@ -71,7 +71,7 @@ class SilentSessions:
         try:
             yield
         except (InterfaceError, OperationalError) as error:
-            with self._lock:  # which is held from shutting a socket until it is known why
+            with self._lock:  # held while a socket is shut, until it is in the set
                 given_up = conn in self._given_up
             if given_up:
                 raise ConnectError(
@@ -88,7 +88,7 @@ class SilentSessions:
             self._give_up(before=time.monotonic())
 
     def _give_up(self, before: float) -> None:
-        """Shut the sockets whose time is over, so that libpq's wait for them ends."""
+        """Shut down the sockets whose time is over, so that libpq's wait for them ends."""
         with self._lock:
             for conn, due in self._due.items():
                 if due < before and conn not in self._given_up and _shut_if_silent(conn):
@@ -96,10 +96,10 @@ class SilentSessions:
 
 
 def _shut_if_silent(conn: Connection) -> bool:
-    """End a connection from another thread, if nothing has arrived; closing is left to its own."""
+    """Shut down a connection if nothing has arrived; its own thread closes it."""
     import psycopg
 
-    # An error: it broke by itself just now.
+    # An error means that it broke by itself just now.
     with suppress(OSError, psycopg.Error), socket.socket(fileno=os.dup(conn.fileno())) as twin:
         arrived = select.poll()
         arrived.register(twin, select.POLLIN)

@@ -27,19 +27,19 @@ if TYPE_CHECKING:
     )
 
 _DAY: Final = 86_400 * MICRO
-#: A forecast from less [microseconds] would be of the first hours of a new store.
+#: Shortest time to forecast from [µs]: less would be only the first hours of a new store.
 _SHORTEST: Final = _DAY // 4
 #: Intervals without a sample until a source is late.
 _LATE: Final = 3
-#: Samples of an instance, and of all of them, that say what recording costs: some ten minutes.
+#: Latest samples, per instance and at most, that show what recording costs: some ten minutes.
 _LATEST: Final = 1_000
 _MOST_SAMPLES: Final = 200_000
 
 
 def size(directory: Path) -> HistorySize:
-    """Return what the views of a store take, and what they will take at most.
+    """Return what the views of a store take on disk, and what they will take at most.
 
-    The forecast assumes that each day adds what the days so far added on average.
+    The forecast assumes that each day adds the average of the days so far.
     """
     from mrtuner.history.document import HistorySize
 

@@ -9,9 +9,9 @@ A source's file begins with a comment in TOML:
     reset = "stats_reset"          # a column that changes when the counters start again
 
     [keys]                         # what a row is about
-    [counters]                     # what only grows: the growth since the sample before is stored
-    [gauges]                       # what is as it is: the value is stored
-    [texts]                        # what says more about the row
+    [counters]                     # what only grows: the growth since the previous sample is stored
+    [gauges]                       # current values, stored as they are
+    [texts]                        # further information about the row
     */
     SELECT …
 
@@ -19,7 +19,7 @@ A line that ends with `-- since 16` or `-- before 16` is for these versions of P
 
 A program (see `mrtuner.history.program`) has such a declaration as well, without the comment.
 Each column has a help text, and a type or unit where the default (text for keys and texts, integer
-for counters and gauges) does not do. Users' own metrics are files of the same form.
+for counters and gauges) does not fit. Users' own metrics are files of the same form.
 """
 
 from __future__ import annotations
@@ -40,18 +40,18 @@ from mrtuner.history.program import Program, programs
 from mrtuner.postgres.sql import OLDEST, by_version
 from mrtuner.units import parse_duration
 
-#: Every table of a store has these; no column of a source may be called so.
+#: Every table of a store has these columns; no column of a source may have such a name.
 RESERVED: Final = frozenset({"time", "instance", "seconds", "samples"})
-#: Stands in the place of a source where an instance cannot be reached, so that nothing is sampled.
+#: Takes the place of a source's name if the instance cannot be reached, so nothing is sampled.
 CONNECTION: Final = "connection"
-#: No source may be called so, since a view of another is: see `mrtuner.history.store.summaries`.
+#: No source may have these names: the first is a view (`mrtuner.history.store.summaries`).
 _TAKEN: Final = frozenset({"sessions_at_work", CONNECTION})
 _NAME: Final = r"[a-z][a-z0-9_]{0,62}"
 _HEADER: Final = re.compile(r"\s*/\*\n(.*?)\*/\s*", re.DOTALL)
 
 
 class Kind(StrEnum):
-    """What a column is to the row; the table of the header that declares it."""
+    """The role of a column in its row; also the table of the header that declares it."""
 
     KEY = "keys"
     COUNTER = "counters"
@@ -86,7 +86,7 @@ class Column:
 
 
 class Rollup(StrEnum):
-    """What is kept when the rows as sampled are not: one row an hour or a minute."""
+    """The step of the summary that is kept longer than the rows as sampled."""
 
     HOUR = "hour"
     MINUTE = "minute"
@@ -109,14 +109,14 @@ class Source:
     keep_rollup: float  # seconds
     columns: tuple[Column, ...]
     rollup: Rollup
-    rollup_by: tuple[str, ...]  # columns that stay apart in the summary
+    rollup_by: tuple[str, ...]  # columns by which the summary groups
     reset: str | None
     extension: str | None  # must be installed in the database
-    grant: str | None  # the role that lets it be seen
-    export_rows: int | None = None  # the most of an instance that a monitoring system gets
+    grant: str | None  # the role that is allowed to read it
+    export_rows: int | None = None  # most rows of an instance to export to a monitoring system
     queries: Mapping[int, str]  # by the first server version; none for a program
     program: Program | None = None
-    declaration: str = ""  # the comment in TOML that says all of the above
+    declaration: str = ""  # the TOML comment with all of the above
 
     def of(self, *kinds: Kind) -> tuple[Column, ...]:
         """The columns of these kinds, in the order of the file."""
@@ -207,10 +207,10 @@ def parse(name: str, texts: Mapping[int, str], *, strict: bool = False) -> Sourc
     """Return the source that these files declare, by the first server version each is for.
 
     Args:
-        name: What it is called.
-        texts: The files.
-        strict: Refuse what the header should not hold, and a source without columns. A store may
-            have been written by another version, whose headers hold more.
+        name: Its name.
+        texts: The files' contents.
+        strict: Refuse unknown keys in the header, and a source without columns. A store may have
+            been written by another version, whose headers have more keys.
 
     Raises:
         BadValue: the oldest one has no header, or the header is not understood.

@@ -12,7 +12,7 @@ from typing import Final
 #: Longer ones are cut: a generated list of 10,000 names says no more than its beginning.
 LONGEST: Final = 10_000
 
-#: Quoted names stay; comments may hold anything, and go.
+#: Quoted names stay; comments may hold anything, and are removed.
 _TOKEN: Final = re.compile(
     r"""(?P<name>"(?:[^"]|"")*")
       | (?P<comment>--[^\n]*|/\*.*?(?:\*/|\Z))

@@ -11,7 +11,7 @@ from mrtuner.history.period import IN_PERIOD, Period, source_named, view_for
 from mrtuner.history.reading import History
 from mrtuner.history.store.layout import rollup_view
 
-#: Of a period of so many hours or more, the whole hours are taken from their summary.
+#: If a period has at least this many steps of the summary, its whole steps are read from there.
 _LONG: Final = 12
 #: More statements than pg_stat_statements keeps.
 _EVERY: Final = 1_000_000
@@ -73,7 +73,7 @@ def statements(history: History, about: Period, top: int) -> tuple[StatementWork
 def _counted(
     history: History, name: str, about: Period, columns: str
 ) -> tuple[str, dict[str, Any]]:
-    """SQL of a period's rows of counters: a long one's whole hours from their summary."""
+    """Return SQL for a period's counters (a long one's whole steps summarized) and parameters."""
     source = source_named(history, name)
     rollup, step = rollup_view(source), source.rollup.seconds
     asked = f"SELECT {columns} FROM {{}} WHERE {IN_PERIOD}"

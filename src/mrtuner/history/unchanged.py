@@ -1,4 +1,4 @@
-"""Answers that are valid while a source has the same rows, kept for the next opening."""
+"""Answers that stay valid while a source has the same rows, kept for the next opening."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ Answer = TypeVar("Answer")
 class RowsOf:
     """Which rows a source has.
 
-    They leave SQLite for a file alone, and only then can the number of a row be given again.
+    Rows leave SQLite only for a file, and only then can SQLite reuse the number of a row.
     """
 
     files: Sequence[int]  # their numbers
-    newest: int  # the number of the newest row that is in none
+    newest: int  # the number of the newest row that is in no file
 
 
 def rows_of(history: History, source: str) -> RowsOf:
-    """Which rows a source has now."""
+    """Return which rows a source has now."""
 
     def found() -> RowsOf:
         files = tuple(file.number for file in history.files if file.view == source)
@@ -41,16 +41,16 @@ def while_same(
     history: History, source: str, key: Any, ask: Callable[[], Answer], *,
     until: datetime | None = None,
 ) -> Answer:  # fmt: skip
-    """Return what `ask` gives, which is asked again when the source has other rows.
+    """Return the answer of `ask`, which is called again when the source has other rows.
 
-    For what is stored when it changes, and asked for with each screen.
+    For values that are stored when they change, and that every screen needs.
 
     Args:
         history: The store.
-        source: Whose rows are asked for.
-        key: What is asked, but for `until`.
-        ask: Asks it.
-        until: Later rows do not count. While there are none, it does not matter which time it is.
+        source: The source whose rows `ask` reads.
+        key: Identifies the answer, apart from `until`.
+        ask: Returns the answer.
+        until: Later rows do not count. If there are none, the answer is the same for any `until`.
     """
     if until is not None and until <= _last(history, source):
         return history.once((key, until), ask)
@@ -58,7 +58,7 @@ def while_same(
 
 
 def _last(history: History, source: str) -> datetime:
-    """When a source was stored last, of any instance. Reads all its rows that are in SQLite."""
+    """Return the time of a source's last row, of any instance. Reads all its rows in SQLite."""
 
     def found() -> datetime:
         sealed = (file.last for file in history.files if file.view == source)
@@ -71,7 +71,7 @@ def _last(history: History, source: str) -> datetime:
 def changed_since(history: History, before: Mapping[str, RowsOf], instance: str) -> int | None:
     """Return the earliest time for which sources have changed rows of an instance.
 
-    In microseconds since 1970: 0 if rows went to other files, None if nothing came.
+    In microseconds since 1970: 0 if its files have changed, None if there are no new rows.
     """
     times = []
     for source, then in before.items():
@@ -87,7 +87,7 @@ def changed_since(history: History, before: Mapping[str, RowsOf], instance: str)
 def _in_sqlite(
     history: History, source: str, what: str, where: str = "true", *values: Any
 ) -> int | None:
-    """A number over the rows of a source that are in no file; None if there are none."""
+    """Return an aggregate over the rows of a source that are in no file; None if there are none."""
     (table,) = (layout.hot_table(one) for one in history.sources if one.name == source)
     if not history.db.execute(f"PRAGMA table_info({table})").fetchone():
         return None  # of a source that is newer than the store

@@ -1,4 +1,4 @@
-"""Views of DuckDB over the files and recent rows of a store, kept until it has other files."""
+"""DuckDB's views over the files and recent rows of a store, kept until its files change."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ if TYPE_CHECKING:
     from mrtuner.history.store.parquet import Engine
 
 Answer = TypeVar("Answer")
-#: Of what is known: files that queries could not read, and why.
+#: Key in `Workspace.known` for the files that queries could not read, and why.
 DAMAGED: Final = "damaged"
-#: Of a query: views are made when it names them.
+#: A word of a query: views are created when a query names them.
 WORD: Final = re.compile(r"\w+")
-#: Periods whose views are kept, those that were asked for last: a screen takes up to five.
+#: Number of periods, the last used ones, whose views are kept: a screen needs up to five.
 _PERIODS: Final = 32
-#: Instances whose recent rows are kept in memory.
+#: Number of instances whose recent rows are kept in memory.
 _INSTANCES: Final = 8
-#: Since which format rows in files are in the further summaries.
+#: The first format in which rows in files are in the further summaries.
 _SUMMARIZED: Final = 2
-#: Answers that are kept.
+#: Number of answers that are kept.
 _KEPT: Final = 2048
-#: What may be the name of a view: `samples` is a column of each summary, too.
+#: A word that may be the name of a view: `samples` is a column of each summary, too.
 _NAME: Final = re.compile(r"(?<!sum\()(?<!AS )\b\w+")
 
 
@@ -41,8 +41,8 @@ _NAME: Final = re.compile(r"(?<!sum\()(?<!AS )\b\w+")
 class Workspace:
     """What DuckDB has read of a store, kept for the next history that opens it.
 
-    The views are forgotten when the store has other files. Rows that are in no file are copied
-    once, and new ones are added.
+    The views are dropped when the store's files change. Rows that are in no file are copied once,
+    and new ones are added.
     """
 
     con: Engine = field(default_factory=parquet.engine)
@@ -52,14 +52,14 @@ class Workspace:
     _sources: Sequence[Source] = ()
     _made: dict[tuple[str | None, tuple[int, int] | None], Views] = field(default_factory=dict)
     _numbers: Iterator[int] = field(default_factory=count)
-    #: What answers depend on, and they; that which was not asked for longest comes first.
+    #: The state that an answer depends on, and the answer; the least recently used comes first.
     _kept: dict[Any, tuple[Any, Any]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.recent = RecentRows(self.con)
 
     def enter(self, files: Sequence[File], sources: Sequence[Source]) -> None:
-        """From now on the store has these."""
+        """Note the store's files and sources; drop the views if they have changed."""
         many = len(self.recent.instances) > _INSTANCES
         if many or (self.files, self._sources) != (files, sources):
             for key in list(self._made):
@@ -70,22 +70,22 @@ class Workspace:
         self.files, self._sources = files, sources
 
     def views(self, instance: str | None, span: tuple[int, int] | None) -> Views:
-        """The views over all rows of an instance or of all, or over those of a period."""
+        """Return views over the rows of one instance or all, of a period or of all time."""
         key = instance, span
         found = self._made.pop(key, None)
         if found is None:
             while len(self._made) >= _PERIODS:
                 self._made.pop(next(iter(self._made))).drop()
             found = Views.of(self.con, instance, span, next(self._numbers))
-        self._made[key] = found  # the last: the first one was not asked for longest
+        self._made[key] = found  # at the end: the first is the least recently used
         return found
 
     def keep(self, key: Any, state: Any, ask: Callable[[], Answer]) -> Answer:
-        """What `ask` gives, which is asked again when that on which it depends is another."""
+        """Return the answer of `ask`, which is called again when `state` has changed."""
         damaged = self.known.get(DAMAGED)
         kept = self._kept.pop(key, None)
         answer: Answer = kept[1] if kept is not None and kept[0] == state else ask()
-        if self.known.get(DAMAGED) == damaged:  # Else it is of fewer files than the state says.
+        if self.known.get(DAMAGED) == damaged:  # Else it is from fewer files than `state` says.
             self._kept[key] = state, answer
         while len(self._kept) > _KEPT:
             self._kept.pop(next(iter(self._kept)))
@@ -93,7 +93,7 @@ class Workspace:
 
     @contextmanager
     def sealed_views(self, instance: str | None, span: tuple[int, int]) -> Iterator[Views]:
-        """Views over the rows in files alone, for one query whose answer is kept."""
+        """Yield views over only the rows in files, for one query whose answer is kept."""
         views = Views.of(self.con, instance, span, next(self._numbers), sealed=True)
         try:
             yield views
@@ -129,7 +129,7 @@ class Views:
         cls, engine: Engine, instance: str | None, span: tuple[int, int] | None, number: int,
         *, sealed: bool = False,
     ) -> Views:  # fmt: skip
-        """Views in a schema of their own; of all there is, those that a user's query names."""
+        """Return views in their own schema; views over everything are in `main`, for users."""
         con = engine.cursor()
         schema = "main" if instance is None and span is None else f"views_{number}"
         con.execute(f"CREATE SCHEMA IF NOT EXISTS {schema}")
@@ -150,35 +150,35 @@ class Views:
         self.made -= views
 
     def provide(self, history: History, sql: str) -> None:
-        """Make the views that a query names, and bring the tables below them up to date."""
+        """Create the views that a query names, and bring the tables below them up to date."""
         words = set(_NAME.findall(sql))
         for source in history.sources:
             named = words.intersection(summaries.views_of(source))
             if named:
                 rows = self._rows(history, source)
-                # Each view apart: DuckDB looks into every file of a view when it is made.
+                # Only named views: DuckDB looks into every file of a view when it is created.
                 for view in named - self.made:
                     self._view(history, view, self._recent(history, source, view, rows))
         if "statement_texts" in words:
             self._make_texts(history)
 
     def _rows(self, history: History, source: Source) -> str:
-        """The rows that are not in a file yet, of those that count."""
+        """Return a query for the rows that are not in a file yet; if sealed, it has none."""
         if self.sealed:
             return nothing(source)
         return self._recent_rows(history.recent(source, self.instance))
 
     def _recent_rows(self, table: str) -> str:
-        """The rows that are not in a file yet, from a table with more of them."""
+        """Return a query for those rows of a table of recent rows that are in the period."""
         rows = f'FROM main."{table}"'
         if self.span is None:
             return rows
-        # The last step of a summary goes on after the period.
+        # The last step of a summary may end after the period.
         begin, end = self.span[0], self.span[1] + HOUR
         return f"{rows} WHERE time >= make_timestamp({begin}) AND time < make_timestamp({end})"
 
     def _recent(self, history: History, source: Source, view: str, rows: str) -> str:
-        """The query of a view over rows that are not in a file yet."""
+        """Return the query of a view over rows that are not in a file yet."""
         if view == source.name:
             return rows
         summary = parquet.rollup(
@@ -199,7 +199,7 @@ class Views:
         self.made.add(name)
 
     def _files(self, history: History, view: str, longer: int = 0) -> list[File]:
-        """The files of a view in this time, and so many microseconds after it."""
+        """Return the files of a view in this period and up to `longer` microseconds after it."""
         begin, end = self.span or (0, sys.maxsize)
         return [
             file for file in history.files
@@ -207,7 +207,7 @@ class Views:
         ]  # fmt: skip
 
     def _with_files(self, history: History, files: list[File], recent: str) -> str:
-        """The query of rows in files and of recent ones."""
+        """Return the query for rows in files and recent ones."""
         sound = history.sound(files)
         if not sound:
             return recent
@@ -215,7 +215,7 @@ class Views:
         return f"({sealed}) UNION ALL BY NAME ({recent})"
 
     def _make_texts(self, history: History) -> None:
-        """Of no time and no instance."""
+        """Create the view of statement texts, which have neither time nor instance."""
         table = history.once("texts", lambda: history.work.recent.texts(history.db))
         if "statement_texts" not in self.made:
             view = f'{self.schema}."statement_texts"'

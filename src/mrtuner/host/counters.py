@@ -35,12 +35,12 @@ class CpuTimes:
 
     @property
     def busy(self) -> float:
-        """Neither idle nor waiting; what the hypervisor took away counts as used."""
+        """Time neither idle nor waiting; time taken by the hypervisor counts as used."""
         return self.user + self.system + self.interrupts + self.steal
 
     @property
     def total(self) -> float:
-        """All of it: the number of CPUs times the time since the start."""
+        """All time: the number of CPUs times the time since the start."""
         return self.busy + self.idle + self.iowait
 
 
@@ -96,7 +96,7 @@ def _cpu_times(fields: Sequence[str]) -> CpuTimes | None:
 
 
 def context_switches(tree: Tree) -> int | None:
-    """Return how often the machine's CPUs changed the process they run. Source: /proc/stat."""
+    """Return how often the machine's CPUs switched processes. Source: /proc/stat."""
     return _named(tree, "ctxt")
 
 
@@ -152,7 +152,7 @@ def traffic(tree: Tree, interface: str) -> Traffic | None:
 
 
 def own_groups(tree: Tree) -> OwnGroups:
-    """Find the process's own control groups; it takes a look at all mounts."""
+    """Find the process's own control groups; this reads all mounts."""
     cpu, memory_group = (
         next(iter(lineage(tree, controller).groups), None) for controller in ("cpu", "memory")
     )
@@ -176,7 +176,7 @@ def cpu_of_group(tree: Tree, group: ControlGroup) -> float | None:
 
 
 def _accounts(tree: Tree, group: ControlGroup) -> ControlGroup | None:
-    """The group that counts the CPU seconds of this one: in version 1 that of another hierarchy."""
+    """Return the group that counts this one's CPU time: in version 1, from another hierarchy."""
     if group.version == 2:
         return group
     accounts = lineage(tree, "cpuacct").groups

@@ -52,7 +52,7 @@ def counted_cpus(count: int | Fraction) -> str:
 
 
 def _allowed(tree: Tree) -> tuple[Fact[int] | None, tuple[Missing, ...]]:
-    """The CPUs that are online, in our cpuset, and in our affinity mask; names the last to narrow.
+    """CPUs online, in our cpuset and in our affinity mask; the source is the last one to narrow.
 
     All three are needed: a mask may include CPUs that this machine could have but does not.
     """

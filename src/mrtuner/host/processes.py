@@ -1,4 +1,4 @@
-"""Processes and their threads: the CPU time they had, and the time they waited for a CPU.
+"""Processes and their threads: the CPU time they used, and the time they waited for a CPU.
 
 Sources: proc(5); the kernel's scheduler/sched-stats.rst for schedstat, filesystems/proc.rst for
 smaps_rollup and net/tcp.
@@ -28,7 +28,7 @@ class ThreadTimes:
 
 
 def family(tree: Tree, pid: int) -> list[int]:
-    """Return a process and all that descend from it, as far as they are to be seen."""
+    """Return a process and all its descendants that are visible."""
     parents: dict[int, list[int]] = {}
     for name in filter(str.isdecimal, names_in(tree.at("/proc"))):
         fields = _stat(tree, f"/proc/{name}")
@@ -42,7 +42,7 @@ def family(tree: Tree, pid: int) -> list[int]:
 
 
 def name_of(tree: Tree, pid: int) -> str | None:
-    """Return what a process is called; None if there is none. Source: /proc/PID/comm."""
+    """Return the name of a process; None if there is none. Source: /proc/PID/comm."""
     return tree.peek(f"/proc/{pid}/comm")
 
 
@@ -58,7 +58,7 @@ def title_of(tree: Tree, pid: int) -> str | None:
 
 
 def named(tree: Tree, pattern: str) -> list[int]:
-    """Return the processes whose name or command line has this pattern, without our own."""
+    """Return the processes, except our own, whose name or command line matches this pattern."""
     wanted = re.compile(pattern)
     found = []
     for pid in map(int, filter(str.isdecimal, names_in(tree.at("/proc")))):
@@ -100,7 +100,7 @@ def proportional_memory(tree: Tree, pid: int) -> int | None:
 
 
 def sockets_of(tree: Tree, pid: int) -> frozenset[int] | None:
-    """Return the inodes of the sockets that a process holds; None where it hides them."""
+    """Return the inodes of the sockets that a process holds; None if we may not see them."""
     folder = tree.at(f"/proc/{pid}/fd")
     if not os.access(folder, os.R_OK | os.X_OK):
         return None
@@ -111,7 +111,7 @@ def sockets_of(tree: Tree, pid: int) -> frozenset[int] | None:
 def waiting_to_be_accepted(tree: Tree, pid: int, sockets: frozenset[int]) -> int:
     """Return the connections in the queues of these listening TCP sockets.
 
-    Of a socket that listens, net/tcp shows the accept queue's length as rx_queue.
+    For a listening socket, net/tcp shows the accept queue's length as rx_queue.
     """
     return sum(
         length

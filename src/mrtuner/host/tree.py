@@ -45,7 +45,7 @@ class Tree:
             return None
 
     def target(self, path: str | PurePosixPath) -> str | None:
-        """Return what a symbolic link says; None if there is none that we may read."""
+        """Return where a symbolic link points; None if there is none that we may read."""
         try:
             return str(self.at(path).readlink())
         except OSError:

@@ -58,8 +58,8 @@ def case(seed: int, *, days: int = 4) -> Case:
         instance=instance,
         volume=volume,
         series=Series(start=_START, step=step, metrics=metrics),
-        truths=tuple(long),
-        hints=tuple(short),
+        truths=tuple(_in_points(one, step) for one in long),
+        hints=tuple(_in_points(one, step) for one in short),
     )
 
 
@@ -78,6 +78,11 @@ def _worth_finding(limiter: Limiter, step: int) -> bool:
     return bool(
         limiter.minutes.sum() >= WORTH_FINDING * points and longest >= IN_ONE_STRETCH * points
     )
+
+
+def _in_points(limiter: Limiter, step: int) -> Limiter:
+    """The limiter at the points of the series, if it holds for half of each one's minutes."""
+    return replace(limiter, minutes=limiter.minutes.reshape(-1, step // 60).mean(axis=1) >= 0.5)
 
 
 @cache

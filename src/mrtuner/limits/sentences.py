@@ -183,13 +183,14 @@ def _iops_will_not_help(
         return
     stops = instance.ebs_max_iops
     bound = any(one.resource is Resource.THROUGHPUT for one in pegged)
-    reasons = []
+    reasons: list[str] = []
     if stops is not None:
         reasons.append(f"the instance is limited to {stops:,} IOPS")
     if bound:
         reasons.append("throughput is the tighter limit")
     if bound or any(one.resource is Resource.IOPS for one in pegged):
-        yield f"Raising provisioned IOPS will not help: {', and '.join(reasons)}."
+        because = ", and ".join(reasons) or "the limit reached is not the volume's"
+        yield f"Raising provisioned IOPS will not help: {because}."
 
 
 def _is_volumes(one: Pegged) -> bool:

@@ -1,6 +1,6 @@
 """What a server counted: since its statistics were reset, or while it is watched.
 
-What a version does not count is None, and a Missing where somebody could change that.
+What a version does not count is None, and is also a Missing if the user can change that.
 """
 
 from __future__ import annotations

@@ -33,18 +33,18 @@ from mrtuner.postgres.server_user import (
 from mrtuner.wording import last_line
 
 SUPERUSER: Final = "postgres"
-#: Names a directory where data directories are kept as initdb made them: a copy takes a tenth of
-#: its time. For tests and labs, as PostgreSQL's own INITDB_TEMPLATE.
+#: Environment variable: a directory that keeps data directories as initdb made them. A copy takes a
+#: tenth of initdb's time. For tests and labs, like PostgreSQL's own INITDB_TEMPLATE.
 INITDB_CACHE: Final = "MRTUNER_INITDB_CACHE"
 
 #: Bytes in sockaddr_un.sun_path, less the terminating zero: 107 on Linux, 103 on macOS.
 _SOCKET_PATH_LIMIT: Final = 103
 #: Long enough for a recovery; pg_ctl notices immediately if the postmaster gives up.
 _START_SECONDS: Final = 300
-#: As pg_ctl has it; but pg_ctl looks ten times a second, and most servers stop in a tenth of that.
+#: The same as pg_ctl, which polls every 0.1 s, though most servers stop in a tenth of that.
 _STOP_SECONDS: Final = 60
 _POLL: Final = 0.005
-#: From removing postmaster.pid to its end; without /proc it may never be seen to end.
+#: For the postmaster to exit after removing postmaster.pid; without /proc we may never see it.
 _ENDING_SECONDS: Final = 0.5
 
 StopMode = Literal["smart", "fast", "immediate"]
@@ -110,7 +110,7 @@ class Cluster:
             return None
 
     def running(self) -> bool:
-        """Whether the process of postmaster.pid is there, as `pg_ctl status` asks."""
+        """Whether the process of postmaster.pid exists, as `pg_ctl status` checks."""
         pid = self.pid
         return pid is not None and self._is_there(pid)
 
@@ -125,7 +125,7 @@ class Cluster:
             raise _start_failure(self._whole_log()[before:] or done.stderr)
 
     def stop(self, mode: StopMode = "fast") -> None:
-        """Stop as `pg_ctl stop` does and wait; do nothing if it is not running."""
+        """Stop as `pg_ctl stop` does, if it is running; ConnectError if that takes too long."""
         atexit.unregister(self._stop_at_exit)
         pid = self.pid
         if pid is None or not self.running():
@@ -184,7 +184,7 @@ class Cluster:
     def _make_data(self, password: str | None) -> None:
         """Run initdb, or copy what it made for another cluster of the same programs.
 
-        A copy has the system identifier of its original, so it is made only where a cache is named.
+        A copy has the system identifier of its original, so it is made only if a cache is named.
         """
         named = os.environ.get(INITDB_CACHE)
         if not named:
@@ -276,7 +276,7 @@ class Cluster:
     def _is_there(self, pid: int) -> bool:
         """Whether the server's user has such a process.
 
-        postmaster.pid may be left from long ago, and its number that of another program by now.
+        postmaster.pid may be left from long ago, and its process id reused by another program.
         """
         number = abs(pid)  # negative in single-user mode
         if number in {os.getpid(), os.getppid()}:
@@ -310,7 +310,7 @@ def _owner(pid: int) -> int:
 
 
 def _make_sparse(wal: Path) -> None:
-    """Make holes of the zeros after the first records: a copy then is smaller by a third."""
+    """Turn the zeros at the end of segments into holes: a copy is then a third smaller."""
     for segment in wal.glob("0*"):
         size, used = segment.stat().st_size, len(segment.read_bytes().rstrip(b"\0"))
         os.truncate(segment, used)
@@ -335,7 +335,7 @@ def _prepare(directory: Path, user: ServerUser | None) -> None:
 
 
 def free_port() -> int:
-    """Return a port of 127.0.0.1 that nobody has now."""
+    """Return a port of 127.0.0.1 that is free now."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]

@@ -74,7 +74,7 @@ def elements(text: str) -> tuple[str, ...]:
 
 
 def setting_in(line: str) -> tuple[str, str] | None:
-    """Return name and value of a line of a configuration file; None if it is no setting.
+    """Return name and value of a line of a configuration file; None if it is not a setting.
 
     >>> setting_in("log_line_prefix = 'it''s %m'  # a comment")
     ('log_line_prefix', "it's %m")

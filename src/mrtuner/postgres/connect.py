@@ -113,8 +113,8 @@ def connect(
     `timeout` [s] applies to each address tried; `connect_timeout` and PGCONNECT_TIMEOUT take
     precedence. Raises UsageError for an invalid string and for a server older than 13;
     ConnectError, with the cause, for anything else that prevents a session with the server
-    itself, including a pooler in between unless `through_pooler`. With `console` it is PgBouncer's
-    own console that is wanted, and UsageError is raised for anything else.
+    itself, including a pooler in between unless `through_pooler`. With `console`, only PgBouncer's
+    own console is accepted; anything else raises UsageError.
     """
     import psycopg
 

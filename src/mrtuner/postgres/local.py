@@ -37,7 +37,7 @@ def postmaster(backend: int, age: float, proc: Path = _PROC) -> int | None:
 
 
 def uncollected(pid: int, proc: Path = _PROC) -> bool:
-    """Whether a process has ended and only its exit status is left, which nobody has collected.
+    """Whether a process has ended, but its parent has not yet collected its exit status.
 
     A server that we start is inherited by the first process, which in a container may collect such
     statuses late or never. OSError if there is no such process. Source: proc(5), /proc/PID/stat.

@@ -29,7 +29,7 @@ class Clues:
         return self.settings[name].setting if name in self.settings else ""
 
 
-#: How a setting is changed where ALTER SYSTEM is not the way.
+#: How a setting is changed where ALTER SYSTEM is not used.
 HOW: Final[dict[Name, str]] = {
     "rds": "Change it in the instance's DB parameter group; static parameters need a reboot.",
     "aurora": "Change it in the DB cluster or DB parameter group; static parameters need a reboot.",

@@ -99,7 +99,7 @@ def within_reach(binaries: Binaries, user: ServerUser | None) -> Binaries:
 
 
 def build_name(binaries: Binaries) -> str:
-    """A name for what is made of these programs: their version, path and build time are in it."""
+    """Return a name for what is made from these programs, by their version, path, time and size."""
     postgres = binaries.program("postgres")
     origin = f"{postgres} {postgres.stat().st_mtime_ns} {postgres.stat().st_size}"
     return f"{binaries.version}-{hashlib.sha256(origin.encode()).hexdigest()[:12]}"
@@ -195,11 +195,11 @@ def run_as(
 
 @cache
 def _setpriv(user: ServerUser) -> tuple[str, ...]:
-    """The words before a command that make it run as that user; none where they do not work.
+    """Return the words before a command that make it run as that user; none if they do not work.
 
-    To change the user itself, subprocess forks: that copies the page tables of all our memory, and
-    takes ten times as long as vfork. Busybox's setpriv changes no user. The shell is in between
-    because setpriv may still start a program that only root can reach.
+    If subprocess itself changes the user, it forks: that copies the page tables of all our memory,
+    and takes ten times as long as vfork. Busybox's setpriv cannot change users. The shell is in
+    between because setpriv may still start a program that only root can reach.
     """
     ids = (f"--reuid={user.uid}", f"--regid={user.gid}", "--clear-groups")
     words = ("setpriv", *ids, "--", "sh", "-c", 'exec "$@"', "sh")

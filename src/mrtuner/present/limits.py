@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from mrtuner.limits.ceilings import Resource
 from mrtuner.limits.levels import DISK
 from mrtuner.limits.sentences import lasting, quantity
 from mrtuner.tables import bulleted
 from mrtuner.wording import enumerated
-
-if TYPE_CHECKING:
-    pass
 
 #: Line width of text on a terminal.
 WIDE: Final = 100

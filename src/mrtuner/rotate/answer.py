@@ -69,7 +69,7 @@ def opened(
 
 @contextmanager
 def held(rotator: Rotator) -> Iterator[None]:
-    """Keep every other process with this journal away from the group. Refused if one is there."""
+    """Lock the group against other processes with this journal. Refused if one is at work."""
     with rotator.book.journal.hold(f"rotate {rotator.group.name} {rotator.server}"):
         yield
 

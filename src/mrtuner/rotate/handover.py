@@ -53,9 +53,9 @@ class Handover(Steps):
         )
 
     def _accepted(self, rotation: Rotation, password: str) -> bool:
-        """Whether the stored password is the new role's; any other failure is raised.
+        """Whether the new role can log in with the stored password; other failures are raised.
 
-        Once applications use it, no other must be made, whatever prevents the login.
+        Once applications use it, no other password may be made, whatever prevents the login.
         """
         try:
             login.try_login(self.dsn, self._credential(rotation.new, password), self.group)

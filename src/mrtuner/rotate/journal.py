@@ -1,8 +1,8 @@
 """The journal of rotations: how far the latest rotation of each group has come, at every step.
 
-It is kept in the journal of changes (mrtuner.change.journal), which never holds a password. One
-that was handed to a store that cannot be asked is kept in a file of its own next to the journal,
-readable by its owner only, until the rotation has ended.
+It is kept in the journal of changes (mrtuner.change.journal), which never holds a password. A
+password that is handed to a store that cannot be read back is kept in its own file next to the
+journal, readable by its owner only, until the rotation has ended.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ OWNER_ONLY: Final = 0o600
 
 
 class RotationJournal:
-    """The latest rotation of each group of each server. What fails is a JournalError."""
+    """The latest rotation of each group of each server. Failures are raised as JournalError."""
 
     def __init__(self, journal: Journal) -> None:
         self.journal = journal
 
     def last(self, server: str, address: str, group: str) -> Rotation | None:
-        """The latest rotation of a group, finished or not."""
+        """Return the latest rotation of a group, finished or not; None if there is none."""
         try:
             contents = self.journal.kept(_name(server, address, group))
             return None if contents is None else _rotation(contents)
@@ -35,7 +35,7 @@ class RotationJournal:
             raise unusable(self.journal.path, error) from error
 
     def write(self, rotation: Rotation) -> None:
-        """Once this returns, the step survives a crash of the machine."""
+        """Record a rotation; once this returns, its step survives a crash of the machine."""
         name = _name(rotation.server, rotation.address, rotation.group)
         self.journal.keep(name, asdict(rotation))
 

@@ -52,7 +52,7 @@ def _set(secret: Secret, token: str) -> None:
 
 
 def _test(secret: Secret, token: str) -> None:
-    """testSecret: log in with it."""
+    """testSecret: log in with the pending secret."""
     pending = _pending(secret, token)
     credential = Credential(
         username=str(pending["username"]),
@@ -65,7 +65,7 @@ def _test(secret: Secret, token: str) -> None:
 
 
 def _finish(secret: Secret, token: str) -> None:
-    """finishSecret: move AWSCURRENT to it."""
+    """finishSecret: move AWSCURRENT to the pending secret."""
     secret.promote(token)
 
 

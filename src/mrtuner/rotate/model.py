@@ -32,7 +32,7 @@ FINISHED: Final = frozenset({RotationStep.DONE, RotationStep.ABORTED})
 #: Applications may know the new credential: from here on it must not change.
 DELIVERED: Final = frozenset({RotationStep.STORING, RotationStep.WAITING, RotationStep.DISABLING})
 
-#: They have it, and use the new role.
+#: Applications have been given it, and use the new role.
 MOVED: Final = frozenset({RotationStep.WAITING, RotationStep.DISABLING})
 
 _LONGEST: Final = 63  # NAMEDATALEN - 1 bytes

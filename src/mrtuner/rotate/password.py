@@ -1,4 +1,4 @@
-"""A password that nobody chose."""
+"""Random passwords."""
 
 from __future__ import annotations
 

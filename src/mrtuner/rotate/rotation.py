@@ -112,7 +112,7 @@ class Rotator(Handover):
             )
 
     def _forget_finished(self, rotation: Rotation) -> None:
-        """Remove what a kill at the very end of the previous rotation left behind."""
+        """Delete the passwords that a rotation leaves behind if killed at its very end."""
         if not rotation.steps and ((last := self.last()) is None or last.finished):
             self.book.forget(rotation)
 
@@ -133,9 +133,9 @@ class Rotator(Handover):
         return self._outcome(self._step(rotation, RotationStep.DONE), (), notices)
 
     def _until_seen(self, rotation: Rotation, deadline: float) -> Rotation:
-        """Return the rotation with `seen`, as soon as the new role is used.
+        """Wait until the new role is used or time is up; return the rotation with `seen`.
 
-        Once the old role may have been disabled, the new one has been seen.
+        If the old role may already have been disabled, the new one has been seen.
         """
         if not rotation.seen:
             seen = rotation.reached(RotationStep.DISABLING) or self._watch.until_used(
@@ -163,7 +163,7 @@ class Rotator(Handover):
         return rotation, holders
 
     def _inherit(self, role: str) -> None:
-        """Let the group own what the disabled role created. It is disabled even if this fails."""
+        """Let the group own what the disabled role created; a failure is only reported."""
         try:
             equalize.hand_to_group(self.conn, self.group, role)
         except MissingPart as error:

@@ -31,7 +31,7 @@ class Secret:
         self.service = service or client("secretsmanager", Account(region=_region(arn)))
 
     def check(self) -> None:
-        """Raise BadValue if the secret does not exist or is not an object; AwsError otherwise."""
+        """Raise BadValue if the secret is missing or not an object, AwsError if AWS fails."""
         try:
             self.read()
         except AwsError as error:
@@ -47,7 +47,7 @@ class Secret:
         self.put(credential.within(self.read() or {}))
 
     def put(self, contents: dict[str, Any], *, token: str = "", stage: str = CURRENT) -> None:
-        """Add a version with these contents; the same token again is the same version."""
+        """Add a version with these contents; repeating a token does not add another version."""
         version = {"ClientRequestToken": token} if token else {}
         call(
             self.service, "put_secret_value", SecretId=self.arn,

@@ -135,7 +135,7 @@ class File:
             raise self._unwritable(error) from None
 
     def read(self) -> dict[str, Any] | None:
-        """Return the object in the file; None if missing. ApplyError when it cannot be read."""
+        """Return the file's object, None if there is none. ApplyError when it cannot be read."""
         try:
             return _object(self.path.read_text(encoding="utf-8"))
         except (FileNotFoundError, NotADirectoryError, ValueError):
@@ -249,7 +249,7 @@ class Command:
 
 
 def _not_taken(name: str, reason: str) -> ApplyError:
-    """Return the error; whether the secret arrived all the same is unknown."""
+    """Return the error; whether the secret arrived anyway is unknown."""
     return ApplyError(
         f"{name} did not accept the secret: {reason}",
         "Whichever credential it has works, the old or the new one. Fix it, then run again: the "

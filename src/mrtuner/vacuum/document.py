@@ -87,7 +87,7 @@ class StorageParameter(Struct):
 
 
 class VacuumRound(Struct):
-    """Dead rows come to be, until a vacuum starts and removes them."""
+    """Dead rows accumulate until a vacuum starts and removes them."""
 
     trigger: Annotated[float, Doc("dead rows that start a vacuum")]
     produce: Annotated[float | None, Doc("time until there are so many; null: never")]
@@ -248,7 +248,7 @@ class PlannedParameter(Struct):
 
 
 class VacuumChangeDocument(Document, tag="mrtuner.vacuum.change/1"):
-    """Storage parameters set or taken back.
+    """Storage parameters set or undone.
 
     Written by `mrtuner vacuum apply --json` and `mrtuner vacuum undo --json`.
     """

@@ -89,6 +89,8 @@ def _transactions(moments: Sequence[Moment]) -> tuple[float | None, str]:
 def _multixacts(moments: Sequence[Moment]) -> tuple[float | None, str]:
     """IDs used per second, if the oldest stayed the same over a watch."""
     first, last = moments[0], moments[-1]
-    if last.at <= first.at or first.oldest_multixact != last.oldest_multixact:
+    if last.at <= first.at:
         return None, "not known without a watch"
+    if first.oldest_multixact != last.oldest_multixact:
+        return None, "not known: the oldest multixact changed during the watch"
     return (last.multixact_age - first.multixact_age) / (last.at - first.at), "measured"

@@ -61,7 +61,7 @@ class ScreenTable(Struct):
 
 
 class ScreenChange(Struct):
-    """What is drawn as a line on every chart."""
+    """A change, drawn as a line on every chart."""
 
     at: Annotated[float, Doc("seconds since 1970")]
     what: Annotated[str, Doc("setting, restart, failover, upgrade, gap, …")]
@@ -103,7 +103,7 @@ class FleetMember(Struct):
 
 
 class ScreenName(Struct):
-    """A screen that there is."""
+    """A screen that the viewer has."""
 
     name: Annotated[str, Doc("its name in addresses")]
     title: Annotated[str, Doc("its title")]
@@ -142,14 +142,14 @@ class RecordsAnswer(Document, tag="mrtuner.records/1"):
 
 
 class Serving(Document, tag="mrtuner.serving/1"):
-    """A viewer that answers."""
+    """The address of a viewer that is running."""
 
     address: Annotated[str, Doc("of the page; the API is below it, at api/")]
     directory: Annotated[str, Doc("the store")]
 
 
 class Deployed(Document, tag="mrtuner.deployed/1"):
-    """What is there to be deployed."""
+    """The files that were written to be deployed."""
 
     directory: Annotated[str, Doc("where it was written")]
     history: Annotated[str, Doc("the history on S3 that it shows")]

@@ -86,7 +86,7 @@ class CommandDriver:
 
     def check(self) -> None:
         """Raise MissingPart if the program is not installed."""
-        _require(shlex.split(self.command.run)[0])
+        _require(shlex.split(self.command.run)[0], "Install it")
 
     def run(self, dsn: str, seconds: int, seed: int, _sampling: float = 1) -> tuple[Run, Logged]:
         known = _known(self.cell, self.threads) | {"seconds": seconds, "seed": seed}
@@ -114,7 +114,7 @@ class SysbenchDriver:
 
     def check(self) -> None:
         """Raise MissingPart without sysbench, BadValue if the user's script is missing."""
-        _require("sysbench")
+        _require("sysbench", "Install it (Debian's package is sysbench)")
         if self.sysbench.own and not Path(self.sysbench.script).is_file():
             raise BadValue(
                 f"sysbench script {self.sysbench.script} not found",
@@ -139,11 +139,10 @@ class SysbenchDriver:
         self.run(dsn, 1, 1)
 
 
-def _require(program: str) -> None:
+def _require(program: str, install: str) -> None:
     if shutil.which(program) is None:
         raise MissingPart(
-            f"program {program} not found",
-            "Install it (Debian's package is sysbench), or give its path in the plan.",
+            f"program {program} not found", f"{install}, or give its path in the plan."
         )
 
 

@@ -96,7 +96,7 @@ class PlannedVariant(Struct):
         int, Doc("seconds in which the server of a command or a container has to answer")
     ] = 120
     bound: Annotated[
-        bool, Doc("shows what could be had at most, such as `fsync = off`; never advice")
+        bool, Doc("shows what could be gained at most, such as `fsync = off`; never advice")
     ] = False
     collect: Annotated[
         bool, Doc("whether machine and server are sampled every second meanwhile")

@@ -190,7 +190,7 @@ class BlockLine(RecordLine, tag="block"):
 
 
 class RateLine(RecordLine, tag="rate"):
-    """What a share of the capacity came to."""
+    """The rate that a share of the capacity was, in one cell."""
 
     cell: Annotated[GridCell, Doc("the cell")]
     tps: Annotated[float, Doc("transactions per second")]

@@ -33,7 +33,7 @@ class MeasuredVariant(Struct):
 
     name: Annotated[str, Doc("its name")]
     server_version: Annotated[str | None, Doc("version of its server")]
-    bound: Annotated[bool, Doc("shows what could be had at most; never advice")]
+    bound: Annotated[bool, Doc("shows what could be gained at most; never advice")]
     connect: Annotated[Connect, Doc("how clients connected")]
     network: Annotated[Network | None, Doc("of its container; null: no container")]
     image: Annotated[str | None, Doc("files of its container; null: no container")]
@@ -95,7 +95,7 @@ class VariantVerdict(Struct):
     more_blocks: Annotated[
         int | None, Doc("blocks still needed for a verdict; null if that would not help")
     ]
-    bound: Annotated[bool, Doc("the variant shows what could be had at most; never advice")]
+    bound: Annotated[bool, Doc("the variant shows what could be gained at most; never advice")]
     refused: Annotated[list[str], Doc("why there is no verdict")]
     cautions: Annotated[list[str], Doc("what weakens the verdict")]
 
@@ -148,7 +148,7 @@ class CellReport(Struct):
         Doc("empty: full speed; `500`: transactions per second; `70%`: of the capacity"),
     ]
     asked_tps: Annotated[
-        float | None, Doc("what a share of the capacity came to [transactions per second]")
+        float | None, Doc("the rate that a share of the capacity was [transactions per second]")
     ]
     sides: Annotated[list[VariantInCell], Doc("what each variant did")]
     verdicts: Annotated[list[VariantVerdict], Doc("each further variant against the first")]

@@ -45,9 +45,8 @@ def command(
     from mrtuner.history.export.prometheus import exposition, registry
 
     place = history_directory(directory)
-    text = exposition(place, most_rows=max_rows)
     if once or output is not None:
-        terminal.deliver(text.decode(), output)
+        terminal.deliver(exposition(place, most_rows=max_rows).decode(), output)
         return
     host, port = _address(listen)
     from prometheus_client import start_http_server

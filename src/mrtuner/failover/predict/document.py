@@ -86,7 +86,7 @@ class PredictDocument(Document, tag="mrtuner.failover.predict/1"):
     away: Annotated[float | None, Doc("after how many seconds the address answers again, or null")]
     between: Annotated[
         str | None,
-        Doc("a pooler or proxy that answers in the server's place; null: none, or nobody asked"),
+        Doc("a pooler or proxy that answers in the server's place; null: none, or not tested"),
     ]
     cases: Annotated[list[PredictedCase], Doc("one for each case")]
 

@@ -76,7 +76,7 @@ class RehearsedWay(ProbedRun):
     outcome: Annotated[
         RehearsalEffect,
         Doc(
-            "`moved`: another server took over; `restarted`: the same one was started anew; "
+            "`moved`: another server took over; `restarted`: the same one was restarted; "
             "`interrupted`: the same one answers as before, but clients met errors"
         ),
     ]
@@ -100,9 +100,7 @@ class RehearsalDocument(Document, tag="mrtuner.failover.rehearsal/1"):
     ]
     failed_over: Annotated[
         bool,
-        Doc(
-            "whether, on every way, another server or the same one started anew answers in the end"
-        ),
+        Doc("whether, on every way, another server or the same one, restarted, answers in the end"),
     ]
     kept: Annotated[
         bool,

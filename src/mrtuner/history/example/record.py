@@ -21,20 +21,20 @@ from mrtuner.history.store.writer import Batch, Event, Writer
 
 INSTANCE: Final = "shop-prod"
 VERSION: Final = 160004
-#: Between two looks at the sessions [s]: a recorder takes one second.
+#: Interval between samples of the sessions [s]; a real recorder takes one second.
 _LOOK: Final = 30
-#: When in a minute everything else is read [s].
+#: Second of each minute at which everything else is read.
 _READ: Final = 45
-#: How often it is asked what the instance is [minutes].
+#: Interval at which RDS is asked to describe the instance [minutes].
 _DESCRIBED: Final = 60
 #: Minutes that are written in one transaction.
 _AT_ONCE: Final = 60
-#: What RDS says of the instance, beside what changes.
+#: What RDS says of the instance, apart from what changes.
 _MACHINE: Final = {
     "identifier": INSTANCE, "engine": "postgres", "engine_version": "16.4",
     "allocated_storage": "1000", "storage_type": "io1",
 }  # fmt: skip
-#: RDS's and those of the group; values in base units.
+#: Settings by RDS's defaults and by the parameter group; values in base units.
 _SETTINGS: Final[Mapping[str, tuple[str, str | None]]] = {
     "autovacuum_freeze_max_age": ("200000000", None),
     "checkpoint_completion_target": ("0.9", None),
@@ -58,14 +58,14 @@ class Happened:
     kind: str = "rds"
     detail: str = ""
     settings: Mapping[str, str] | None = None  # that have these values from now on
-    machine: Mapping[str, str] | None = None  # what is different of the instance from now on
+    machine: Mapping[str, str] | None = None  # facts of the instance that change now
 
 
 def record_example(
     directory: Path, start: datetime, minutes: Sequence[Minute | None],
     happened: Iterable[Happened] = (), forgotten: tuple[datetime, datetime] | None = None,
 ) -> None:  # fmt: skip
-    """Write these minutes into a store of their own; None while the server was away.
+    """Write these minutes to a new store; None stands for a minute while the server was down.
 
     `forgotten` is when a session left a transaction open, and when it ended.
 
@@ -87,14 +87,14 @@ def record_example(
         writer.commit(batches)
         end = start + timedelta(minutes=len(minutes) + 1)
         sealing.move_to_parquet(writer, _micro(end), everything=True)
-        writer.db.execute("VACUUM")  # what was moved into files left its room behind
+        writer.db.execute("VACUUM")  # frees the space of rows moved into files
 
 
 def _batches(
     recorder: _Recorder, minutes: Sequence[Minute | None], told: Sequence[Happened],
     forgotten: tuple[datetime, datetime] | None,
 ) -> Iterator[Batch]:  # fmt: skip
-    # What is generated is no secret, and has to be the same each time.
+    # The random numbers protect no secret, and must be the same each time.
     server = Server(random=random.Random(2021))  # noqa: S311
     settings = {name: value for name, (value, _) in _SETTINGS.items()}
     machine = dict(_MACHINE)
@@ -147,7 +147,7 @@ class _Recorder:
         )  # fmt: skip
 
     def metrics(self, at: datetime, values: Mapping[str, float]) -> Sample:
-        """What CloudWatch says about a minute, named by its beginning."""
+        """Return CloudWatch's point of a minute, stamped with its beginning."""
         row = {
             column: round(values[metric], 6)
             for column, metric in METRICS.items()
@@ -156,7 +156,7 @@ class _Recorder:
         return self.sample(at, "cloudwatch", [row])
 
     def looks(self, server: Server, now: Minute, begin: datetime, held: float) -> Iterator[Sample]:
-        """The sessions, at an interval in seconds."""
+        """Yield the samples of sessions in a minute, one every `_LOOK` seconds."""
         for second in range(0, 60, _LOOK):
             at = begin + timedelta(seconds=second)
             yield self.sample(at, "sessions", server.sessions(now, held_for=held))

@@ -1,7 +1,7 @@
-"""The server of the example: from what its instance went through to what a recorder would read.
+"""The server of the example: turns the instance's metrics into what a recorder would read.
 
 Little's law ties it together: active sessions are calls per second times the time of a call, and
-what the volume carried is divided among the statements that read and write.
+the volume's I/O is divided among the statements that read and write.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ Read = tuple[str, Sequence[Mapping[str, Any]]]
 DATABASE: Final = "shop"
 REPLICA: Final = "shop-replica"
 _BLOCK: Final = 8192
-#: By night and at the weekend, of the calls in working hours.
+#: Calls at night and at the weekend, as a share of those in working hours.
 _QUIET: Final = 0.15
-#: Of what is written: the rest is data, by the checkpointer mostly.
+#: Share of WAL in what is written; the rest is data, mostly by the checkpointer.
 _WAL: Final = 0.45
-#: Of a call alone, the share that runs on a CPU.
+#: Share of an undisturbed call that runs on a CPU.
 _ON_CPU: Final = 0.5
 _TOAST_AND_INDEXES: Final = 1.3
-#: Of the numbers of order items, the share given when the example begins.
+#: Share of the order items' sequence that is used when the example begins.
 _ITEMS_NUMBERED: Final = 0.31
 MAX_CONNECTIONS: Final = 400
-#: RDS starts a checkpoint each five minutes, or when so much WAL was written since the last one.
+#: RDS starts a checkpoint every five minutes, or earlier when WAL forces one.
 _CHECKPOINT_MINUTES: Final = 5
 _COMPLETION: Final = 0.9
 _MB: Final = 1 << 20
@@ -39,18 +39,18 @@ _MB: Final = 1 << 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Minute:
-    """What the instance went through in a minute."""
+    """What happened on the instance in a minute."""
 
     number: int  # since the beginning
     working: bool
     job: bool
-    jam: float  # 0: everything asked for was served; 1: the most was held back
+    jam: float  # 0: all demand was served; 1: most was held back
     metrics: Mapping[str, float]  # by CloudWatch's names
 
 
 @dataclass
 class Server:
-    """Counters since it was made; `pass_minute` moves them on."""
+    """The server's counters since it was created; `pass_minute` advances them."""
 
     random: random.Random
     max_wal_size: int = 8192  # MB
@@ -238,7 +238,7 @@ class Server:
         }  # fmt: skip
 
     def sessions(self, now: Minute, *, held_for: float) -> list[dict[str, Any]]:
-        """The sessions that one look at pg_stat_activity finds."""
+        """Return the sessions that one query of pg_stat_activity finds."""
         found: list[dict[str, Any]] = []
         for number, load in enumerate(LOADS):
             count = int(sessions(load, now) + self.random.random())
@@ -282,14 +282,14 @@ def _activity(now: Minute) -> float:
 
 
 def calls_a_second(load: Load, now: Minute) -> float:
-    """How often a statement ends: at the ceiling less often than it is wanted."""
+    """Return how many calls of a statement end per second: at the ceiling, fewer than wanted."""
     if load.job:
         return load.calls if now.job else 0.0
     return load.calls * _activity(now) * (1 - 0.35 * now.jam)
 
 
 def call_ms(load: Load, now: Minute) -> float:
-    """The time of one call."""
+    """Return the time of one call [ms]."""
     return load.ms * (1 + (load.slower - 1) * now.jam)
 
 
@@ -299,5 +299,5 @@ def sessions(load: Load, now: Minute) -> float:
 
 
 def _waiting(load: Load, now: Minute) -> float:
-    """The share of the time of a call in which it waits."""
+    """Return the share of a call's time that it waits."""
     return 1 - _ON_CPU * load.ms / call_ms(load, now)

@@ -1,4 +1,4 @@
-"""The statements of the example: what runs, how often, and how long where nothing holds it back."""
+"""The statements of the example: how often each runs, and how long if nothing holds it back."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Load:
 
     @cached_property
     def query_id(self) -> int:
-        """Its identifier, for ever the same."""
+        """Its identifier, which depends on the text alone."""
         return int.from_bytes(sha256(self.text.encode()).digest()[:7])
 
     @property

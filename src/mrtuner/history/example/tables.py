@@ -1,4 +1,4 @@
-"""The tables of the example: what changes in them, and when autovacuum comes."""
+"""The tables of the example: what changes in them, and when autovacuum runs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, Final
 _SCALE_FACTOR: Final = 0.2
 _THRESHOLD: Final = 50
 _BLOCK: Final = 8192
-#: Of the size of the heap.
+#: Size of the indexes, as a share of the heap.
 _INDEXES: Final = 0.4
 
 
@@ -28,7 +28,7 @@ class Table:
     # What has happened.
     dead: float = 0.0
     toast_dead: float = 0.0
-    pages: float = 0.0  # which a vacuum seldom gives back
+    pages: float = 0.0  # vacuum seldom returns them
     toast_pages: float = 0.0
     autovacuums: int = 0
     vacuums_begun: int = 0
@@ -38,7 +38,7 @@ class Table:
     gone: float = 0.0
 
     def pass_minute(self, activity: float, *, held: bool) -> bool:
-        """Let a minute pass; whether autovacuum came, which removes nothing under a snapshot."""
+        """Advance by a minute; return whether autovacuum ran, which removes nothing if `held`."""
         seconds = 60 * activity
         self.new += self.inserted * seconds
         self.changed += self.updated * seconds
@@ -58,7 +58,7 @@ class Table:
         return due
 
     def values(self, database: str) -> dict[str, Any]:
-        """Its row, as the source `tables` has it."""
+        """Return its row of the source `tables`."""
         pages, toast = int(self.pages), self._toast
         return {
             "database": database, "schema": "public", "name": self.name, "relation": self.relation,
@@ -76,7 +76,7 @@ class Table:
         }  # fmt: skip
 
     def progress(self, database: str) -> dict[str, Any]:
-        """How far the running vacuum is, as in the source `progress`."""
+        """Return the row of the source `progress` for the running vacuum."""
         return {
             "pid": 30_000 + self.relation % 100 * 100 + self.vacuums_begun, "command": "VACUUM",
             "database": database, "relation": self.relation, "phase": "vacuuming heap",
@@ -84,7 +84,7 @@ class Table:
         }  # fmt: skip
 
     def bloat(self, database: str) -> dict[str, Any]:
-        """Its row, as the source `bloat` has it."""
+        """Return its row of the source `bloat`."""
         toast = self._toast
         return {
             "database": database, "kind": "table", "schema": "public", "name": self.name,
@@ -96,7 +96,7 @@ class Table:
         }  # fmt: skip
 
     def index_bloat(self, database: str) -> dict[str, Any]:
-        """That of its primary key, which has an entry for every row that was ever there at once."""
+        """Return the bloat of its primary key, sized for the most rows there ever were at once."""
         size = int(self.pages * _INDEXES)
         return {
             "database": database, "kind": "index", "schema": "public",

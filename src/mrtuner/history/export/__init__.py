@@ -1,1 +1,1 @@
-"""What is recorded, for monitoring systems."""
+"""Export of what is recorded to monitoring systems."""

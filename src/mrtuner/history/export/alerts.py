@@ -1,6 +1,6 @@
-"""Alerts of Prometheus on what `export prometheus` offers.
+"""Prometheus alerts on the metrics of `export prometheus`.
 
-Thresholds are where someone should look; each alert says what to do then.
+A threshold marks where someone should look; each alert says what to do then.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from mrtuner.history.export.prometheus import metric, own_metric
 
 @dataclass(frozen=True, slots=True)
 class Alert:
-    """One alert of Prometheus."""
+    """One Prometheus alert."""
 
     name: str
     expression: str
-    lasts: str  # for so long
+    lasts: str  # how long the expression must hold
     severity: str
     summary: str
     action: str
@@ -57,7 +57,7 @@ ALERTS: Final = (
 
 
 def alerts() -> str:
-    """Return the alerts as a rule file of Prometheus."""
+    """Return the alerts as a Prometheus rule file."""
     import yaml
 
     rules = [

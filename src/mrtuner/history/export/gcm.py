@@ -22,12 +22,12 @@ _UNITS: Final = {
     "bytes": "By", "bytes/s": "By/s", "ms": "ms", "s": "s", "blocks": "{blocks}", "%": "%",
 }  # fmt: skip
 _LONGEST_LABEL: Final = 1024
-#: What the service will never take, however often it is sent. Source: google.rpc.Code.
+#: Errors that no retry can mend. Source: google.rpc.Code.
 _NEVER: Final = frozenset({"INVALID_ARGUMENT", "OUT_OF_RANGE", "ALREADY_EXISTS"})
 
 
 def message(project: str) -> Callable[[Iterable[Figure]], bytes]:
-    """Return what makes a CreateTimeSeriesRequest of any number of series, serialized."""
+    """Return a function that serializes figures, any number, as one CreateTimeSeriesRequest."""
     from google.cloud import monitoring_v3
 
     def made(figures: Iterable[Figure]) -> bytes:
@@ -45,7 +45,7 @@ def _series(project: str, figure: Figure) -> Any:
     from google.cloud import monitoring_v3
 
     kinds = metric_pb2.MetricDescriptor
-    # A cumulative value without its beginning cannot be sent as one.
+    # A cumulative value needs its start time; without one it is sent as a gauge.
     cumulative = figure.cumulative and figure.since is not None and figure.since < figure.at
     whole = isinstance(figure.value, int)
     interval: dict[str, Any] = {"end_time": {"seconds": int(figure.at)}}
@@ -79,7 +79,7 @@ def sender(endpoint: str | None = None) -> Callable[[bytes], None]:
     `endpoint` is ``http://HOST:PORT`` of a stand-in, without TLS and credentials.
 
     Raises:
-        UsageError: there are no credentials, or the endpoint is no such address.
+        UsageError: there are no credentials, or the endpoint is not such an address.
     """
     client = _client(endpoint)
 

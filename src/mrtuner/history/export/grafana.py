@@ -1,7 +1,6 @@
-"""A dashboard for Grafana of what `export prometheus` offers.
+"""A Grafana dashboard of the metrics of `export prometheus`.
 
-Names, units and explanations come from the sources' own declarations, so that a column that is
-called otherwise is one here as well.
+Names of metrics, units and explanations come from the sources' own declarations.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ class Series:
     unit: str  # of Grafana
     interval: float  # seconds between two samples
     about: str
-    line: bool = False  # over a stack, such as the number of CPUs
+    line: bool = False  # drawn as a line over the stack, such as the number of CPUs
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,10 +41,10 @@ def _shown(
     source: str, *columns: str, by: tuple[str, ...] = (), top: int | None = None,
     hourly: bool = False, line: bool = False,
 ) -> tuple[Series, ...]:  # fmt: skip
-    """Each column of a source: a gauge as it is, a counter by the second, added up by its keys.
+    """Return a series for each column of a source: gauges as they are, counters per second.
 
-    Legends name the column if there are several, and what tells the rows apart. `hourly` is for
-    what happens seldom; `top` for the rows of which there are many.
+    Rows are summed by the keys in `by`. Legends name the keys, and the column if there are several.
+    `hourly` gives the growth in an hour, for rare events; `top` keeps only the highest rows.
     """
     declared = {one.name: one for one in built_in()[source].columns}
     rows = " ".join(f"{{{{{key}}}}}" for key in by)
@@ -77,7 +76,7 @@ def _expression(
     return summed if top is None else f"topk({top}, {summed})"
 
 
-#: Grafana's unit of a gauge, and of a counter by the second, by the column's unit.
+#: Grafana's units of gauges, and of counters per second, by the column's unit.
 _GAUGES: Final = {"bytes": "bytes", "s": "s", None: "short"}
 _RATES: Final = {"bytes": "Bps", "ms": "percentunit", "s": "percentunit", "blocks": "ops",
                  None: "ops"}  # fmt: skip
@@ -163,7 +162,7 @@ _SOURCE: Final = {"type": "prometheus", "uid": "${datasource}"}
 
 
 def _panels() -> list[dict[str, Any]]:
-    """The rows' headings and their panels, two beside each other."""
+    """Return the headings of the rows and their panels, two side by side."""
     found: list[dict[str, Any]] = []
     top = 0
     for heading, panels in ROWS.items():

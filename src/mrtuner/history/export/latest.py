@@ -1,6 +1,6 @@
 """The last sample of everything a store holds, as figures with names and labels.
 
-An exporter asks the store and never the server, so that ten of them cost the server nothing. The
+Exporters read the store and never the server, so even ten of them cost the server nothing. The
 names are the same for every monitoring system: source and column.
 """
 
@@ -22,11 +22,11 @@ from mrtuner.history.store.own import SAMPLES
 #: Rows of one source and instance that are exported, unless it declares export_rows: each has its
 #: own labels, and a monitoring system pays for every one of them.
 MOST_ROWS: Final = 200
-#: Identifiers of statements come and go; whoever wants them as labels asks for them.
+#: Sources that are not exported: labels such as identifiers of statements come and go.
 LEFT_OUT: Final = frozenset({"statements", "settings", "progress"})
-#: Sessions of so long [s] make up the load that is exported.
+#: The exported load is the average over this time [s].
 _LOAD: Final = 60
-#: Figures that are of no source's columns, and what they are.
+#: Figures that are not columns of a source, and their descriptions.
 LOAD: Final = "load_sessions"
 LAG: Final = "record_lag_seconds"
 ROWS_LEFT_OUT: Final = "export_rows_left_out"
@@ -39,12 +39,12 @@ OWN: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figure:
-    """One value of one instance, with the labels that tell it from others of the same name."""
+    """One value of one instance, with labels to distinguish it from others of the same name."""
 
     name: str  # wal_bytes
     help: str
     unit: str | None
-    cumulative: bool  # since the server's statistics were reset; else as it is now
+    cumulative: bool  # counts since a reset of the statistics; else a current value
     labels: Mapping[str, str]
     value: float
     at: float  # seconds since 1970
@@ -96,7 +96,7 @@ def _of_source(db: sqlite3.Connection, source: Source, most_rows: int) -> Iterat
 
 
 def _seconds(text: str | None) -> float | None:
-    """A time as the server wrote it, in seconds since 1970; None if it is none."""
+    """Convert a time as the server wrote it to seconds since 1970; None if it is not a time."""
     try:
         return None if text is None else datetime.fromisoformat(text).timestamp()
     except ValueError:

@@ -16,7 +16,7 @@ from mrtuner.errors import UsageError
 from mrtuner.history.export.latest import Figure
 from mrtuner.history.export.outbox import Rejected, Undelivered
 
-#: Our name: the receiver's, and the attributes that tell apart what it puts under one name.
+#: By our name, the receiver's name, and the attributes that distinguish figures with that name.
 NAMES: Final[Mapping[str, tuple[str, Mapping[str, str]]]] = {
     "connections_clients": ("postgresql.backends", {}),
     "connections_maximum": ("postgresql.connection.max", {}),
@@ -51,7 +51,7 @@ _UNITS: Final = {
 }  # fmt: skip
 _TIMEOUT: Final = 10.0
 _NANO: Final = 1_000_000_000
-#: The receiver may take these later. Source: OTLP specification, "Failures".
+#: Responses after which to try again. Source: OTLP specification, "Failures".
 _AGAIN: Final = frozenset({429, 502, 503, 504})
 
 
@@ -95,7 +95,7 @@ def _metric(scope: Any, name: str, figure: Figure) -> Any:
 
 
 def _point(metric: Any, figure: Figure, more: Mapping[str, str]) -> None:
-    """Add one value; a cumulative one says since when it counts, so that a reset is seen."""
+    """Add one value; a cumulative one has its start time, which makes a reset visible."""
     data = metric.sum if figure.cumulative else metric.gauge
     point = data.data_points.add(time_unix_nano=round(figure.at * _NANO))
     if figure.cumulative and figure.since is not None:
@@ -117,7 +117,7 @@ def sender(endpoint: str, headers: Mapping[str, str]) -> Any:
     """Return a function that posts a message to a receiver: ENDPOINT/v1/metrics.
 
     Raises:
-        UsageError: the endpoint is no address of HTTP.
+        UsageError: the endpoint is not an HTTP address.
     """
     if not endpoint.startswith(("http://", "https://")):
         raise UsageError(f"{endpoint} is not an HTTP address", "Write http://collector:4318.")

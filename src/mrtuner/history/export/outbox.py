@@ -1,7 +1,7 @@
 """Messages for a monitoring system, on disk until delivered.
 
-What is down for an hour gets what it missed, in order. The oldest go when there are too many, and
-are counted.
+A receiver that was down for an hour gets what it missed, in order. If too many messages wait, the
+oldest are deleted and counted.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Outbox:
 
     directory: Path
     most: int = MOST
-    left_out: int = 0  # the oldest, for lack of room
+    left_out: int = 0  # the oldest, deleted because more than `most` waited
     rejected: int = 0
 
     def __post_init__(self) -> None:
@@ -56,7 +56,7 @@ class Outbox:
             self.left_out += 1
 
     def deliver(self, send: Callable[[bytes], None]) -> int:
-        """Send all that wait, in order, and return how many were taken.
+        """Send all waiting messages in order; return how many were accepted.
 
         Raises:
             Undelivered: `send` raised it; that message and all after it are kept.

@@ -18,7 +18,7 @@ _PREFIX: Final = "mrtuner"
 
 
 def metric(source: str, column: str) -> str:
-    """What a column of a built-in source is called, as the exposition has it.
+    """Return the name under which a column of a built-in source is exposed.
 
     >>> metric("checkpoints", "write_ms")
     'mrtuner_checkpoints_write_seconds_total'
@@ -29,7 +29,7 @@ def metric(source: str, column: str) -> str:
 
 
 def own_metric(name: str) -> str:
-    """What a figure that is of no column is called: the load, or the recorder's lag."""
+    """Return the exposed name of a figure that is not a column, such as the load or the lag."""
     return f"{_PREFIX}_{name}"
 
 
@@ -45,7 +45,7 @@ def exposition(directory: Path, *, most_rows: int = MOST_ROWS) -> bytes:
 
 
 def registry(directory: Path, *, most_rows: int = MOST_ROWS) -> CollectorRegistry:
-    """Return a registry that reads the store each time it is asked."""
+    """Return a registry that reads the store at each collection."""
     from prometheus_client.registry import CollectorRegistry
 
     found = CollectorRegistry()
@@ -54,17 +54,17 @@ def registry(directory: Path, *, most_rows: int = MOST_ROWS) -> CollectorRegistr
 
 
 class _Collector:
-    """Yields the figures of a store as Prometheus' client has them."""
+    """Collects the figures of a store for Prometheus' client."""
 
     def __init__(self, directory: Path, most_rows: int) -> None:
         self.directory, self.most_rows = directory, most_rows
 
     def describe(self) -> Iterator[Any]:
-        """Nothing: what there is depends on the store."""
+        """Describe nothing: the metrics depend on the store."""
         return iter(())
 
     def collect(self) -> Iterator[Any]:
-        """One family for each name."""
+        """Yield one metric family for each name."""
         families: dict[str, Any] = {}
         found = latest(self.directory, time.time(), most_rows=self.most_rows)
         for figure in map(_in_seconds, found):
@@ -74,7 +74,7 @@ class _Collector:
 
 
 def _in_seconds(figure: Figure) -> Figure:
-    """Prometheus' base unit of time. Source: prometheus.io, Metric and label naming."""
+    """Convert ms to seconds, as Prometheus asks. Source: prometheus.io, Metric and label naming."""
     if figure.unit != "ms":
         return figure
     name = _named_in_seconds(figure.name, figure.unit)

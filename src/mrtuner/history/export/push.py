@@ -19,8 +19,8 @@ def push(
 ) -> None:  # fmt: skip
     """Send the last sample of a store at an interval, until `stop` is set.
 
-    A receiver that is down gets what it missed later; `tell` gets one sentence when it goes and one
-    when it is back.
+    A receiver that is down gets what it missed later; `tell` gets one sentence when it goes down,
+    and one when it is back.
     """
     down, rejected = False, 0
     while True:

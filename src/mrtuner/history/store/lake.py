@@ -19,22 +19,22 @@ class Lake(Protocol):
 
     @property
     def root(self) -> str:
-        """What the path of a file is below, for DuckDB."""
+        """The directory or address, for DuckDB, that the paths of files are below."""
 
     def enter(self, con: Engine) -> None:
         """Let DuckDB read from it."""
 
     def flaw(self, file: File) -> str | None:
-        """Why a file cannot be read, as far as that shows at once; None: it looks whole."""
+        """Return why a file cannot be read, by a quick check; None if it looks whole."""
 
     def flaws(self, files: Iterable[File]) -> Mapping[File, str]:
-        """Which of the files that are about to be read cannot be, each with the reason."""
+        """Return which of the files about to be read cannot be, each with the reason."""
 
     def is_as_written(self, file: File) -> bool:
         """Whether its checksum is the one on the list. Reads the whole file."""
 
     def failure(self) -> MrTunerError | None:
-        """Why a query failed, where DuckDB was only told that reading did."""
+        """Return why reading failed, if DuckDB's own error does not tell; else None."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,14 +49,14 @@ class LocalLake:
         return str(self.path)
 
     def enter(self, con: Engine) -> None:
-        """DuckDB reads files by itself."""
+        """Do nothing: DuckDB reads files by itself."""
 
     def flaw(self, file: File) -> str | None:
-        """Size, beginning and end are looked at."""
+        """Check size, beginning and end; return what is wrong, or None."""
         return parquet.flaw(self.path, file)
 
     def flaws(self, files: Iterable[File]) -> Mapping[File, str]:  # noqa: ARG002 - as a Lake
-        """None: all were looked at when the store was opened."""
+        """Return none: all files were checked when the store was opened."""
         return {}
 
     def is_as_written(self, file: File) -> bool:
@@ -64,5 +64,5 @@ class LocalLake:
         return parquet.checksum(self.path / file.path) == file.sha256
 
     def failure(self) -> MrTunerError | None:
-        """DuckDB's own words say it."""
+        """Return None: DuckDB's own error tells the reason."""
         return None

@@ -17,21 +17,21 @@ from typing import Final
 
 from mrtuner.history.source import Column, Kind, Rollup, Source, Type
 
-#: Of SQLite's user_version. A store of a higher one is refused.
+#: The value of SQLite's user_version. A store with a higher one is refused.
 #: Since 2 there are the summaries of `mrtuner.history.store.summaries`.
 FORMAT: Final = 2
-#: Of SQLite's application_id: "MrTu".
+#: The value of SQLite's application_id: "MrTu".
 APPLICATION: Final = 0x4D725475
 DATABASE: Final = "recent.sqlite"
 LOCK: Final = "recorder.lock"
 LAKE: Final = "lake"
 MICRO: Final = 1_000_000
 HOUR: Final = 3600 * MICRO
-#: Times are kept to so many microseconds. A sample takes longer, and what is random in its time
-#: would take more room than most values do.
+#: Resolution of times [µs]. A sample takes longer, and the random digits of its time would need
+#: more room than most values do.
 RESOLUTION: Final = 10_000
 
-#: Beside the tables of the sources.
+#: The tables besides those of the sources.
 TABLES: Final = (
     "CREATE TABLE source (name TEXT PRIMARY KEY, declaration TEXT NOT NULL) WITHOUT ROWID",
     "CREATE TABLE writer (id TEXT NOT NULL, started INTEGER NOT NULL)",
@@ -50,7 +50,7 @@ TABLES: Final = (
        bytes INTEGER NOT NULL, sha256 TEXT NOT NULL, retired INTEGER, broken TEXT,
        format INTEGER NOT NULL DEFAULT 1)""",
 )
-#: What makes a database of the format before one of this format.
+#: SQL that upgrades a database from this format to the next.
 UPGRADES: Final = {
     1: "ALTER TABLE file ADD COLUMN format INTEGER NOT NULL DEFAULT 1",
 }
@@ -67,7 +67,7 @@ def rollup_view(source: Source) -> str:
 
 
 def stored_columns(source: Source) -> tuple[tuple[str, Type], ...]:
-    """Name and type of a table's columns, ahead of which `time` and `instance` stand."""
+    """Return name and type of a table's columns, which come after `time` and `instance`."""
     return (("seconds", Type.FLOAT), *((column.name, column.type) for column in source.columns))
 
 
@@ -77,12 +77,12 @@ def column_names(source: Source) -> tuple[str, ...]:
 
 
 def column_list(source: Source) -> str:
-    """The same as SQL writes them: quoted, with commas."""
+    """Return the names of a table's columns as SQL: quoted, with commas."""
     return ", ".join(f'"{name}"' for name in column_names(source))
 
 
 def create_table(source: Source) -> str:
-    """The table with a source's recent rows: `time` in microseconds since 1970, UTC."""
+    """Return SQL to create the table of a source's recent rows: `time` in µs since 1970, UTC."""
     columns = ", ".join(f'"{name}" {_SQLITE[kind]}' for name, kind in stored_columns(source))
     return (
         f"CREATE TABLE IF NOT EXISTS {hot_table(source)} "
@@ -105,10 +105,10 @@ PARQUET: Final = {
 
 
 def rollup_columns(source: Source) -> Iterator[tuple[str, str]]:
-    """Name and SQL of a summary's columns, over the rows of one step and one key.
+    """Yield name and SQL of a summary's columns, over the rows of one step and one key.
 
-    Counters are summed, and their highest rate a second kept; of gauges, the lowest, highest,
-    average and last value.
+    A counter gives its sum and its highest rate per second; a gauge its lowest, highest, average
+    and last value.
     """
     by = set(source.rollup_by)
     for column in source.columns:
@@ -129,7 +129,7 @@ def _gauge(column: Column) -> Iterator[tuple[str, str]]:
 
 
 def last_value(column: str) -> str:
-    """SQL of the value in a group's last row: null of what is gone, whose last row has nulls."""
+    """Return SQL for the value in a group's last row: null if that row marks it as gone."""
     return (
         f'CASE WHEN max(CASE WHEN "{column}" IS NOT NULL THEN time END) = max(time) '
         f'THEN arg_max("{column}", time) END'
@@ -137,7 +137,7 @@ def last_value(column: str) -> str:
 
 
 def partition_of(view: str, at: int) -> str:
-    """The directory below the lake for rows of this time: of a day, or of a month of a summary.
+    """Return the directory below the lake for rows of this time: a day's, of summaries a month's.
 
     >>> partition_of("wal", 0), partition_of("wal_by_hour", 0)
     ('wal/date=1970-01-01', 'wal_by_hour/month=1970-01')
@@ -148,7 +148,7 @@ def partition_of(view: str, at: int) -> str:
 
 
 def month_of(view: str, at: int) -> str:
-    """The directory below the lake for rows of the month of this time.
+    """Return the directory below the lake for rows of the month of this time.
 
     >>> month_of("wal", 0)
     'wal/month=1970-01'

@@ -23,10 +23,10 @@ _DURABLE: Final = "PRAGMA synchronous = FULL"
 
 
 def make_directory(directory: Path) -> None:
-    """Make the directory of a store, for its owner alone.
+    """Create the directory of a store, accessible only to its owner.
 
     Raises:
-        UsageError: it cannot be made.
+        UsageError: it cannot be created.
     """
     try:
         (directory / layout.LAKE).mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -38,11 +38,11 @@ def make_directory(directory: Path) -> None:
 
 
 def for_writing(path: Path, sources: Iterable[Source]) -> sqlite3.Connection:
-    """Open the database, and make the tables that it lacks.
+    """Open the database, and create the tables that it lacks.
 
     Raises:
         Refused: it is of a newer version.
-        UsageError: it is none of ours, damaged, or cannot be written.
+        UsageError: it is not a MrTuner store, is damaged, or cannot be written.
     """
     with explained(path.parent):
         db = sqlite3.connect(path, timeout=_PATIENCE, isolation_level=None)
@@ -60,7 +60,7 @@ def for_writing(path: Path, sources: Iterable[Source]) -> sqlite3.Connection:
 
 
 def again(path: Path) -> sqlite3.Connection:
-    """Open a database once more, which this process has open for writing.
+    """Open a second connection to a database that this process has open for writing.
 
     Raises:
         sqlite3.OperationalError: the disk is full, or the like. It may be tried again.
@@ -99,7 +99,7 @@ def for_reading(directory: Path) -> sqlite3.Connection:
 
 
 def sources(db: sqlite3.Connection) -> Iterator[Source]:
-    """The sources that a store has, as they were declared when it was written last."""
+    """Yield the sources of a store, as they were declared when it was last written."""
     yield from OWN
     for name, text in db.execute("SELECT name, declaration FROM source ORDER BY name"):
         yield parse(name, {OLDEST: text})
@@ -173,7 +173,7 @@ def _make_tables(db: sqlite3.Connection, sources: Iterable[Source]) -> None:
 
 @contextmanager
 def explained(directory: Path) -> Iterator[None]:
-    """Turn errors of SQLite with a store's database into ours, which name it."""
+    """Turn SQLite's errors about a store's database into ours, which name the file."""
     path = directory / layout.DATABASE
     try:
         yield

@@ -28,11 +28,11 @@ if TYPE_CHECKING:
 
 #: Small row groups: a reader of one instance skips those of the others.
 _ROW_GROUP: Final = 61_440
-#: Distinct values of a column up to which a dictionary of them is tried at least. It suits what
-#: comes again, such as a name or `seconds`. For numbers that vary it takes up to half as much again
-#: as their differences do, and DuckDB prefers it to them.
+#: Least number of distinct values up to which a dictionary of a column is tried. It suits repeated
+#: values, such as a name or `seconds`. For numbers that vary it takes up to half as much again as
+#: an encoding of their differences, which DuckDB uses only without a dictionary.
 _DICTIONARY: Final = 128
-#: What DuckDB tries by itself.
+#: DuckDB's own limit.
 _LARGEST_DICTIONARY: Final = _ROW_GROUP // 5
 _MAGIC: Final = b"PAR1"
 _LONGEST_LINE: Final = 64 * 1024 * 1024
@@ -40,7 +40,7 @@ _LONGEST_LINE: Final = 64 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class File:
-    """A Parquet file of the lake, as the list in SQLite has it."""
+    """A Parquet file of the lake, as listed in SQLite."""
 
     number: int
     view: str
@@ -50,12 +50,12 @@ class File:
     rows: int
     bytes: int
     sha256: str
-    #: Of the store when its rows were moved: those of format 2 are in all summaries of that format.
+    #: The store's format when the rows were moved: those of format 2 are in all its summaries.
     format: int = 1
 
 
 def engine(*, memory: str = "512MB") -> Engine:
-    """Open DuckDB in memory, with one thread, and never anything from the network.
+    """Open DuckDB in memory, with one thread; it downloads no extensions.
 
     Raises:
         MissingPart: it is not installed.
@@ -68,7 +68,7 @@ def engine(*, memory: str = "512MB") -> Engine:
         config={
             "threads": "1",
             "memory_limit": memory,
-            # What does not fit into memory goes where our own temporary files go.
+            # What does not fit into memory goes to the directory of our own temporary files.
             "temp_directory": str(Path(tempfile.gettempdir()) / f"mrtuner-{secrets.token_hex(8)}"),
             "autoinstall_known_extensions": "false",
             "autoload_known_extensions": "false",
@@ -80,7 +80,7 @@ def engine(*, memory: str = "512MB") -> Engine:
 
 
 def quoted(text: str) -> str:
-    """A text as a literal of SQL."""
+    """Return a text as an SQL literal."""
     return "'" + text.replace("'", "''") + "'"
 
 
@@ -88,10 +88,10 @@ def load(
     con: Engine, table: str, columns: Sequence[tuple[str, Type]], db: sqlite3.Connection,
     query: str, parameters: Sequence[Any] = (),
 ) -> None:  # fmt: skip
-    """Make a table of the rows of a query for SQLite: `time` in µs, `instance` and these columns.
+    """Copy the rows of a query for SQLite to a table: `time` in µs, `instance` and these columns.
 
-    They pass through a file, since DuckDB reads one a hundred times as fast as single inserts. Its
-    lines are made by SQLite, which is faster than Python at it.
+    They pass through a CSV file, which DuckDB reads a hundred times as fast as single inserts.
+    SQLite formats its lines, faster than Python would.
     """
     kinds = {"instance": Type.TEXT} | dict(columns)
     types = {"time": "BIGINT"} | {name: PARQUET[kind] for name, kind in kinds.items()}
@@ -116,8 +116,8 @@ def load(
         )
 
 
-#: A value in SQLite as a cell: of a float every digit, of a text its quotes doubled. A null is
-#: printed as nothing.
+#: SQL for a value of SQLite as a CSV cell: a float with every digit, a text with its quotes
+#: doubled, a null as nothing.
 _CELL: Final = {
     Type.INTEGER: "{0}",
     Type.BOOLEAN: "{0}",
@@ -129,9 +129,9 @@ _CELL: Final = {
 def write(
     con: Engine, query: str, lake: Path, path: str, order: Sequence[str], names: Sequence[str]
 ) -> None:
-    """Write the rows of a query to a file below the lake: durable, and complete or not there.
+    """Write the rows of a query to a file below the lake: durably, and completely or not at all.
 
-    `names` are the columns that say what a row is about, as against those that measure it.
+    `names` are the columns that identify what a row measures, as opposed to the measurements.
     """
     target = lake / path
     target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -152,17 +152,17 @@ def write(
 
 
 def _dictionary(con: Engine, query: str, names: Sequence[str]) -> int:
-    """Up to how many distinct values a column gets a dictionary: as many as there are names."""
+    """Return up to how many distinct values a column gets a dictionary: enough for `names`."""
     counts = ", ".join(f'approx_count_distinct("{name}")' for name in names)
     found: Sequence[int] = con.execute(f"SELECT {counts} FROM ({query})").fetchone() or (0,)
-    # Counts are approximate.
+    # Twice as many, since counts are approximate.
     return min(max(_DICTIONARY, 2 * max(found)), _LARGEST_DICTIONARY)
 
 
 def described(
     con: Engine, lake: Path, path: str, *, number: int, view: str, version: int = FORMAT
 ) -> File:
-    """What the list keeps of a file that was written."""
+    """Return the list's entry for a file that was written."""
     target = lake / path
     row = con.execute(
         f"SELECT epoch_us(min(time)), epoch_us(max(time)), count(*) "
@@ -182,8 +182,8 @@ def checksum(path: Path) -> str:
 
 
 def flaw(lake: Path, file: File) -> str | None:
-    """Why a file cannot be read, as far as that shows from outside; None: it looks whole."""
-    # Plain calls: a history may have a thousand files, and each is looked at when it is opened.
+    """Return why a file cannot be read, judged by its size and ends; None if it looks whole."""
+    # Plain system calls: a history may have a thousand files, and opening it checks each.
     try:
         number = os.open(f"{lake}/{file.path}", os.O_RDONLY | os.O_CLOEXEC)
     except OSError as error:
@@ -203,13 +203,13 @@ def flaw(lake: Path, file: File) -> str | None:
 
 
 def union(lake: Path | str, files: Iterable[File]) -> str:
-    """The query that reads these files as one table, each column where a file has it."""
+    """Return a query that reads these files as one table; columns that a file lacks are null."""
     paths = ", ".join(quoted(f"{lake}/{file.path}") for file in files)
     return f"SELECT * FROM read_parquet([{paths}], union_by_name = true, hive_partitioning = false)"
 
 
 def rollup(query: str, by: Sequence[str], step: int, columns: Mapping[str, str]) -> str:
-    """The query that summarizes rows by steps of `step` microseconds and by some columns."""
+    """Return a query that summarizes rows by steps of `step` microseconds and by some columns."""
     keys = ", ".join(f'"{name}"' for name in ("instance", *by))
     values = "".join(f', {sql} AS "{name}"' for name, sql in columns.items())
     return f"""SELECT make_timestamp(epoch_us(time) // {step} * {step}) AS time, {keys},

@@ -1,8 +1,8 @@
 """Rows that are in no Parquet file yet, copied from SQLite into DuckDB.
 
-A copy is made once, and afterwards only what is new is added: a viewer asks for the last hour again
-and again. What is asked of all instances at once may be counted by SQLite instead: hundreds of them
-have millions of rows an hour.
+A copy is made once, and afterwards only new rows are added: a viewer asks for the last hour again
+and again. Rows of all instances may be counted by SQLite instead: hundreds of instances have
+millions of rows an hour.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class _State:
-    """Up to where a copy has the rows of its table.
+    """How far a copy has the rows of its table.
 
-    Rows leave a table only for a file, and only then can the number of a row be given again.
+    Rows leave a table only for a file, and only then can SQLite reuse the number of a row.
     """
 
     columns: Sequence[str]
@@ -34,7 +34,7 @@ class _State:
     last: int  # the number of the newest row
 
     def continues(self, before: _State) -> bool:
-        """Whether what is not in the copy yet are the rows after the last of then."""
+        """Whether a copy in the state `before` lacks only rows that were added since."""
         return (self.columns, self.files) == (before.columns, before.files)
 
 
@@ -42,7 +42,7 @@ class _State:
 class HourCount:
     """Recent rows of an instance in an hour; times in microseconds since 1970."""
 
-    rows: int  # such as were asked for
+    rows: int  # that meet the condition
     first: int  # of all rows
     last: int
 
@@ -61,7 +61,7 @@ class RecentRows:
     """Tables of DuckDB, each with the recent rows of a source: of an instance, or of all (None)."""
 
     con: Engine
-    #: That have copies of their own.
+    #: Instances that have copies of their own.
     instances: list[str] = field(default_factory=list)
     _states: dict[str, _State] = field(default_factory=dict)  # by the name of the table
     _counts: dict[tuple[str, str], tuple[_State, dict[tuple[str, int], HourCount]]] = field(
@@ -75,7 +75,7 @@ class RecentRows:
         """Bring a copy up to date, and return the name of its table.
 
         Args:
-            db: The store as it is to be seen.
+            db: The store, in the state that is to be seen.
             source: Whose rows.
             instance: Of which server; None for all.
             files: The numbers of all files of this source.
@@ -99,9 +99,9 @@ class RecentRows:
     def counts(
         self, db: sqlite3.Connection, source: Source, where: str, files: Sequence[int]
     ) -> HourCounts:
-        """Count the rows that meet a condition, which is SQL for SQLite, and bring that up to date.
+        """Count the rows that meet a condition, which is SQL for SQLite; count only new rows again.
 
-        An hour in which there are only others has none. `db` and `files` are those of `copy`.
+        An hour that has only other rows counts as 0. `db` and `files` are as for `copy`.
         """
         state = _state(db, source, files)
         before, counted = self._counts.get((source.name, where), (None, {}))
@@ -121,7 +121,7 @@ class RecentRows:
         return counted
 
     def texts(self, db: sqlite3.Connection) -> str:
-        """The same for the texts of statements, none of which is ever deleted."""
+        """Return the table with the texts of statements; copy it again if texts were added."""
         (number,) = db.execute("SELECT count(*) FROM statement_text").fetchone()
         if number != self._texts:
             parquet.load(
@@ -140,7 +140,7 @@ class RecentRows:
 
 
 def _state(db: sqlite3.Connection, source: Source, files: Sequence[int]) -> _State:
-    """How the table is now."""
+    """Return the current state of a source's table."""
     table = layout.hot_table(source)
     columns = [row[1] for row in db.execute(f"PRAGMA table_info({table})")]
     last = db.execute(f"SELECT max(rowid) FROM {table}").fetchone()[0] if columns else 0
@@ -148,7 +148,7 @@ def _state(db: sqlite3.Connection, source: Source, files: Sequence[int]) -> _Sta
 
 
 def nothing(source: Source) -> str:
-    """A query of a source's columns that has no rows."""
+    """Return a query with a source's columns and no rows."""
     columns = ", ".join(
         f'NULL::{layout.PARQUET[kind]} AS "{name}"'
         for name, kind in (("instance", Type.TEXT), *layout.stored_columns(source))
@@ -159,7 +159,7 @@ def nothing(source: Source) -> str:
 def _query(
     source: Source, columns: Sequence[str], instance: str | None
 ) -> tuple[str, Sequence[str]]:
-    """The query for these rows, with nulls for columns that the table does not have yet."""
+    """Return a query for these rows, with nulls for columns that the table does not have yet."""
     names = ", ".join(
         f'"{name}"' if name in columns else f'NULL AS "{name}"'
         for name in layout.column_names(source)

@@ -5,8 +5,8 @@
     s3://BUCKET/PREFIX/texts/WRITER.json.gz                           texts of its statements
 
 Each writer lists its own files, so several share a lake without a lock. A list replaces only the
-one that was read before it (If-Match), so a store that was copied and is recorded into twice is
-found out before it harms anything.
+one that was read before it (If-Match), so recording into both a store and its copy is detected
+before it does harm.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ from mrtuner.history.store.parquet import File, checksum
 from mrtuner.history.store.writer import Writer
 from mrtuner.postgres.sql import OLDEST
 
-#: Of a manifest. Since 2 a file has the format of the store that it was moved in.
+#: Of a manifest. Since 2, a file has the format that its store had when its rows were moved.
 FORMAT: Final = 2
 _URL: Final = re.compile(r"s3://(?P<bucket>[a-z0-9][a-z0-9.-]{1,61}[a-z0-9])(/(?P<prefix>.*))?")
-#: An object that is no longer listed is deleted after so long [s]: somebody may still fetch it.
+#: An object that is no longer listed is deleted after this time [s]: it may still be fetched.
 _GRACE: Final = 24 * 3600
 _CHANGED: Final = frozenset({"PreconditionFailed", "ConditionalRequestConflict"})
 _ABSENT: Final = frozenset({"NoSuchKey", "404"})
@@ -61,7 +61,7 @@ def place_of(url: str) -> Place:
     """Read ``s3://BUCKET/PREFIX``.
 
     Raises:
-        BadValue: it is no such address.
+        BadValue: it is not such an address.
     """
     found = _URL.fullmatch(url)
     if found is None:
@@ -88,13 +88,13 @@ class Manifest:
 def publish(directory: Path, place: Place, client: Any) -> int:
     """Upload the files of a store that are not there yet, then the list of all; return how many.
 
-    A recorder may be running. If it is killed in between, the files go up again; until a file is
-    listed, it is not read.
+    A recorder may be running. If it is killed in between, the files are uploaded again; a file is
+    not read until it is listed.
 
     Raises:
         UsageError: there is no store.
         Refused: another process publishes as the same writer.
-        AwsError: S3 does not take it.
+        AwsError: S3 refuses them or does not answer.
     """
     with closing(opening.for_reading(directory)) as db:
         (writer,) = db.execute("SELECT id FROM writer").fetchone()
@@ -127,9 +127,9 @@ def publish(directory: Path, place: Place, client: Any) -> int:
 
 
 def _new_texts(db: sqlite3.Connection, published: int) -> dict[int, str]:
-    """All texts of statements, if there are more than were published, else none.
+    """Return all texts of statements if there are more than were published, else none.
 
-    Texts are only ever added, so they are counted, which reads none of them.
+    Texts are only ever added, so it is enough to count them, which reads none.
     """
     count = db.execute("SELECT count(*) FROM statement_text").fetchone()[0]
     if count == published:
@@ -153,7 +153,7 @@ def _replace(client: Any, place: Place, manifest: Manifest, tag: str | None) -> 
 
 
 def _listed(client: Any, place: Place, writer: str) -> tuple[Manifest, str | None]:
-    """The manifest of a writer, empty if there is none, and what tells it from a later one."""
+    """Return the manifest of a writer, empty if there is none, and its ETag."""
     try:
         answer = call(client, "get_object", **place.key(_path(writer)))
     except AwsError as error:
@@ -193,17 +193,17 @@ def _texts(writer: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fetched:
-    """What a copy of a lake took."""
+    """What was fetched for a copy of a lake."""
 
     writers: int
-    files: int  # that came now
+    files: int  # that were not there before
     bytes: int
 
 
 def fetch(place: Place, directory: Path, client: Any, *, since: int = 0) -> Fetched:
-    """Make a directory a copy of a lake, with the files that reach to `since` [µs since 1970].
+    """Make a directory a copy of a lake, with files that end at `since` [µs since 1970] or later.
 
-    Files that are there already stay, and those that the lake no longer has go.
+    Files that are already there stay; those that the lake no longer has are removed.
 
     Raises:
         UsageError: there is no lake, or the directory is not a copy of it.
@@ -225,7 +225,7 @@ def fetch(place: Place, directory: Path, client: Any, *, since: int = 0) -> Fetc
 
 
 def read_lists(place: Place, directory: Path, client: Any) -> None:
-    """Make a directory list the files of a lake, and have the texts, but none of the files.
+    """Fetch the list of a lake's files into a directory, and the texts, but none of the files.
 
     Raises as `fetch` does.
     """
@@ -237,14 +237,14 @@ def read_lists(place: Place, directory: Path, client: Any) -> None:
 
 
 def tags(place: Place, client: Any) -> dict[str, str]:
-    """What tells the manifests of a lake from later ones, by their keys."""
+    """Return the ETags of a lake's manifests by key; they change with the manifests."""
     return {one["Key"]: one["ETag"] for one in _list_manifests(client, place)}
 
 
 def _adopt(
     client: Any, place: Place, writer: Writer, manifests: list[Manifest], new: list[File]
 ) -> None:
-    """Put new files on the list, take those off it that no manifest has, and add the texts."""
+    """Add new files to the list, remove those that no manifest has, and add the texts."""
     listed = {file.path for one in manifests for file in one.files}
     sealing.adopt(writer, new, [file for file in writer.files() if file.path not in listed])
     for one in manifests:
@@ -269,7 +269,7 @@ def _manifests(client: Any, place: Place) -> list[Manifest]:
 
 
 def _sources(manifests: list[Manifest]) -> list[Source]:
-    """Every source that a writer declares; of different declarations the last in order."""
+    """Return every source that a writer declares; if they differ, the last declaration."""
     texts = {name: text for one in manifests for name, text in one.sources.items()}
     return [parse(name, {OLDEST: text}) for name, text in sorted(texts.items())]
 

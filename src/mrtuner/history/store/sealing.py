@@ -5,8 +5,8 @@ the transaction that deletes its rows from SQLite. A recorder killed before that
 file again; killed after it, nothing is left to do. Readers take files from the list alone, so they
 see each row once.
 
-Rows may be committed meanwhile, through another connection (`Writer.another`), late ones too: those
-that came after a file was begun are left for the next.
+Meanwhile, rows may be committed through another connection (`Writer.another`), even late ones:
+those that arrive after a file was begun are left for the next.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ from mrtuner.history.store.layout import HOUR, MICRO
 from mrtuner.history.store.parquet import File
 from mrtuner.history.store.writer import Writer
 
-#: A table of more rows is moved each hour, another each day: small files cost more than they hold.
+#: A table with more rows is moved each hour, others each day: small files are inefficient.
 MANY_ROWS: Final = 50_000
-#: Files of one partition that are read as quickly as one.
+#: Up to this many files of one partition are read as quickly as one.
 _FEW_FILES: Final = 24
-#: Rows kept for longer than this [s] are merged by months, if files of a month together are no
-#: larger than this [bytes]: others are read quickly as they are, and merging holds up the recorder.
+#: Rows kept for longer than `_LONG` [s] are merged by month if the month's files together are no
+#: larger than `_SMALL` [bytes]: others are read quickly as they are, and merging is costly.
 _LONG: Final = 92 * 86_400.0
 _SMALL: Final = 32 * 1024 * 1024
-#: A reader that took the list may still read a file for so long [s].
+#: How long a reader that took the list may still read a file [s].
 _GRACE: Final = 15 * 60
 _DAY: Final = 24 * HOUR
 
 
 def sources_of(writer: Writer) -> tuple[Source, ...]:
-    """All tables of the store, also of sources that are not recorded any more."""
+    """Return all sources of the store, including those that are no longer recorded."""
     return tuple(opening.sources(writer.db))
 
 
@@ -47,8 +47,8 @@ def move_to_parquet(
 ) -> int:
     """Move rows of the past into files, and return how many.
 
-    Yesterday's are moved; of today, those of past hours where there are many or `hourly` asks for
-    it. `everything` moves all up to now. `now` is in microseconds since 1970.
+    Rows of past days are moved; of today, those of past hours if there are many or with `hourly`.
+    `everything` moves all rows. `now` is in microseconds since 1970.
     """
     moved = 0
     for source in sources_of(writer):
@@ -103,19 +103,19 @@ def _move(writer: Writer, source: Source, begin: int, end: int) -> int:
 
 
 def order_of(source: Source, view: str) -> tuple[str, ...]:
-    """How rows are sorted: those of one instance and one key side by side, by time."""
+    """Return the sort order: rows of one instance and one key side by side, by time."""
     keys = tuple(column.name for column in source.of(Kind.KEY))
     return ("instance", *(keys if view == source.name else _apart(source, view)), "time")
 
 
 def names_of(source: Source, view: str) -> tuple[str, ...]:
-    """The columns that say what a row is about."""
+    """Return the columns that identify what a row measures."""
     names = tuple(column.name for column in source.of(Kind.KEY, Kind.TEXT))
     return ("instance", *(names if view == source.name else _apart(source, view)))
 
 
 def _apart(source: Source, view: str) -> tuple[str, ...]:
-    """The columns that stay apart in a summary."""
+    """Return the columns by which a summary groups."""
     further = summaries.named(view)
     return source.rollup_by if further is None else further.by
 
@@ -145,7 +145,7 @@ def _enlist(writer: Writer, files: Iterable[File]) -> None:
 
 
 def adopt(writer: Writer, files: Iterable[File], gone: Iterable[File]) -> None:
-    """Put files of other writers on the list, and take those off that are gone."""
+    """Add files of other writers to the list, and remove those that are gone."""
     number = _next_number(writer)
     with writer.transaction():
         _enlist(writer, [replace(file, number=number + n) for n, file in enumerate(files)])
@@ -164,10 +164,10 @@ def _retire(writer: Writer, files: Iterable[File]) -> None:
 
 
 def compact(writer: Writer, now: int, *, small: int = _SMALL) -> int:
-    """Merge the files of each day, and of each month where it helps; return how many went.
+    """Merge the files of each day, and of each month where it helps; return how many were merged.
 
     A partition whose time is over gets one file; one that still grows is left until it has many.
-    Days of a month that has more than `small` [bytes] stay apart.
+    The days of a month that has more than `small` [bytes] are not merged.
     """
     merged = 0
     by_view = {view: source for source in sources_of(writer) for view in summaries.views_of(source)}
@@ -227,8 +227,8 @@ def _merge(writer: Writer, source: Source, files: Sequence[File], partition: str
 def expire(writer: Writer, now: int, *, largest: int | None = None) -> int:
     """Take files off the list that are older than they are kept, and return how many.
 
-    Where all of them are larger than `largest` [bytes], the oldest rows as sampled go first, then
-    the oldest summaries.
+    If the others together are larger than `largest` [bytes], the oldest rows as sampled go first,
+    then the oldest summaries.
     """
     known = sources_of(writer)
     keep = {source.name: source.keep for source in known}
@@ -247,7 +247,7 @@ def expire(writer: Writer, now: int, *, largest: int | None = None) -> int:
 
 
 def _beyond(largest: int | None, files: Sequence[File]) -> Iterator[File]:
-    """Those that have to go until the others fit."""
+    """Yield the files that have to go so that the others fit into `largest` bytes."""
     total = sum(file.bytes for file in files)
     for file in sorted(files, key=lambda one: (layout.is_rollup(one.view), one.last)):
         if largest is None or total <= largest:

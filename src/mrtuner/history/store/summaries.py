@@ -1,8 +1,8 @@
 """Summaries chosen by the recorder, besides the one that each source declares.
 
-They answer what would otherwise take a second and more over a year: what sessions waited for,
-which minute was the busiest, and when nothing was recorded. They are part of the format since
-version 2; rows in files of version 1 are summarized when they are read.
+They answer what would otherwise take a second or more for a year: what sessions waited for, which
+minute was the busiest, and when nothing was recorded. They are part of the format since version 2;
+rows in files of version 1 are summarized when they are read.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from mrtuner.history.source import Rollup, Source
 from mrtuner.history.store import layout
 
 _DAY: Final = 86_400.0
-#: A client at work, or a process of the server that does something. The checkpointer and vacuum
-#: sleep in between on purpose, so as not to be load.
+#: SQL condition for a client or a process of the server that is at work. When the checkpointer and
+#: vacuum sleep on purpose, they are no load.
 AT_WORK: Final = (
     "(state = 'active' OR state IS NULL) AND "
     "coalesce(wait_event, '') NOT IN ('CheckpointWriteDelay', 'VacuumDelay')"
@@ -24,7 +24,7 @@ AT_WORK: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Summary:
-    """Rows of another view by steps, with their number as `samples`."""
+    """A summary of another view's rows by step, with their number as `samples`."""
 
     view: str
     source: str
@@ -32,12 +32,12 @@ class Summary:
     help: str
     step: Rollup
     keep: float  # seconds
-    by: tuple[str, ...] = ()  # columns that stay apart
+    by: tuple[str, ...] = ()  # columns to group by
     where: str = "true"
     columns: tuple[tuple[str, str, str], ...] = ()  # name, SQL over the rows, meaning
 
     def query(self, rows: str) -> str:
-        """The query that summarizes these rows, which are a query themselves."""
+        """Return the query that summarizes `rows`, itself a query."""
         step = layout.step(self.step)
         keys = "".join(f', "{name}"' for name in self.by)
         number = "count(*)" if self.of == self.source else "sum(samples)::BIGINT"
@@ -92,10 +92,10 @@ def of_source(name: str) -> tuple[Summary, ...]:
 
 
 def views_of(source: Source) -> tuple[str, ...]:
-    """The view of a source's rows, and those of all their summaries."""
+    """Return the view of a source's rows, and the views of all its summaries."""
     return (source.name, layout.rollup_view(source), *(one.view for one in of_source(source.name)))
 
 
 def named(view: str) -> Summary | None:
-    """The summary with this view; None: it is another one."""
+    """Return the summary with this view; None if it is not among these summaries."""
     return next((one for one in SUMMARIES if one.view == view), None)

@@ -28,7 +28,7 @@ from mrtuner.history.store.layout import MICRO
 from mrtuner.history.store.opening import last_identity, listed
 from mrtuner.history.store.parquet import File
 
-#: A step of the clock by more than this [s] is told; less, NTP's slewing does.
+#: A jump of the clock by more than this [s] is reported; less may be NTP's slewing.
 _JUMP: Final = 2.0
 
 
@@ -60,11 +60,11 @@ class Writer:
     def __init__(
         self, directory: Path, sources: Iterable[Source], *, copy_of: str | None = None
     ) -> None:
-        """Open a store, or make one. A copy of a lake elsewhere is written by fetching alone.
+        """Open or create a store. A copy of a lake elsewhere is written only by fetching.
 
         Raises:
-            Refused: another process writes it, it is of a newer version, or it is a copy and
-                `copy_of` does not say of what, or the other way round.
+            Refused: another process writes it, it is of a newer version, or `copy_of` differs from
+                what it is a copy of (None: it is not a copy).
             UsageError: the directory holds something else, or cannot be written.
         """
         self.directory = directory
@@ -97,9 +97,9 @@ class Writer:
 
     @contextmanager
     def another(self) -> Iterator[Self]:
-        """The same store through a connection of its own, for another thread of this process.
+        """Yield the same store with a connection of its own, for another thread of this process.
 
-        Either waits for the other's transactions alone.
+        Each waits only for the other's transactions.
         """
         twin = copy.copy(self)
         twin.db = opening.again(self.directory / layout.DATABASE)
@@ -107,7 +107,7 @@ class Writer:
             yield twin
 
     def _id(self, copy_of: str | None) -> str:
-        """This store's own part of file names, so that several may share a lake."""
+        """Return the store's ID, which is part of file names so that several can share a lake."""
         with self.transaction():
             found = self.db.execute("SELECT id FROM writer").fetchone()
             copied = self.db.execute("SELECT of FROM copy").fetchone()
@@ -209,7 +209,7 @@ class Writer:
     def _elapsed(
         self, instance: str, sample: Sample, clocks: dict[tuple[str, str], tuple[int, float]]
     ) -> float | None:
-        """Seconds since the sample before, on a clock that does not jump where there is one."""
+        """Return seconds since the previous sample, by the monotonic clock if possible, or None."""
         name = sample.source.name
         before = self.db.execute(
             "SELECT at FROM last_sample WHERE instance = ? AND source = ?", (instance, name)
@@ -231,7 +231,7 @@ class Writer:
         return _rounded(elapsed)
 
     def _last_rows(self, instance: str, source: Source) -> dict[Key, Row] | None:
-        """The rows of the sample before, or None if there was none of this server."""
+        """Return the rows of the previous sample, or None if there is none with these columns."""
         known = self.db.execute(
             "SELECT row FROM last_row WHERE instance = ? AND source = ? AND key = ''",
             (instance, source.name),
@@ -250,7 +250,7 @@ class Writer:
     def _remember(
         self, instance: str, source: Source, before: Mapping[Key, Row], after: Mapping[Key, Row]
     ) -> None:
-        """Keep the rows for the next sample; that with the empty key says of which columns."""
+        """Keep the rows for the next sample; the one with the empty key holds their columns."""
         changed = [
             (instance, source.name, json.dumps(key), row.reset, json.dumps(row.values))
             for key, row in after.items()
@@ -286,7 +286,7 @@ class Writer:
 
 
 def change_of(before: Identity, now: Identity) -> tuple[str, str]:
-    """The kind of an event and its details: why counters of the two cannot be compared."""
+    """Return kind and detail of an event: why counters of these two cannot be compared."""
     if before.version_num // 10000 != now.version_num // 10000:
         return "upgrade", f"{before.version_num // 10000} to {now.version_num // 10000}"
     if before.system != now.system and before.system and now.system:
@@ -297,12 +297,12 @@ def change_of(before: Identity, now: Identity) -> tuple[str, str]:
 
 
 def _shape(source: Source) -> str:
-    """The columns, by which rows of an earlier version of the source are told apart."""
+    """Return the columns as text, to detect rows of an earlier version of the source."""
     return " ".join(f"{column.name}:{column.kind}" for column in source.columns)
 
 
 def _rounded(seconds: float) -> float:
-    """A duration to a hundredth of itself or better: few different values take little room."""
+    """Round to 10 ms, or 1 ms up to half a second: few different values take little room."""
     return round(seconds, 2 if seconds > 0.5 else 3)
 
 

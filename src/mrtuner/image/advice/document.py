@@ -25,7 +25,7 @@ class SavedBytes(Struct):
 
 
 class ImageSavings(Struct):
-    """What a change saves of a deploy, and of the image."""
+    """Bytes that a change saves per deploy, and in the image."""
 
     sent: Annotated[SavedBytes, Doc("of the context, sent to a remote builder for each deploy")]
     rebuilt: Annotated[SavedBytes, Doc("of layers that a deploy rebuilds, uncompressed")]
@@ -34,14 +34,14 @@ class ImageSavings(Struct):
 
 
 class ExpectedBytes(Struct):
-    """Bytes to be expected of a deploy."""
+    """The bytes expected for a deploy."""
 
     known: Annotated[int, Doc("of what is known before building")] = field(name="bytes")
     more: Annotated[bool, Doc("whether there is more, unknown before a build")]
 
 
 class ExpectedLine(Struct):
-    """A line of the Dockerfile, and its part of a deploy."""
+    """A line of the Dockerfile, and its share of an average deploy."""
 
     line: Annotated[int, Doc("its number")]
     text: Annotated[str, Doc("the instruction")]
@@ -50,7 +50,7 @@ class ExpectedLine(Struct):
 
 
 class ExpectedDeploy(Struct):
-    """A deploy on average."""
+    """An average deploy."""
 
     sent: Annotated[int, Doc("bytes of the context")]
     rebuilt: Annotated[ExpectedBytes, Doc("layers that are rebuilt, uncompressed")]

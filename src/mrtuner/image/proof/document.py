@@ -25,7 +25,7 @@ class DeployedForm(Struct):
 
 
 class NoisyPath(Struct):
-    """A path that is not the same when the same is built twice."""
+    """A path that differs when the same image is built twice."""
 
     path: Annotated[str, Doc("in the image")]
     what: Annotated[list[str], Doc("what differs: `content`, `mode`, …")]
@@ -61,8 +61,8 @@ class ChangeLeftOut(Struct):
 class ProofDocument(Document, tag="mrtuner.image.proof/1"):
     """Written by `mrtuner image prove --json`.
 
-    The final file trees and configurations were equal, but for noise and what was excepted: others
-    are refused.
+    The final file trees and configurations were equal, except for noise and accepted differences:
+    others are refused.
     """
 
     verdict: Annotated[

@@ -41,10 +41,10 @@ def _variants(name: str) -> dict[int, str]:
 
 
 def by_version(texts: Mapping[int, str]) -> dict[int, str]:
-    """Return a query as each version that makes a difference gets it, by the first such version.
+    """Return the texts of a query for different versions, by the first version each is for.
 
     Args:
-        texts: What the query's files say, by the first server version each is for.
+        texts: The contents of the query's files, by the first server version each is for.
     """
     found: dict[int, str] = {}
     for oldest, text in sorted(texts.items()):

@@ -159,7 +159,7 @@ def _cluster_work(
     window = _window(cluster.maintenance_window)
     for action in actions.get(cluster.arn, ()):
         yield _action(action, where, window, now)
-    for field, value in cluster.pending.items():
+    for field, value in _changes(cluster):
         yield _change(field, value, where, window, now, of=cluster.identifier)
 
 
@@ -230,9 +230,9 @@ def _by_itself(
 _NEVER_SHOWN: Final = "MasterUserPassword"
 
 
-def _changes(instance: Instance) -> Iterator[tuple[str, Any]]:
+def _changes(of: Instance | Cluster) -> Iterator[tuple[str, Any]]:
     """Yield the pending changes, without the empty entries that AWS leaves there."""
-    for field, value in instance.pending.items():
+    for field, value in of.pending.items():
         if value not in (None, "", [], {}):
             yield field, value
 

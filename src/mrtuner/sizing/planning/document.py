@@ -59,7 +59,7 @@ class PodsStage(Struct):
 
 
 class PodsScreen(Struct):
-    """What Erlang C and Allen and Cunneen say."""
+    """What the formulas of Erlang C and Allen and Cunneen give, before the simulation."""
 
     utilisation: Annotated[float, Doc("of the slots")]
     waits: Annotated[float, Doc("share of the requests that wait")]
@@ -90,7 +90,7 @@ class PodsConnections(Struct):
 
 
 class PodsAlternative(Struct):
-    """The fewest pods of another size that keep the target."""
+    """The fewest pods of one size that meet the target."""
 
     layout: Annotated[PodsLayout, Doc("what to run")]
     p95: Annotated[float, Doc("p95 wait")]

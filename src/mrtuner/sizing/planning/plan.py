@@ -345,7 +345,7 @@ def _warnings(made: Plan, observed: Observed | None, present: Present | None) ->
     now, measured = made.now, observed.waited if observed else None
     if now is not None and measured is not None and measured.p95 is not None:
         simulated = now.p95
-        if simulated is not None and measured.p95 > _FAR * simulated + _FAR_MS:
+        if simulated is not None and measured.p95 > _FAR * simulated + _FAR_SECONDS:
             yield (
                 f"requests wait {measured.p95 * 1000:.3g} ms at p95 now, measured, and the "
                 f"simulation of the current deployment gives {simulated * 1000:.3g} ms: look for "
@@ -368,7 +368,7 @@ def _warnings(made: Plan, observed: Observed | None, present: Present | None) ->
 
 
 #: Measured waits contradict simulated ones above this many times these plus this many seconds.
-_FAR, _FAR_MS = 2.0, 0.005
+_FAR, _FAR_SECONDS = 2.0, 0.005
 
 
 def _notes(question: Question) -> Iterator[str]:

@@ -60,7 +60,7 @@ def max_worker_processes_for_parallel_workers(
 def max_parallel_workers_per_gather_by_workload(
     workload: Workload, workers: ParallelWorkers | None, situation: Situation
 ) -> Verdict:
-    """Half the CPUs, up to 16, where a few large queries run; one or two where many small ones
+    """Half the CPUs, up to 16, where a few large queries run; at most two where many small ones
     do, since they would only take workers from each other. Where a fifth of the planned workers
     could not start although there is one for each CPU, half of what is in force: a plan that
     counts on helpers which never come is the wrong plan.

@@ -36,8 +36,8 @@ A_SESSION = 32 * MiB
 def max_connections_by_memory(connections: Connections, situation: Situation) -> Verdict:
     """The number given with --connections, plus what the server keeps for superusers and reserved
     roles: it refuses to start without them, and applications cannot use them. Without the
-    option, what a live server has; else the workload's usual number, and never more than one for
-    each 32 MB of memory.
+    option, what a live server has; else the workload's usual number, at most one for each 32 MB of
+    memory, and at least ten.
     """
     if connections.wanted is not None:
         reserved = reserved_sessions(situation)

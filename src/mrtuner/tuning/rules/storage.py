@@ -165,7 +165,7 @@ def io_combine_limit_by_workload(workload: Workload) -> Verdict:
 
 @rule("bgwriter_delay", source=BACKGROUND, risk="none")
 def bgwriter_delay_default() -> Verdict:
-    """Left as it is: a busier writer showed nothing or harm on a small machine."""
+    """Left as it is: a busier writer was no better, or worse, on a small machine."""
     return Keep("a busier writer showed no gain when measured")
 
 

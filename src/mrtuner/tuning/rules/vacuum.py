@@ -78,7 +78,7 @@ def autovacuum_work_mem_by_budget(situation: Situation) -> Verdict:
 
 @rule("autovacuum_naptime", source=DOC, risk="none")
 def autovacuum_naptime_default() -> Verdict:
-    """Left as it is: busier autovacuum showed nothing or harm on a small machine."""
+    """Left as it is: busier autovacuum was no better, or worse, on a small machine."""
     return Keep("a busier launcher showed no gain when measured")
 
 

@@ -233,7 +233,7 @@ def forced_by_volume(wal: Wal, trigger: float) -> float:
     risk="that much disk stays in use",
 )
 def min_wal_size_a_quarter_of_max(chosen: Chosen) -> Verdict:
-    """A quarter of max_wal_size: segments are renamed for reuse instead of made anew."""
+    """A quarter of max_wal_size: segments are renamed for reuse instead of created."""
     return Change(
         greatest(80 * MiB, chosen.size("max_wal_size") / 4),
         "a quarter: recycling WAL files is cheaper than creating them",
