@@ -58,7 +58,7 @@ class HistoryFigure(Struct):
     """A figure of a period."""
 
     average: Annotated[float, Doc("over the period")]
-    highest: Annotated[float, Doc("of the highest sample; of an hour where only those are kept")]
+    highest: Annotated[float, Doc("of the highest sample; of an hour, if only hours are kept")]
 
 
 class HistoryHost(Struct):

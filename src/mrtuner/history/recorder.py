@@ -307,7 +307,7 @@ class _Watch:
 
     def run(self) -> None:
         """Connect and sample until told to stop; after each loss, connect again."""
-        retry, lost = _FIRST_RETRY, False
+        retry, lost, reported = _FIRST_RETRY, False, True
         self.stop.wait(self.begin_after)
         while not self.stop.is_set():
             try:
@@ -328,8 +328,8 @@ class _Watch:
             if not lost:
                 self.tell(f"{self.instance.name}: {lack.why}; trying again")
                 self.outlet.note("lost", lack.why)
-                self.outlet.send(missing=[lack])
-            lost = True
+                reported = False
+            lost, reported = True, reported or self.outlet.send(missing=[lack])
             self.stop.wait(retry)
             retry = min(retry * 2, _LAST_RETRY)
 
