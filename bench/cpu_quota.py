@@ -36,10 +36,10 @@ from mrtuner.sizing.waiting.cpu import PERIOD, PodCpu
 from mrtuner.sizing.waiting.queues import quantile
 from mrtuner.sizing.waiting.times import Times, arrivals
 
-#: A group's name ends with a port elsewhere.
+#: The name of a group ends with a server's port; here there is none.
 NO_PORT = 0
 MEAN = 0.010
-#: Between two looks at the clock [s], of a process that runs.
+#: Longest step between two looks at the clock in which the process was running [s].
 STEP = 50e-6
 Pieces = Sequence[tuple[float, float]]  # due [s], CPU time [s]
 
@@ -53,7 +53,7 @@ class Case:
     load: float  # of the quota
 
     def pieces(self, seconds: float, seed: int) -> list[Pieces]:
-        """What each process is to do."""
+        """Return the pieces of each process."""
         rate = self.load * self.quota / MEAN / self.workers
         return list(self._pieces(round(rate * seconds), rate, seed))
 
@@ -74,7 +74,7 @@ def cases() -> Iterator[Case]:
 
 
 def work(tasks: Path, began: Any, pieces: Pieces, told: Any) -> None:
-    """Enter the group, and do the pieces; `began` tells when the first second starts."""
+    """Enter the group and do the pieces; `began` delivers the time from which they are due."""
     tasks.write_text(str(os.getpid()))
     _burn(0.002)
     told.send(None)
@@ -89,7 +89,7 @@ def work(tasks: Path, began: Any, pieces: Pieces, told: Any) -> None:
 
 
 def _burn(seconds: float) -> None:
-    """As waiting_apps/app.py does it, and for the same reason."""
+    """Use CPU time in the way of waiting_apps/app.py, and for the same reason."""
     before = time.perf_counter()
     while seconds > 0:
         now = time.perf_counter()
@@ -99,7 +99,7 @@ def _burn(seconds: float) -> None:
 
 
 def measured(case: Case, pieces: Sequence[Pieces]) -> tuple[list[list[float]], float, float]:
-    """When each piece ended, when the quota is renewed first [s], and CPUs that others used."""
+    """Return when each piece ended and the quota is first renewed [s], and CPUs used by others."""
     fork = multiprocessing.get_context("fork")
     with quota_group(case.quota, NO_PORT) as group:
         starts, ends, processes = [], [], []
@@ -127,7 +127,7 @@ def measured(case: Case, pieces: Sequence[Pieces]) -> tuple[list[list[float]], f
 
 
 def _busy() -> float:
-    """CPU seconds of the machine until now: user, nice, system, interrupts."""
+    """Return the CPU seconds of the machine so far: user, nice, system, interrupts."""
     fields = Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:]
     return sum(int(fields[place]) for place in (0, 1, 2, 5, 6)) / os.sysconf("SC_CLK_TCK")
 
@@ -188,7 +188,7 @@ class AllAtOnce:
 def simulated(
     kind: Callable[..., Any], case: Case, pieces: Sequence[Pieces], renewal: float
 ) -> list[list[float]]:
-    """When each piece ends."""
+    """Return when each piece ends, by process [s]."""
     events: list[tuple[float, int, Callable[[float, object], None]]] = []
     numbers = count()
     queues = [deque(each) for each in pieces]
@@ -216,7 +216,7 @@ def simulated(
 
 
 def lateness(ended: Sequence[Sequence[float]], pieces: Sequence[Pieces]) -> list[float]:
-    """How much later each piece ends than it would with a CPU to itself [ms]."""
+    """Return how much later each piece ends than it would with a CPU to itself [ms]."""
     return [
         1000 * (end - due - length)
         for ends, each in zip(ended, pieces, strict=True)

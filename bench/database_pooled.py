@@ -18,13 +18,13 @@ from mrtuner.postgres.server_user import scratch_directory
 
 
 def missing() -> str | None:
-    """Why there is no PgBouncer here."""
+    """Return why PgBouncer cannot run here; None if it can."""
     return None if shutil.which("pgbouncer") else "pgbouncer is not installed"
 
 
 @contextmanager
 def database(connections: int) -> Iterator[Cluster]:
-    """A server that admits so many connections."""
+    """Run a server that admits that many connections besides ours."""
     folder = scratch_directory("mrtuner-database-")
     settings = {"max_connections": connections + 10}  # and us
     cluster = Cluster.create(find_binaries(), folder / "cluster", settings)
@@ -36,13 +36,13 @@ def database(connections: int) -> Iterator[Cluster]:
 
 
 def url(cluster: Cluster) -> str:
-    """As frameworks read it, Rails included: it takes no query, and no _ in the place of a host."""
+    """Return a URL that all frameworks can read; Rails takes no query, and no _ in the host."""
     socket = quote(str(cluster.directory), safe="").replace("_", "%5F")
     return f"postgresql://postgres@{socket}:{cluster.port}/postgres"
 
 
 def settings(servers: int, clients: int) -> str:
-    """What `mrtuner pods plan` writes for the pooler."""
+    """Return the settings that `mrtuner pods plan` writes for the pooler."""
     return render(
         "pgbouncer",
         Application(
@@ -55,7 +55,7 @@ def settings(servers: int, clients: int) -> str:
 
 @contextmanager
 def pgbouncer(cluster: Cluster, settings: str) -> Iterator[str]:
-    """The connection string of a PgBouncer before it, with these settings."""
+    """Run PgBouncer with these settings in front of the cluster; yield its connection string."""
     (port,) = free_ports(1)
     folder = scratch_directory("mrtuner-pgbouncer-")
     users = folder / "users"

@@ -22,7 +22,7 @@ _PACKAGES = "puma,ruby,ruby-pg"
 
 
 def put_first_in_path(release: str) -> None:
-    """Let `puma` be that of the release for the rest of this process; installs it if need be."""
+    """Make `puma` run the release's Puma for the rest of this process; install it if needed."""
     root = RELEASES / release
     if not (root / "usr/bin/puma").exists():
         shutil.rmtree(root, ignore_errors=True)
@@ -37,7 +37,7 @@ def put_first_in_path(release: str) -> None:
 
 
 def _wrapper(root: Path) -> str:
-    """The same folders are at the same places inside: what is served, and temporary ones."""
+    """Return a script that runs Puma inside; apps and temporary files keep their paths."""
     steps = [
         f"mkdir -p {quote(f'{root}{folder}')} && mount --bind {quote(folder)} "
         f"{quote(f'{root}{folder}')}"

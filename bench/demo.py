@@ -2,18 +2,18 @@
 
     python bench/demo.py --runs 10 --output demo-runs
 
-Runs `mrtuner demo` again and again on a machine that does nothing else (some twelve minutes each),
-keeps every report.json in the directory, and prints a table for docs/measured-results.md. Runs that
-are there already count, so that an interrupted series goes on.
+Runs `mrtuner demo` repeatedly on an otherwise idle machine (some twelve minutes each), keeps every
+report.json in the directory, and prints a table for docs/measured-results.md. Existing runs count,
+so an interrupted series can be continued.
 
     python bench/demo.py --pilots 10 --output demo-pilots
 
-measures the same loads so often on one pair of servers, filled once (some six minutes each). A
-pilot is counted as a run of its own: its p values are adjusted for its own loads.
+measures the same loads that many times on one pair of servers, filled once (some six minutes each).
+Each pilot counts as a run of its own: its p values are adjusted for its own loads.
 
     python bench/demo.py --judge-again --output demo-runs
 
-measures nothing: it judges the records that are there by what the loads are judged by today.
+measures nothing: it judges the existing records by the measures that the loads have today.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def whole_runs(count: int, output: Path) -> None:
-    """The command so many times; a run whose report is there is not repeated."""
+    """Run the command `count` times; a run that has a report is not repeated."""
     for number in range(1, count + 1):
         place = output / f"run-{number:02}"
         if not (place / "report.json").is_file():
@@ -59,7 +59,7 @@ def whole_runs(count: int, output: Path) -> None:
 
 
 def pilots(count: int, output: Path) -> None:
-    """So many times all loads on servers that stay, each kept as the report of a run."""
+    """Measure all loads `count` times on the same servers; keep a report for each time."""
     from mrtuner.bench.plan.model import fresh_seed
     from mrtuner.bench.series import Measured, Series
     from mrtuner.cli import demo
@@ -93,7 +93,7 @@ def _silent(_event: object) -> None:
 
 
 def judged_again(report: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The loads of a report, from its records and by the measures of today's plans."""
+    """Judge the loads of a report again, from its records and by the measures of today's plans."""
     from mrtuner.bench.plan import demo
     from mrtuner.bench.series import from_dict
     from mrtuner.cli.common.document import load_result
@@ -110,7 +110,7 @@ def judged_again(report: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def table(reports: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """One row a load: how often which verdict, the median ratio and its range, the pauses."""
+    """Yield a row per load: the count of each verdict, the median ratio, its range, the pauses."""
     runs = f"{len(reports)} run{'s' * (len(reports) != 1)}"
     yield f"| Load, {runs} | decided | verdicts | ratio, median (range) | longest pause |"
     yield "|:--|--:|:--|:--|:--|"
@@ -130,7 +130,7 @@ def _row(loads: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _pauses(loads: Sequence[Mapping[str, Any]]) -> str:
-    """Of the advised side against the default's, each from the shortest to the longest run."""
+    """Return the range of the longest pauses over all runs, advised against default."""
     sides = [
         sorted(load["sides"][place]["longest_pause_s"] or 0.0 for load in loads) for place in (1, 0)
     ]

@@ -57,20 +57,20 @@ _DAYS = ((INSTANCE, 30), (STATEMENT, 2))
 
 
 def say(text: str) -> None:
-    """One line of the answer."""
+    """Print one line at once."""
     sys.stdout.write(text + "\n")
     sys.stdout.flush()
 
 
 def samples_of(instances: int) -> int:
-    """How many the mix has."""
+    """Return how many samples the mix has."""
     return sum(
         instances * keys_of(of) * values_of(of) * days * MINUTES for of, days in _DAYS
     )  # fmt: skip
 
 
 def size(_: argparse.Namespace) -> None:
-    """The mix as sealing leaves it, a file a day, and as files of months, beside the floor."""
+    """The mix as sealing leaves it, in daily files, and in monthly files, beside the floor."""
     with TemporaryDirectory() as name, Writer(Path(name), [INSTANCE, STATEMENT]) as writer:
         with parquet.engine(memory="2GB") as con:
             for of, days in _DAYS:
@@ -96,7 +96,7 @@ def size(_: argparse.Namespace) -> None:
 
 
 def seldom() -> None:
-    """Statements that run in one minute of eight: their other rows are left out."""
+    """Statements that run in one of eight minutes: their rows of the other minutes are left out."""
     with TemporaryDirectory() as name, Writer(Path(name), [STATEMENT]) as writer:
         with parquet.engine(memory="2GB") as con:
             fill(writer, con, STATEMENT, 20, 2, summaries=False, each=8)
@@ -110,7 +110,7 @@ def seldom() -> None:
 
 
 def beside(given: argparse.Namespace) -> None:
-    """The mix of fewer instances, and what other stores make of it."""
+    """The mix of fewer instances, in the history and in other stores."""
     count = samples_of(given.few)
     with TemporaryDirectory() as name, parquet.engine(memory="2GB") as con:
         scratch = Path(name)
@@ -187,7 +187,7 @@ def year(_: argparse.Namespace) -> None:
 
 
 def fleet_summaries(writer: Writer, con: Engine, instances: int) -> None:
-    """Summaries by hour of a year, a file a month, all columns of noise as in the mix."""
+    """Write hourly summaries of a year, a file per month; all columns have the noise of the mix."""
     view = layout.rollup_view(INSTANCE)
     columns = []
     for place, (name, _sql) in enumerate(layout.rollup_columns(INSTANCE)):
@@ -204,7 +204,7 @@ def fleet_summaries(writer: Writer, con: Engine, instances: int) -> None:
 
 
 def asked(directory: Path, what: str, sql: str) -> None:
-    """How long a question takes, in a history that is open, and with opening it first."""
+    """Print how long a query takes in an open history, and when the history is opened first."""
     with open_history(directory) as history:
         again = timed(lambda: history.table(sql))
         rows = len(history.table(sql)[1])
@@ -218,7 +218,7 @@ def _opened(directory: Path, sql: str) -> None:
 
 
 def timed(action: Callable[[], object]) -> str:
-    """Median and slowest of eleven runs after a first one."""
+    """Return median and slowest of eleven runs, after one that is not counted."""
     action()
     took = []
     for _ in range(11):
@@ -229,7 +229,7 @@ def timed(action: Callable[[], object]) -> str:
 
 
 def lake(given: argparse.Namespace) -> None:
-    """Questions to many instances and days."""
+    """Queries of many instances and days."""
     history_lake.build_and_ask(given.instances, given.days, given.keep, say, asked)
 
 

@@ -1,10 +1,10 @@
 """The same samples in other stores: SQLite, Prometheus and VictoriaMetrics.
 
-Each gets what it would have scraped: counters as they stand, not their growth. Times are those of
-the recorder, late by some milliseconds; and, since Prometheus moves what it scrapes to the exact
-interval where it can, exact minutes as well.
-Blocks of Prometheus are made by promtool, as long as the recording, which is the best that its
-compaction can reach; VictoriaMetrics merges all its parts before it is measured.
+Each gets what it would have scraped: the values of counters, not their growth. Times are those of
+the recorder, a few milliseconds late, and then exact minutes as well, because Prometheus aligns
+scrapes to the exact interval where it can.
+promtool makes Prometheus's blocks as long as the recording, which is the best that compaction can
+reach; VictoriaMetrics merges all its parts before it is measured.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ from mrtuner.postgres.cluster import free_port
 if TYPE_CHECKING:
     from mrtuner.history.store.parquet import Engine
 
-#: Series are told from each other by these.
+#: The labels that identify a series.
 _LABELS = ("instance", "query_id")
 _PATIENCE = 120.0
 
 
 def series(con: Engine, writer: Writer, of: Source, *, exact: bool) -> None:
-    """Make the table `series` of one source: counters as they stand at each time, not as growth."""
+    """Make the table `series` of one source: counters as values at each time, not as growth."""
     ms = "epoch_ms(time)" + (" // 60000 * 60000" if exact else "")
     keys = ["instance", *(column.name for column in of.of(Kind.KEY))]
     window = f"OVER (PARTITION BY {', '.join(keys)} ORDER BY time)"
@@ -67,7 +67,7 @@ def _fetched(con: Engine, sql: str) -> Iterator[list[tuple[Any, ...]]]:
 
 
 def history(con: Engine, writer: Writer, scratch: Path, exact: bool) -> int:
-    """Files of months, as they are; with exact times, written once more."""
+    """Return the bytes of the monthly files as they are; for exact times, of rewritten ones."""
     if not exact:
         return sum(path.stat().st_size for of in (INSTANCE, STATEMENT)
                    for path in paths_of(writer, of.name))  # fmt: skip
@@ -86,7 +86,7 @@ def history(con: Engine, writer: Writer, scratch: Path, exact: bool) -> int:
 
 
 def sqlite_wide(con: Engine, writer: Writer, scratch: Path, exact: bool) -> int | None:
-    """Rows as the recorder keeps recent ones, in the order of their times."""
+    """Return the bytes of rows stored as recent ones are, in order of time; None if `exact`."""
     if exact:
         return None
     path = scratch / "wide.sqlite"
@@ -106,7 +106,7 @@ def sqlite_wide(con: Engine, writer: Writer, scratch: Path, exact: bool) -> int 
 
 
 def sqlite_narrow(con: Engine, writer: Writer, scratch: Path, exact: bool) -> int | None:
-    """A row a value, (series, time) as primary key; the series' names in a table of their own."""
+    """Return the bytes of a row per value, with key (series, time) and a table of series' names."""
     if exact:
         return None
     path = scratch / "narrow.sqlite"
@@ -146,7 +146,7 @@ def _each_series(con: Engine, of: Source) -> Iterator[tuple[str, str, list[tuple
 
 
 def prometheus(con: Engine, writer: Writer, scratch: Path, exact: bool) -> int | None:
-    """Blocks made by promtool, with their indexes; None where it is not installed."""
+    """Return the bytes of promtool's blocks and their indexes; None if it is not installed."""
     if shutil.which("promtool") is None:
         return None
     text, blocks = scratch / "openmetrics.txt", scratch / f"blocks-{exact}"
@@ -172,7 +172,7 @@ def prometheus(con: Engine, writer: Writer, scratch: Path, exact: bool) -> int |
 
 
 def _check(store: str, found: float, con: Engine, writer: Writer) -> None:
-    """Whether it holds every sample that we hold."""
+    """Exit unless the store holds as many samples as ours."""
     expected = 0
     for of in (INSTANCE, STATEMENT):
         paths = [str(path) for path in paths_of(writer, of.name)]
@@ -186,7 +186,7 @@ def _check(store: str, found: float, con: Engine, writer: Writer) -> None:
 
 
 def victoria(con: Engine, writer: Writer, scratch: Path, exact: bool) -> int | None:
-    """Its data directory after a merge of everything; None where it is not installed."""
+    """Return the bytes of its data after merging everything; None if it is not installed."""
     if shutil.which("victoria-metrics") is None:
         return None
     data = scratch / f"victoria-{exact}"
@@ -206,7 +206,7 @@ def victoria(con: Engine, writer: Writer, scratch: Path, exact: bool) -> int | N
 
 @contextmanager
 def _victoria(data: Path) -> Iterator[str]:
-    """Start it on loopback; yields its address. It writes all it has when it ends."""
+    """Run it on loopback and yield its address; when it ends, it writes everything to disk."""
     port = free_port()
     command = [
         "victoria-metrics", f"-storageDataPath={data}", f"-httpListenAddr=127.0.0.1:{port}",

@@ -1,4 +1,4 @@
-"""A lake of many instances and days, and the questions that a fleet is asked."""
+"""A lake of many instances and days, and typical queries of a fleet."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from mrtuner.history.store.writer import Writer
 
 Say = Callable[[str], None]
 Asked = Callable[[Path, str, str], None]
-#: A day of an instance's rows and their summary, more than it takes.
+#: More than the bytes of a day of an instance's rows and their summary.
 _ROOM = 60_000
 
 
 def build_and_ask(instances: int, days: int, keep: Path | None, say: Say, asked: Asked) -> None:
-    """Build the lake, or take the one in `keep`, and ask."""
+    """Build the lake, or use the one in `keep`, and time the queries."""
     with TemporaryDirectory() as name:
         directory = keep or Path(name)
         if not (directory / layout.DATABASE).exists():

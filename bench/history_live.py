@@ -1,4 +1,4 @@
-"""A server that is really recorded: what its history takes, and what a recorder of many takes."""
+"""Recording real servers: the size of a server's history, and the cost of recording many."""
 
 from __future__ import annotations
 
@@ -31,19 +31,19 @@ from mrtuner.postgres.connect import connect
 from mrtuner.postgres.server_user import scratch_directory
 
 Say = Callable[[str], None]
-#: `real` samples so often what is sampled each minute [s]: a day's samples in three minutes.
+#: Interval at which `real` samples what is due each minute [s]: a day's samples in three minutes.
 _MINUTE = 0.125
-#: Samples from which those of a day are reckoned; the frame of a file counts too much in fewer.
+#: Fewest samples from which a day is estimated; with fewer, a file's fixed part weighs too much.
 _ENOUGH = 100
-#: Without a further instance that was sampled for the first time [s].
+#: How long to wait for the first sample of a further instance [s].
 _PATIENCE = 300.0
-#: Their rows come with the load, and with changes, not with each sample.
+#: Sources whose number of rows depends on the load or on changes, not on the number of samples.
 _IRREGULAR = {"sessions", "settings"}
 
 
 @contextmanager
 def _server(connections: int) -> Iterator[Cluster]:
-    """A server with pgbench's tables and pg_stat_statements."""
+    """Run a server with pgbench's tables and pg_stat_statements, under load."""
     binaries = find_binaries(None)
     settings = {
         "shared_preload_libraries": "pg_stat_statements",
@@ -93,7 +93,7 @@ def _load(program: str, dsn: str) -> Iterator[None]:
 
 
 def real(seconds: int, say: Say) -> None:
-    """Record it, what is sampled each minute eight times a second, and measure the files."""
+    """Record a server, minutely samples eight times a second instead, and measure the files."""
     sources = [
         replace(source, interval=max(_MINUTE, source.interval * _MINUTE / 60))
         for source in built_in().values()
@@ -104,7 +104,7 @@ def real(seconds: int, say: Say) -> None:
         timer.start()
         with Writer(directory, sources) as writer:
             instance = Instance(name="shop", dsn=cluster.dsn())
-            # A share of 100: it is not to back off, though it samples so often.
+            # With so large a budget it does not back off, although it samples so often.
             record(writer, [instance], stop, limits=Limits(budget=100.0), tell=say)
             sealing.move_to_parquet(writer, timestamp(), everything=True)
             sizes = {file.view: file.bytes for file in writer.files()}
@@ -113,7 +113,7 @@ def real(seconds: int, say: Say) -> None:
 
 
 def _tell_real(history: History, sources: list[Source], sizes: dict[str, int], say: Say) -> None:
-    """Bytes of each view; and of a day, if each sample took as much as here."""
+    """Print the bytes of each view, and of a day if each sample takes as much as here."""
     samples = {
         row["source"]: row["samples"]
         for row in history.rows("SELECT source, count(*) AS samples FROM samples GROUP BY 1")
@@ -214,9 +214,9 @@ def _await_all(directory: Path, number: int) -> None:
 
 
 def _repeated(directory: Path, times: int) -> int:
-    """Make an hour of what was recorded, by repeating it; return the rows.
+    """Repeat what was recorded until it fills an hour; return the number of rows.
 
-    First samples come once: they hold what only changes bring later, such as all settings.
+    First samples are not repeated: they hold what later comes only with changes, such as settings.
     """
     total = 0
     with closing(sqlite3.connect(directory / DATABASE)) as db:
@@ -239,7 +239,7 @@ def _repeated(directory: Path, times: int) -> int:
 
 
 def _compacted(directory: Path) -> tuple[float, int]:
-    """Seconds and bytes that a process takes to move all rows into files."""
+    """Return the seconds and the peak memory of a process that moves all rows into files."""
     command = [
         sys.executable, "-c", "from mrtuner.cli import main; main()", "history", "compact", "--all",
         "--dir", str(directory),
@@ -261,7 +261,7 @@ def _memory(pid: int, name: str = "VmHWM") -> int:
 
 
 def _kept_up(history: History, number: int, seconds: int) -> str:
-    """How many of the samples came that were due in the second half."""
+    """Describe how many of the samples that were due in the second half were taken."""
     since = f"time >= (SELECT max(time) - to_seconds({seconds}) FROM samples)"
     came = history.row(
         "SELECT count(*) AS samples, count(DISTINCT instance) AS instances FROM samples "

@@ -1,12 +1,12 @@
 """Generated samples, the same in every run, and the fewest bytes that they can take.
 
-Each value follows the day, with noise of a tenth to either side that no format can foresee:
+Each value follows the time of day, with noise of up to a tenth that no format can predict:
 
     size × (1.2 + sin(time of day)) × (0.9 to 1.1), rounded; of statement k, divided by 1 + k
 
 with sizes from 100 to 1,000,000. Counters are stored as their growth, as the recorder does it.
-Times are those of a recorder: each instance has its own second of the minute, and is late by some
-milliseconds each time.
+Times are those of a recorder: each instance has its own second of the minute, and is a few
+milliseconds late each time.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _LEVELS = 1_000_003
 
 
 def source(name: str, key: str, counters: int, gauges: int) -> Source:
-    """A source with so many columns, such as a view of a server has."""
+    """Return a source with that many columns, like a source of a statistics view."""
     lines = [f'/*\nhelp = "generated"\ninterval = "1min"\nkeep = "400d"\n{key}\n[counters]']
     lines += [f'c{n} = {{ help = "a counter" }}' for n in range(counters)]
     lines += ["[gauges]", *(f'g{n} = {{ help = "a gauge" }}' for n in range(gauges)), "*/ SELECT"]
@@ -49,19 +49,19 @@ STATEMENT = source("statement_mix", '[keys]\nquery_id = { type = "integer", help
 
 
 def keys_of(of: Source) -> int:
-    """How many rows an instance has a minute."""
+    """Return how many rows an instance has per minute."""
     return STATEMENTS if of is STATEMENT else 1
 
 
 def size_of(place: int) -> int:
-    """Of the values of the column in this place."""
+    """Return the size of the values of the column in this place."""
     return 10 ** (2 + place % 5)
 
 
 def generated(of: Source, instances: int, first: int, last: int, each: int = 1) -> str:
-    """A query for DuckDB: the rows of these minutes since BEGIN.
+    """Return a query for DuckDB: the rows of these minutes since BEGIN.
 
-    A statement runs in one minute of `each`; its rows of the others say nothing and are left out.
+    A statement runs in one of `each` minutes; its rows of the other minutes are left out.
     """
     columns = []
     for place, column in enumerate(of.columns):
@@ -83,15 +83,15 @@ def generated(of: Source, instances: int, first: int, last: int, each: int = 1) 
 
 
 def _late(minute: str) -> str:
-    """By how much a sample is late: 0 to 20 ms, mostly 10, as a recorder on a busy machine is."""
+    """Return SQL of how late a sample is [µs]: 0 to 20 ms, mostly near 10, as on a busy machine."""
     return f"((hash(i, {minute}) % 10000)::BIGINT + (hash({minute}, i) % 10000)::BIGINT)"
 
 
 def floor(of: Source) -> float:
-    """Bits of chance in a value, on average: fewer cannot be stored, even knowing the formula.
+    """Return the average bits of chance in a value: no format needs fewer, even with the formula.
 
-    A value between a and b takes one of b - a whole numbers, all as likely; where those are few,
-    the ends are less likely, which counts.
+    A value between a and b is one of b - a whole numbers, all equally likely. Where these are few,
+    it matters that the two at the ends are less likely.
     """
     counted = [place for place, column in enumerate(of.columns) if column.name != "query_id"]
     bits = [
@@ -127,7 +127,7 @@ def fill(
     summaries: bool = True,
     each: int = 1,
 ) -> None:
-    """Write a file a day, and its summary, and put them on the list."""
+    """Write a file for each day, with its summary, and add them to the list of files."""
     for day in range(days):
         con.execute(
             "CREATE OR REPLACE TABLE moved AS "
@@ -141,14 +141,14 @@ def fill(
 
 
 def summary_of(of: Source, rows: str) -> str:
-    """The query that summarizes rows by hour."""
+    """Return the query that summarizes rows by hour."""
     return parquet.rollup(
         rows, of.rollup_by, layout.step(of.rollup), dict(layout.rollup_columns(of))
     )
 
 
 def put(writer: Writer, con: Engine, of: Source, view: str, query: str, at: int) -> None:
-    """Write one file of a store, and put it on the list."""
+    """Write one file of a store, and add it to the list of files."""
     lake = writer.directory / layout.LAKE
     number = sealing._next_number(writer)
     path = f"{layout.partition_of(view, at)}/{number:08}-{writer.id}.parquet"
@@ -160,7 +160,7 @@ def put(writer: Writer, con: Engine, of: Source, view: str, query: str, at: int)
 
 
 def compact(writer: Writer) -> None:
-    """Merge files, as the recorder does by itself once a month is over."""
+    """Merge files, as the recorder does after the end of a month."""
     sealing.compact(writer, BEGIN + 400 * DAY)
 
 
@@ -170,17 +170,17 @@ def rows_of(writer: Writer, view: str) -> int:
 
 
 def values_of(of: Source) -> int:
-    """Numbers in a row."""
+    """Return how many values a row has."""
     return sum(column.name != "query_id" for column in of.columns)
 
 
 def bytes_of(writer: Writer, view: str) -> int:
-    """What the files of a view take."""
+    """Return the bytes of a view's files."""
     return sum(file.bytes for file in writer.files() if file.view == view)
 
 
 def paths_of(writer: Writer, view: str) -> Iterator[Path]:
-    """Its files."""
+    """Yield the paths of a view's files."""
     for file in writer.files():
         if file.view == view:
             yield writer.directory / layout.LAKE / file.path

@@ -22,7 +22,7 @@ RECIPE = "FROM debian\nCOPY tree/0 /first\nCOPY . /srv\nRUN chown -R 1 /srv\n"
 
 
 def main(files: int) -> None:
-    """Make the context, then time its reading, and the whole answer."""
+    """Make the context, then time reading it, the cost and the advice."""
     with tempfile.TemporaryDirectory() as place:
         root = Path(place)
         _make(root, files)

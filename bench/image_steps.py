@@ -4,11 +4,11 @@
     python bench/image_steps.py clone      # MrTuner's image from a clone, and its last commits
     python bench/image_steps.py wheel      # the recipe of `mrtuner record --unit container`
 
-Each step is proved as `mrtuner image prove` does it: it is refused unless the files and the
-configuration are the same as one step earlier, but for what is named below. A table of the bytes is
-printed, which the documents show. Root, podman and docker-registry; for the last two pip downloads
-wheels beforehand, and the base image is made of this machine's Python (python_base.py). Builds have
-no network.
+Each step is proved as `mrtuner image prove` does it: it is refused unless files and configuration
+equal those of the step before, except for the paths named below. Prints the table of bytes that the
+docs show. Needs root, podman and docker-registry. For `clone` and `wheel`, pip downloads wheels
+beforehand, and the base image is made from this machine's Python (python_base.py). Builds have no
+network.
 """
 
 from __future__ import annotations
@@ -50,9 +50,9 @@ from mrtuner.units import pretty_bytes
 ROOT = Path(__file__).parents[1]
 _HISTORY = 200
 THEIR_BASE = "docker.io/library/python:3.12-slim"
-#: pip writes the time of the source into compiled files, and who asked for what into its notes.
+#: pip writes the source's time into compiled files, and what was requested into its metadata.
 PIP_NOTES = ("*.pyc", "*.dist-info/REQUESTED", "*.dist-info/RECORD")
-#: As many would begin.
+#: A Dockerfile as many people would first write it.
 FIRST = f"""FROM {OUR_BASE}
 COPY . /src
 RUN pip install '/src[history]'
@@ -64,7 +64,7 @@ ENTRYPOINT ["mrtuner"]
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A form, and in what its image may differ from the one before."""
+    """A form, and the paths in which its image may differ from the one before."""
 
     title: str
     directory: Path
@@ -92,7 +92,7 @@ def main(arguments: argparse.Namespace) -> None:
 
 @contextmanager
 def image_store(place: Path, work: Path, subject: str) -> Iterator[Path]:
-    """A store with the base image in the place of the machine's own."""
+    """Yield a store with the base image, for use instead of the machine's own store."""
     root = place / "base"
     if subject == "seed":
         base(root)
@@ -113,8 +113,8 @@ def _told(project: dict[str, dict[str, dict[str, list[str]]]]) -> list[str]:
 
 
 def of_seed(place: Path) -> list[Step]:
-    """The seed, then one patch of the advice after the other."""
-    first = place / "0/app"  # of a repository, which is not in the context
+    """The seed, then with one patch of the advice after the other."""
+    first = place / "0/app"  # in a repository whose .git is outside the context
     seed(first)
     shutil.rmtree(first / ".git")
     (first / "Dockerfile").write_text(RECIPE.replace(BASE, OUR_BASE))
@@ -125,7 +125,7 @@ def of_seed(place: Path) -> list[Step]:
 
 
 def of_clone(place: Path) -> list[Step]:
-    """A clone with a Dockerfile as many begin, as advised, and with the repository's own."""
+    """A clone with a first Dockerfile, with all of the advice, and with the repository's own."""
     first, advised, own = (place / name for name in ("first", "advised", "own"))
     _clone(first)
     for name in ("Dockerfile", ".dockerignore"):
@@ -143,7 +143,7 @@ def of_clone(place: Path) -> list[Step]:
 
 
 def of_wheel(place: Path) -> list[Step]:
-    """The recorder's recipe without and with its line of requirements, and two wheels."""
+    """The recorder's recipe without and with its line of requirements; two commits of a wheel."""
     first, advised = place / "first", place / "advised"
     first.mkdir(parents=True)
     text = written("container", ["service=shop"], None, None)
@@ -246,7 +246,7 @@ def _proofs(steps: Sequence[Step], work: Path, images: Path, commits: int) -> It
 
 
 def table(steps: Sequence[Step], proofs: Sequence[Proof]) -> Iterator[str]:
-    """Yield a row for each form: sums over the commits that were replayed."""
+    """Yield a row for each form, summed over the replayed commits."""
     first = proofs[0]
     rows = [("step", "sent", "lines", "built", "pushed", "fetched", "first pull")]
     rows.append(_row(steps[0].title, first.kinds[-1].before, first.image_before))
@@ -266,7 +266,7 @@ def _row(title: str, form: Deployed, image: int) -> tuple[str, ...]:
 
 
 def _history(step: Step, work: Path, images: Path, number: int) -> Iterator[str]:
-    """What each of the last commits costs a form, with the sizes of its last build."""
+    """Yield what each of the last commits costs a form, with the sizes of its last build."""
     with ExitStack() as stack:
         registry = stack.enter_context(Registry(work / "hr"))
         builder = stack.enter_context(Builder("podman", work / "h", image_store=images))

@@ -1,9 +1,9 @@
 """How long `mrtuner limits` takes for a fleet: `python bench/limits.py [INSTANCES] [--fetch]`.
 
-Every instance has 14 days of minutes of some 8 metrics. Making them up is not counted; looking at
-them is. Instances are looked at one by one, as they would be fetched, so memory does not grow.
-With --fetch they go through batches and cache too, with CloudWatch's answers made up in memory:
-the network and AWS's own time are not in it.
+Every instance has 14 days of minutes of some 8 metrics. Generating them is not timed; the analysis
+is. Instances are analysed one by one, as they would be fetched, so memory does not grow.
+With --fetch they also pass through batches and the cache, with CloudWatch's answers generated in
+memory: the network and AWS's own time are not included.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ DISTINCT = 20
 
 
 def main() -> None:
-    """Print milliseconds an instance and the most memory that was used."""
+    """Print CPU milliseconds per instance and the peak of memory."""
     numbers = [int(text) for text in sys.argv[1:] if text.isdigit()]
     instances = next(iter(numbers), 1000)
     cases = [with_cpu(case(seed, days=DAYS)) for seed in range(DISTINCT)]
@@ -63,7 +63,7 @@ def looked_at(instances: int, cases: Sequence[Case]) -> None:
 
 
 def fetched(instances: int, cases: Sequence[Case]) -> None:
-    """With batches and the cache: first empty, then full but for the day that is not over."""
+    """With batches and the cache: first empty, then full except for the current day."""
     answers = Answers(cases)
     cloudwatch.metric_data = answers  # type: ignore[assignment]
     os.environ.setdefault("AWS_DEFAULT_REGION", "eu-west-1")
@@ -87,7 +87,7 @@ def fetched(instances: int, cases: Sequence[Case]) -> None:
 
 
 class Answers:
-    """CloudWatch's answers, made up; `made` [s] is what that took."""
+    """CloudWatch's answers, generated; `made` is the CPU time that this took [s]."""
 
     def __init__(self, cases: Sequence[Case]) -> None:
         self.cases, self.pages, self.made = cases, 0, 0.0
@@ -126,12 +126,12 @@ def row_of(place: int, cases: Sequence[Case]) -> Instance:
 
 
 def most_memory() -> float:
-    """MiB."""
+    """Return the peak of this process's memory [MiB]."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
 def with_cpu(one: Case) -> Case:
-    """The same with CPUUtilization."""
+    """Return the case with CPUUtilization added."""
     import numpy as np
 
     random = np.random.default_rng(one.seed)

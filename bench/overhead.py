@@ -3,16 +3,16 @@
     python bench/overhead.py --blocks 3 --seconds 5 --warmup 1
     python bench/overhead.py --workload select
 
-Three ways to run pgbench on the same server, in random order within blocks, each behind a fresh
-copy of the data, a warm-up and a CHECKPOINT:
+Three ways to run pgbench on the same server, in random order within blocks, each after a fresh copy
+of the data (unless it only reads), a warm-up and a CHECKPOINT:
 
     bare     pgbench started by hand, without a log
-    logged   pgbench started by hand with the arguments that we give it, its log among them
-    ours     through the engine of `mrtuner bench`, collectors and all
+    logged   pgbench started by hand with the arguments that we give it, including its log
+    ours     through the engine of `mrtuner bench`, collectors included
 
 Ratios by the paired t on log ratios, with their 95 % intervals. Budget: ours within 1 % of logged.
-Throughput of a small machine scatters by more than that, so the CPU time that either costs is told
-too: what pgbench itself used for a transaction, and the share of a CPU that the collectors took.
+Throughput of a small machine varies by more than that, so CPU time is printed too: what pgbench
+itself used per transaction, and the share of a CPU that the collectors took.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def _options() -> argparse.ArgumentParser:
 def _measure_all(
     files: RunFiles, cluster: Cluster, reads_only: bool
 ) -> Sequence[Mapping[str, Seen]]:
-    """Every block, by arm."""
+    """Return what every block measured, by arm."""
     plan, dsn = files.plan, cluster.dsn()
     cell = Cell(plan.workloads[0].name, plan.scales[0], plan.clients[0])
     scratch.make_template(dsn, TEMPLATE, Load(scale=cell.scale), files.program, fillfactor=None)
@@ -111,7 +111,7 @@ def _measure_all(
 
 
 def _run(files: RunFiles, place: RunPosition, target: RunTarget) -> Seen:
-    """All arms warm up alike, by a bare pgbench."""
+    """Measure one run; all arms warm up alike, with a bare pgbench."""
     if files.plan.warmup_seconds:
         _pgbench(files, place, target, files.plan.warmup_seconds, ~files.seed(place) & 0x7FFFFFFF)
     seconds = files.plan.seconds

@@ -2,10 +2,10 @@
 
     python bench/pgwatch.py DSN metrics.yaml exhaustive
 
-The definitions are a copy of pgwatch's internal/metrics/metrics.yaml; none of them is kept here. It
-shows what the queries cost a server, not what pgwatch's own process costs: that is written in Go.
-As pgwatch does, each metric is asked at once and then at its interval; unlike it, over one
-connection, one after the other.
+metrics.yaml is a copy of pgwatch's internal/metrics/metrics.yaml, which is not kept here. This
+shows what the queries cost a server, not the cost of pgwatch's own process, which is written in
+Go. Like pgwatch, it queries each metric at once and then at its interval; unlike pgwatch, it runs
+all queries over one connection, one after the other.
 """
 
 from __future__ import annotations
@@ -39,7 +39,8 @@ def preset(
 ) -> tuple[list[Metric], dict[str, str]]:
     """Return a preset's metrics for a server of this major version, and why others are left out.
 
-    A metric's SQL is keyed by the oldest major version that understands it: the nearest counts.
+    A metric's SQL is keyed by the oldest major version that understands it: the newest usable one
+    counts.
     """
     known: dict[str, Any] = yaml.safe_load(file.read_text(encoding="utf-8"))
     if name not in known["presets"]:

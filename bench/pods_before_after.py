@@ -75,7 +75,7 @@ class Application:
     service: float
     cpu: float
     database: float
-    #: What the plan is told: with what framework and server need, as this benchmark measures it.
+    #: What the plan is given: includes what framework and server need, as measured here.
     whole_service: float
     whole_cpu: float
     app: str  # in its folder, what the server serves
@@ -88,7 +88,7 @@ class Application:
 
     @property
     def missing(self) -> str | None:
-        """Why it cannot run here."""
+        """Why the example cannot run here; None if it can."""
         lacks = missing(self.server) or database_pooled.missing()
         if lacks is None and self.framework == "Rails" and rails_version() is None:
             return "Rails is not installed (apt-get install ruby-railties ruby-activerecord)"
@@ -105,7 +105,7 @@ class Application:
         return Work(cpu=self.cpu / self.service, database=self.database / self.service)
 
     def planned(self, now: Layout) -> Plan:
-        """What the how-to asks for."""
+        """Return the plan that the how-to asks for."""
         return plan(
             rate=f"{self.rate}/s", service_time=f"{self.whole_service}ms",
             cpu_time=f"{self.whole_cpu}ms", database_time=f"{self.database}ms",
@@ -125,7 +125,7 @@ APPLICATIONS = (
 
 
 def rails_version() -> str | None:
-    """None: it is not installed."""
+    """Return the version of Rails; None if it is not installed."""
     asked = 'require "rails/version"; require "active_record/version"; print Rails.version'
     try:
         done = subprocess.run(["ruby", "-e", asked], capture_output=True, text=True, check=False)
@@ -136,7 +136,7 @@ def rails_version() -> str | None:
 
 @dataclass(frozen=True, kw_only=True)
 class State:
-    """What is run and loaded."""
+    """A deployment that is started and put under load."""
 
     name: str
     layout: Layout
@@ -172,12 +172,12 @@ def states(application: Application) -> Iterator[State]:
 
 
 def manifest(file: Path) -> tuple[dict[str, str], int, float]:
-    """Environment of the container, replicas, CPU limit."""
+    """Return the container's environment, the replicas and the CPU limit of a manifest."""
     import yaml
 
     text = file.read_text()
     environment, spec = variables(text), yaml.safe_load(text)["spec"]
-    del environment["DATABASE_URL"]  # here it is another
+    del environment["DATABASE_URL"]  # replaced by that of our own server
     (container,) = spec["template"]["spec"]["containers"]
     limit = re.fullmatch(r"(\d+)m", container["resources"]["limits"]["cpu"])
     assert limit is not None
@@ -185,7 +185,7 @@ def manifest(file: Path) -> tuple[dict[str, str], int, float]:
 
 
 def variables(manifest: str) -> dict[str, str]:
-    """Those of the only container of a manifest, or of a patch for one; secrets are made up."""
+    """Return the variables of the only container of a manifest or a patch; secrets are random."""
     import yaml
 
     (container,) = yaml.safe_load(manifest)["spec"]["template"]["spec"]["containers"]
@@ -208,7 +208,7 @@ def measured(application: Application, state: State, seconds: float) -> dict[str
 
 
 def prepared(application: Application, cluster: Cluster) -> str:
-    """A database with what the application's needs; its URL."""
+    """Create what the application needs in the database; return its URL."""
     if application.structure is not None:
         with connect(cluster.dsn()) as session:
             session.execute((application.folder / application.structure).read_bytes())
@@ -257,7 +257,7 @@ async def _loaded(
 
 
 def _percentiles(seconds: Sequence[float]) -> list[float]:
-    """From 0 to 99 %, in ms."""
+    """Return the percentiles from 0 to 99 % [ms]."""
     kept = settled(seconds)
     return [round(1000 * max(0.0, quantile(kept, share / 100)), 2) for share in range(100)]
 

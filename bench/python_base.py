@@ -1,7 +1,7 @@
-"""A base image with Python, pip and useradd, made of this machine's files: no registry is asked.
+"""A base image with Python, pip and useradd, made from this machine's files, without a registry.
 
-It stands in for `python:3.12-slim` where that cannot be had. Wheels that pip would download lie in
-it, so that builds need no network.
+It replaces `python:3.12-slim` where that is not available. It contains the wheels that pip would
+download, so builds need no network.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-#: What the recipes of ours call, beside Python.
+#: The programs that our recipes call, besides Python.
 PROGRAMS = ("sh", "useradd", "install", "chown", "chmod", "find", "mkdir", "rm", "ls", "id", "env")
 _WITHOUT = ("site-packages", "test", "idlelib", "tkinter", "turtledemo", "__pycache__", "lib2to3")
 _LIBRARY = re.compile(r"(/\S+) \(0x")
@@ -85,7 +85,7 @@ def _copy(source: Path, target: Path) -> None:
 
 
 def _libraries(programs: Iterable[Path]) -> set[Path]:
-    """What they are linked with, by the paths at which they look for it."""
+    """Return the libraries that programs are linked with, at the paths where they are found."""
     found: set[Path] = set()
     for program in programs:
         told = subprocess.run(["ldd", program], check=False, capture_output=True, text=True)

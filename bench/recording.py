@@ -3,9 +3,9 @@
     python bench/recording.py --blocks 3 --seconds 60
     python bench/recording.py --workload select-only
 
-pgbench runs on one server in random order within blocks, each run behind a CHECKPOINT:
+pgbench runs on one server in random order within blocks, each run after a CHECKPOINT:
 
-    alone      nobody watches
+    alone      no watcher
     recorded   `mrtuner record` at its default intervals
     exporter   the Prometheus exporter for PostgreSQL, scraped every 15 s (Prometheus's own default
                is a minute, that of many dashboards 15 s); Debian: prometheus-postgres-exporter
@@ -13,13 +13,13 @@ pgbench runs on one server in random order within blocks, each run behind a CHEC
                --pgwatch-metrics, a copy of its internal/metrics/metrics.yaml
 
 Ratios by the paired t on log ratios, with their 95 % intervals. Throughput of a small machine
-scatters by more than a recorder costs, so the CPU time is told too, as a share of one CPU: of the
-watcher's sessions in the server, and of its own process, which may as well run elsewhere. Of
-pgwatch there is no process here, only one that sends its queries.
+varies by more than a recorder costs, so CPU time is printed too, as a share of one CPU: that of the
+watcher's sessions in the server, and that of its own process, which can also run elsewhere.
+pgwatch itself does not run here, only a process that sends its queries.
 
-A watcher is started before each run and has sampled everything once when pgbench begins. What it
-asks less often than a run is long is not asked again within it; the CPU time of that first sample
-says how much that may be.
+A watcher is started before each run and has sampled everything once when pgbench begins. Queries
+whose interval is longer than the run are not repeated within it; the CPU time of the first sample
+shows how much they may cost.
 """
 
 from __future__ import annotations
@@ -54,11 +54,11 @@ from mrtuner.stats.comparison import Comparison, compare
 EXPORTER = "prometheus-postgres-exporter"
 PORT = 9187
 SCRAPE = 15.0
-#: Before pgbench starts: the first sample of everything is not what recording costs.
+#: Wait before pgbench starts [s], so that the first sample of everything is not counted.
 SETTLE = 5.0
 
 
-#: With so many blocks the paired t has an interval.
+#: Fewest blocks for which the paired t gives an interval.
 FEWEST = 2
 
 
@@ -76,7 +76,7 @@ class Used:
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """One run: throughput, and what the watcher took of one CPU meanwhile."""
+    """One run: throughput, and the shares of one CPU that the watcher used meanwhile."""
 
     tps: float
     server: float
@@ -164,7 +164,7 @@ def _run(
 def _watcher(
     name: str, cluster: Cluster, store: Path, given: argparse.Namespace
 ) -> Iterator[subprocess.Popen[bytes] | None]:
-    """Run what watches the server."""
+    """Run the named watcher; yield its process, None for `alone`."""
     environment = dict(os.environ)
     match name:
         case "alone":
@@ -199,7 +199,7 @@ def _watcher(
 
 
 def _scrape(over: threading.Event) -> None:
-    """As Prometheus does, once the exporter listens."""
+    """Scrape as Prometheus does, from the time when the exporter listens."""
     pause = 0.1
     while not over.is_set():
         with suppress(OSError), urllib.request.urlopen(f"http://127.0.0.1:{PORT}/metrics") as page:

@@ -2,9 +2,9 @@
 
     python bench/same.py --plans 2 --blocks 3 --seconds 2
 
-Every plan compares two variants that are the same, writing and reading in turn, with the settings
-and limits that a user's plan has. Prints a line for each and the sum; exit code 1 when more than
-two in twenty called a difference.
+Every plan compares two equal variants, with the settings and limits of a user's plan; plans write
+and read alternately. Prints a line for each plan and the totals; exit code 1 if more than two in
+twenty report a difference.
 """
 
 from __future__ import annotations

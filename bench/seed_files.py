@@ -1,9 +1,9 @@
-"""The seed's directory at any scale, compressible as such files are; the same for the same seed.
+"""The seed's directory at any scale, as compressible as real files and the same in every run.
 
-The field notes have the megabytes and not the files. Of the 72 of source, 40 are pictures here and
-32 are text; of the 28 of gems 22 are text and 6 libraries; assets and the pack of `.git` are
-compressed already. The text is drawn so that gzip makes it about four times smaller, as it does
-MrTuner's own source; a test compares the two.
+The field notes give megabytes, not files. Of the 72 MB of source, 40 are pictures here and 32 text;
+of the 28 MB of gems, 22 are text and 6 libraries; assets and the pack of `.git` are compressed
+already. The text is random, but gzip makes it about four times smaller, as it does MrTuner's own
+source; a test compares the two.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ _RUBBISH = (
 )
 _GEMS = (("gems/ruby", 22, 7_000, "rb", "text"), ("gems/libraries", 6, 300_000, "so", "binary"))
 _ASSETS = (("assets", 15, 30_000, "gz", "packed"),)
-#: Bytes that are drawn; what is larger repeats them, further apart than gzip looks back (32 kB).
+#: Random bytes per kind; larger contents repeat them, further apart than gzip looks back (32 kB).
 _DRAWN = 640_000
 _LETTERS = "etaoinshrdlucmfwypvbgk"
 _WORDS = 6_000
-_AGAIN = 0.42  # of the lines are like one of the last forty
+_AGAIN = 0.42  # of the lines repeat one of the last forty
 #: The file of code in which a line is changed.
 CHANGED = "app/models.rb"
 
@@ -44,7 +44,7 @@ class Files:
         self._drawn: dict[str, bytes] = {}
 
     def application(self, root: Path, recipe: str) -> None:
-        """What is deployed, with its rubbish and its Dockerfile."""
+        """Write what is deployed, with its rubbish and its Dockerfile."""
         self._write(root, (*_SOURCE, *_RUBBISH))
         (root / ".git/HEAD").write_text("ref: refs/heads/main\n")
         (root / CHANGED).write_bytes(self._content("text", min(6_000, self.unit)))
@@ -54,7 +54,7 @@ class Files:
         (root / "Dockerfile").write_text(recipe)
 
     def stock(self, root: Path) -> None:
-        """What the base image's stand-ins for `bundle` and `rake` install and make."""
+        """Write what the base image's stand-ins for `bundle` and `rake` install and make."""
         self._write(root, (*_GEMS, *_ASSETS))
 
     def _write(self, root: Path, parts: tuple[tuple[str, int, int, str, str], ...]) -> None:
@@ -75,7 +75,7 @@ class Files:
             size -= len(piece)
 
     def _content(self, kind: str, size: int) -> bytes:
-        """Some bytes of a kind: a part of what is drawn once, packed ones anew."""
+        """Return bytes of a kind: new ones for "packed", else a part of those generated once."""
         if kind == "packed":
             return self._dice.randbytes(size)
         if kind not in self._drawn:
@@ -85,7 +85,7 @@ class Files:
 
 
 def _text(dice: random.Random) -> bytes:
-    """Lines of a program: words, few of them often, and lines that resemble each other."""
+    """Lines of a program: words, a few of them frequent, and repeated lines."""
     words = ["".join(dice.choices(_LETTERS, k=dice.randint(2, 11))) for _ in range(_WORDS)]
     often = list(accumulate(1 / (rank + 3) for rank in range(_WORDS)))
 

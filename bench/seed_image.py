@@ -5,10 +5,11 @@
     python bench/seed_image.py --write docs            # and keep it; then python -m docs.generate
 
 The field notes (section 5) have megabytes: 72 of source, 28 of gems, 15 of assets, 600 of logs and
-`.git`. The files are made from a fixed seed (seed_files.py); the Dockerfile is the one of
-tests/image/image_seed.py, which gives the layers that are told of. What a registry of our own
-received is compared with what `mrtuner image cost` says, and each push is repeated through lines of
-several speeds (uplink.py). Builds have no network: stand-ins install the gems and make the assets.
+`.git`. The files are made from a fixed seed (seed_files.py); the Dockerfile is that of
+tests/image/image_seed.py, which gives the layers that the notes describe. What our own registry
+received is compared with what `mrtuner image cost` predicts, and each push is repeated through
+lines of several speeds (uplink.py). Builds have no network: stand-ins install the gems and make the
+assets.
 Needs root, podman, docker-registry, busybox-static, iproute2 and PYTHONPATH=tests/image.
 """
 
@@ -65,8 +66,8 @@ RATES = ("10Mbit/s", "20Mbit/s", "50Mbit/s")
 #: A push that takes longer than this on a line is not repeated there [s].
 LONGEST = 150
 RUBBISH = "log\n.git\n"
-#: As far as the notes tell: gems first, assets made beforehand and above the source, an ignore
-#: file, and the owner set whenever a container starts.
+#: The solution of 2014, as far as the notes describe it: gems first, assets made beforehand and
+#: added before the source, an ignore file, and the owner set at each start of a container.
 END = """FROM localhost/ruby
 ENV LANG=C.UTF-8
 RUN useradd app
@@ -86,7 +87,7 @@ Tell = Callable[[str], None]
 
 @dataclass(frozen=True, kw_only=True)
 class Form:
-    """A directory that is built. `source`: where the application lies in it."""
+    """A directory that is built; `source` is where the application is in it."""
 
     name: str
     directory: Path
@@ -102,11 +103,11 @@ class Form:
         return (self.directory / "Dockerfile").read_text()
 
     def code(self) -> Change:
-        """What a changed line of code is predicted to cost, before anything is built."""
+        """Return what a changed line of code is predicted to cost, before anything is built."""
         return self._of_code(cost(self.directory).changes)
 
     def known_code(self, image: StoredImage) -> Change:
-        """The same with the sizes of the last build."""
+        """Return what it is predicted to cost with the sizes of the last build."""
         return self._of_code(cost(self.directory, image=image).changes)
 
     def _of_code(self, changes: Sequence[Change]) -> Change:
@@ -119,14 +120,14 @@ class Form:
 
 
 def begin(place: Path, unit: int) -> None:
-    """Make the directories of the base image and of the application, all of it."""
+    """Make the directories of the base image and of the whole application."""
     files = Files(unit)
     base(place / "base", files.stock)
     files.application(place / "first", RECIPE.replace(BASE, OUR_BASE))
 
 
 def forms(place: Path) -> Iterator[Form]:
-    """Make the directory of each form when it is its turn. The dearest is the last."""
+    """Make the directory of each form when its turn comes; the most expensive form is the last."""
     first = place / "first"
     yield Form(name="with an ignore file", directory=_ignoring(first, place / "ignoring"))
     yield Form(name="the 2014 solution", directory=_end(place), source="application")
@@ -175,7 +176,7 @@ class Bench:
     first: tuple[StoredImage, Tree] | None = None
 
     def measured(self, form: Form) -> dict[str, Any]:
-        """Build it, change a line, build and push it again; then through slower lines."""
+        """Build and push a form, change a line and do it again, then push through slower lines."""
         with (
             short_directory() as work,
             Registry(work / "r") as registry,
@@ -201,7 +202,7 @@ class Bench:
             return told
 
     def _differs(self, image: StoredImage) -> dict[str, int]:
-        """In how many paths, by what, its files differ from the first form's; {} where equal."""
+        """Count differences from the first form's files and configuration, by kind; {} if none."""
         tree = Trees().of(image)
         if self.first is None:
             self.first = (image, tree)
@@ -213,7 +214,7 @@ class Bench:
 
 @dataclass
 class _One:
-    """A form with the builder and the registry that it has for itself."""
+    """A form with its own builder and registry."""
 
     form: Form
     registry: Registry
@@ -222,7 +223,7 @@ class _One:
     known: set[Path] = field(default_factory=set)  # what the registry had before the change
 
     def deployed(self, tag: str) -> tuple[StoredImage, Received, dict[str, Any]]:
-        """Build and push the directory."""
+        """Build and push the directory; return the image, what the registry received, figures."""
         self.tell(f"{self.form.name}: build {tag}")
         began = time.monotonic()
         built = self.builder.build(recipe(self.form.directory), tag)
@@ -235,7 +236,7 @@ class _One:
         }  # fmt: skip
 
     def pushed(self, tag: str) -> tuple[StoredImage, Received, float]:
-        """Push, and what the registry has and received."""
+        """Push; return the image, what the registry received, and the seconds."""
         reference = f"{self.registry.address}/app:{tag}"
         self.registry.take()
         began = time.monotonic()
@@ -244,7 +245,7 @@ class _One:
         return read_image(reference), self.registry.take(), round(seconds, 2)
 
     def changed(self, parent: StoredImage) -> dict[str, Any]:
-        """The changed line, deployed."""
+        """Deploy the changed line; return what was built, pushed and fetched."""
         self.known = self.registry.files()
         image, received, told = self.deployed("changed")
         had = {layer.digest for layer in parent.layers}
@@ -257,7 +258,7 @@ class _One:
     def pushes(
         self, line: Line, rates: Sequence[str], told: dict[str, Any]
     ) -> Iterator[dict[str, Any]]:
-        """The same push through slower lines."""
+        """Repeat the push through lines of these speeds, unless one takes longer than LONGEST."""
         size = told["pushed"] + told["manifests"]
         for text in rates:
             rate = parse_uplink(text)
@@ -274,7 +275,7 @@ class _One:
             }
 
     def started(self, directory: Path) -> dict[str, Any]:
-        """What `chown` writes at each start: as much as a RUN with it."""
+        """Return what `chown` writes at each start, measured as a RUN that does the same."""
         directory.mkdir()
         text = f"FROM {OURS}first\nRUN chown -R app:app /srv/app\n"
         (directory / "Dockerfile").write_text(text)
@@ -302,7 +303,7 @@ def form_changed(form: Form) -> Iterator[None]:
 
 
 def layers(image: StoredImage) -> Iterator[dict[str, Any]]:
-    """Each layer: what made it, its bytes, and those of files that were below it already."""
+    """Yield each layer: its instruction, its bytes, and those of files that lower layers have."""
     history: Any = image.configuration["history"]
     made = [one["created_by"] for one in history if not one.get("empty_layer")]
     below: dict[str, tuple[int, str]] = {}
@@ -343,7 +344,7 @@ def _files(stream: _Counted) -> Iterator[tuple[str, tuple[int, str]]]:
 
 
 def _instruction(by: str) -> str:
-    """`/bin/sh -c #(nop) ADD dir:0a in /srv/app` as `ADD . /srv/app` would be told."""
+    """Return `ADD /srv/app` for `/bin/sh -c #(nop) ADD dir:0a in /srv/app`."""
     text = re.sub(r"^/bin/sh -c (#\(nop\) )?", "", by).strip()
     return re.sub(r"(dir|file|multi):[0-9a-f]+ in ", "", text)
 
@@ -367,13 +368,13 @@ def main(given: argparse.Namespace) -> None:
             told = _about(place, given.unit) | {"forms": []}
             for form in islice(forms(place), given.forms):
                 told["forms"].append(bench.measured(form))
-                if given.write is not None:  # after each, for the next takes minutes
+                if given.write is not None:  # after each form, because the next takes minutes
                     (given.write / "image-seed.json").write_text(json.dumps(told, indent=1) + "\n")
     print("\n".join(generate_image.sections(told)))
 
 
 def _about(place: Path, unit: int) -> dict[str, Any]:
-    """What was built, with what."""
+    """Return what was built, and with what."""
     first, stock = place / "first", place / "base/files/lib"
     parts = {
         "source": [one for one in first.iterdir() if one.name not in {"log", ".git"}],

@@ -55,10 +55,10 @@ from mrtuner.sizing.waiting.routing import Routing
 from mrtuner.sizing.waiting.stages import Site, Work, simulate
 from mrtuner.sizing.waiting.times import Times, arrivals
 
-#: Of a request [s]: long beside what a server itself takes; shorter where it is CPU time, and the
-#: quota of half a CPU lets few requests pass.
+#: Mean length of a request [s]: long compared with what a server itself takes; shorter where it is
+#: CPU time, because a quota of half a CPU lets few requests pass.
 SLEEPING, BURNING = 0.030, 0.010
-#: With more CPU time two CPUs would be a stage of their own.
+#: With more CPU time, requests would also wait for the machine's two CPUs.
 LITTLE_CPU = Work(cpu=0.1)
 ASLEEP, BEHIND = Work(cpu=0.0), Work(cpu=0.0, database=1.0)
 
@@ -66,7 +66,7 @@ ASLEEP, BEHIND = Work(cpu=0.0), Work(cpu=0.0, database=1.0)
 #: A client that sends 5 % of the requests later than this shares the CPUs with something else: the
 #: run says nothing [ms].
 MOST_LATE = 1.0
-#: gunicorn's own; the plan has other ones.
+#: gunicorn's defaults, instead of the values of the plan.
 DEFAULT = "worker_connections = 1000\nkeepalive = 2\n"
 
 
@@ -82,7 +82,7 @@ class Overhead:
 
 @dataclass(frozen=True, kw_only=True)
 class Case:
-    """What runs, and how busy it is to be."""
+    """What runs, and how busy it should be."""
 
     server: Server | str  # or uvicorn, which is not planned for
     layout: Layout
@@ -114,7 +114,7 @@ class Case:
         return BURNING if self.quota else SLEEPING
 
     def rate(self, overhead: Overhead) -> float:
-        """Requests a second that keep the busiest stage as busy as is asked."""
+        """Return the requests per second that keep the busiest stage at the wanted load."""
         if self.quota:
             return self.load * self.layout.pods * self.quota / (self.mean + overhead.cpu)
         if self.pooler:
@@ -134,9 +134,10 @@ class Case:
         return replace(site, turn=self.server.facts.turn, hands_over=self.server.facts.hands_over)
 
     def work_beside(self, overhead: Overhead) -> Work:
-        """Shares of the whole service time, of which the overhead is a part.
+        """Return shares of the whole service time, of which the overhead is a part.
 
-        Where requests compute it is CPU time: counted under a quota, all of it without one.
+        If requests use CPU, the overhead counts as CPU time: as measured under a quota, all of it
+        without one.
         """
         whole = self.mean + overhead.busy
         beside = overhead.cpu if self.quota else overhead.busy
@@ -147,7 +148,7 @@ class Case:
 
 
 def shared(pods: int, workers: int, threads: int = 1) -> Layout:
-    """A worker accepts with a free thread only."""
+    """Return a layout in which a worker accepts only if it has a free thread."""
     return Layout(pods=pods, workers=workers, threads=threads)
 
 
@@ -223,7 +224,7 @@ class Run:
         return list(simulate(self.arriving, self.services, site, work, same).total)
 
     def taken(self) -> list[float]:
-        """What requests wait if the workers that really took them serve them in order."""
+        """Return how long requests wait if the workers that took them serve them in order [s]."""
         free: dict[str, list[float]] = {}
         found = []
         for arrival, service, one in zip(self.arriving, self.services, self.served, strict=True):
@@ -262,7 +263,7 @@ async def loaded(case: Case, ports: Sequence[int], count: int, runs: int) -> lis
 
 
 async def measured_overhead(case: Case, ports: Sequence[int]) -> Overhead:
-    """By requests of half the usual length, but of none where a quota would stop them."""
+    """Measure with requests of half the usual length, or of length 0 if a quota would stop them."""
     client = Client(ports, Routing.LEAST_CONNECTIONS, case.work, Random())
     if case.quota:
         group = group_of(ports[0])
@@ -283,7 +284,7 @@ async def measured_overhead(case: Case, ports: Sequence[int]) -> Overhead:
 
 
 def loads(case: Case, count: int, runs: int) -> list[Run]:
-    """Start the servers, and load them so many times."""
+    """Start the servers and load them `runs` times."""
     layout, environment = case.layout, dict[str, str]()
     with ExitStack() as stack:
         if case.pooler:
@@ -305,11 +306,11 @@ def loads(case: Case, count: int, runs: int) -> list[Run]:
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """Of a run; times in ms."""
+    """The figures of a run; times in ms."""
 
     predicted: float
     measured: float
-    taken: float | None  # predicted from the workers that took them, where any may
+    taken: float | None  # predicted from the workers that took requests, where any may accept
     late: float
     shares: str  # of the workers, in percent
 
@@ -348,7 +349,7 @@ def _listed(times: Sequence[float]) -> str:
 
 
 def p95(seconds: Sequence[float]) -> float:
-    """In ms."""
+    """Return the 95th percentile [ms] of times in seconds."""
     return quantile(settled(seconds), 0.95) * 1000
 
 

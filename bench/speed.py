@@ -1,7 +1,7 @@
 """How fast the tool itself is, as ratios: `make bench-start` or `make bench-tune`.
 
-The commands are run in turn, shuffled in every round, so that a machine whose speed drifts
-slows all alike. Budgets (design.md of the project): --help within 8 x a bare interpreter, tune
+The commands are run in turn, shuffled in every round, so that a machine whose speed drifts affects
+all of them alike. Budgets (design.md of the project): --help within 8 x a bare interpreter, tune
 with flags within 2.5 x --help, a Python call of tune() within 2 ms, 1,000 machines within 1 s.
 """
 

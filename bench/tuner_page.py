@@ -26,7 +26,7 @@ from playwright.sync_api import sync_playwright
 from served import CHROMIUM
 
 ROOT = Path(__file__).parents[1]
-#: Changes the address to another machine, and tells when the answer to it was drawn [ms].
+#: Changes the address to another machine, and returns how long its answer took to be drawn [ms].
 _ANSWERED = """link => new Promise(done => {
     const began = performance.now();
     const look = () => {

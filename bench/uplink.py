@@ -1,7 +1,7 @@
-"""A line of a stated speed: the kernel's token bucket on the loopback of a network of our own.
+"""A line of a given speed: the kernel's token bucket on the loopback of our own network namespace.
 
 Packets have 1,500 bytes as on a real line, so that headers count. The machine's own network is
-never limited: whatever uses the line runs in the namespace. Source: tc-tbf(8).
+never limited: everything that uses the line runs in the namespace. Source: tc-tbf(8).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-#: In the environment: the network that we came from.
+#: The environment variable that names the network namespace we came from.
 _FROM = "MRTUNER_BENCH_CAME_FROM"
 _PACKET = 1_500
 _BURST = 32_000  # bytes, more than 50 Mbit/s send in a tick of 4 ms
@@ -22,7 +22,7 @@ _QUEUE = "100ms"
 
 
 class Line:
-    """Begins the program anew in a network namespace, which has a loopback device alone."""
+    """Restarts the program in a network namespace that has only a loopback device."""
 
     def __init__(self) -> None:
         came_from = os.environ.pop(_FROM, None)
@@ -39,7 +39,7 @@ class Line:
 
     @contextmanager
     def limited(self, rate: float) -> Iterator[None]:
-        """Let so many bytes a second pass, with their headers."""
+        """Let `rate` bytes per second pass, headers included."""
         _run(
             "tc", "qdisc", "add", "dev", "lo", "root", "tbf", "rate", f"{round(8 * rate)}bit",
             "burst", str(_BURST), "latency", _QUEUE,

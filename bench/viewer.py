@@ -33,21 +33,21 @@ import viewer_year
 #: What a period of the page's menu is called in the address.
 PERIODS = {"default": "", "day": "since=24h", "week": "since=7d", "month": "since=30d",
            "year": "since=365d"}  # fmt: skip
-#: The store that nobody asks is closed after 5 s.
+#: More than the 5 s after which an unused store is closed [s].
 IDLE = 6.0
 GOAL = 150.0
-#: Of the menu, which a store names itself; comparing needs something to compare with.
+#: Further parameters of a screen: comparing needs something to compare with.
 MORE = {"compare": "compare=1d"}
 
 
 def say(text: str) -> None:
-    """One line of the answer."""
+    """Print one line at once."""
     sys.stdout.write(text + "\n")
     sys.stdout.flush()
 
 
 class Served:
-    """A viewer that runs."""
+    """A running viewer."""
 
     def __init__(self, address: str) -> None:
         parts = urlsplit(address)
@@ -55,17 +55,17 @@ class Served:
         self.connection = HTTPConnection(parts.hostname, parts.port, timeout=600)
 
     def get(self, path: str, encoding: str = "gzip") -> bytes:
-        """The answer to a path, which must be a good one."""
+        """Return the body of the answer to a path; exit unless its status is 200."""
         self.connection.request("GET", path, headers={"Accept-Encoding": encoding})
         answer = self.connection.getresponse()
         body = answer.read()
-        self.connection.close()  # The server ends one that nobody used for 30 s.
+        self.connection.close()  # The server closes one that is idle for 30 s.
         if answer.status != 200:
             raise SystemExit(f"{path}: {answer.status} {body[:500]!r}")
         return body
 
     def timed(self, path: str) -> float:
-        """How long it takes [ms]."""
+        """Return how long the answer to a path takes [ms]."""
         begin = time.perf_counter()
         self.get(path)
         return 1000 * (time.perf_counter() - begin)
@@ -77,7 +77,7 @@ class Served:
 
 @contextmanager
 def serving(directory: Path, checkout: Path | None = None) -> Iterator[Served]:
-    """`mrtuner serve` on a store, from this checkout or another."""
+    """Run `mrtuner serve` on a store, from this checkout or another."""
     source = (checkout or Path(__file__).parents[1]) / "src"
     command = [sys.executable, "-c", "from mrtuner.cli import main; main()", "serve", "--dir",
                str(directory), "--port", "0", "--json"]  # fmt: skip
@@ -96,7 +96,7 @@ def serving(directory: Path, checkout: Path | None = None) -> Iterator[Served]:
 
 
 def views(screens: Sequence[str]) -> dict[tuple[str, str], str]:
-    """The path of each screen and period, and of the page of all instances."""
+    """Return the path of each screen and period, and of the page of all instances."""
     paths = {("fleet", "default"): "/api/fleet"}
     for screen in screens:
         for period, query in PERIODS.items():
@@ -109,7 +109,7 @@ Times = dict[tuple[str, str], list[float]]
 
 
 def measure(sides: Sequence[Served], rounds: int, idle: int, periods: set[str]) -> list[Times]:
-    """The times of each side; the sides take turns, in an order that changes."""
+    """Return the times of each side [ms]; the sides take turns in random order."""
     paths = {key: path for key, path in views(sides[0].screens()).items() if key[1] in periods}
     screens = sorted({screen for screen, _ in paths})
     found: list[Times] = [defaultdict(list) for _ in sides]
@@ -149,7 +149,7 @@ def table(times: Times) -> Iterator[str]:
 
 
 def verdict(times: Times) -> str:
-    """The slowest default view beside the goal."""
+    """Return the slowest default view, with the goal."""
     slowest, key = max(
         (percentile(took, 0.95), key) for key, took in times.items() if key[1] in PERIODS
         and key[1] == "default"

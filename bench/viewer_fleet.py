@@ -64,7 +64,7 @@ _FACTS = {
 
 
 def _facts() -> Shape:
-    """A row of each fact, by the kind of the machine."""
+    """Return a row for each fact, depending on the kind of machine."""
     names, values = [], []
     for rds, facts in _FACTS.items():
         for place, (name, value) in enumerate(facts.items()):
@@ -79,7 +79,7 @@ def _facts() -> Shape:
     )  # fmt: skip
 
 
-#: How busy an instance is, beside others.
+#: How busy an instance is, compared with others.
 _SIZE = "((hash(i) % 100) / 100.0)"
 _SHAPES = SHAPES | {
     "sessions": Shape(
@@ -102,9 +102,9 @@ _SHAPES = SHAPES | {
         "origin": "'configuration file'", "pending": "false",
     }),
 }  # fmt: skip
-#: Of hours that are over, only summaries are written.
+#: Sources of which only summaries are written for hours that are over.
 _SUMMARIZED = {"sessions", "samples", "host", "connections", "cloudwatch", "ages"}
-#: On hosts of our own, and on those of RDS alone.
+#: Sources that only our own hosts have, or only those of RDS.
 _WHERE = {"host": f"NOT ({_RDS})", "ceilings": f"NOT ({_RDS})", "cloudwatch": _RDS}
 
 
@@ -118,14 +118,15 @@ def recorded() -> list[Source]:
 
 
 def say(text: str) -> None:
-    """One line of the answer."""
+    """Print one line at once."""
     sys.stdout.write(text + "\n")
     sys.stdout.flush()
 
 
 def rows(source: Source, instances: int, begin: int, end: int) -> str:
-    """A query for DuckDB: the rows of a source from one second to another, each instance at its own
-    second and in its own time zone.
+    """Return a query for DuckDB: the rows of a source from one second to another.
+
+    Each instance is sampled at its own second, and has its own time zone.
     """
     shape = _SHAPES.get(source.name, Shape())
     every = 60 if source is CLOUDWATCH else round(source.interval)
@@ -143,7 +144,7 @@ def rows(source: Source, instances: int, begin: int, end: int) -> str:
 
 
 def samples(instances: int, begin: int, end: int) -> str:
-    """What was sampled, for each source."""
+    """Return a query for DuckDB: the samples taken of each source."""
     parts = []
     for source in recorded():
         every = round(source.interval)
@@ -168,7 +169,7 @@ def _query(source: Source, instances: int, begin: int, end: int) -> str:
                    WHERE hash(i, t) % 200 = 0"""
     query = rows(source, instances, begin, end)
     if source.name in {"settings", "ceilings"}:
-        # All are seen first, and then what changes.
+        # First all rows, then only those that change.
         first = (NOW - DAY) // HOUR * HOUR
         return f"""SELECT * FROM ({query}) AS q
                    WHERE time < make_timestamp({first + MICRO} + {round(source.interval)} * {MICRO})
@@ -187,7 +188,7 @@ def build(directory: Path, instances: int) -> None:
         for source in (*recorded(), SAMPLES, EVENTS):
             hours = range((NOW - DAY) // HOUR * HOUR, THIS_HOUR, HOUR)
             for hour in hours:
-                # An hour of sessions is like the other, and takes seconds.
+                # All hours of sessions are alike, and generating one takes seconds.
                 at = hours[0] if source.name == "sessions" else hour
                 if at == hour:
                     query = _query(source, instances, hour // MICRO, hour // MICRO + 3600)
@@ -200,7 +201,7 @@ def build(directory: Path, instances: int) -> None:
 
 
 def _over(writer: Writer, con: Engine, source: Source, hour: int, later: int) -> None:
-    """Files of an hour that is over: summaries, and rows of what changes seldom."""
+    """Write files of an hour that is over: summaries, and rows of sources that seldom change."""
     rows = f"SELECT * REPLACE (time + to_microseconds({later}) AS time) FROM moved"
     con.execute(f"CREATE OR REPLACE TABLE summary AS {summary_of(source, rows)}")
     views = {source.name: rows, layout.rollup_view(source): "FROM summary"}
@@ -215,7 +216,7 @@ def _over(writer: Writer, con: Engine, source: Source, hour: int, later: int) ->
 def add(
     writer: Writer, con: Engine, source: Source, instances: int, begin: int, end: int
 ) -> None:  # fmt: skip
-    """Rows that are in no file yet, in the order in which they came."""
+    """Insert rows that are in no file yet, in order of time."""
     names = ", ".join(f'"{name}"' for name in layout.column_names(source)[1:])
     query = _query(source, instances, begin // MICRO, end // MICRO)
     found = con.execute(f"SELECT epoch_us(time), {names} FROM ({query}) AS q ORDER BY time")
@@ -224,7 +225,7 @@ def add(
 
 
 def answers(directory: Path, instances: int, rounds: int) -> Iterator[tuple[str, float, bytes]]:
-    """What was asked, the CPU time of the answer [ms], and the answer."""
+    """Yield what was requested, the CPU time of the answer [ms], and the answer."""
     lake = LocalLake(directory / layout.LAKE)
     with (
         closing(Workspace()) as work, Writer(directory, recorded()) as writer,

@@ -2,9 +2,9 @@
 
 Every built-in source of PostgreSQL 18 and the host, at its interval, with as many rows as a busy
 server of one application gives: 500 statements, 300 tables, some four sessions at work in the day.
-What runs seldom has few rows, since only what changed is stored. The code of the store writes,
-summarizes, seals and merges. Rows as sampled are there for as long as they are kept. Of the time
-before, the summaries are those of one week, again and again.
+What seldom changes has few rows, because only changes are stored. The code of the store writes,
+summarizes, seals and merges. There are rows as sampled for as long as they are kept; for the time
+before, the summaries of one week are repeated.
 
 It ends at 10:40 in the morning: a few minutes before the largest tables of that day are sealed,
 when SQLite has most.
@@ -47,21 +47,21 @@ def _noise(place: int) -> str:
 
 
 def _one_of(words: Iterable[str | None], by: str) -> str:
-    """SQL of one of these words, by a whole number."""
+    """Return SQL that picks one of these words by a whole number."""
     listed = ", ".join("NULL" if word is None else f"'{word}'" for word in words)
     return f"([{listed}])[(1 + ({by}) % {listed.count(',') + 1})::BIGINT]"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Shape:
-    """How many rows a source has, which of them a sample, and what is in them."""
+    """How many rows a source may have, which of them a sample has, and what is in them."""
 
     rows: int = 1
     where: str = "true"  # over s, the second, and k, the row
     columns: dict[str, str] = field(default_factory=dict)
 
 
-#: How long a session stays in a wait [s].
+#: A hash that changes every 4 s, which is how long a session stays in a wait.
 _STAY = "hash(k, s // 4)"
 _DATABASES = ("shop", "billing", "reports", "postgres")
 _WAITS = (
@@ -69,7 +69,7 @@ _WAITS = (
     ("IO", "WALSync"), ("LWLock", "WALWrite"), ("LWLock", "BufferContent"),
     ("Lock", "transactionid"), ("Lock", "tuple"), ("Client", "ClientRead"), ("IPC", "BgWorker"),
 )  # fmt: skip
-#: The first statements run most, as everywhere.
+#: The first statements run most often, as is usual.
 _STATEMENT = f"(1000003 * (1 + floor({_STATEMENTS} * pow(({_STAY} % 1000) / 1000.0, 4))::BIGINT))"
 _WAITED = f"hash({_STAY}, 1)"
 SHAPES: dict[str, Shape] = {
@@ -164,17 +164,12 @@ SHAPES: dict[str, Shape] = {
         "relation": "16384 + s // 3600 % 300", "phase": "'scanning heap'",
     }),
 }  # fmt: skip
-#: What a setting is changed to now and then: every 20 days, and all are seen first.
+#: How many settings there are; one of them changes every 20 days.
 _SETTINGS = 380
 
 
-def recorded() -> list[Source]:
-    """The sources that are sampled, without settings, which hardly ever change."""
-    return [source for name, source in built_in().items() if name != "settings"]
-
-
 def rows(source: Source, begin: int, end: int) -> str:
-    """A query for DuckDB: the rows of a source from one second to another."""
+    """Return a query for DuckDB: the rows of a source from one second to another."""
     shape = SHAPES.get(source.name, Shape())
     every = round(source.interval)
     columns = ", ".join(
@@ -189,7 +184,7 @@ def rows(source: Source, begin: int, end: int) -> str:
 
 
 def _at(name: str) -> str:
-    """When a sample was taken, in microseconds: late by up to 40 ms."""
+    """Return SQL of the time of a sample, up to 40 ms late [µs]."""
     step = layout.RESOLUTION
     return f"(s * {MICRO} + (hash('{name}', s) % 40000)::BIGINT) // {step} * {step}"
 
@@ -202,7 +197,7 @@ def _value(kind: Kind, of: Type, place: int) -> str:
 
 
 def samples(begin: int, end: int) -> str:
-    """What was sampled, for each source, from one second to another."""
+    """Return a query for DuckDB: the samples of each source from one second to another."""
     parts = (
         f"""SELECT make_timestamp({_at(source.name)}) AS time, '{NAME}' AS instance,
                    {source.interval}::DOUBLE AS seconds, '{source.name}' AS source,
@@ -215,7 +210,7 @@ def samples(begin: int, end: int) -> str:
 
 
 def events(begin: int, end: int) -> str:
-    """A restart each month, and a recorder that was started again each week."""
+    """Return a query of events: a restart every four weeks, in other weeks a new connection."""
     return f"""SELECT make_timestamp(s * {MICRO}) AS time, '{NAME}' AS instance,
                       NULL::DOUBLE AS seconds,
                       CASE WHEN s // 86400 % 28 = 0 THEN 'restart' ELSE 'connected' END AS kind,
@@ -225,7 +220,7 @@ def events(begin: int, end: int) -> str:
 
 
 def settings(begin: int, end: int) -> str:
-    """All of them in the first hour, and a change of one every 20 days."""
+    """Return a query of settings: all in the first hour of a year, and a change every 20 days."""
     first = (NOW - 365 * DAY) // DAY * 86_400
     return f"""SELECT make_timestamp(s * {MICRO}) AS time, '{NAME}' AS instance,
                       60::DOUBLE AS seconds, 'setting_' || k AS name,
@@ -236,7 +231,7 @@ def settings(begin: int, end: int) -> str:
 
 
 def build(directory: Path, days: int, say: Callable[[str], None]) -> None:
-    """Write the store; where it is complete already, and of today's format, use it."""
+    """Write the store, unless there is a complete one of today's format."""
     done = directory / "complete"
     written = f"{days} days, format {layout.FORMAT}\n"
     if done.exists() and done.read_text() == written:
@@ -263,7 +258,7 @@ def _generator(source: Source) -> Callable[[int, int], str]:
 
 
 def _past(writer: Writer, con: Engine, source: Source, days: int) -> None:
-    """Files of the days before today: rows as long as they are kept, summaries of all."""
+    """Write files of the days before today: rows while they are kept, summaries of all days."""
     generate = _generator(source)
     kept = min(days, int(source.keep // 86_400))
     for number in range(kept, 0, -1):
@@ -284,7 +279,7 @@ def _past(writer: Writer, con: Engine, source: Source, days: int) -> None:
 def _put_summaries(
     writer: Writer, con: Engine, source: Source, rows: dict[str, str], summary: str, at: int
 ) -> None:
-    """Files of a source's summary, and of the further ones that can be made of what there is."""
+    """Write files of a source's summary, and of the further summaries that `rows` allow."""
     rollup = layout.rollup_view(source)
     rows = rows | {rollup: summary}
     put(writer, con, source, rollup, summary, at)
@@ -294,7 +289,7 @@ def _put_summaries(
 
 
 def _repeated(writer: Writer, con: Engine, source: Source, days: int, kept: int) -> None:
-    """A file of summaries for each month before the rows as sampled begin."""
+    """Write a file of summaries for each month before the first rows as sampled."""
     end = TODAY - kept * DAY
     week = (end - _WEEK * DAY) // MICRO
     con.execute(
@@ -322,7 +317,7 @@ def _repeated(writer: Writer, con: Engine, source: Source, days: int, kept: int)
 
 
 def _today(writer: Writer, con: Engine) -> None:
-    """The hours of today, sealed as the recorder does it, a few minutes after each."""
+    """Write the hours of today, and seal after each, as the recorder does."""
     everything = (*built_in().values(), *OWN)
     for begin in range(TODAY, NOW, HOUR):
         end = min(begin + HOUR, NOW)
@@ -353,7 +348,7 @@ def _texts(writer: Writer) -> None:
 
 
 def _taken(writer: Writer, source: Source) -> float:
-    """What the files of a source take [MB]."""
+    """Return the size of a source's files [MB]."""
     views = summaries.views_of(source)
     return sum(file.bytes for file in writer.files() if file.view in views) / 1e6
 

@@ -24,7 +24,7 @@ ONE, APART = Layout(pods=1, workers=WORKERS), Layout(pods=4, workers=2)
 
 
 def p95(layout: Layout, routing: Routing, busy: float, variation: float, count: int) -> list[float]:
-    """Of each seed."""
+    """Return the p95 wait of each seed, in mean service times."""
     found = []
     for seed in SEEDS:
         chance = Random(seed)

@@ -37,7 +37,7 @@ from mrtuner.units import Bytes, parse_bytes, pretty_bytes
 GIB = 2**30
 #: Rows that are sorted, groups that are made, rows on the hashed side of a join.
 SIZES = (20_000, 100_000, 400_000, 1_600_000)
-#: `id` is in order, `key` is in none, a row takes 100 bytes or so.
+#: `id` is in order, `key` is not, and a row takes about 100 bytes.
 TABLE = """
 CREATE TABLE facts AS
     SELECT id, (hashint4(id)::bigint & 2147483647) AS key,
@@ -46,7 +46,7 @@ CREATE TABLE facts AS
 VACUUM (FREEZE, ANALYZE) facts;
 CHECKPOINT
 """
-#: Everything is made, nothing is sent.
+#: The queries compute everything and send hardly anything.
 QUERIES = {
     "sort": "SELECT * FROM facts WHERE id <= {n} ORDER BY item OFFSET {n}",
     "sort-number": "SELECT key FROM facts WHERE id <= {n} ORDER BY key OFFSET {n}",
@@ -121,7 +121,7 @@ def _measure(
 def _once(
     connections: list[psycopg.Connection[Any]], sql: str, work_mem: str
 ) -> tuple[float, int, str]:
-    """Seconds until all sessions are done, one's bytes of temporary files, how it was done."""
+    """Return seconds until all sessions are done, the temporary bytes of one, and its methods."""
     explain = f"EXPLAIN (ANALYZE, TIMING OFF, BUFFERS, FORMAT JSON) {sql}".encode()
     for connection in connections:
         connection.execute(f"SET work_mem = '{work_mem}'".encode())

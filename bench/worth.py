@@ -115,7 +115,7 @@ SCENARIOS = {
 
 
 def advised(scenario: Scenario) -> dict[str, str]:
-    """What we say for the same machine, as a caller would ask."""
+    """Return our advice for the same machine, as any caller gets it."""
     tuning = mrtuner.tune(
         memory=scenario.memory,
         cpus=scenario.cpus,
@@ -283,7 +283,7 @@ def _tell(rows: list[dict[str, Any]], names: list[str]) -> None:
 
 @contextmanager
 def huge_pages(count: int) -> Iterator[None]:
-    """Reserve so many huge pages meanwhile; RuntimeError when the kernel cannot find them."""
+    """Reserve that many huge pages for the block; raise RuntimeError if the kernel cannot."""
     knob = Path("/proc/sys/vm/nr_hugepages")
     before = knob.read_text() if count else ""
     try:

@@ -11,12 +11,12 @@ exclude_patterns = ["_build"]
 source_suffix = {".md": "markdown"}
 myst_heading_anchors = 3
 
-#: Options keep both their hyphens.
+#: Keep both hyphens of options such as --json.
 smartquotes = False
 
 html_theme = "furo"
 html_title = f"MrTuner {release}"
 html_copy_source = False
 html_show_copyright = False
-# Blocks of output and of templates are no programs; a lexer may stumble over a quote in them.
+# Blocks of output and of templates are not programs; a quote in them may confuse a lexer.
 suppress_warnings = ["misc.highlighting_failure"]

@@ -92,7 +92,7 @@ def pages() -> dict[Path, str]:
 
 
 def pictures() -> dict[Path, str]:
-    """The README's once for light pages and once for dark ones; pages of the site have one."""
+    """The generated pictures: those of the README in light and dark, all others in light only."""
     budget, demo = budget_picture(), demo_picture()
     drawn = {
         "demo-light": stand_alone(demo, "light"),
@@ -144,7 +144,7 @@ def rehearsal_picture() -> str:
 
 
 def limits_picture() -> str:
-    """The week of the field notes, generated, with the ceilings drawn through it."""
+    """The week of the field notes, simulated, with its ceilings as lines."""
     return limits_page.picture(limits(simulated_week(), class_name=CLASS, storage=STORAGE))
 
 
@@ -191,12 +191,12 @@ def rule_section(rule: Rule) -> Iterator[str]:
 
 
 def prose(text: str) -> str:
-    """Words of ours with parameter names and signs kept from Markdown."""
+    """A text as Markdown: parameter names as code, asterisks escaped."""
     return re.sub(r"(?<![`\w])((?:\w+_)+\w+(?:\.\w+)*)(?![`\w])", r"`\1`", text).replace("*", r"\*")
 
 
 def span(majors: Iterable[int]) -> str:
-    """13 to 19."""
+    """The first and the last of these majors: 13 to 19."""
     first, *rest = sorted(majors)
     return f"{first} to {rest[-1]}" if rest else str(first)
 
@@ -233,7 +233,7 @@ def cli_page() -> Iterator[str]:
 
 
 def commands_of(group: click.Group, context: click.Context) -> Iterator[str]:
-    """The help of a group's commands, and of those inside them; not of the hidden ones."""
+    """The help of a group's commands and of their subcommands, except hidden ones."""
     for name in group.list_commands(context):
         command = group.get_command(context, name)
         assert command is not None  # noqa: S101 - it was listed
@@ -250,7 +250,7 @@ def commands_of(group: click.Group, context: click.Context) -> Iterator[str]:
 def context_of(
     command: click.Command, name: str, parent: click.Context | None = None
 ) -> click.Context:
-    """What click would make when the command is called by this name."""
+    """The context that click would create for a command called by this name."""
     return click.Context(
         command, parent, info_name=name, terminal_width=WIDTH, **command.context_settings
     )
@@ -331,7 +331,7 @@ _LANGUAGES: Final = {
 
 
 def owned(module: Any) -> Iterator[str]:
-    """The parameters that somebody else sets."""
+    """The parameters that a format leaves out because they are set elsewhere."""
     names = sorted(getattr(module, "OWNED", ()))
     if not names:
         return
@@ -345,7 +345,7 @@ def owned(module: Any) -> Iterator[str]:
 
 
 def on_platform(module: Any) -> Iterator[str]:
-    """What is known of a managed platform, and which parameters with a rule it does not take."""
+    """What is known of a managed platform, and the parameters with rules that it refuses."""
     if not hasattr(module, "PLATFORM"):
         return
     known = platform(module.PLATFORM)
@@ -364,7 +364,7 @@ def on_platform(module: Any) -> Iterator[str]:
 
 
 def errors_page() -> Iterator[str]:
-    """Every class of error with its exit code, and the codes that are no errors."""
+    """The meaning of every exit code, then every class of error with its exit code."""
     yield "# Errors and exit codes"
     yield ""
     yield "An error is two lines on stderr, `error: …` and `HINT: …`, and an exit code. The hint"
@@ -406,7 +406,7 @@ EXIT_CODES: Final = {
 
 
 def error_classes() -> list[type[errors.MrTunerError]]:
-    """Those of the ground floor in their order, then the kinds that other modules add."""
+    """The classes of `errors.py` in their order, then those of other modules."""
     for module in pkgutil.walk_packages(mrtuner.__path__, "mrtuner."):
         if not module.name.endswith("__main__"):
             importlib.import_module(module.name)
@@ -417,7 +417,7 @@ def error_classes() -> list[type[errors.MrTunerError]]:
 
 
 def kinds(base: type[errors.MrTunerError]) -> Iterator[type[errors.MrTunerError]]:
-    """A class of ours and all those that are made of it."""
+    """A class of errors and all our classes derived from it."""
     yield base
     for kind in base.__subclasses__():
         if kind.__module__.startswith("mrtuner."):
@@ -474,7 +474,7 @@ def nineteen() -> Iterator[str]:
 
 
 def changed(name: str, change: dict[str, Any]) -> str:
-    """A difference in words: what 18 has, what 19 has."""
+    """What differs in words: each field in 18 and in 19."""
     old, new = parameter(name, 18), parameter(name, 19)
     words = {
         "default": (shown_default(old), shown_default(new)),
@@ -504,8 +504,8 @@ def builds() -> Iterator[str]:
 # Comparison
 
 
-#: The shapes of the survey, and what others gave for them, our own 0.1 first: work_mem,
-#: max_wal_size, worst case.
+#: The machines of the survey, and what other tools advised for them, after our own 0.1:
+#: work_mem, max_wal_size, worst case.
 SHAPES: Final[tuple[tuple[str, dict[str, Any], tuple[str, ...]], ...]] = (
     (
         "4 GB, 2 CPUs, 100 connections, web, 17",
@@ -547,7 +547,7 @@ def comparison_page() -> Iterator[str]:
 
 
 def comparison_table() -> Iterator[str]:
-    """The six machines: ours, now and before, beside the peers'."""
+    """The six machines: our advice, now and in 0.1, beside that of other tools."""
     names = "MrTuner 0.1 | PgTune | timescaledb-tune | pgconfig"
     yield f"| Machine | MrTuner | its own budget | {names} |"
     yield "|:--|:--|--:|:--|:--|:--|:--|"
@@ -569,7 +569,7 @@ def ours(tuning: Tuning) -> str:
 
 
 def survey_worst_case(tuning: Tuning) -> int:
-    """shared_buffers, a hash in each connection, autovacuum workers at their memory [bytes]."""
+    """shared_buffers, a hash per connection and autovacuum_work_mem per worker, summed [bytes]."""
 
     def size(name: str) -> int:
         target = tuning[name].target
@@ -583,7 +583,7 @@ def survey_worst_case(tuning: Tuning) -> int:
 
 
 def share(part: int, whole: int) -> str:
-    """84 %."""
+    """A part in percent: 84 %."""
     return f"{part / whole:.0%}".replace("%", " %")
 
 

@@ -1,4 +1,4 @@
-"""The page of containers measured, pictures of it and of vCPUs, for `docs.generate`."""
+"""The page of measured containers, and pictures of containers, pods and vCPUs."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ reached](../images/containers.svg)
 
 
 def read(path: Path) -> dict[str, Any]:
-    """A record as it was printed."""
+    """A record: the JSON that a command printed."""
     told: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     return told
 
 
 def containers_page() -> Iterator[str]:
-    """Every variant with its verdict, and what to bear in mind."""
+    """Every variant with its verdict, and the cautions."""
     told = read(CONTAINERS)
     (cell,) = told["cells"]
     verdicts = {one["variant"]: one for one in cell["verdicts"]}
@@ -69,7 +69,7 @@ def _row(side: Mapping[str, Any], verdict: Mapping[str, Any] | None) -> tuple[st
 
 
 def _reservations(verdicts: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """What is true of several once, then of each what is true of it alone."""
+    """The cautions that several variants share, once; then those of each variant alone."""
     shared, alone = said_once([(*one["refused"], *one["cautions"]) for one in verdicts])
     yield "\n## What to bear in mind\n"
     yield "Of several of them:\n"
@@ -94,7 +94,7 @@ def containers_picture() -> str:
 
 
 def plan_picture() -> str:
-    """Density and routing; docs/pods-plan.json is what concepts/waiting.md asks for, as JSON."""
+    """Density and routing; docs/pods-plan.json is the plan of concepts/waiting.md, as JSON."""
     return pods_plan_page.picture(read(DOCS / "pods-plan.json"), key="pods-plan")
 
 

@@ -1,4 +1,4 @@
-"""The page of hangs predicted and measured, for `docs.generate`."""
+"""The page of predicted and measured hangs, for `docs.generate`."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def _scenario(told: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _usual(told: Mapping[str, Any]) -> bool:
-    """Whether the clients were set as advised; PgBouncer's have nothing set."""
+    """Whether no sysctls were set: clients are as advised, or have no settings (PgBouncer)."""
     return not told["sysctls"]
 
 

@@ -32,9 +32,9 @@ _FORMS: Final[Mapping[str, str]] = {
     "as advised": "with all patches of `mrtuner image advise`",
     "with fixed timestamps": "the same, built with `podman build --timestamp 0`",
 }
-#: What the change of 2014 saved a deploy [s].
+#: What the change of 2014 saved per deploy [s].
 _NINE_MINUTES: Final = 540
-#: All are compared with the image of this one.
+#: The form with whose image all others are compared.
 _REFERENCE: Final = "with an ignore file"
 #: Speeds that are drawn [Mbit/s].
 _FROM, _TO = 2, 200
@@ -50,7 +50,7 @@ def read() -> dict[str, Any]:
 
 
 def _forms(told: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """From the dearest to the cheapest, as far as they were measured."""
+    """The forms that were measured, from the most expensive to the cheapest."""
     by_name = {form["name"]: form for form in told["forms"]}
     return [by_name[name] for name in _FORMS if name in by_name]
 
@@ -141,7 +141,7 @@ def _bytes(told: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _predicted(one: Mapping[str, Any], pushed: int) -> str:
-    """The bytes; how far from the truth, or of how many lines nothing is known."""
+    """The predicted bytes, and by how many percent they miss `pushed` unless that is zero."""
     least = "at least " if one["unknown"] else ""
     text = f"{least}{pretty_bytes(one['pushed'])}"
     if not pushed:
@@ -151,7 +151,7 @@ def _predicted(one: Mapping[str, Any], pushed: int) -> str:
 
 
 def _same(form: Mapping[str, Any]) -> str:
-    """How its files and configuration are, beside those of the form that all are compared with."""
+    """How a form's image differs from that of the reference form; nothing for that form itself."""
     if form["name"] == _REFERENCE:
         return ""
     if not form["differs"]:
@@ -211,7 +211,7 @@ def _minutes(told: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _pushes(form: Mapping[str, Any]) -> dict[str, list[float]]:
-    """The seconds of each push, by the speed of the line."""
+    """The seconds of each push, by the speed of the uplink."""
     found: dict[str, list[float]] = {}
     for one in form["pushes"]:
         found.setdefault(one["rate"], []).append(one["seconds"])
@@ -223,7 +223,7 @@ def _received(form: Mapping[str, Any]) -> int:
 
 
 def image_picture() -> str:
-    """Seconds of a push by the speed of the line: calculated, and measured."""
+    """Seconds of a push by the speed of the uplink: calculated, and measured."""
     told = read()
     with figures.canvas(height=_TALL) as figure:
         axes = figure.add_axes((0.1, 0.16, 0.87, 0.66))

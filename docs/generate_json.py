@@ -23,7 +23,7 @@ _PLAIN: Final = {
     "boolean": "boolean",
     "null": "null",
 }
-#: The fields that say what an object is; they are declared as tags, without words of their own.
+#: The fields that say what an object is; they are declared as tags, without a description.
 _TAGS: Final = {"schema": "the kind of document and its version", "kind": "what it is"}
 
 
@@ -168,7 +168,7 @@ def alternatives(told: dict[str, Any]) -> str:
 def reachable(parts: dict[str, Any], start: str) -> list[str]:
     """Return the parts that a document uses, in the order in which its fields name them.
 
-    What another document within it consists of is told in the section of that one.
+    The parts of another document within it are described in that document's own section.
     """
     found: list[str] = []
 

@@ -36,7 +36,7 @@ _STYLES: Final = {
     "as planned": "b",
 }
 _TALL: Final = 300
-#: The shares of requests that are drawn: fewer than half wait in any state.
+#: The percentiles that are drawn [%]: in every state, fewer than half of the requests wait.
 _FROM, _TO = 50, 99
 
 
@@ -88,7 +88,7 @@ def section(told: Mapping[str, Any]) -> Iterator[str]:
 def before_after_pictures() -> dict[str, str]:
     """A picture for each application that was measured, and the how-to's plan of the catalogue.
 
-    docs/pods-catalog.json is what the how-to asks `mrtuner pods plan` for, as JSON.
+    docs/pods-catalog.json is the output of the how-to's `mrtuner pods plan`, as JSON.
     """
     measured = [name for name in APPLICATIONS if _file(name).exists()]
     planned = pods_plan_page.picture(_read("catalog"), key="pods-catalog")
@@ -114,7 +114,7 @@ def _words(told: Mapping[str, Any]) -> str:
 
 
 def picture(told: Mapping[str, Any]) -> str:
-    """What share of the requests waits at most how long, measured and simulated."""
+    """The distribution of waiting times in each state, measured and simulated."""
     states = {one["state"]: one for one in told["states"]}
     with figures.canvas(height=_TALL) as figure:
         axes = figure.add_axes((0.09, 0.17, 0.88, 0.68))

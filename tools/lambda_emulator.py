@@ -1,7 +1,7 @@
-"""Lambda functions on this machine: AWS's runtime interface emulator, without a container.
+"""Run Lambda functions on this machine with AWS's runtime interface emulator, without a container.
 
 The interpreter sees the package of the functions, boto3 and the client of Lambda's runtime, and
-nothing else of what is installed here.
+no other packages that are installed here.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
-#: What a package is built for that this interpreter can run.
+#: The architecture, in Lambda's words, of packages that this interpreter can run.
 ARCHITECTURE = {"x86_64": "x86_64", "aarch64": "arm64"}.get(platform.machine(), "")
 PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
-#: A cold start on a busy machine [s].
+#: How long to wait for a cold start on a busy machine [s].
 _PATIENCE = 120.0
 
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """A function that answers."""
+    """A running function."""
 
     address: str
 
@@ -51,7 +51,7 @@ class Function:
 def function(
     package: Path, handler: str, environment: Mapping[str, str], fetched: Path
 ) -> Iterator[Function]:
-    """A function of a package; `fetched` is what `tools/fetch_lambda.py` made."""
+    """Run a function of a package; `fetched` is the directory from `tools/fetch_lambda.py`."""
     front, back = _free_ports(2)
     environment = {
         "PATH": os.environ["PATH"], "PYTHONPATH": f"{package}:{fetched / 'runtime'}",
@@ -65,7 +65,7 @@ def function(
         "--runtime-api-address", f"127.0.0.1:{back}",
         sys.executable, "-S", "-m", "awslambdaric", handler,
     ]  # fmt: skip
-    # Its /tmp goes with it, as Lambda's does.
+    # The function's temporary directory is deleted with it, like Lambda's /tmp.
     with tempfile.TemporaryFile() as said, tempfile.TemporaryDirectory() as tmp:
         process = subprocess.Popen(
             command, cwd=package, env=environment | {"TMPDIR": tmp}, stdout=said, stderr=said,
@@ -104,7 +104,7 @@ def request(
     path: str, query: str = "", *, method: str = "GET", cookies: tuple[str, ...] = (),
     body: str | None = None, headers: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:  # fmt: skip
-    """An event of an HTTP API, payload format 2.0, as CloudFront's request leads to.
+    """An event of an HTTP API, payload format 2.0, as caused by a request from CloudFront.
 
     Source: API Gateway Developer Guide, working with AWS Lambda proxy integrations for HTTP APIs.
     """

@@ -3,9 +3,9 @@
     python tools/picture_screens.py [SCREEN …]
 
 It writes the example's history (`mrtuner history example`), serves it, opens each screen in a
-headless Chromium and writes docs/images/viewer/SCREEN-light.png and SCREEN-dark.png; of some also
-what a phone shows. The page must have been built (`make page`). The same page gives the same
-pictures: history and clock are fixed; fonts are those of this machine.
+headless Chromium and writes docs/images/viewer/SCREEN-light.png and SCREEN-dark.png; some screens
+also in the size of a phone. The page must have been built (`make page`). The same page gives the
+same pictures, because history and clock are fixed; fonts are those of this machine.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ from typing import Any, Final
 ROOT: Final = Path(__file__).resolve().parent.parent
 TARGET: Final = ROOT / "docs" / "images" / "viewer"
 DESK: Final = {"width": 1400, "height": 875}
-#: So that the chart with the ceilings of throughput is whole.
+#: Tall enough to show the whole chart with the ceilings of throughput.
 TALL: Final = {"width": 1400, "height": 1150}
 PHONE: Final = {"width": 390, "height": 780}
 SCHEMES: Final = ("light", "dark")
-#: Colours of a picture: the most frequent as they are, which are grounds, areas and text; and some
-#: between the others, for the shades of thin lines.
+#: Numbers of colours in a picture: the most frequent ones unchanged (backgrounds, areas and text),
+#: and further ones for the shades of thin lines.
 _FREQUENT, _BETWEEN = 64, 64
 _LARGEST: Final = 90_000  # bytes
-#: A screen is waited for so long on a busy machine [ms].
+#: How long to wait for a screen on a busy machine [ms].
 _PATIENCE: Final = 120_000
-#: The browser of the system, as the tests take it.
+#: Names of the system's browser, the same as in the tests.
 _BROWSERS: Final = ("chromium", "google-chrome")
 
 
@@ -52,7 +52,7 @@ class Shot:
 
 
 def shots() -> Iterator[Shot]:
-    """Every screen over the example's Monday, or where it shows more."""
+    """Every screen over the example's Monday, or over a period in which it shows more."""
     from mrtuner.history.example.statements import LOADS
     from mrtuner.limits.example_upgrade import START
     from mrtuner.web.screens import SCREENS
@@ -115,7 +115,7 @@ def main(names: Sequence[str]) -> None:
 
 @contextmanager
 def served() -> Iterator[str]:
-    """The address of a viewer of the example."""
+    """Serve the example; yield the viewer's address."""
     program = [sys.executable, "-c", "from mrtuner.cli import main; main()"]
     with TemporaryDirectory() as place:
         options = ["--dir", "example"]
@@ -133,7 +133,7 @@ def served() -> Iterator[str]:
 
 
 def _document(lines: Any) -> str:
-    """The document that comes first: up to a brace at the beginning of a line."""
+    """The first document: the lines up to one that is only a closing brace."""
     found = []
     for line in lines:
         found.append(line)
@@ -163,7 +163,7 @@ def taken(browser: Any, address: str, shot: Shot, scheme: str) -> bytes:
 
 
 def without_place(route: Any) -> None:
-    """The directory of the store without where it lies on this machine."""
+    """Replace the store's directory in the answer, to hide its path on this machine."""
     told = route.fetch()
     route.fulfill(response=told, json=told.json() | {"directory": "example"})
 

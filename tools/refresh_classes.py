@@ -4,10 +4,10 @@
     the EC2 types that moto carries and the RDS classes by region that cfn-lint carries.
 
 ``python tools/refresh_classes.py --live [--region REGION …] [--profile NAME]``
-    adds the classes and replaces the figures that AWS gives today, in the regions named. Classes
-    that are offered elsewhere only stay as they are: a region's list is not AWS's.
+    adds the classes and replaces the figures that AWS gives today, in the given regions. Classes
+    that these regions do not offer are kept: no region offers all of them.
 
-    It does not touch the file when nothing has changed.
+The file is always written; without --live, the same packages give the same bytes.
 """
 
 from __future__ import annotations

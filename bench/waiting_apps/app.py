@@ -1,7 +1,7 @@
 """What gunicorn serves in the benchmarks of waiting: a request says how it spends its time.
 
 Half of its CPU time, the database, sleep, the other half: the order that the simulation assumes.
-X-Worker of the answer is the process that served it.
+The header X-Worker of the answer is the PID of the process that served it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 _OF_THREAD = threading.local()
-#: Between two looks at the clock [s], of a thread that runs.
+#: Longest step between two looks at the clock in which the thread was running [s].
 _STEP = 50e-6
 
 
@@ -36,9 +36,9 @@ def app(environ: dict[str, Any], start: Callable[..., Any]) -> Iterable[bytes]:
 def _burn(seconds: float) -> None:
     """Use CPU time as an application does.
 
-    A thread's CPU clock is not asked: that makes the kernel account for the time at once, so that a
-    quota would stop the process to the microsecond, not at a tick. Longer steps of the other clock
-    are times in which the thread did not run.
+    The thread's CPU clock is not read: that makes the kernel account for the time at once, so that
+    a quota would stop the process to the microsecond, not at a tick. A longer step of the other
+    clock is a time in which the thread did not run.
     """
     before = time.perf_counter()
     while seconds > 0:
@@ -49,7 +49,7 @@ def _burn(seconds: float) -> None:
 
 
 def _ask(seconds: float) -> None:
-    """A statement that takes so long, over the thread's own connection."""
+    """Run a statement that takes that long, over the thread's own connection."""
     import psycopg
 
     session = getattr(_OF_THREAD, "session", None)

@@ -1,4 +1,4 @@
-"""The same as app.py as an event loop, for uvicorn: requests wait for a connection of its pool."""
+"""app.py as an event loop, for uvicorn: requests wait for a connection of its pool."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ async def app(
 
 
 async def _in_database(database: float, sleep: float, cpu: float) -> None:
-    """Hold a connection from the statement to the end, as the simulation takes it."""
+    """Hold a connection from the statement to the end, as the simulation assumes."""
     async with _POOLS[0].connection() as session:
         await session.execute("SELECT pg_sleep(%s)", (database,))
         if sleep:

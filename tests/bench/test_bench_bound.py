@@ -1,4 +1,4 @@
-"""What bound a load, from what was seen beside it."""
+"""What bound a load, judged by what was observed while it ran."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def test_one_session_that_always_runs_is_bound_by_its_cpu() -> None:
 
 
 def test_waits_for_the_disk_add_up_whatever_they_are_for() -> None:
-    """0.2 + 0.2 + 0.1: half of the sessions, though no single event was seen in so many."""
+    """0.2 + 0.2 + 0.1: half of the sessions, though no single event accounts for so many."""
     found = bound(
         seen(0.5, running=0.3, IO__WalSync=0.2, LWLock__WALWrite=0.2, IO__DataFileRead=0.1),
         2, rated=True,

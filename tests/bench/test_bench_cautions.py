@@ -1,4 +1,4 @@
-"""What weakens a verdict is said beside it; the reckoning is in each docstring."""
+"""What weakens a verdict is reported with it; the arithmetic is in each docstring."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LONG = SETTINGS | {"checkpoint_timeout": "300"}
 
 
 def of_load(builtin: str, samples: Sequence[Sample], **other: Any) -> Record:
-    """One cell of a load, its checkpoint cycle longer than the window."""
+    """A record of one cell of this load, with a checkpoint cycle longer than the window."""
     plan = a_plan(workloads=(Workload(name=builtin, builtin=builtin),))
     return a_record(samples, plan, **{"settings": dict.fromkeys("ab", LONG)} | other)
 
@@ -51,7 +51,7 @@ def test_a_clear_gain_is_better_and_survives_its_debt() -> None:
 
 def test_a_gain_that_the_checkpoint_eats_is_undecided() -> None:
     """b is 1.10 times as fast for 60 s and leaves 20 s of checkpoint, a leaves 1 s:
-    1.10 x 61 / 80 = 0.839 with it, worse. A window of 60 s is no cycle of 300 s.
+    1.10 x 61 / 80 = 0.839 with it, worse. A window of 60 s does not cover a cycle of 300 s.
     """
     one = judged(of_load("tpcb", six_blocks(1.10, checkpoint=20.0)))
     assert one.comparison.verdict is Verdict.BETTER
@@ -109,7 +109,7 @@ def test_latency_is_better_when_it_is_lower() -> None:
 
 
 def test_a_latency_of_zero_has_no_ratio_and_ends_nothing() -> None:
-    """pgbench may see an answer in the turn in which it asked: by its clock no time passed."""
+    """pgbench may see the answer in the same turn of its loop: by its clock no time passed."""
     at_once = Histogram(((0, 1000),))
     samples = [replace(sample, times=at_once) for sample in six_blocks(2.0)]
     one = judged(of_load("tpcb", samples))

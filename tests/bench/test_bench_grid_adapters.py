@@ -1,4 +1,4 @@
-"""Loads that other programs put on: any command, and sysbench."""
+"""Loads from other programs: any command, and sysbench."""
 
 from __future__ import annotations
 
@@ -202,7 +202,7 @@ def test_sysbench_that_did_nothing_is_no_result() -> None:
 def test_a_command_gets_the_server_and_no_password_on_its_command_line(
     cluster: Cluster, tmp_path: Path
 ) -> None:
-    """It shows its arguments and reaches the server by its environment alone."""
+    """The program prints its arguments and reaches the server through its environment alone."""
     program = written(
         tmp_path / "load",
         "import os, sys, psycopg\n"
@@ -249,7 +249,7 @@ def test_a_mistake_in_a_backslash_command_is_found_without_a_server(tmp_path: Pa
 
 
 def test_a_grid_of_a_command_is_measured_and_judged(tmp_path: Path) -> None:
-    """It makes its own table once; each run finds it in a fresh copy, empty."""
+    """The program creates its table once; each run finds it empty, in a fresh copy."""
     binaries(18)
     program = written(
         tmp_path / "load",
@@ -270,7 +270,7 @@ def test_a_grid_of_a_command_is_measured_and_judged(tmp_path: Path) -> None:
 
 
 def test_a_server_that_dies_in_a_cell_costs_that_run_and_the_rest_goes_on(tmp_path: Path) -> None:
-    """The load kills the server of b, which is reached over TCP; a goes on as if nothing were."""
+    """The load kills the server of b, which is reached over TCP; a goes on undisturbed."""
     binaries(18)
     program = written(
         tmp_path / "load",
@@ -347,7 +347,7 @@ def test_a_script_of_ones_own_for_sysbench_finds_what_lies_beside_it(
 
 
 def test_a_mistake_in_sql_is_found_before_the_other_servers_are_started(tmp_path: Path) -> None:
-    """The second would not even start; that is not what is said."""
+    """The second server would not even start, but its error is not the one reported."""
     binaries(18)
     script = Script(name="w.sql", text="SELEKT 1;\n")
     arms = (Variant(name="a"), Variant(name="b", conf="work_mem = much\n"))

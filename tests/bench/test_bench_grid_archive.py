@@ -26,7 +26,7 @@ HEAD = convert(
 
 @pytest.fixture
 def run(tmp_path: Path) -> Path:
-    """An unfinished run of one block, its second attempt the one that counts."""
+    """An unfinished run of one block, whose second attempt counts."""
     archive = Archive.create(tmp_path / "run", HEAD)
     archive.settings("a", SETTINGS)
     archive.settings("b", SETTINGS)
@@ -58,7 +58,7 @@ def test_everything_comes_back(run: Path) -> None:
 
 
 def test_a_record_of_the_first_schema_stays_readable(run: Path) -> None:
-    """A sample was two objects, and its variant an arm."""
+    """In that schema a sample was two objects, and its variant was called an arm."""
     now = load(run)
     inner = (
         "phase", "block", "attempt", "position", "label", "seed", "started", "warmup_tps", "run",

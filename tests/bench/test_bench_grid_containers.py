@@ -1,4 +1,4 @@
-"""Variants in containers: the words for podman, and real containers where they can be run."""
+"""Variants in containers: the arguments of podman, and real containers where they can run."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def test_an_installation_brings_what_lies_beside_it(tmp_path: Path) -> None:
 
 
 def require(network: Network) -> None:
-    """Skip, saying why, where no such container runs."""
+    """Skip the test, with the reason, where such a container cannot run."""
     variant = a_container(network)
     binaries(18)
     try:
@@ -153,7 +153,7 @@ def test_a_server_in_a_container_is_reached_and_stopped(network: Network, stack:
 
 
 def containers_of(pid: int) -> list[str]:
-    """Names of what a runner's containers are called, whatever state they are in."""
+    """Names of the containers of this runner, running or not."""
     listed = subprocess.run(
         ["podman", "ps", "--all", "--format", "{{.Names}}"],
         check=True, capture_output=True, text=True,
@@ -184,7 +184,7 @@ def limits_of(pid: int) -> list[int]:
 
 
 def test_all_of_a_server_in_a_container_is_under_the_caps_of_its_volume(stack: ExitStack) -> None:
-    """On cgroup v1 they are the root group's, and the engine made another."""
+    """On cgroup v1 the caps are on the root group, but the engine puts its processes in another."""
     require("host")
     if not Path("/sys/fs/cgroup/blkio").is_dir():
         pytest.skip("no cgroup v1 here")
@@ -212,7 +212,7 @@ def test_settings_that_no_server_takes_are_said_from_inside(stack: ExitStack) ->
 
 
 def test_a_grid_of_containers_is_measured(tmp_path: Path) -> None:
-    """Their CPU is not taken for somebody else's, and what they are is in the record."""
+    """The processes in a container are found, so that the share of foreign CPU time is known."""
     require("published")
     arms = (
         Variant(name="bare", connect="tcp"),

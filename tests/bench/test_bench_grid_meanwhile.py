@@ -1,4 +1,4 @@
-"""What went on beside the runs: collected, and told of each variant."""
+"""What went on during the runs: collected, and reported for each variant."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ def test_what_the_collectors_saw_is_told_for_each_transaction() -> None:
 
 
 def test_levels_are_no_rates() -> None:
-    """Two seconds: 4 CPU seconds more are 2 a second; memory stands where it stands."""
+    """Two seconds: 4 CPU seconds more are 2 a second; memory stays a level."""
     before, now = {"cgroup cpu": 1.0, "cgroup memory": 9.0}, {"cgroup cpu": 5.0, "cgroup memory": 7}
     assert collect._rates(before, now, 2.0) == {"cgroup cpu": 2.0, "cgroup memory": 7}
 
 
 def test_a_block_is_uneven_where_equal_variants_met_unequal_checkpoints() -> None:
-    """One and three differ by more than one; where max_wal_size differs that is the effect."""
+    """One and three differ by more than one; where max_wal_size differs, that is its effect."""
     block = [
         a_sample(CELL, 1, "a", 1000, checkpoints_timed=1),
         a_sample(CELL, 1, "b", 1000, checkpoints_timed=1, checkpoints_requested=2),

@@ -1,4 +1,4 @@
-"""A run as a Parquet table, for whoever has pyarrow."""
+"""A run as a Parquet table, tested where pyarrow is installed."""
 
 from __future__ import annotations
 

@@ -140,7 +140,7 @@ def test_the_same_seed_gives_the_same_order() -> None:
 def test_space_and_time_are_told_before() -> None:
     """Scales 1 and 10 with a working copy of the larger: 3 x 8 MiB and 21 x 15 MiB.
 
-    Two runs a block of 60 + 15 s and some 3 s around them.
+    Each block has two runs of 60 + 15 s, with some 3 s around each.
     """
     tpcb = (Workload(name="tpcb", builtin="tpcb"),)
     assert space_needed(a_plan(workloads=tpcb, scales=(1, 10))) == (3 * 8 + 21 * 15) * MiB

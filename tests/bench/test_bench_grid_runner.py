@@ -79,7 +79,7 @@ def test_what_happened_meanwhile_is_kept(record: Record) -> None:
     assert one.collector_cpu < 0.5
     assert one.canary > 0
     assert one.warmup == 1
-    assert not one.settled  # a second cannot tell
+    assert not one.settled  # one second is too short to tell
     if Path("/proc/stat").exists():
         assert max(one.series["context switches"]) > 0
         # One client, whose backend sleeps and is woken for every transaction, or spins.
@@ -124,7 +124,7 @@ def test_a_run_begun_under_another_kernel_is_not_gone_on_with(tmp_path: Path) ->
 
 
 def test_limits_need_their_machinery(tmp_path: Path) -> None:
-    """Where a limit cannot be set it is said; where it can, this test has nothing to show."""
+    """A limit that cannot be set is an error; the test is skipped where limits can be set."""
     if os.geteuid() == 0 and Path("/sys/fs/cgroup/memory").is_dir():
         pytest.skip("limits can be set here")
     plan = tiny(variants=(Variant(name="a"), Variant(name="b", memory=2**30)))

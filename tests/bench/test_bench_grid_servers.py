@@ -1,4 +1,4 @@
-"""Servers that somebody else's command starts."""
+"""Servers that a command of the plan starts."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_a_command_that_stays_is_started_reached_and_interrupted(stopped: Cluste
         assert sql(server.dsn, "SELECT 1") == [(1,)]
         server.stop()
         assert not stopped.running()
-    server.stop()  # what does not run is stopped already
+    server.stop()  # stopping a stopped server does nothing
 
 
 def test_a_command_that_ends_without_a_server_says_what_it_said(stopped: Cluster) -> None:

@@ -74,7 +74,7 @@ def test_containers_in_a_plan() -> None:
 
 
 def test_the_table_of_2014_is_an_example() -> None:
-    """Bare, and three containers of two base images, each with fsync on and off."""
+    """Bare, and three kinds of container with two base images, each with fsync on and off."""
     made = plan(tomllib.loads(example_text("containers-2014")), Path())
     assert (made.scales, made.clients, made.seconds) == ((1, 10, 100), (1, 2, 4, 8, 16), 60)
     assert len(made.variants) == 2 + 3 * 2 * 2
@@ -111,7 +111,7 @@ def test_what_needs_root_is_left_out_for_others() -> None:
 
 
 def test_older_majors_get_checksums_as_18_has_them() -> None:
-    """Or the two would not be equally durable, and not be compared."""
+    """Otherwise the two would not be equally durable and could not be compared."""
     older = Path("/usr/lib/postgresql/15/bin")
     if not (older / "pg_checksums").exists():
         pytest.skip("no PostgreSQL 15 of Debian's here")
@@ -133,7 +133,7 @@ def stack() -> Iterator[ExitStack]:
 
 
 def mounted_on(path: Path) -> list[str]:
-    """File systems mounted just there. Source: proc_pid_mounts(5)."""
+    """Types of the file systems mounted exactly there. Source: proc_pid_mounts(5)."""
     lines = Path("/proc/self/mounts").read_text().splitlines()
     return [line.split()[2] for line in lines if line.split()[1] == str(path)]
 
@@ -164,7 +164,7 @@ def test_data_made_on_an_overlay_are_there_in_the_next_run_too(stack: ExitStack)
     server.start()
     sql(server.dsn, "CREATE TABLE t AS SELECT 1 AS n")
     server.stop()
-    with server.layered():  # nothing to it for these
+    with server.layered():  # does nothing for this storage
         server.start()
         assert sql(server.dsn, "SELECT n FROM t") == [(1,)]
     assert mounted_on(site.cluster.directory.parent) == ["overlay"]
@@ -203,7 +203,7 @@ def test_the_first_touch_of_a_layer_copies_the_file_and_is_told_apart(
 
 
 def test_a_server_that_does_not_answer_in_time_is_given_up(tmp_path: Path) -> None:
-    """The command stays and says something, but no server comes of it."""
+    """The command keeps running and prints something, but starts no server."""
     variant = Variant(
         name="mute", start="sh -c 'echo still loading; exec sleep 600'",
         dsn=f"host={tmp_path} user=postgres", timeout=1,
@@ -222,7 +222,7 @@ def test_a_command_that_is_not_there_is_said() -> None:
 
 
 def test_a_command_that_hands_over_to_a_server_may_end(stack: ExitStack) -> None:
-    """As pg_ctl does: it ends with 0, the server stays, and the stop command ends that."""
+    """As pg_ctl does: it ends with 0, the server stays, and the stop command stops it."""
     cluster = sites.make(stack, Variant(name="x"), None).cluster
     (cluster.data / "mrtuner-variant.conf").touch()
     user = cluster.user

@@ -1,4 +1,4 @@
-"""Verdicts over the cells of records made by hand; the reckoning is in each docstring."""
+"""Verdicts over the cells of records made by hand; the arithmetic is in each docstring."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ def test_each_cell_has_its_own_verdict() -> None:
 
 def test_p_values_are_adjusted_for_the_number_of_cells() -> None:
     """Alone p = 0.041: b / a is 1.01, 1.00, 1.02, 1.00, 1.02, 1.01 in logs of mean 0.00993 and
-    sd 0.00889; t = 2.73 with 5 degrees of freedom. Four times that is no
-    verdict any more."""
+    sd 0.00889; t = 2.73 with 5 degrees of freedom. Four times that p no
+    longer gives a verdict."""
     ratios = (1.01, 1.0, 1.02, 1.0, 1.02, 1.01)
     runs = [
         a_sample(CELL, block, label, 1000 * (ratio if label == "b" else 1))
@@ -67,8 +67,8 @@ WOBBLY = (1.0, 1.02, 1.02, 1.0, 1.0, 1.01, 1.01, 1.0, 1.0, 1.03, 1.03, 1.0)
 
 
 def test_a_gain_that_the_checkpoint_eats_is_undecided() -> None:
-    """b is 1.1 times as fast for 60 s and leaves 20 s of checkpoint, a half a second:
-    1.1 x 60.5 / 80 = 0.83 with it. A window of 60 s is no cycle of 300 s."""
+    """b is 1.1 times as fast for 60 s and leaves 20 s of checkpoint, a leaves 0.5 s:
+    1.1 x 60.5 / 80 = 0.83 with it. A window of 60 s does not cover a cycle of 300 s."""
     cell = Cell("tpcb", 10, 4)
     plan = a_plan(workloads=(Workload(name="tpcb", builtin="tpcb"),))
     runs = six_blocks(cell, 1.1, checkpoint=20.0)
@@ -93,10 +93,10 @@ def test_at_a_given_rate_latency_is_judged() -> None:
 
 
 def test_a_workload_may_be_judged_by_its_longest_pause() -> None:
-    """Nobody waits for 5 s with b, but for 0.1 s.
+    """The longest pause is 5 s with a and 0.1 s with b.
 
-    How its throughput scatters, and what its checkpoint costs afterwards, concern a verdict on
-    throughput, and there is none.
+    How throughput varies, and what the checkpoint costs afterwards, would matter only for a
+    verdict on throughput, and there is none.
     """
     cell = Cell("tpcb", 10, 4)
     workload = Workload(name="tpcb", builtin="tpcb", judged_by="longest pause")

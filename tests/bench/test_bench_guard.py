@@ -63,7 +63,7 @@ while True:
 
 @pytest.fixture
 def scratch() -> Iterator[Path]:
-    """A place for servers that holds nothing else."""
+    """A scratch directory for servers that holds nothing else."""
     directory = scratch_directory("mrtuner-test-")
     yield directory
     shutil.rmtree(directory, ignore_errors=True)
@@ -88,7 +88,7 @@ def test_what_is_registered_is_done_when_we_are_killed_and_nothing_else(tmp_path
 def test_a_temporary_directory_goes_whenever_the_signal_comes(
     tmp_path: Path, signal_number: signal.Signals
 ) -> None:
-    """It comes while directories are made and removed, at another step each time."""
+    """The signal comes while directories are created and removed, each time at another step."""
     for moment in range(8):
         with subprocess.Popen(
             [sys.executable, "-c", LOOP, str(tmp_path)],
@@ -100,12 +100,12 @@ def test_a_temporary_directory_goes_whenever_the_signal_comes(
             child.send_signal(signal_number)
         if signal_number == signal.SIGINT:
             assert child.returncode == -signal.SIGINT
-            assert list(tmp_path.iterdir()) == []  # it has waited for its guard
+            assert list(tmp_path.iterdir()) == []  # the program has waited for its guard
         until(lambda: list(tmp_path.iterdir()) == [])
 
 
 def postmaster(scratch: Path) -> int | None:
-    """Of the server whose data lie in this scratch directory, once it runs."""
+    """PID of the server whose data are in this scratch directory, or None until it is ready."""
     with suppress(FileNotFoundError):  # a server between two starts
         for file in scratch.rglob("postmaster.pid"):
             lines = file.read_text().splitlines()

@@ -22,7 +22,7 @@ possible = pytest.mark.skipif(
     or not all(map(shutil.which, ("losetup", "mkfs.ext4", "mount"))),
     reason="limits need root, cgroup v1 and loop devices",
 )
-#: Takes as many MiB as told and says so.
+#: Allocates the given number of MiB and says so.
 EATER = "import sys; kept = bytearray(int(sys.argv[1]) << 20); print('eaten')"
 #: Joins a group while it starts eaters of 16 and 128 MiB, then starts another outside.
 STARTER = """
@@ -41,7 +41,7 @@ print(small == 0, large == 0, eat("128") == 0)
 
 @possible
 def test_a_program_started_inside_cannot_take_more_memory_than_the_limit() -> None:
-    """The starter is a process of its own: what it needs meanwhile counts in the group too."""
+    """The starter is a process of its own: memory that it needs meanwhile counts too."""
     with memory_limit("test", Bytes(64 * MiB)) as group:
         done = subprocess.run(
             [sys.executable, "-c", STARTER, str(group), EATER],
@@ -71,7 +71,7 @@ def test_a_volume_is_a_file_system_whose_operations_can_be_capped() -> None:
     assert not made.place.exists()
 
 
-# cgroup v2, as a tree of plain files: what is to be written there, not what the kernel makes of it
+# cgroup v2, as a tree of plain files: what we write there, not what the kernel does with it
 
 
 @pytest.fixture
@@ -84,7 +84,7 @@ def unified(tmp_path: Path) -> Path:
 
 
 def taken(group: Path | None) -> dict[str, str]:
-    """What was written to a group's files; plain files are in the way of its removal."""
+    """Return what was written to a group's files, and delete them: they block its removal."""
     assert group is not None
     found = {}
     for file in group.iterdir():

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 
 
 def add_process(proc: Path, pid: int, name: str, parent: int, *ticks: int) -> None:
-    """ticks: utime, stime, cutime, cstime; the fields between are of no account."""
+    """ticks: utime, stime, cutime, cstime; the fields between do not matter."""
     between = " ".join("0" for _ in range(9))
     (proc / str(pid)).mkdir(parents=True)
     (proc / str(pid) / "stat").write_text(
@@ -87,7 +87,7 @@ while True:
 
 
 def test_a_backend_that_ends_while_we_look_is_not_forgotten() -> None:
-    """CPU time never falls; it did when a child was reaped between two of the files."""
+    """CPU time never falls; it once did when a child was reaped between reading two files."""
     with subprocess.Popen([sys.executable, "-c", POSTMASTER]) as parent:
         try:
             seen = [read(parent.pid) for _ in range(300)]

@@ -57,7 +57,7 @@ def test_15_and_later_count_failed_transactions() -> None:
 
 
 def test_times_of_single_commands_are_read_where_they_were_asked_for() -> None:
-    """With -r; since 15 each has a number of failures beside it. From the manuals of 13 and 18."""
+    """With -r; since 15 each has its number of failures. From the manuals of 13 and 18."""
     of_13 = (
         OF_13 + "statement latencies in milliseconds:\n"
         "        0.002  \\set aid random(1, 100000 * :scale)\n"

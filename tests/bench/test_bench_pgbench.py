@@ -76,7 +76,7 @@ def test_a_script_of_ones_own_runs_with_its_scale(dsn: str, program: Path, tmp_p
 def test_transactions_too_late_to_begin_are_counted_apart(
     dsn: str, program: Path, tmp_path: Path
 ) -> None:
-    """100 a second are due and each takes 50 ms: one client serves 20 of them, the rest is late."""
+    """100 a second are due, and each takes 50 ms: one client serves 20, the rest are late."""
     script = tmp_path / "slow.sql"
     script.write_text("SELECT pg_sleep(0.05);")
     seen, log = run_logged(

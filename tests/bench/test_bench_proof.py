@@ -40,7 +40,7 @@ Servers = Mapping[str, RunningServer]
 
 
 def prove(servers: Servers, program: Path, *, progress: Any = None, **plan: Any) -> Record:
-    """A tiny proof, all of it: `plan` says what is different."""
+    """Run a whole, tiny proof; `plan` overrides values of TINY."""
     variants = tuple(Variant(name=name, collect=False) for name in servers)
     made = Plan(**TINY | {"variants": variants} | plan)
     task = Task(title="tiny", why="for the test", plan=made)
@@ -123,7 +123,7 @@ def test_a_whole_proof_leaves_a_record_and_nothing_else(dsn: str, program: Path)
 
 
 def check_events(events: list[Event]) -> None:
-    """One preparation, four runs of four stages, one cleaning up: 18 steps, told beforehand."""
+    """One preparation, four runs of four stages, one cleanup: 18 steps, known from the start."""
     assert {event.steps for event in events} == {18}
     assert [event.step for event in events] == sorted(event.step for event in events)
     assert (events[0].step, events[-1].step) == (0, 18)
@@ -149,12 +149,12 @@ def test_a_read_only_proof_needs_one_database_and_writes_no_wal(
     first = [sample for sample in record.samples if sample.phase == "calibration"]
     assert {sample.label for sample in first} == {"default", "default'"}
     assert {sample.variant for sample in first} == {"default"}
-    # Hint bits are settled: what little there is comes from elsewhere than reading.
+    # Hint bits are set already: what little WAL there is does not come from reading.
     assert all(sample.wal_bytes < 100_000 for sample in record.samples)
 
 
 def test_two_servers_get_a_template_each(new_cluster: NewCluster, program: Path) -> None:
-    """Neither 15 nor 16 has data checksums by itself, so they are equally durable."""
+    """Neither 15 nor 16 has data checksums by default, so they are equally durable."""
     servers = {f"pg{major}": RunningServer(new_cluster(major).dsn(), nothing) for major in (15, 16)}
     record = prove(servers, program)
     assert [record.settings[name]["server_version"][:2] for name in servers] == ["15", "16"]
@@ -362,7 +362,7 @@ def test_a_role_without_the_rights_is_told_which(new_cluster: NewCluster, progra
 
 @pytest.mark.parametrize("major", [pytest.param(13, marks=pytest.mark.slow), 17])
 def test_older_servers_are_proved_alike(major: int, new_cluster: NewCluster, program: Path) -> None:
-    """17 moved the checkpoint counters; 15 and 16, above, copy databases with other words."""
+    """17 moved the checkpoint counters; 15, tested above, added a clause for copying databases."""
     dsn = new_cluster(major).dsn()
     record = prove(two_variants(dsn), program)
     assert [sample.checkpoints_requested for sample in record.samples] == [0, 0]

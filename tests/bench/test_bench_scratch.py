@@ -1,4 +1,4 @@
-"""The databases of a killed proof, while the server still works on what it was told."""
+"""The databases of a killed proof, while the server still executes its last command."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def until(dsn: str, query: str, *running: Future[Any]) -> None:
 
 @pytest.mark.parametrize("major", [13, 18])
 def test_a_copy_that_the_server_still_makes_goes_too(new_cluster: NewCluster, major: int) -> None:
-    """The program is dead, and its CREATE DATABASE ends after we have begun to clear up."""
+    """The program is dead, and its CREATE DATABASE ends after the cleanup has begun."""
     dsn = new_cluster(major).dsn()
     sql(dsn, "CREATE DATABASE proof", f"COMMENT ON DATABASE proof IS '{MARK}'")
     (checkpointer,) = sql(

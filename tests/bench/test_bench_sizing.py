@@ -1,4 +1,4 @@
-"""How large and how long a proof is, where nobody says."""
+"""How large and how long a proof is by default."""
 
 from __future__ import annotations
 

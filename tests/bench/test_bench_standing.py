@@ -124,7 +124,7 @@ def test_what_we_read_ourselves_leaves_the_kernels_cache(tmp_path: Path) -> None
 
 
 def _is_cached(file: Path) -> bool:
-    """Whether its first page is in the kernel's cache; asking brings nothing in, as reading may."""
+    """Whether the first page is in the kernel's cache; unlike reading, asking loads nothing."""
     with file.open("r+b") as opened, mmap.mmap(opened.fileno(), mmap.PAGESIZE) as mapped:
         page = ctypes.c_char.from_buffer(mapped)
         resident = ctypes.c_ubyte()

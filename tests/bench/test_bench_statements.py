@@ -1,4 +1,4 @@
-"""What of pg_stat_statements can be replayed, and what is left out with which reason."""
+"""Which statements of pg_stat_statements are replayed, and why the others are left out."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def test_what_writes_is_replayed_where_that_was_said(session: Connection) -> Non
 
 
 def test_calls_are_weights_and_time_tells_how_much_is_covered(session: Connection) -> None:
-    """3 of 4 seconds; a tenth of the most calls is a weight of 100."""
+    """3 of 4 seconds are covered; a tenth of the most calls gets a weight of 100."""
     found = replay(
         session,
         [one("SELECT 1", 1000, 2.0), one("SELECT 2", 100), one("CALL x()", 5)],

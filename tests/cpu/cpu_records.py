@@ -1,4 +1,4 @@
-"""Records written by hand, and a machine that is computed: cores of two threads."""
+"""Records written by hand, and a computed machine: cores of two threads."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LINUX = CpuHost(platform="linux", model=None, architecture="x86_64", evidence="n
 
 
 def worker(cpu: float, delay: float = 0.0, rest: float = 0.0, pieces: int = 20) -> Worker:
-    """One that needed so much, in even pieces."""
+    """A worker with this CPU time, run delay and rest [s], in pieces of equal length."""
     wall = cpu + delay + rest
     return Worker(
         pieces=(wall / pieces,) * pieces, cpu=cpu, delay=delay, switches=0, cpus=(0,) * pieces

@@ -23,7 +23,7 @@ import pytest
 import mrtuner
 
 PROGRAMS: Final = ("qemu-system-x86_64", "cpio", "apt-get", "apt-cache", "dpkg-deb")
-#: Every CPU of the guest by the CPU of the host that runs it; 0 and 1 are threads of one core.
+#: For each CPU of the guest, the host's CPU that runs it; 0 and 1 are threads of one core.
 PINNED: Final = {0: 0, 1: 0, 2: 1, 3: 1}
 INIT: Final = """#!/bin/busybox sh
 /bin/busybox mkdir -p /proc /sys /dev /tmp /root

@@ -59,7 +59,7 @@ def test_sessions_do_equal_work_and_account_for_it(setup: Setup, embedded: Clust
 
 @linux
 def test_a_session_burns_on_until_the_crew_is_dismissed(setup: Setup, embedded: Cluster) -> None:
-    """Statement after statement begins, though nobody asks for work any more."""
+    """It starts statement after statement, although no more work is requested."""
     begun = OURS.replace("count(*)", "query_start") + " AND query LIKE '%generate_series%'"
     with setup.site.workers(1) as crewed:
         crewed.work(PLAN)
@@ -95,7 +95,7 @@ def test_a_server_that_goes_away_ends_the_test_with_a_reason(
 def test_work_that_takes_far_too_long_is_ended_by_the_server(
     setup: Setup, embedded: Cluster
 ) -> None:
-    """It is given a second and takes four."""
+    """The work may take one second and takes four."""
     assert isinstance(setup.site, Sessions)
     patience = Patience(times=0, seconds=1)
     site = Sessions(embedded.dsn(), setup.usable, embedded.pid, patience=patience)

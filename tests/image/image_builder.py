@@ -37,7 +37,7 @@ def recipe(root: Path) -> Recipe:
 
 @contextmanager
 def store_with(base: Path, work: Path) -> Iterator[Path]:
-    """A store with one image, OUR_BASE, for builds to use in the place of the machine's own."""
+    """A store with one image, OUR_BASE, for builds to use instead of the machine's own."""
     with Builder("podman", work) as builder:
         builder.build(recipe(base), "base")
         yield work / "root"

@@ -19,7 +19,7 @@ _STEP = re.compile(r"^(?:\[(\d+)/\d+\] )?STEP \d+/\d+: (.*)$")
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What the builder printed of a line."""
+    """What the builder printed for a line of the Dockerfile."""
 
     text: str
     cached: bool
@@ -32,14 +32,14 @@ class Podman:
     storage: Path
 
     def build(self, directory: Path, *options: str) -> subprocess.CompletedProcess[str]:
-        """Build a directory; the caller looks at the end."""
+        """Build a directory; the caller checks the return code."""
         return self._run("build", "--isolation=oci", "--network=none", *options, str(directory))
 
     def steps(self, directory: Path, *options: str) -> list[Step] | None:
-        """Build with layers and return what was said of each line.
+        """Build with layers and return what the builder printed for each line.
 
-        None where a stage overtook another while that one waited: then nothing in the output tells
-        whose line was cached.
+        None if a stage overtook another that was waiting: then the output does not tell which
+        line was cached.
         """
         done = self.build(directory, "--layers", *options)
         assert done.returncode == 0, done.stderr
@@ -54,7 +54,7 @@ class Podman:
         return found if stages == sorted(stages) else None
 
     def tree(self, directory: Path) -> set[str] | None:
-        """What `COPY . /` takes of a directory; None where the builder refuses."""
+        """The paths that `COPY .` copies from a directory; None where the builder refuses."""
         out = self.storage / "tree.tar"
         out.unlink(missing_ok=True)
         recipe = self.storage / "Recipe"
@@ -74,7 +74,7 @@ class Podman:
         return self._run("push", "--compress", image, f"dir:{directory}")
 
     def remove(self) -> None:
-        """Remove every image, and what they were made of."""
+        """Remove every image, intermediate ones too."""
         self._run("rmi", "--all", "--force")
 
     def _run(self, *words: str) -> subprocess.CompletedProcess[str]:
@@ -86,7 +86,7 @@ class Podman:
 
 
 def podman_or_skip(storage: Path) -> Podman:
-    """A builder whose images lie in this directory; skips the test where none can build."""
+    """A builder that keeps its images in this directory; skips the test where it cannot build."""
     if shutil.which("podman") is None:
         pytest.skip("podman is not installed")
     if not BUSYBOX.exists():
@@ -106,7 +106,7 @@ def podman_or_skip(storage: Path) -> Podman:
 
 @pytest.fixture(scope="session")
 def podman() -> Iterator[Podman]:
-    """Podman with an empty storage of its own, whose path may have 50 letters at most."""
+    """Podman with an empty storage of its own, whose path may have at most 50 characters."""
     with tempfile.TemporaryDirectory(prefix="podman-", ignore_cleanup_errors=True) as storage:
         found = podman_or_skip(Path(storage))
         yield found

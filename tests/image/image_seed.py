@@ -15,7 +15,7 @@ from pathlib import Path
 
 from image_podman import BUSYBOX
 
-#: A megabyte of the seed, here [bytes].
+#: Stands for a megabyte of the seed [bytes].
 UNIT = 4_096
 SOURCE, GEMS, ASSETS, LOGS, HISTORY = (UNIT * megabytes for megabytes in (72, 28, 15, 500, 100))
 BASE = "localhost/ruby"
@@ -38,7 +38,7 @@ _TOOLS = {
 
 
 def seed(root: Path, *, rubbish: bool = True) -> Path:
-    """Make the application: most of its source are pictures, which seldom change."""
+    """Make the application: most of its source is pictures, which seldom change."""
     dice = random.Random(1)
     sizes = {
         "app/models.rb": UNIT, "app/views.rb": UNIT, "lib/tasks.rb": UNIT,
@@ -64,7 +64,7 @@ def stock(root: Path) -> None:
 
 
 def base(root: Path, stocked: Callable[[Path], None] = stock) -> Path:
-    """Make the directory of the base image; a RUN leaves the builder's own files in it."""
+    """Make the directory of the base image; its RUN leaves the builder's own files there."""
     for name in ("bin", "lib", "etc", "tmp", "srv"):
         (root / "files" / name).mkdir(parents=True)
     shutil.copy(BUSYBOX, root / "files/bin/busybox")

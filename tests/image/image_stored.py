@@ -17,7 +17,7 @@ LAYER = "application/vnd.oci.image.layer.v1.tar+gzip"
 
 
 def entry(name: str, content: str = "", **more: Any) -> tuple[tarfile.TarInfo, bytes]:
-    """A file of a layer, or with `type` something else."""
+    """An entry of a layer: a file, unless `type` says otherwise."""
     found = tarfile.TarInfo(name)
     found.mode = 0o755 if more.get("type") == tarfile.DIRTYPE else 0o644
     for attribute, value in more.items():
@@ -32,7 +32,7 @@ def directory(name: str, **more: Any) -> tuple[tarfile.TarInfo, bytes]:
 
 
 def layer(*entries: tuple[tarfile.TarInfo, bytes]) -> bytes:
-    """A layer as it is pushed."""
+    """A layer as it is pushed: a gzipped archive."""
     out = io.BytesIO()
     with tarfile.open(fileobj=out, mode="w", format=tarfile.PAX_FORMAT) as archive:
         for found, content in entries:
@@ -41,12 +41,12 @@ def layer(*entries: tuple[tarfile.TarInfo, bytes]) -> bytes:
 
 
 def digest(content: bytes) -> str:
-    """As a registry names it."""
+    """The digest by which a registry names a blob."""
     return f"sha256:{hashlib.sha256(content).hexdigest()}"
 
 
 def write_blob(root: Path, content: bytes) -> dict[str, Any]:
-    """Keep a blob; return what a manifest says of it."""
+    """Write a blob; return its digest and size as a manifest lists them."""
     path = root / "blobs" / "sha256" / digest(content).partition(":")[2]
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(content)
@@ -60,7 +60,7 @@ def write_image(
     platform: Mapping[str, str] | None = None,
     media_type: str = LAYER,
 ) -> dict[str, Any]:
-    """An OCI directory with one image; return its row of the index."""
+    """Write an OCI directory with one image; return its row in the index."""
     config = json.dumps(configuration or {}).encode()
     manifest = {
         "schemaVersion": 2, "mediaType": MANIFEST, "config": write_blob(root, config),
@@ -73,6 +73,6 @@ def write_image(
 
 
 def write_index(root: Path, rows: Sequence[Mapping[str, Any]]) -> None:
-    """The index of an OCI directory."""
+    """Write the index of an OCI directory."""
     told = {"schemaVersion": 2, "mediaType": INDEX, "manifests": list(rows)}
     (root / "index.json").write_text(json.dumps(told))

@@ -63,12 +63,12 @@ MOVED = [
         "FROM debian\nCOPY src /srv/app\n# why\nRUN chown -R 7:8 /srv/app\nCMD x\n",
         "FROM debian\nCOPY --chown=7:8 src /srv/app\nCMD x\n",
     ),
-    (  # what is not named stays root's
+    (  # an owner or group that is not named stays root
         "copy-chown",
         "FROM debian\nCOPY src /srv/app\nRUN chown -R 7 /srv/app\n",
         "FROM debian\nCOPY --chown=7:0 src /srv/app\n",
     ),
-    (  # or what it was
+    (  # or what --chown set
         "copy-chown",
         "FROM debian\nCOPY --chown=1:2 src /srv/app\nRUN chown -R 7 /srv/app\n",
         "FROM debian\nCOPY --chown=7:2 src /srv/app\n",
@@ -94,7 +94,7 @@ MOVED = [
         "FROM debian\nCOPY src /code\nRUN chgrp -R 8 /code && \\\n    make\n",
         "FROM debian\nCOPY --chown=0:8 src /code\nRUN make\n",
     ),
-    (  # the base image has this directory, as COPY found it
+    (  # the base image has this directory, and COPY does not change its owner
         "copy-chown",
         "FROM debian\nCOPY src /srv\nRUN chown -R 7 /srv\n",
         "FROM debian\nCOPY --chown=7:0 src /srv\n"
@@ -177,7 +177,7 @@ def test_no_rule_finds_its_own_result(tmp_path: Path, rule: str, _before: str, a
         ("copy-chown", "FROM debian\nCOPY src /srv\nRUN chown -R $USER /srv\n"),
         ("copy-chown", "FROM debian\nCOPY src /srv\nRUN chown 7 /srv\n"),
         ("copy-chown", "FROM debian\nCOPY src /srv\nRUN chown -R 7 /other\n"),
-        # the group that a name stands for, or that a stage gave
+        # the group is unknown: that of a named user, or of files from a stage
         ("copy-chown", "FROM debian\nCOPY --chown=app src /a\nRUN chown -R 7 /a\n"),
         (
             "copy-chown",
@@ -195,7 +195,7 @@ def test_no_rule_finds_its_own_result(tmp_path: Path, rule: str, _before: str, a
             "FROM debian\nRUN apt-get update && apt-get install -y gcc\n"
             "RUN apt-get install -y make && rm -rf /var/lib/apt/lists/*\n",
         ),
-        # no command can come behind a comment, or an operator
+        # no command can follow a comment or an operator
         ("package-caches", "FROM debian\nCOPY src /s\nRUN apt-get install -y gcc # why\n"),
         ("package-caches", "FROM debian\nCOPY src /s\nRUN apt-get install -y gcc;\n"),
         ("removed-where-made", "FROM debian\nCOPY src /s\nRUN make ;\nRUN rm -rf /s/x\n"),
@@ -286,7 +286,7 @@ def test_link_is_not_for_what_it_would_break_or_not_help(tmp_path: Path, flag: s
 
 
 def test_the_last_of_several_owners_wins(tmp_path: Path) -> None:
-    """The first chown may go, not the second: the first would have the last word then."""
+    """Only the first chown may move into COPY: without the second, the first would win."""
     make(tmp_path, "FROM debian\nCOPY src /a\nRUN chown -R 7:7 /a\nRUN chown -R 9:9 /a\n")
     assert recipe_after(tmp_path, "copy-chown") == (
         "FROM debian\nCOPY --chown=7:7 src /a\nRUN chown -R 9:9 /a\n"
@@ -347,7 +347,7 @@ def test_entries_come_behind_those_that_are_there(tmp_path: Path, old: str) -> N
     (one,) = [one for one in advise(tmp_path).advice if one.rule == "ignore"]
     applied(tmp_path, one.patch, "git", "apply", "--whitespace=nowarn")
     text = (tmp_path / ".dockerignore").read_bytes().decode()
-    itself = [] if old else [".dockerignore"]  # an empty one is as good as none
+    itself = [] if old else [".dockerignore"]  # an empty file is as good as none
     assert text.split() == [*old.split(), "x.log", *itself]
     assert ("\r\n" in text) == ("\r\n" in old)
 
@@ -371,14 +371,14 @@ def test_a_name_that_is_no_utf8_does_no_harm(tmp_path: Path) -> None:
 
 
 def test_no_more_directories_are_copied_apart_than_one_keeps_up(tmp_path: Path) -> None:
-    """By hand: 9 directories, and a line of the files, leave no room to split one of them in 4."""
+    """By hand: 9 directories, src and a line of files leave no room to split one of them in 4."""
     names = [f"{top}/{below}/data" for top in "abcdefghi" for below in "1234"]
     make(tmp_path, "FROM python\nCOPY . /srv\n", *names)
     for name in names:
         (tmp_path / name).write_bytes(os.urandom(60_000))
     applied(tmp_path, advise(tmp_path).together.patch)
     copies = (tmp_path / "Dockerfile").read_text().count("COPY")
-    assert copies == 11  # with src
+    assert copies == 11  # src among them
 
 
 def test_files_are_not_listed_without_end(tmp_path: Path) -> None:
@@ -400,7 +400,7 @@ def seeded(root: Path) -> Advised:
 
 
 def test_the_seed_has_its_three_layers_its_doubled_chown_and_its_rubbish(tmp_path: Path) -> None:
-    """By hand: 72 + 600 are added, and once more by chown; the rest only a build tells."""
+    """By hand: 72 + 600 are added, and copied again by chown; only a build tells the rest."""
     found = seeded(tmp_path)
     rules = {one.rule: one for one in found.advice}
     assert {"ignore", "copy-chown", "manifests-first"} <= set(rules)
@@ -433,7 +433,7 @@ CMD ["bundle", "exec", "puma"]
 def test_patches_one_after_the_other_bring_the_seed_to_its_end_state_and_beyond(
     tmp_path: Path,
 ) -> None:
-    """The reference's end state pushes the source once; the better one what changed of it."""
+    """The reference's end state pushes the source once; all patches push only what changed."""
     seed(tmp_path)
     for rules in ({"ignore", "ignore-recipe"}, {"copy-chown"}, {"manifests-first"}):
         while of_rules := [one for one in advise(tmp_path).advice if one.rule in rules]:
@@ -454,7 +454,7 @@ def test_patches_one_after_the_other_bring_the_seed_to_its_end_state_and_beyond(
 def test_what_is_computed_is_what_the_patched_directory_costs(
     tmp_path: Path, program: tuple[str, ...]
 ) -> None:
-    """Every piece alone, and all together, by either program that applies patches."""
+    """Each patch alone, and all together, applied by either program."""
     found = seeded(tmp_path / "seed")
     for number, patch in enumerate([*(one.patch for one in found.advice), found.together.patch]):
         root = tmp_path / str(number)
@@ -511,7 +511,7 @@ def test_a_chown_saves_at_least_what_was_copied(tmp_path: Path) -> None:
     """By hand: one file of one block, and its header."""
     make(tmp_path, "FROM debian\nCOPY src /a\nRUN make && chown -R 7:8 /a\n")
     (one,) = advise(tmp_path).advice
-    assert one.saved.rebuilt == Saving(1024, more=True)  # and what make has made
+    assert one.saved.rebuilt == Saving(1024, more=True)  # and what make produced
     assert one.saved.sent == Saving(0)
 
 

@@ -46,7 +46,7 @@ def builder(podman: Podman, tmp_path_factory: pytest.TempPathFactory) -> Podman:
 
 
 def states(podman: Podman, root: Path, change: str) -> tuple[list[str], list[str]]:
-    """What was predicted of a changed file, and what the builder says, but for what is unknown."""
+    """States predicted after a change of this file, and the builder's, with the same unknown."""
     store = Store()
     store.build(planned(root))
     assert podman.steps(root) is not None
@@ -70,12 +70,12 @@ def test_the_advised_seed_makes_the_same_image(builder: Podman, tmp_path: Path) 
     assert before["srv/app/vendor/bundle/gems"][2:4] == (1000, 1000)
     applied(root, advise(root).together.patch)
     after = files(builder, root)
-    assert before.keys() - after.keys() == {"srv/app/Dockerfile"}  # which is ignored now
+    assert before.keys() - after.keys() == {"srv/app/Dockerfile"}  # because it is ignored now
     assert after.items() <= before.items()
 
 
 def test_the_advised_seed_is_cached_as_predicted(builder: Podman, tmp_path: Path) -> None:
-    """Its stages overtake one another, so that lines are counted, not told apart."""
+    """Its stages overtake one another, so the test counts cached lines without naming them."""
     root = seed(tmp_path, rubbish=False)
     applied(root, advise(root).together.patch)
     store = Store()
@@ -95,7 +95,7 @@ def test_the_advised_seed_is_cached_as_predicted(builder: Podman, tmp_path: Path
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_each_patch_of_the_seed_makes_the_same_image(builder: Podman, tmp_path: Path) -> None:
-    """Piece by piece: after each the same files come out, with the same owners and modes."""
+    """After each patch the image has the same files, with the same owners and modes."""
     root = seed(tmp_path, rubbish=False)
     (root / ".dockerignore").write_text("Dockerfile\n.dockerignore\n")
     before = files(builder, root)
@@ -112,7 +112,7 @@ def test_each_patch_of_the_seed_makes_the_same_image(builder: Podman, tmp_path: 
 def test_the_seed_is_cached_as_predicted_before_any_advice(builder: Podman, tmp_path: Path) -> None:
     predicted, came = states(builder, seed(tmp_path, rubbish=False), "app/models.rb")
     assert predicted == came
-    assert predicted.count("rebuilt") == 6  # all below ADD, and ADD
+    assert predicted.count("rebuilt") == 6  # ADD and all lines below it
 
 
 OTHERS = {

@@ -26,7 +26,7 @@ ROWS = [
     "RUN chown -R 7:8 /all", "RUN chown -R 7 /owned && echo 1 > /all/new", "RUN chgrp -R 9 /part",
     "RUN rm -rf /all/b.txt", "RUN rm -f /r1", "ARG GIT_SHA=1", "COPY src /src", "WORKDIR /all",
     "RUN echo $GIT_SHA > /sha", "COPY . /all/", "RUN mkdir -p /all/made",
-    # Never of the root: the builder has /dev of this machine in it.
+    # Never chown the root directory: the builder has this machine's /dev in it.
     "WORKDIR /all\nRUN chown -R 7:8 .",
 ]  # fmt: skip
 
@@ -77,13 +77,13 @@ def test_every_patch_applies_and_costs_what_was_said(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
 def test_no_patch_for_a_random_dockerfile_changes_a_file(builder: Podman, tmp_path: Path) -> None:
-    """But for those that are left out on purpose, and lines whose order the files show."""
+    """Only logs, Dockerfile and .dockerignore, left out on purpose, may be missing."""
     tried = 0
     for seed in range(10):
         root = tmp_path / str(seed)
         found = a_tree(root, seed, builds=True)
         if not found.together.patch or builder.build(root).returncode:
-            continue  # a chown of what no line copied fails
+            continue  # a build fails at a chown of what no line copied
         before = files(builder, root)
         applied(root, found.together.patch)
         after = files(builder, root)

@@ -58,7 +58,7 @@ def test_what_add_fetches_is_unknown(tmp_path: Path) -> None:
 
 
 def test_a_repository_as_a_source_is_unknown_or_refused(tmp_path: Path) -> None:
-    """This builder knows no other address than http: it looks for a file of that name."""
+    """Podman fetches only http addresses: it looks for any other as a file in the context."""
     a_tree(tmp_path, "FROM debian\nADD https://example.com/a.git#main /x\n")
     assert [line.layer.size for line in cost(tmp_path).lines] == [None]
     (tmp_path / "Dockerfile").write_text("FROM debian\nADD git@example.com:a/b.git /x\n")
@@ -72,7 +72,7 @@ def test_onbuild_is_a_line_without_a_layer_here(tmp_path: Path) -> None:
 
 
 def test_a_stage_that_names_a_later_one_takes_an_image_from_elsewhere(tmp_path: Path) -> None:
-    """So no circle of stages can be written."""
+    """So stages cannot form a cycle."""
     text = "FROM two AS one\nCOPY --from=two /x /x\nFROM one AS two\nCOPY src /src\n"
     found = cost(a_tree(tmp_path, text))
     assert [(line.line, line.layer.why) for line in found.lines] == [

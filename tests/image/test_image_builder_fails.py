@@ -1,4 +1,4 @@
-"""A builder that is killed, finds no base or no space: it is said, and nothing is left behind."""
+"""A builder that is killed, or finds no base or no space: an error, and nothing is left behind."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_a_base_that_is_not_here_is_named(tmp_path: Path, program: Program) -> N
 
 
 def test_a_builder_that_is_killed_is_said_to_be(work: Path, tmp_path: Path) -> None:
-    """Killed as its first line begins, by whoever listens."""
+    """The callback for its output kills it when the first line begins."""
     root = a_directory(tmp_path, f"{SHELL}RUN true\n")
 
     def kill(_line: str) -> None:
@@ -77,7 +77,7 @@ def test_a_full_disk_is_said_to_be(tmp_path: Path, size: str) -> None:
     (tmp_path / "new/Dockerfile").write_text(f"FROM scratch\nCOPY data /srv/\n{SHELL[13:]}")
     program = f"{sys.executable} -c 'from mrtuner.cli import main; main()'"
     script = (
-        f"mount -t tmpfs -o size={size} none /mnt && "  # of this process alone
+        f"mount -t tmpfs -o size={size} none /mnt && "  # in this process's own mount namespace
         f"TMPDIR=/mnt exec {program} image prove {tmp_path}/old {tmp_path}/new"
     )
     done = subprocess.run(

@@ -27,7 +27,7 @@ def costed(root: Path, text: str, builder: Builder = "buildkit") -> Cost:
 
 
 def states(root: Path, text: str, example: str, builder: Builder = "buildkit") -> list[str]:
-    """Of each line, after a change of this file or argument."""
+    """The state of each line after a change of this file or argument."""
     return [state for _, state in change(costed(root, text, builder), example).states]
 
 
@@ -153,7 +153,7 @@ def test_a_repository_is_fetched_by_any_protocol(tmp_path: Path) -> None:
 
 
 def keys(root: Path, text: str, builder: Builder = "buildkit") -> list[str | None]:
-    """What is compared of each line of the last stage."""
+    """The cache key of each line of the last stage."""
     recipe = parse(text, builder=builder)
     context = read_context(root, rules_for(root, root / "Dockerfile", builder=builder))
     planned = plan(recipe, context, lambda _entry: "", None, builder)
@@ -178,7 +178,7 @@ def test_of_arg_and_env_the_later_one_counts(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("line", ["USER", "SHELL", "WORKDIR", "ENV A="])
 def test_what_a_run_runs_in_is_part_of_it(tmp_path: Path, line: str) -> None:
-    """ops/exec.go, CacheMap: the whole of the process, with user, directory and arguments."""
+    """ops/exec.go, CacheMap: the whole process, with its user, directory and arguments."""
     one, other = (
         keys(tmp_path, f"FROM debian\n{line} {value}\nRUN true\n")[-1]
         for value in ('["/1"]', '["/2"]')
@@ -202,7 +202,7 @@ def test_a_link_with_chmod_is_none(tmp_path: Path) -> None:
 
 
 def test_a_link_takes_no_name_of_an_owner(tmp_path: Path) -> None:
-    """Issue 2987 of moby/buildkit: invalid user index; numbers and root alone are known."""
+    """Issue 2987 of moby/buildkit: invalid user index; only numbers and root are known."""
     for owner in ("app", "1000:app"):
         with pytest.raises(
             BadValue, match=f"line 2 .*--chown={owner}, but an empty image has no /etc/passwd"
@@ -212,7 +212,7 @@ def test_a_link_takes_no_name_of_an_owner(tmp_path: Path) -> None:
 
 
 def test_permissions_are_compared_even_with_chmod(tmp_path: Path) -> None:
-    """contenthash/tarsum.go: mode, but no time; the copy's own mode is another part of the key."""
+    """contenthash/tarsum.go: the mode, not the time; --chmod is another part of the key."""
     text = "FROM debian\nCOPY --chmod=755 a /\n"
     (tmp_path / "a").touch(mode=0o644)
     builders: tuple[Builder, ...] = ("podman", "buildkit")
@@ -256,7 +256,7 @@ def test_an_owner_of_what_comes_from_a_stage_is_compared(tmp_path: Path) -> None
 
 
 def test_every_mount_counts_a_cache_of_a_stage_too(tmp_path: Path) -> None:
-    """ops/exec.go, getMountDeps: content is compared of each mount that leaves no output."""
+    """ops/exec.go, getMountDeps: the content of each mount without an output is compared."""
     stages = "FROM debian AS one\nCOPY a.py /\nFROM debian AS two\nRUN true\nFROM debian\n"
     text = f"{stages}RUN --mount=from=two,target=/t --mount=from=one,target=/o true\n"
     assert states(tmp_path, text, "a.py") == ["rebuilt", "cached", "unknown"]
@@ -265,7 +265,7 @@ def test_every_mount_counts_a_cache_of_a_stage_too(tmp_path: Path) -> None:
 
 
 def test_what_a_mount_with_a_variable_reads_is_unknown(tmp_path: Path) -> None:
-    """instructions/commands_runmount.go, parseMount: it is resolved, keys in any case."""
+    """instructions/commands_runmount.go, parseMount: variables are resolved, keys in any case."""
     text = "FROM debian\nARG F=a.py\nRUN --mount=SOURCE=$F,target=/a cat /a\n"
     assert states(tmp_path, text, "--build-arg F") == ["cached", "unknown"]
     assert states(tmp_path, text.replace("$F", "a.py"), "a.py") == ["cached", "rebuilt"]
@@ -320,7 +320,7 @@ def test_patterns_are_read_as_they_are_told(
 
 
 def test_a_directory_is_entered_for_what_comes_back_of_it_alone() -> None:
-    """filter.go, Walk, onlyPrefixExcludeExceptions; podman compares letters."""
+    """filter.go, Walk, onlyPrefixExcludeExceptions; podman compares characters, not names."""
     lines = ["*", "!ab/c/**"]
     places = ["a", "ab", "ab/c", "ab/d"]
     rules, podman = rules_of(lines, "buildkit"), rules_of(lines)

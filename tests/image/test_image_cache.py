@@ -1,4 +1,4 @@
-"""The cache model: pair by pair beside the real builder, and its surprises by hand."""
+"""The cache model, compared pair by pair with the real builder; its surprises by hand."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_300_random_pairs_are_predicted_as_the_builder_then_says(
 
 
 def states_after(tmp_path: Path, text: str, change: str = "", **arguments: str) -> list[str]:
-    """The states of the second build; the file `a` gets other contents in between if named."""
+    """The states of the second build; in between, the file named by `change` is changed."""
     for name in ("a", "b"):
         (tmp_path / name).write_text(name)
     (tmp_path / "Dockerfile").write_text(text)
@@ -134,7 +134,7 @@ def test_a_copy_of_nothing_is_refused(
 ) -> None:
     (tmp_path / "ignored").touch()
     (tmp_path / "dead").symlink_to("nowhere")
-    (tmp_path / "out").symlink_to("/etc/hostname")  # of the context, where there is none
+    (tmp_path / "out").symlink_to("/etc/hostname")  # looked for in the context, where there is none
     (tmp_path / ".dockerignore").write_text("ignored")
     (tmp_path / "Dockerfile").write_text(f"FROM scratch\nCOPY {source} /x\n")
     with pytest.raises(BadValue, match="line 2 of the Dockerfile copies"):

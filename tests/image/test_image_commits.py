@@ -1,4 +1,4 @@
-"""Commits of a repository, replayed: the lines that each misses, and what deploys are expected."""
+"""Commits of a repository, replayed: the first line that each misses, and expected deploys."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_commits_are_those_of_the_directory_and_a_merge_is_one(app: Path) -> Non
 
 
 def test_each_commit_misses_the_first_line_that_copies_what_it_changed(app: Path) -> None:
-    """By hand: a removed file changes the directory it was in; line 3 only a build tells."""
+    """By hand: a removed file changes its directory; only a build tells the size of line 3."""
     found = cost(app, history=50).commits
     assert found is not None
     assert [(one.commit.subject, one.first) for one in found] == [
@@ -104,7 +104,7 @@ def test_commits_are_counted_by_line_and_kind_of_change(app: Path) -> None:
 
 
 def test_deploys_are_as_often_as_the_history_says(app: Path) -> None:
-    """By hand: five commits count; four of them copy src again, one of these installs."""
+    """By hand: five commits count; four of them copy src again, one of these also installs."""
     found = advise(app, history=50)
     shares = {line.line: line.rebuilt for line in found.before.lines}
     assert shares[4] == pytest.approx(4 / 5)

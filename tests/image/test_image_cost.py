@@ -1,4 +1,4 @@
-"""What a change costs: by hand, and its bytes beside what the builder makes."""
+"""What a change costs: by hand, and its bytes compared with what the builder makes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from mrtuner.image.layers import header
 
 
 def an_app(root: Path, text: str) -> Cost:
-    """Code, manifests, an asset and a note, of one block each."""
+    """The cost of an application of code, a manifest, an asset and a note, one block each."""
     for name in ("app/main.py", "app/more.py", "requirements.txt", "app/logo.png", "NOTES"):
         path = root / name
         path.parent.mkdir(exist_ok=True)
@@ -142,7 +142,7 @@ def test_without_a_dockerfile_there_is_nothing_to_ask(tmp_path: Path) -> None:
 
 
 def test_bytes_are_those_that_the_builder_makes(podman: Podman, tmp_path: Path) -> None:
-    """Of text: a layer within 0.5 %, its blob within 10 %, since other code compresses it."""
+    """For text: the layer within 0.5 %, its blob within 10 %, since other code compresses it."""
     app = tmp_path / "app"
     sources = Path(json.__file__).parent.rglob("*.py")
     for number, source in enumerate(sorted(sources) * 8):

@@ -101,7 +101,7 @@ def test_nothing_else_of_the_advice_is_lost(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "FROM python\nCOPY src /src\nRUN pip install /src\n",  # the project is not in it
+        "FROM python\nCOPY src /src\nRUN pip install /src\n",  # pyproject.toml is not copied
         "FROM python\nCOPY . /src\nRUN apt-get install -y gcc\nRUN pip install /src\n",
         "FROM python\nCOPY . /src\nENV PIP_INDEX_URL=x\nRUN pip install /src\n",
         "FROM python\nCOPY . /src\nRUN apt-get install -y gcc && pip install /src\n",

@@ -1,4 +1,4 @@
-"""Ignore rules: by hand, and tree by tree beside the real builder."""
+"""Ignore rules: by hand, and tree by tree compared with the real builder."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def compare(podman: Podman, tmp_path: Path, seeds: range) -> None:
         refused += theirs is None
         assert ours(root) == theirs, (seed, lines)
         shutil.rmtree(root)
-    assert refused < len(seeds) / 2  # most trees say something of the rules
+    assert refused < len(seeds) / 2  # most trees test the rules
 
 
 def test_random_trees_are_read_as_the_builder_reads_them(podman: Podman, tmp_path: Path) -> None:
@@ -90,10 +90,10 @@ def test_a_thousand_random_trees_are_read_as_the_builder_reads_them(
 @pytest.mark.parametrize(
     ("lines", "left"),
     [
-        (["*.log"], {"a", "a/b.log", "a/c"}),  # unlike gitignore's, a name is of the top only
+        (["*.log"], {"a", "a/b.log", "a/c"}),  # unlike in .gitignore, only at the top
         (["**/*.log"], {"a", "a/c"}),
         (["a", "!a/c"], {"top.log", "a", "a/c"}),
-        (["a/", "!*/c"], {"top.log"}),  # nothing looks into a: no pattern begins with its name
+        (["a/", "!*/c"], {"top.log"}),  # a is not entered: no pattern begins with its name
         (["!a", "a/c"], {"top.log", "a", "a/b.log"}),
         (["# a", "", "./a/../top.log"], {"a", "a/b.log", "a/c"}),
         (["A", "TOP.LOG"], {"top.log", "a", "a/b.log", "a/c"}),  # letter case counts

@@ -58,8 +58,8 @@ def committed(root: Path, subject: str) -> None:
 
 
 def test_a_commit_pushes_what_stands_behind_it(work: Path, tmp_path: Path) -> None:
-    """By hand: the sloppy form pushes data and busybox anew for each line of code, and the RUN
-    behind them; the tidy form one line."""
+    """By hand: for each line of code, the sloppy form pushes data and busybox again, and the RUN
+    behind them; the tidy form pushes the layer of one line."""
     old = a_directory(tmp_path / "old", SLOPPY, FILES)
     new = a_directory(tmp_path / "new", TIDY, FILES)
     committed(old, "one")
@@ -100,7 +100,7 @@ def test_another_image_is_refused(work: Path, tmp_path: Path, more: str, said: s
     new = a_directory(tmp_path / "new", first + more, MAIN)
     with pytest.raises(Refused, match=said):
         prove(task(work, old, new))
-    assert not list(work.glob("[ab]/root"))  # what the builders kept is gone
+    assert not list(work.glob("[ab]/root"))  # the builders removed their storage
 
 
 @pytest.mark.slow
@@ -118,7 +118,7 @@ def test_what_may_differ_is_named_and_the_worse_form_is_said_so(tmp_path: Path, 
 def test_the_advised_seed_is_proven(work: Path, tmp_path: Path) -> None:
     """By hand, in the seed's megabytes: a line of code pushed 72 of source, 100 of gems and source
     that chown copied, 15 of assets. With all patches it pushes 2 of code, and 15 of assets, which
-    come out the same but for their times; with the configuration, some kilobytes more."""
+    come out the same except for their times; and some kilobytes for the configuration."""
     root = seed(tmp_path / "app", rubbish=False)
     (root / "Dockerfile").write_text(RECIPE.replace(BASE, OUR_BASE))
     committed(root, "one")
@@ -161,7 +161,7 @@ def test_a_build_has_neither_the_network_nor_the_devices_of_the_machine(
 
 
 def test_an_image_that_the_machine_has_is_built_from(work: Path, tmp_path: Path) -> None:
-    """Another storage stands for the machine's; nothing is written to it."""
+    """Another storage stands in for the machine's; nothing is written to it."""
     base = a_directory(tmp_path / "base", f"{SHELL}ENV A=1\n")
     root = a_directory(tmp_path / "app", f"FROM {OUR_BASE}\nRUN test $A = 1\n")
     with store_with(base, work / "a") as images:
@@ -187,7 +187,7 @@ def test_what_a_build_fetches_needs_a_network(work: Path, tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_the_last_build_tells_what_the_next_pushes(tmp_path: Path, program: Program) -> None:
-    """Within 2 % of what the registry then received, a RUN's bytes among them."""
+    """Within 2 % of what the registry then received, including a RUN's bytes."""
     made = "RUN head -c 200000 /dev/urandom > /made\n"
     root = a_directory(tmp_path, f"{SHELL}COPY . /srv/\n{made}", FILES)
     with short_directory() as work:

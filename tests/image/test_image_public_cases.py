@@ -1,4 +1,4 @@
-"""Public cases that other tools count wrongly, built and pushed: what the advice says is saved."""
+"""Public cases that other tools count wrongly: built and pushed, they save what is advised."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SHELL = "FROM scratch\nCOPY busybox /bin/sh\n"
 @pytest.mark.parametrize(
     ("case", "rule", "text"),
     [
-        # An installed tree of 970 MB below a chown: one copy of both is waste, not two.
+        # An installed tree of 970 MB below a chown: one of the two copies is waste, not both.
         ("dive#684", "copy-chown", "COPY app /app\nRUN chown -R 7:8 /app\n"),
         # A file that one line makes and removes ended the search for duplicates: none were found.
         (
@@ -34,7 +34,7 @@ SHELL = "FROM scratch\nCOPY busybox /bin/sh\n"
 def test_the_image_loses_as_many_bytes_as_the_advice_says(
     tmp_path: Path, case: str, rule: str, text: str
 ) -> None:
-    """A tenth of a percent of the case's bytes, of which the second copy is what is saved."""
+    """With 970 kB, a thousandth of the first case; what is saved is the second copy."""
     root = a_directory(tmp_path / case.replace("#", "-"), SHELL + text)
     (root / "app").mkdir()
     (root / "app/data.bin").write_bytes(os.urandom(970_000))
@@ -48,7 +48,7 @@ def test_the_image_loses_as_many_bytes_as_the_advice_says(
 
 
 def pushed(root: Path) -> int:
-    """Bytes of the image as a registry then has it."""
+    """Build and push the image; return its size in the registry [bytes]."""
     with short_directory() as work:
         skip_unless_it_builds("podman", work)
         with Registry(work / "r") as registry, Builder("podman", work / "b") as builder:

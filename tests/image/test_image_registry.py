@@ -28,7 +28,7 @@ def registry() -> Iterator[Registry]:
 
 
 def upload(registry: Registry, content: bytes, *, chunked: bool) -> int:
-    """As the distribution specification has it: begin, send, name the digest."""
+    """Upload as the distribution specification says: begin, send, name the digest."""
     connection = HTTPConnection(registry.address, timeout=60)
     connection.request("POST", "/v2/app/blobs/uploads/")
     answer = connection.getresponse()

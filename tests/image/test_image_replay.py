@@ -126,7 +126,7 @@ def test_without_a_repository_edits_are_generated(tmp_path: Path) -> None:
         changed = {name for name, text in content(copy).items() if text != content(root)[name]}
         assert changed <= {"main.py", "more.py", "Gemfile.lock"}
         assert len(changed) == 1
-        assert len(content(copy)[changed.pop()].strip()) == 1  # empty lines alone were added
+        assert len(content(copy)[changed.pop()].strip()) == 1  # only empty lines were added
 
 
 def test_no_edit_is_made_twice(tmp_path: Path) -> None:

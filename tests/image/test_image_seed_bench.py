@@ -1,4 +1,4 @@
-"""`make bench-image-seed` at a small scale, so that it still works when somebody needs it."""
+"""`make bench-image-seed` at a small scale, so that it keeps working."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from mrtuner.image.builder import short_directory
 
 ROOT = Path(__file__).parents[2]
 UNIT = 4_096
-RATE = 4e6 / 8  # of the line, bytes a second
+RATE = 4e6 / 8  # of the network [bytes/s]
 WRITE_TEXT = (
     "import random, sys, seed_files; sys.stdout.buffer.write(seed_files._text(random.Random(1)))"
 )
@@ -26,13 +26,13 @@ WRITE_TEXT = (
 
 @pytest.fixture(scope="module")
 def three_layers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """The form with an ignore file, which is the first that is measured."""
+    """The form with an ignore file, which is measured first."""
     (found,) = benched(tmp_path_factory.mktemp("seed"), "--forms", "1")
     return found
 
 
 def benched(place: Path, *words: str) -> list[dict[str, Any]]:
-    """What the benchmark writes of a seed with a megabyte of 4 kB."""
+    """The forms that the benchmark writes for a seed whose megabyte is 4 kB."""
     if shutil.which("tc") is None:
         pytest.skip("tc is not installed: install iproute2")
     with short_directory() as work:

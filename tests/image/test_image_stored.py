@@ -58,7 +58,7 @@ def test_what_is_fetched_is_what_the_previous_image_has_not(tmp_path: Path) -> N
         root.mkdir()
         write_image(root, layers, CONFIGURATION)
     images = [read_image(str(root)) for root in (old, new)]
-    assert images[1].fetched_after(images[0]) == len(TWO)  # once, and no configuration
+    assert images[1].fetched_after(images[0]) == len(TWO)  # once, and the configuration is the same
 
 
 def test_a_platform_is_chosen_from_an_index(tmp_path: Path) -> None:
@@ -154,7 +154,7 @@ def test_what_is_no_image_is_refused(tmp_path: Path) -> None:
 
 
 class Handler(BaseHTTPRequestHandler):
-    """A registry that gives tokens, and sends blobs from elsewhere."""
+    """A registry that issues tokens, and redirects requests for blobs."""
 
     layout: Path
     asked: list[tuple[str, str | None]]

@@ -1,4 +1,4 @@
-"""File trees of images: put together from layers by hand, and what two differ in."""
+"""File trees of images: put together from layers by hand, and how two of them differ."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_a_whiteout_takes_a_file_or_a_directory_away(tmp_path: Path) -> None:
 
 
 def test_an_opaque_directory_hides_what_lower_layers_have_in_it(tmp_path: Path) -> None:
-    """Wherever the mark stands in its layer, what the layer itself adds stays."""
+    """Wherever the marker stands in its layer, the files that this layer adds stay."""
     found = tree(
         tmp_path, layer(ETC, entry("etc/x")),
         layer(ETC, entry("etc/y"), entry("etc/.wh..wh..opq")),
@@ -65,7 +65,7 @@ def test_a_file_in_the_place_of_a_directory_has_nothing_below_it(tmp_path: Path)
 
 
 def test_no_name_leads_out_of_the_tree(tmp_path: Path) -> None:
-    """Nothing is unpacked: a path with `..` is one below the top, and takes nothing away."""
+    """Nothing is unpacked: a path with `..` stays below the top, and removes nothing."""
     out = layer(entry("../../etc/x", "2"), entry("etc/.wh..."), entry("etc/.wh.."))
     found = tree(tmp_path, layer(ETC, entry("etc/y")), out)
     assert set(found) == {"/etc", "/etc/x", "/etc/y"}

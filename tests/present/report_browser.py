@@ -1,7 +1,7 @@
-"""A real browser for the tests: Debian's chromium, spoken to over a pipe.
+"""A real browser for the tests: Debian's chromium, controlled over a pipe.
 
 Source of the messages: the Chrome DevTools Protocol; ``--remote-debugging-pipe`` reads from
-descriptor 3 and writes to 4, each message JSON with a zero byte behind it.
+descriptor 3 and writes to 4. Each message is JSON, followed by a zero byte.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Any
 
 
 class Held(Exception):
-    """A busy machine held the browser up for a minute: tried again, as conftest.py has it."""
+    """The browser did not respond for a minute on a busy machine; conftest.py tries again."""
 
 
 PROGRAMS = ("chromium", "chromium-browser", "google-chrome")
@@ -54,7 +54,7 @@ class Browser:
     _session: str | None = None
 
     def ask(self, method: str, **parameters: Any) -> dict[str, Any]:
-        """Send a command and return its result; what the page says meanwhile is kept."""
+        """Send a command and return its result; keep complaints that arrive meanwhile."""
         self._last += 1
         message = {"id": self._last, "method": method, "params": parameters}
         if self._session and not method.startswith("Target."):
@@ -68,7 +68,7 @@ class Browser:
                 return result
 
     def tell(self, method: str, **parameters: Any) -> None:
-        """A command whose result does not matter."""
+        """Send a command and drop its result."""
         self.ask(method, **parameters)
 
     def show(
@@ -127,7 +127,7 @@ class Browser:
 
 @contextmanager
 def browser(profile: Path) -> Iterator[Browser]:
-    """A running browser with an empty profile; it is gone afterwards."""
+    """Run a browser with an empty profile; stop it at the end of the block."""
     found = program()
     assert found is not None
     page_reads, we_write = os.pipe()
@@ -148,7 +148,7 @@ def browser(profile: Path) -> Iterator[Browser]:
     try:
         yield Browser(we_write, we_read)
     finally:
-        os.close(we_write)  # it ends when its pipe does
+        os.close(we_write)  # the browser ends when its pipe is closed
         try:
             started.wait(10)
         except subprocess.TimeoutExpired:

@@ -23,7 +23,7 @@ CELL = Cell("tpcb", 50, 8)
 
 
 def tuning() -> dict[str, Any]:
-    """A described machine of 16 GB."""
+    """The advice for a machine of 16 GB."""
     return mrtuner.tune(
         memory="16GB", cpus=4, storage="ssd", workload="oltp", connections=200, postgres=18
     ).to_dict()
@@ -58,7 +58,7 @@ def sample(
 
 
 def compared(tps: float, ratios: Sequence[float], debt: float = 6.0) -> list[Sample]:
-    """One block a ratio, B first in the even ones; `debt` is its CHECKPOINT, 3 s that of A."""
+    """One block per ratio, B first in even ones; `debt` [s] is B's CHECKPOINT, A's takes 3 s."""
     taken = []
     for block, ratio in enumerate(ratios, 1):
         first = 1 + (block % 2 == 0)
@@ -77,7 +77,7 @@ def calibrated(tps: float, ratios: Sequence[float]) -> list[Sample]:
 
 
 def swinging(ratio: float, pairs: int) -> list[float]:
-    """Ratios whose logarithms lie SPREAD above and below that of `ratio` in turn."""
+    """Ratios whose logarithms are in turn SPREAD below and above that of `ratio`."""
     return [ratio * exp(SPREAD if block % 2 else -SPREAD) for block in range(pairs)]
 
 

@@ -1,4 +1,4 @@
-"""One page of each kind, from data of the documentation or made by hand."""
+"""One page of each kind, from the documentation's data or from data made by hand."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def _failover() -> str:
 
 
 def _image() -> str:
-    """The application that the mission begins with, small."""
+    """Advice for the application that the mission begins with, at a small scale."""
     with TemporaryDirectory() as place:
         found = advise(seed(Path(place)))
     return image_advice_page.page(as_builtins(advice_document(found)))

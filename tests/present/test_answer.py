@@ -1,4 +1,4 @@
-"""So what did I gain, and where not? The answer to it, on a terminal and on the first screen."""
+"""What was gained, and where nothing: the answer on a terminal and on the first screen."""
 
 from __future__ import annotations
 

@@ -74,7 +74,7 @@ def test_on_a_desk_pictures_fill_the_column(opened: Browser, file: Path) -> None
 def test_words_in_pictures_can_be_read_and_are_inside(
     opened: Browser, file: Path, width: int
 ) -> None:
-    """Seven pixels are the least that a phone shows; a digit is narrower than high."""
+    """Text needs at least seven pixels on a phone; a digit is narrower than high."""
     opened.show(file, width=width)
     seen = opened.run(
         """[...document.querySelectorAll('svg text')].filter(one => one.checkVisibility())

@@ -46,9 +46,9 @@ def test_the_text_tells_every_cell_and_its_verdict(grid: Record) -> None:
 
 
 def test_settings_that_differ_are_shown_with_their_units() -> None:
-    """16,384 pages of 8 kB are 128 MB, 65,536 are 512 MB; 900 of seconds are a quarter of an hour.
+    """16,384 pages of 8 kB are 128 MB, 65,536 are 512 MB; 900 s are a quarter of an hour.
 
-    Programs go on reading base units.
+    The JSON document keeps base units.
     """
     known = {"shared_buffers": "16384", "checkpoint_timeout": "300", "custom.one": "7"}
     other = {"shared_buffers": "65536", "checkpoint_timeout": "900", "custom.one": "8"}
@@ -167,7 +167,7 @@ def test_the_page_is_the_same_every_time_and_loads_nothing(grid: Record) -> None
 
 
 def test_every_picture_has_a_name_and_a_table_beside_it(grid: Record) -> None:
-    """Forest, heat map; in each of four cells pairs, percentiles and seconds, and what went on."""
+    """Forest plot, heat map; in each of four cells pairs, percentiles, seconds, what went on."""
     made = page(grid)
     assert made.count('class="on-wide"') == made.count('class="on-narrow"') == 2 + 4 * 3
     assert made.count("<table") == 1 + 4 * 5
@@ -182,7 +182,7 @@ def test_rejected_runs_are_on_the_page_with_their_reason() -> None:
 
 
 def test_undecided_cells_are_blank_in_the_heat_map() -> None:
-    """Two cells: one 30 % faster, one with two blocks alone, which decide nothing."""
+    """Two cells: one 30 % faster, one with only two blocks, which decide nothing."""
     record = a_grid([1.3, 1.3])
     few = [
         one for one in record.samples

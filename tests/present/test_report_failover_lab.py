@@ -21,7 +21,7 @@ def told() -> dict[str, Any]:
 
 
 def test_all_that_is_in_the_documentation_fits(told: dict[str, Any]) -> None:
-    """Held against the bands here once more, not taken from what was written."""
+    """The test compares with the bands itself, and does not rely on the recorded verdicts."""
     trials = told["selftest"]["trials"]
     assert len(trials) == 29
     for trial in trials:
@@ -39,7 +39,7 @@ def test_all_that_is_in_the_documentation_fits(told: dict[str, Any]) -> None:
 
 @pytest.fixture(scope="module")
 def page(told: dict[str, Any]) -> str:
-    """Of two scenarios, and of one of them again."""
+    """The page of two scenarios, one of which is there twice."""
     one, other = told["scenarios"][:2]
     return failover_lab_page.page({"scenarios": [one, other, one]})
 

@@ -60,7 +60,7 @@ class Reader(HTMLParser):
         return " ".join("".join(self.words).split())
 
     def row(self, *starts: str) -> list[str]:
-        """The first row whose cells begin so."""
+        """The first row whose first cells are `starts`; fails where there is none."""
         for row in self.rows:
             cells = [" ".join(cell.split()) for cell in row]
             if tuple(cells[: len(starts)]) == starts:

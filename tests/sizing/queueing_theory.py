@@ -1,4 +1,4 @@
-"""Waiting by textbook formulas, written apart from the code that they test."""
+"""Waiting times by textbook formulas, written independently of the code that they test."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ def deployment(
     name: str = "web", replicas: object = 4, *, spec: str = "", pod: str = "", container: str = "",
     command: str = '["puma"]', env: dict[str, str] | None = None, kind: str = "Deployment",
 ) -> str:  # fmt: skip
-    """One workload with one container; the texts are lines of YAML at their places."""
+    """One workload with one container; the texts are YAML lines, inserted at their places."""
     variables = "".join(
         f"            - {{name: {key}, value: '{value}'}}\n"
         for key, value in ({"DATABASE_URL": URL} if env is None else env).items()
@@ -69,11 +69,11 @@ def cron_job(spec: str = "", job: str = "", name: str = "nightly") -> str:
 
 
 def checked(*texts: str, most: int = 1000, given: Given | None = None, **more: object) -> Check:
-    """The answer for these manifests; `most` connections for applications and none reserved."""
+    """Check these manifests against `most` connections, none of them reserved."""
     manifest = Manifest("".join(texts), "app.yaml")
     return check(plain(most), [manifest], given=given, **more)  # type: ignore[arg-type]
 
 
 def plain(most: int) -> Database:
-    """A database that admits so many connections, and reserves none."""
+    """A database that admits `most` connections and reserves none."""
     return numbers(most, reserved=0)

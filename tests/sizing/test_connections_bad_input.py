@@ -1,4 +1,4 @@
-"""Input that cannot be used, or means something else than it says: an error, or a warning."""
+"""Input that cannot be used, or means something other than it seems to: an error or a warning."""
 
 from __future__ import annotations
 

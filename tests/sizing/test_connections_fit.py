@@ -31,7 +31,7 @@ def test_the_answer_names_the_stage_at_which_it_gives() -> None:
 
 
 def test_the_limit_with_the_most_strain_gives_first() -> None:
-    """22 x 10 = 220: of 300 in all, 200 of the role, 100 of the database."""
+    """22 x 10 = 220, against 300 in all, 200 for the role, 100 for the database."""
     database = numbers(
         300, reserved=0, role_limits={"app": 200, "other": 1}, database_limits={"shop": 100}
     )
@@ -83,7 +83,7 @@ def test_connections_from_elsewhere_count_at_every_stage() -> None:
 
 
 def test_fewer_is_what_one_workload_alone_must_come_down_to() -> None:
-    """Of 197, 189 are left: 8 in each of 22 pods. With pools of 10: 9 pods, 18 of a rollout."""
+    """Of 197, 189 are left: 8 in each of 22 pods. With pools of 10: 9 pods, 18 in a rollout."""
     done = check(numbers(200), fleet=ELEVEN, others={"monitoring": 8})
     (way,) = done.remedies().fewer
     assert (way.connections, way.at_most) == (10, 8)
@@ -119,7 +119,7 @@ def test_a_pooler_gets_what_is_left_or_what_is_expected() -> None:
 
 
 def test_clients_go_through_the_pooler_unless_they_name_the_server_itself() -> None:
-    """web through it, jobs straight to db: 2 pools of 20 for shop, and 2 x 1 x 5."""
+    """web through the pooler, jobs straight to db: 2 pools of 20 for shop, and 2 x 1 x 5."""
     web = deployment("web", 8, env={"DATABASE_URL": "postgres://shop@pooler:6432/shop"})
     jobs = deployment("jobs", 1)
     ini = PgBouncer(text="[databases]\nshop = host=db\n[pgbouncer]\nmax_client_conn = 79\n", pods=2)
@@ -153,7 +153,7 @@ def test_databases_of_another_server_are_not_counted() -> None:
 
 
 def test_larger_needs_what_tune_says_of_so_many_sessions() -> None:
-    """What tune refuses with less memory, it takes with that: one step of 64 MB is the border."""
+    """tune accepts this much memory, and refuses one step of 64 MB less."""
     done = check(numbers(100, memory="1GB", cpus=2), fleet=Fleet(pods=50, pool=10))
     needs = done.remedies().larger
     assert needs is not None
@@ -193,7 +193,7 @@ def test_one_more_connection_costs_its_process_its_sorts_and_its_share_of_page_t
 
 
 def test_only_who_is_concerned_has_to_come_down() -> None:
-    """reports has 2 x 5 = 10 of its role's 5: 2 in each pool; one pod would still have 2 x 5."""
+    """reports reaches 2 x 5 = 10, its role has 5: 2 in each pool; one pod still reaches 2 x 5."""
     web = deployment("web", 4)
     reports = deployment("reports", 1, env={"DATABASE_URL": "postgres://reports@db/shop"})
     database = numbers(100, reserved=0, role_limits={"reports": 5, "shop": 90})
@@ -207,7 +207,7 @@ def test_only_who_is_concerned_has_to_come_down() -> None:
 
 
 def test_clients_of_a_pooler_come_down_by_its_limit() -> None:
-    """16 pods x 5 = 80 of 2 x 30: 3 in each pool, or 6 pods, 12 of a rollout."""
+    """16 pods x 5 = 80 clients, of 2 x 30: 3 in each pool, or 6 pods, 12 in a rollout."""
     web = deployment("web", 8, env={"DATABASE_URL": "postgres://shop@pooler/shop"})
     ini = PgBouncer(text="[databases]\nshop = host=db\n[pgbouncer]\nmax_client_conn = 30\n", pods=2)
     done = check(plain(100), [Manifest(web)], pgbouncer=ini)

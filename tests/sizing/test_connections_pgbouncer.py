@@ -1,4 +1,4 @@
-"""What PgBouncer's configuration makes of workloads; the real one is in test_connections_real."""
+"""PgBouncer by its configuration alone; test_connections_real runs the real program."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def through(text: str, *manifests: str, **more: object) -> Check:
     [
         # Every pool by the defaults: 20 for each of three logins.
         ("[databases]\n* = host=db\n[pgbouncer]\n", 60),
-        # Of shop within 30, and of stock within 30: 30 + 20.
+        # At most 30 for shop, and at most 30 for stock: 30 + 20.
         ("[databases]\n* = host=db\n[pgbouncer]\nmax_db_connections = 30\n", 50),
         # Two entries lead to one database: each has its pools, and its limit.
         ("[databases]\nshop = host=db\nro = host=db dbname=shop\n[pgbouncer]\n", 60),
@@ -42,18 +42,18 @@ def through(text: str, *manifests: str, **more: object) -> Check:
         ("[databases]\n* = host=db\n[pgbouncer]\nmax_client_conn = 12\n", 36),
         # Leading blanks and comments mean nothing.
         ("; c\n[databases]\n  * = host=db\n# c\n[pgbouncer]\n  default_pool_size=5\n", 15),
-        # A user's own pools, of 1.24, and a user's limit.
+        # A user's own pool size, since 1.24, and a user's limit.
         ("[databases]\n* = host=db\n[pgbouncer]\n[users]\nshop = pool_size=3\n", 43),
         ("[databases]\n* = host=db\n[pgbouncer]\n[users]\nshop=max_user_connections=4\n", 44),
     ],
 )
 def test_server_connections_by_hand(text: str, servers: int) -> None:
-    """Of shop@shop, reports@shop and stock@stock; ro is used by nobody known."""
+    """Three logins: shop@shop, reports@shop, stock@stock; no known workload uses ro."""
     assert through(text, WEB, REPORTS, STOCK).reachable() == servers
 
 
 def test_a_role_that_the_pooler_imposes_is_the_one_that_is_limited() -> None:
-    """Everybody is app at the server: 20 of its 15."""
+    """Every client is app at the server: 20 connections, of 15 that app may have."""
     text = "[databases]\nshop = host=db user=app\n[pgbouncer]\n"
     database = numbers(500, reserved=0, role_limits={"app": 15, "shop": 1})
     done = check(database, [Manifest(WEB)], pgbouncer=PgBouncer(text=text), stage=Stage.REST)

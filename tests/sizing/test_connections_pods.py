@@ -39,13 +39,13 @@ def test_a_rollout_rounds_as_kubernetes_does() -> None:
 
 
 def test_a_surge_never_makes_more_than_twice_the_pods() -> None:
-    """New pods are at most as many as are wanted, and old ones too."""
+    """There are at most as many new pods as are wanted, and as many old ones."""
     much = "strategy: {rollingUpdate: {maxSurge: 300%, maxUnavailable: 0}}"
     assert stages(deployment(replicas=3, spec=much)) == [3, 6, 6, 6]
 
 
 def test_no_surge_still_overlaps_with_what_is_terminating() -> None:
-    """maxSurge 0 and maxUnavailable 1: a new pod starts while the old one has its grace."""
+    """maxSurge 0 and maxUnavailable 1: a new pod starts in the grace period of the old one."""
     none = "strategy: {rollingUpdate: {maxSurge: 0, maxUnavailable: 1}}"
     assert stages(deployment(replicas=3, spec=none)) == [3, 3, 4, 6]
     at_once = deployment(replicas=3, spec=none, pod="terminationGracePeriodSeconds: 0")
@@ -82,7 +82,7 @@ def test_an_autoscaler_wins_over_replicas_and_its_kind_counts() -> None:
 
 
 def test_keda_has_a_hundred_pods_by_default_and_a_connection_for_each_trigger() -> None:
-    """100 pods, 200 of a rollout; two triggers ask PostgreSQL, the third does not."""
+    """100 pods, 200 in a rollout; two triggers query PostgreSQL, the third does not."""
     scaled = """\
 apiVersion: keda.sh/v1alpha1
 kind: ScaledObject
@@ -207,7 +207,7 @@ def test_a_connection_string_wins_over_variables_and_both_over_the_default() -> 
     ],
 )  # fmt: skip
 def test_what_one_pod_opens(command: str, env: dict[str, str], connections: int) -> None:
-    """Prisma 7 does not read connection_limit: it is the newest known, with 10."""
+    """Prisma 7 is the newest known; it does not read connection_limit, and opens 10."""
     done = checked(deployment(replicas=1, command=command, env=env))
     assert done.workloads[0].per_pod == connections
 
@@ -233,7 +233,7 @@ def test_defaults_by_name_and_version(
 
 
 def test_several_databases_of_one_server_have_a_pool_each() -> None:
-    """Three on db, and a replica elsewhere that is not this server's."""
+    """Three pools on db; the pool of the replica is on another server and not counted."""
     env = {
         "DATABASE_URL": URL, "CACHE_DATABASE_URL": "postgres://shop@db/cache",
         "QUEUE_DATABASE_URL": "postgres://shop@db/queue",

@@ -32,7 +32,7 @@ from mrtuner.sizing.connections.database import of_server
 from mrtuner.tuning.gather import Flags
 from servers import sql
 
-#: Small, so that every place can be taken. Autovacuum would take a place of a database's limit.
+#: Small, so that a test can take every slot. Autovacuum would take one of a database's limit.
 FEW: dict[str, str | int | float] = {
     "max_connections": 14, "superuser_reserved_connections": 2, "max_wal_senders": 0,
     "max_worker_processes": 0, "max_parallel_workers": 0, "autovacuum": "off",
@@ -45,7 +45,7 @@ def limits_of(cluster: Cluster) -> Database:
 
 
 def opened(stack: ExitStack, dsn: str, number: int) -> list[psycopg.Connection[Any]]:
-    """Sessions that stay open; a place that the last one left may take a moment to be free."""
+    """Sessions that stay open; the slot of a closed one may take a moment to become free."""
     return [stack.enter_context(_patiently(dsn)) for _ in range(number)]
 
 
@@ -61,7 +61,7 @@ def _patiently(dsn: str) -> psycopg.Connection[Any]:
 
 
 def await_alone(dsn: str) -> None:
-    """Until no other session is left: one that was closed has a place until its backend is gone."""
+    """Wait until no other session is left: a closed one keeps its slot until its backend exits."""
     end = time.monotonic() + 60
     with psycopg.connect(dsn, autocommit=True) as conn:
         query = "SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend'"
@@ -77,7 +77,7 @@ def refusal(dsn: str) -> str:
 
 
 def fits_exactly(database: Database, ceiling: int, role: str | None = "app") -> Check:
-    """One pod with the ceiling fits; with one connection more it does not."""
+    """Assert that one pod with the ceiling fits and one connection more does not."""
     given = Given(role=role, dbname="shop")
     done = check(database, fleet=Fleet(pods=1, pool=ceiling), given=given, stage=Stage.REST)
     more = check(database, fleet=Fleet(pods=1, pool=ceiling + 1), given=given, stage=Stage.REST)
@@ -94,7 +94,7 @@ def prepared(cluster: Cluster, *statements: str) -> None:
 def test_every_ordinary_session_up_to_the_ceiling_is_accepted(
     new_cluster: NewCluster, each_major: int
 ) -> None:
-    """14 - 2 for superusers, and from 16 on - 3 that are reserved: 12 before, 9 then."""
+    """14 - 2 for superusers are 12; from 16 on 3 more are reserved, which leaves 9."""
     reserved = {"reserved_connections": 3} if each_major >= 16 else {}
     cluster = new_cluster(each_major, {**FEW, **reserved})
     prepared(cluster)
@@ -104,7 +104,7 @@ def test_every_ordinary_session_up_to_the_ceiling_is_accepted(
     with ExitStack() as stack:
         opened(stack, cluster.dsn("shop", user="app"), ceiling)
         assert "remaining connection slots are reserved" in refusal(cluster.dsn("shop", user="app"))
-        opened(stack, cluster.dsn(), 14 - ceiling)  # what is reserved is there for a superuser
+        opened(stack, cluster.dsn(), 14 - ceiling)  # a superuser gets the reserved slots
         assert "too many clients" in refusal(cluster.dsn())
 
 
@@ -166,7 +166,7 @@ def test_a_limit_counts_for_the_role_that_a_connection_string_names(
 
 @contextmanager
 def bouncer(cluster: Cluster, settings: str, databases: str = "") -> Iterator[tuple[str, int]]:
-    """A real one, with its configuration and its port."""
+    """Run a real PgBouncer; yield its configuration and its port."""
     program = shutil.which("pgbouncer") or shutil.which("pgbouncer", path="/usr/sbin")
     if program is None:
         pytest.skip("pgbouncer is not installed")
@@ -209,7 +209,7 @@ def _await_port(port: int) -> None:
 def through(
     text: str, database: Database, clients: Sequence[str], each: int = 3, pods: int = 1
 ) -> Check:
-    """A workload for each ``user@database``, through the pooler."""
+    """Check a workload for each ``user@database``, all through the pooler."""
     manifests = [
         Manifest(
             deployment(
@@ -224,7 +224,7 @@ def through(
 
 
 def in_transactions(stack: ExitStack, port: int, users: Sequence[str], number: int) -> None:
-    """Clients that want a server connection each; those that get none wait."""
+    """Start clients that each need a server connection; those that get none wait."""
     for who in users:
         user, _, database = who.partition("@")
         for _ in range(number):
@@ -270,7 +270,7 @@ def test_a_pooler_opens_as_many_server_connections_as_computed(
             while servers_in_use(cluster) < expected:
                 assert time.monotonic() < end, servers_in_use(cluster)
                 time.sleep(0.1)
-            # The reserve comes after a second; nothing comes after what was computed.
+            # The reserve is used after a second; no more than computed may open.
             watched = time.monotonic() + 2
             while time.monotonic() < watched:
                 assert servers_in_use(cluster) == expected

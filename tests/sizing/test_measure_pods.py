@@ -91,7 +91,7 @@ def test_what_kubectl_did_not_write_is_refused(text: str, said: str) -> None:
 
 
 def kubectl(place: Path, monkeypatch: pytest.MonkeyPatch, script: str) -> None:
-    """A program of this name, first on the path."""
+    """Put a program named kubectl first on the path."""
     program = place / "kubectl"
     program.write_text(f"#!/bin/sh\n{script}\n")
     program.chmod(0o755)
@@ -174,6 +174,6 @@ def test_the_mean_wait_is_the_queue_over_the_rate() -> None:
         counted = measure(Tree(), [os.getpid()], 0.3, sleep=connect_once)
     assert counted.waiting
     assert counted.opened is not None
-    # Every look made a connection; others on this machine may have made more.
+    # Every look opened a connection; other programs may have opened more.
     assert counted.opened * counted.seconds >= len(counted.waiting) - 0.5
     assert counted.accept_wait is not None

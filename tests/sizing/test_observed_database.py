@@ -1,4 +1,4 @@
-"""What a real server and a real PgBouncer tell of a load."""
+"""What a real server and a real PgBouncer tell about a load."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ONE = Rollout(desired=Fact(1, "one"), surge=Fact(0, "none"), unavailable=Fact(0,
 
 
 def asleep(stack: ExitStack, dsn: str, number: int, **given: Any) -> None:
-    """Sessions that run a statement, each seen at work by the server."""
+    """Open sessions that run a statement until the stack closes them."""
     for _ in range(number):
         conn = psycopg.connect(dsn, autocommit=True, **given)
         stack.callback(conn.close)
@@ -42,7 +42,7 @@ def await_active(dsn: str, number: int) -> None:
 
 
 def test_sessions_are_told_by_application(new_cluster: NewCluster) -> None:
-    """By hand: three of the web at work and one in a transaction; 3 / 100 s of each request."""
+    """By hand: three of web at work and one in a transaction; 3 / 100 s for each request."""
     cluster = new_cluster(18)
     prepared(cluster)
     dsn = cluster.dsn("shop", user="app")
@@ -57,7 +57,7 @@ def test_sessions_are_told_by_application(new_cluster: NewCluster) -> None:
         seen = activity.watched(cluster.dsn(), seconds=0.3, rate=100, application="web")
         with pytest.raises(BadValue, match="no session has the application_name 'shop'"):
             activity.watched(cluster.dsn(), seconds=0.1, rate=100, application="shop")
-        # A role that may not look sees neither their states nor their addresses.
+        # A role without the privilege sees neither their states nor their addresses.
         with psycopg.connect(cluster.dsn(), autocommit=True) as admin:
             admin.execute("CREATE ROLE looker LOGIN")
         hidden = activity.watched(cluster.dsn("shop", user="looker"), seconds=0.1)

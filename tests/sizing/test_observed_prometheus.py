@@ -33,7 +33,7 @@ BOUNDS = (0.01, 0.1, 1.0)
 
 
 def a_histogram(counts: Sequence[int], mean: float) -> Histogram:
-    """Counts up to 10 ms, 100 ms, 1 s and above, and the mean of all."""
+    """Counts up to 10 ms, 100 ms, 1 s and above, and the mean of all [s]."""
     whole = sum(counts)
     upto = [sum(counts[: place + 1]) for place in range(4)]
     bounds = (*BOUNDS, math.inf)
@@ -104,7 +104,7 @@ class Application:
         self.cpu = Counter("process_cpu_seconds", "CPU.", registry=self.registry)
 
     def serve(self, tens: int, handler: str = "/") -> None:
-        """So many times ten requests: 76 ms of them, 20 ms of SQL and 30 ms of CPU."""
+        """Count `tens` times ten requests, which take 76 ms, 20 ms of SQL and 30 ms of CPU."""
         for _ in range(tens):
             for seconds in [0.004] * 9 + [0.04]:
                 self.times.labels(handler).observe(seconds)
@@ -197,7 +197,7 @@ def test_a_summary_has_a_mean_and_its_quantiles_are_not_used() -> None:
 
 
 def test_an_average_of_waiting_is_never_a_p95() -> None:
-    """A summary of the waiting has a mean: that is what is told, and no percentile."""
+    """A summary of the waiting has only a mean, so no percentile is reported."""
     registry = CollectorRegistry()
     times = ClientHistogram("http_request_duration_seconds", "t", buckets=(0.1,), registry=registry)
     queue = Summary("http_request_queue_duration_seconds", "q", registry=registry)
@@ -335,7 +335,7 @@ def test_nobody_at_the_address_and_no_password_in_the_message() -> None:
 # A real server, with two hours that are known.
 
 BEGIN = 1_795_392_000  # 2026-11-23 00:00 UTC
-#: Ten requests a second; in the ten minutes from 01:00 on a hundred, and slower.
+#: Ten requests a second; in the ten minutes from 01:00 on a hundred, and slower ones.
 BUSY = range(3600, 4200)
 END = BEGIN + 7200
 real = pytest.mark.skipif(
@@ -345,7 +345,7 @@ real = pytest.mark.skipif(
 
 
 def two_hours(begin: int) -> str:
-    """In OpenMetrics: by hand, requests of 4 ms, in the busy minutes half of them 40 ms."""
+    """OpenMetrics text: requests of 4 ms; in the busy minutes half of them take 40 ms."""
     rows: dict[str, list[str]] = {}
 
     def add(name: str, labels: str, value: float, at: int) -> None:
@@ -383,7 +383,7 @@ def two_hours(begin: int) -> str:
 
 @pytest.fixture(scope="module")
 def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A server that has these two hours, and the same hours that end now."""
+    """A server with these two hours, and with the same data ending now."""
     place = tmp_path_factory.mktemp("prometheus")
     for number, begin in enumerate((BEGIN, int(time.time()) - 7200)):
         text = place / f"{number}.om"
@@ -489,7 +489,7 @@ def test_hours_without_requests_are_told(prometheus: str) -> None:
 @real
 @pytest.mark.usefixtures("short_simulations")
 def test_the_command_plans_from_a_server(prometheus: str) -> None:
-    """Of the last two hours and a bit: rate and times need not be given."""
+    """From the last two hours and a bit: rate and times need not be given."""
     done = CliRunner().invoke(
         main, ["pods", "plan", "--prometheus", prometheus, "--metric", WEB, "--over", "130min",
                "--json"]

@@ -12,7 +12,7 @@ AT = 1_795_478_400
 
 
 def log(form: str, received: str, waits: list[float]) -> str:
-    """A line a request, a second apart; its header in one form, its receipt in another."""
+    """One line per request, a second apart: the header in one form, the receipt in another."""
     lines = []
     for number, wait in enumerate(waits):
         sent = AT + number + 0.125

@@ -1,4 +1,4 @@
-"""A plan beside the workload that runs: what its manifest has, and a patch by its own name."""
+"""A plan beside the running workload: what its manifest sets, and a patch under its name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who accepts a request: worked out by hand, and beside SimPy, which is told how Puma does it."""
+"""Who accepts a request: by hand, and compared with SimPy, which is told how Puma does it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Steps = Generator[simpy.Event, Any, None]
 
 
 def waited(layout: Layout, *load: tuple[float, float]) -> list[float]:
-    """Of requests that arrive at a time and take a time [s]."""
+    """The waits of requests, each with its arrival and its service time [s]."""
     arriving, times = [each[0] for each in load], [each[1] for each in load]
     return list(simulate(arriving, times, Site(layout=layout), ASLEEP, Random(1)).total)
 
@@ -41,7 +41,7 @@ def test_a_worker_that_finishes_a_request_waits_no_longer() -> None:
 
 
 def test_a_full_worker_waits_for_a_thread_and_then_for_the_delay() -> None:
-    """Both are full from 0.305 until 1.0, when the worker of the first still has the third."""
+    """Both are full from 0.305 until 1.0; then the worker of the first still has the third."""
     load = ((0.0, 1.0), (0.1, 1.0), (0.2, 1.0), (0.3, 1.0), (0.4, 1.0))
     assert waited(TWO_BY_TWO, *load)[4] == pytest.approx(0.6 + 0.005)
 
@@ -56,8 +56,8 @@ def test_one_worker_and_workers_of_one_thread_never_wait_for_others(
 
 
 def test_the_least_busy_worker_accepts_though_another_is_free_first() -> None:
-    """The third is the second one of its worker, which has a short request; the fourth is that of
-    the other worker, and waits for it until 9.0 though the first worker has nothing from 2.0 on."""
+    """The third request goes to the worker with the short one; the fourth goes to the other
+    worker, and waits for it until 9.0 although the first worker is idle from 2.0 on."""
     layout = Layout(pods=1, workers=2, accepting=Accepting.LEAST_BUSY)
     load = ((0.0, 1.0), (0.1, 8.9), (0.2, 1.0), (0.3, 1.0))
     assert sorted(waited(layout, *load)) == pytest.approx([0, 0, 0.8, 8.7])
@@ -118,7 +118,7 @@ class Pod:
         heard.succeed()
 
     def queue_for(self, worker: int, number: int, time: float) -> Steps:
-        """Puma 7: any number of requests of its own."""
+        """Puma 7: a worker queues any number of requests of its own."""
         with self.threads[worker].request() as thread:
             yield thread
             self.began[number] = self.clock.now

@@ -71,7 +71,7 @@ def test_what_is_given_back_wakes_a_stopped_process_after_5_ms() -> None:
 
 
 def test_what_is_given_back_late_waits_for_the_period() -> None:
-    """The same 7 ms or less before it ends: the period ends at 15."""
+    """The same, but given back 7 ms or less before the period ends: it ends at 15."""
     waited = stalls(0.15, (0, 12), (7.5, 0.6), (7.5, 0.6), renewal=15)
     assert waited == pytest.approx([7, 0, 0], abs=0.001)
 

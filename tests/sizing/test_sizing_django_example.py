@@ -21,7 +21,7 @@ PATIENCE = 90.0
 def answered(
     port: int, process: subprocess.Popen[bytes], database: float = 0.001
 ) -> http.client.HTTPResponse:
-    """The answer to a request that asks for a millisecond of everything, once there is one."""
+    """Wait for the server; return its answer to a request, which spends `database` s on SQL."""
     end = time.monotonic() + PATIENCE
     while True:
         assert process.poll() is None, "the server ended"

@@ -47,7 +47,7 @@ SLEEP = "import sys; print(flush=True); sys.stdin.read()"
 
 @contextmanager
 def running(code: str, *args: str) -> Iterator[int]:
-    """A process that runs this code until the test is over; it has begun."""
+    """Run this code in a process until the block ends; yield its PID once the code has begun."""
     with subprocess.Popen(
         [sys.executable, "-c", code, *args], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     ) as child:
@@ -184,7 +184,7 @@ def container(root: Path, *, throttled: int, cpu: int) -> Tree:
 
 
 def test_version_2_counters_are_read_twice(tmp_path: Path) -> None:
-    """Ten seconds pass while the first look sleeps: 10 CPU seconds, 90 of 90 periods throttled."""
+    """Ten seconds pass between the two looks: 10 CPU seconds, 90 of 90 periods throttled."""
     now = [0.0]
     tree = container(tmp_path, throttled=0, cpu=0)
 
@@ -235,7 +235,7 @@ def test_a_real_quota_of_the_group_above_is_found() -> None:
 
 @linux
 def test_a_real_affinity_is_found() -> None:
-    """Whether it gets the one CPU depends on the machine; that it may use one alone does not."""
+    """Whether it gets its one CPU depends on the machine; that it may use only one does not."""
     with running(BURN, "1") as pid:
         one = min(os.sched_getaffinity(pid))
         os.sched_setaffinity(pid, {one})
@@ -291,7 +291,7 @@ def test_children_count_and_the_idle_has_too_little_load() -> None:
 
 @linux
 def test_connections_that_wait_to_be_accepted_are_counted() -> None:
-    """A server that accepts none of three connections, and one elsewhere that does not count."""
+    """Three connections to one socket and one to another; the process has all four."""
     with ExitStack() as stack:
         ours, other = (stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in "ab")
         for to in (ours, ours, ours, other):
@@ -357,7 +357,7 @@ def test_bad_input_is_named(given: list[str], message: str) -> None:
     [(["shop: worker 1"], "shop: worker 1"), (["shop", "-"], "cat"), (["/opt/my shop"], "cat")],
 )
 def test_a_process_is_shown_by_the_title_that_it_gave_itself(line: list[str], title: str) -> None:
-    """A title is one text with blanks in the place of the command line."""
+    """A title is one argument with blanks that replaces the command line."""
     program = shutil.which("cat")
     with subprocess.Popen(
         line, executable=program, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0
@@ -365,6 +365,6 @@ def test_a_process_is_shown_by_the_title_that_it_gave_itself(line: list[str], ti
         assert process.stdin is not None
         assert process.stdout is not None
         process.stdin.write(b"\n")
-        assert process.stdout.read(1) == b"\n"  # the program runs: its command line is its own
+        assert process.stdout.read(1) == b"\n"  # the program runs, so the command line is its own
         found = processes.title_of(Tree(), process.pid)
     assert found == title

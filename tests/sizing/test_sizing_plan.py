@@ -1,4 +1,4 @@
-"""A plan keeps what it says, by simulations of the test's own seeds and by hand."""
+"""A plan keeps what it says, by simulations with the test's own seeds and by hand."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def puma() -> Plan:
 
 
 def waited(layout: Layout, *, rate: float = 400, count: int = 200_000) -> float:
-    """p95 wait for the usual times, of another seed than the plan's."""
+    """p95 wait [s] for the usual times, with another seed than the plan's."""
     chance = Random(2026)
     arriving = arrivals(rate, count, chance)
     times = Times(mean=0.027).draw(chance, count)
@@ -47,7 +47,7 @@ def waited(layout: Layout, *, rate: float = 400, count: int = 200_000) -> float:
 
 
 def test_what_is_planned_keeps_the_target_and_one_pod_less_does_not() -> None:
-    """One pod fewer is too few to wait so little, or is over 90 % busy with one of them gone."""
+    """With one pod fewer the wait is too long, or the loss of a pod makes the rest 90 % busy."""
     for one in usual().alternatives:
         layout = one.layout
         assert waited(layout) <= 0.020 * 1.1
@@ -57,7 +57,7 @@ def test_what_is_planned_keeps_the_target_and_one_pod_less_does_not() -> None:
 
 
 def test_the_fewest_workers_win() -> None:
-    """114 pods of one worker, 19 of two: random routing makes a queue of each."""
+    """114 pods of one worker, 19 of two: random routing gives each pod its own queue."""
     in_all = [one.layout.slots for one in usual().alternatives]
     assert in_all == sorted(in_all, reverse=True)
     assert usual().layout.slots == min(in_all)
@@ -65,7 +65,7 @@ def test_the_fewest_workers_win() -> None:
 
 
 def test_the_waiting_is_that_of_every_stage() -> None:
-    """Puma, simulated again as a whole from other seeds, within a tenth."""
+    """Puma, simulated again with all stages and another seed, within a tenth."""
     found, chance = puma(), Random(77)
     arriving = arrivals(400, 60_000, chance)
     times = Times(mean=0.027).draw(chance, 60_000)
@@ -88,7 +88,7 @@ def test_the_binding_stage_is_the_fullest() -> None:
 
 
 def test_a_load_that_is_exactly_the_capacity_is_unstable() -> None:
-    """400/s x 20 ms keep 8 workers busy: nine are needed, and no waiting is told."""
+    """400/s x 20 ms keep 8 workers busy: nine are needed, and no wait is given."""
     with pytest.raises(Refused) as refused:
         plan(rate="400/s", service_time="20ms", pods=2, workers=4)
     assert "unstable" in refused.value.message
@@ -134,7 +134,7 @@ def test_a_target_that_is_missed_by_given_pods_is_told_not_refused() -> None:
 
 
 def test_the_request_is_above_the_mean_and_below_what_workers_can_use() -> None:
-    """Mean by hand: 10.8 CPUs over the pods; its p95 over seconds within a normal law's."""
+    """Mean by hand: 10.8 CPUs over the pods; its p95 over seconds is near a normal law's."""
     cpu, layout = usual().cpu, usual().layout
     mean = 10.8 / layout.pods
     assert cpu.mean == pytest.approx(mean)
@@ -161,7 +161,7 @@ def test_a_limit_adds_little_waiting_and_less_would_add_more() -> None:
 
 @pytest.mark.usefixtures("short_simulations")
 def test_no_limit_where_any_would_stop_the_pod_too_often() -> None:
-    """Twelve workers of 10.8 needed: less than all CPUs they can use would be unstable."""
+    """Twelve workers, 10.8 needed: with less than all CPUs they can use they are unstable."""
     found = plan(**USUAL, pods=3, workers=4)
     assert found.cpu.limit is None
     assert "at most 4 CPUs" in found.cpu.because
@@ -185,7 +185,7 @@ def test_connections_are_one_for_each_thread_twice_while_rolled_out() -> None:
 
 
 def test_the_other_routing_is_advised_where_it_is_worth_more() -> None:
-    """The research: 4 x 2, two choices wait a third of random's, density alone a sixth."""
+    """The research, for 4 x 2: two choices wait a third of random's, density alone a sixth."""
     found = plan(rate="207.4/s", service_time="27ms", wait_p95="20ms", now="4x2")
     assert found.now is not None
     assert found.now.p95 == pytest.approx(4.11 * 0.027, rel=0.06)
@@ -199,7 +199,7 @@ def test_the_other_routing_is_advised_where_it_is_worth_more() -> None:
 
 
 def test_a_storm_by_hand() -> None:
-    """100 connections at 10 a second: back after 10 s. Half load catches up then; 80 % later.
+    """100 connections at 10 a second: back after 10 s. Half load has caught up then; 80 % later.
 
     At 80 %: after 8 s the capacity is the load, with 80 x 8 / 2 = 320 waiting. After 10 s
     80 x 10 - 100 x 10 / 2 = 300 wait, and go at 20/s: 15 s more.
@@ -260,7 +260,7 @@ def test_gthread_is_planned_as_it_is_configured_and_compared_with_its_default() 
 
 @pytest.mark.usefixtures("short_simulations")
 def test_puma_is_planned_as_its_version_accepts() -> None:
-    """6 with one queue in a pod, and compared with its default; 7 with one for each worker."""
+    """Puma 6: one queue per pod, compared with its default; Puma 7: one per worker."""
     asked = USUAL | {"cpu_time": "1ms", "now": "2x4x2", "pods": 2, "workers": 4, "threads": 2}
     before, since = (plan(**asked, server=server) for server in ("puma-6", "puma"))
     assert before.now

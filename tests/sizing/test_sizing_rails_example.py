@@ -45,12 +45,12 @@ def rails_is_here() -> bool:
 
 @contextmanager
 def shop(cluster: Cluster, log: Path) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
-    """The container of the manifest, with that database; gives its process and its port."""
+    """Run the manifest's container with that database; yield its process and its port."""
     if not rails_is_here():
         pytest.skip("no Rails (apt-get install puma ruby-pg ruby-railties ruby-activerecord)")
     (container,) = yaml.safe_load(MANIFEST.read_text())["spec"]["template"]["spec"]["containers"]
     environment = {one["name"]: one.get("value", 64 * "0") for one in container["env"]}
-    # Rails takes no _ in the place of a host.
+    # Rails accepts no _ in a host.
     socket = quote(str(cluster.directory), safe="").replace("_", "%5F")
     environment["DATABASE_URL"] = f"postgresql://postgres@{socket}:{cluster.port}/shop"
     port = free_port()

@@ -17,7 +17,7 @@ import pytest
 from mrtuner.formats.application import Application, render
 from mrtuner.postgres.cluster import free_port
 
-#: Each request says that it is in service, and by whom, then waits for the others.
+#: Each request writes the PID of its worker to a file, then waits for the file `go`.
 WSGI = """
 import os, pathlib, time
 
@@ -45,7 +45,7 @@ PATIENCE = 90.0
 
 
 def await_that(what: str, process: subprocess.Popen[bytes], path: Path | int) -> None:
-    """Until a file is there, or a port answers."""
+    """Wait until a file has content, or a port accepts a connection."""
     end = time.monotonic() + PATIENCE
     while time.monotonic() < end:
         assert process.poll() is None, f"{what}: the server ended"
@@ -62,7 +62,7 @@ def await_that(what: str, process: subprocess.Popen[bytes], path: Path | int) ->
 
 @contextmanager
 def serving(server: str, threads: int, here: Path) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
-    """The server with the plan's configuration; gives its process and its port."""
+    """Run the server with the plan's configuration; yield its process and its port."""
     application = replace(APPLICATION, server=server, threads=threads)
     port = free_port()
     (here / "app.py").write_text(WSGI)
@@ -107,9 +107,9 @@ def _environment(signs: Path) -> dict[str, str]:
     ("server", "threads"), [("gunicorn", 1), ("gthread", 2), ("unicorn", 1), ("puma-6", 2)]
 )
 def test_no_request_waits_beside_an_idle_thread(server: str, threads: int, tmp_path: Path) -> None:
-    """As many requests as slots are all in service, though none has ended: the pod is one queue.
+    """As many requests as slots are in service before any has ended: the pod is one queue.
 
-    A worker that accepted while its threads were busy would keep one of them from that for ever.
+    A worker that accepted while its threads were busy would keep a request waiting forever.
     """
     with serving(server, threads, tmp_path) as (process, port), ExitStack() as stack:
         signs, clients = tmp_path / "signs", []

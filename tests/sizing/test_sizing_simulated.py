@@ -1,4 +1,4 @@
-"""Both simulations against an independent one, request by request, with SimPy's events."""
+"""Both simulations compared with an independent one by SimPy, request by request."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def a_load(rate: float, mean: float, variation: float = 1.0) -> tuple[list[float
 
 
 class Replay:
-    """Requests as SimPy processes; they are routed in turns, so no choice is left to chance."""
+    """Requests as SimPy processes; they are routed in turn, so nothing is left to chance."""
 
     def __init__(self, site: Site, work: Work) -> None:
         self.clock = simpy.Environment()
@@ -82,7 +82,7 @@ class Replay:
             yield from self.cpu[pod].use(demand)
 
     def take_turns(self, pod: int, left: float) -> Steps:
-        """Whoever comes knocks; who computes then has a turn more at most."""
+        """A request that arrives knocks; the one that computes then has at most one more turn."""
         lock, knocks = self.lock[pod], self.knocks[pod]
         while True:
             while knocks:
@@ -113,8 +113,8 @@ class Replay:
 class Throttled:
     """A quota, tick by tick, by the kernel's rules: a slice of 5 ms for each CPU that is busy.
 
-    At a tick, every 4 ms, whoever has used up its slice takes another or stops until its debt is
-    paid, at the beginning of a period or by what others gave back.
+    At a tick, every 4 ms, a CPU that has used up its slice takes another, or stops until its debt
+    is paid, at the beginning of a period or by what others gave back.
     """
 
     TICK, SLICE, KEPT = 0.004, 0.005, 0.001
@@ -184,7 +184,7 @@ class Throttled:
 def both(
     site: Site, work: Work, load: tuple[list[float], list[float]]
 ) -> tuple[Simulated, list[float], list[float]]:
-    """Ours; the waiting for a worker, and all of it, of SimPy's."""
+    """Our simulation, SimPy's waits for a worker, and SimPy's waits in all [s]."""
     arriving, times = load
     ours = simulate(arriving, times, site, work, Random(1))
     replay = Replay(site, work)
@@ -231,7 +231,7 @@ def test_every_request_waits_as_long_as_in_simpy(site: Site, work: Work) -> None
 def test_a_quota_stops_a_pod_as_long_as_in_simpy() -> None:
     """Eight workers of 20 ms of CPU and 1.5 CPUs.
 
-    Of several that ask for the last of the pool at the same tick one gets it: which is left open.
+    If several ask for the rest of the pool at the same tick, it is undefined which one gets it.
     """
     site = Site(
         layout=Layout(pods=1, workers=8), routing=Routing.ROUND_ROBIN, lock=False, quota=1.5
@@ -278,7 +278,7 @@ def test_the_same_seed_gives_the_same_waiting() -> None:
 
 
 def test_work_is_neither_lost_nor_made() -> None:
-    """CPU seconds that the pods used are those of the requests, but for the first and last."""
+    """The pods use the requests' CPU seconds; the first and the last second are not counted."""
     site = Site(layout=Layout(pods=2, workers=2), quota=1.0)
     arriving, times = a_load(rate=40, mean=0.02)
     found = simulate(arriving, times, site, Work(cpu=0.6, database=0.4), Random(2))
@@ -295,7 +295,7 @@ def test_a_pod_gets_no_more_than_its_quota() -> None:
 
 
 def test_two_choices_are_two_different_pods() -> None:
-    """Two pods of one worker: whoever looks at both never waits behind one with the other idle."""
+    """Two pods of one worker: a choice of both never waits behind one while the other is idle."""
     arriving, times = [0.0, 0.1], [1.0, 1.0]
     for seed in range(20):
         both_pods = Layout(pods=2, workers=1)
@@ -312,10 +312,10 @@ SEED = {
 
 @pytest.mark.parametrize("variation", SEED)
 def test_density_and_routing_matter_as_in_the_research(variation: float) -> None:
-    """For c² = 4 the research names neither law nor spread: its ranks and its size are asked for.
+    """For c² = 4 the research names neither law nor spread: ranks and rough size are compared.
 
-    At c² = 0, least connections depends on who is chosen among equals: in turns, as here, it is
-    round robin (0.39), else 0.58.
+    At c² = 0, least connections depends on the choice among equals: in turn, as here, it is
+    round robin (0.39), otherwise 0.58.
     """
     chance = Random(3)
     arriving = arrivals(5.6, 200_000, chance)
@@ -336,7 +336,7 @@ FIFTY_MS = {0.5: 27, 0.6: 21, 0.7: 15, 0.8: 10}
 
 
 def test_the_fifty_ms_of_the_seed_are_a_curve() -> None:
-    """From 4 pods of 2 workers, random, to one of 8: the gain is in proportion to the time."""
+    """From 4 pods of 2 workers, random, to one of 8: the gain is proportional to the time."""
     for busy, expected in FIFTY_MS.items():
         chance = Random(8)
         arriving = arrivals(8 * busy, 300_000, chance)

@@ -1,4 +1,4 @@
-"""The simulation gives what theory knows, within 2 %; the formula, what its sums give."""
+"""The simulation agrees with theory within 2 %, the recursion with its sums."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from mrtuner.sizing.waiting.routing import Routing
 from mrtuner.sizing.waiting.times import Times, arrivals
 
 COUNT = 500_000
-#: So many make the means of two seeds differ by a percent, with eight servers that are often idle.
+#: With so many, the means of two seeds differ by 1 % for eight servers that are often idle.
 MANY = 1_200_000
 
 
@@ -77,7 +77,7 @@ def test_the_recursion_gives_the_sums(servers: int, load: float) -> None:
 
 
 def test_many_servers_neither_overflow_nor_cancel() -> None:
-    """Where a load of 5,000 has 5,100 servers; its factorial has 16,000 digits."""
+    """A load of 5,000 on 5,100 servers; the factorial has 16,000 digits."""
     assert 0.05 < erlang_c(5100, 5000) < 0.25
 
 

@@ -19,7 +19,7 @@ Call = Callable[[float, object], None]
 def run(
     stretches: list[tuple[float, float]], turn: float = 5
 ) -> tuple[dict[int, tuple[float, float]], list[tuple[float, float]]]:
-    """When each stretch of (begin, length) ended and what it waited; when somebody computed."""
+    """When each stretch (begin, length) ended and how long it waited; when any of them computed."""
     events: list[tuple[float, int, Call]] = []
     numbers = count()
     ended: dict[int, tuple[float, float]] = {}
@@ -55,7 +55,7 @@ def run(
         ([(0, 12), (0, 12)], [(22, 10), (24, 12)]),
         # The turn begins with the first who waits: 7, not 8; then the third's comes first.
         ([(0, 12), (2, 8), (3, 1)], [(18, 6), (21, 11), (13, 9)]),
-        # It begins anew with each holder: the third has waited since 1, and the second has 4 - 9.
+        # It begins again with each holder: the third has waited since 1, and the second has 4 - 9.
         ([(0, 4), (0, 9), (1, 1)], [(4, 0), (14, 5), (10, 8)]),
         # No time at all needs the lock, too.
         ([(0, 12), (2, 0)], [(12, 0), (7, 5)]),
@@ -71,7 +71,7 @@ def test_what_each_waits(
 
 
 def test_ruby_threads_have_long_turns() -> None:
-    """What Python interrupts after 5 ms, Ruby lets end."""
+    """Python interrupts the first thread after 5 ms, Ruby lets it end."""
     python, ruby = run([(0, 50), (1, 2)]), run([(0, 50), (1, 2)], turn=100)
     assert python[0] == {0: (52, 2), 1: (8, 5)}
     assert ruby[0] == {0: (50, 0), 1: (52, 49)}
@@ -80,8 +80,8 @@ def test_ruby_threads_have_long_turns() -> None:
 def test_a_request_that_is_handed_over_needs_the_lock_once_more() -> None:
     """By hand: the first computes from 0 to 4; the second, of 2, arrives at 1.
 
-    It is accepted at 4 and asks again, behind the third, which was there at 2 and is accepted then:
-    both have been accepted at 4, and compute in the order of their arrival, 4 to 6 and 6 to 8.
+    It is accepted at 4 and asks for the lock again, behind the third, which came at 2. The
+    third is accepted at 4, too: both compute in the order of their arrival, 4 to 6 and 6 to 8.
     """
     site = Site(layout=Layout(pods=1, workers=1, threads=3), turn=5.0, hands_over=True)
     found = simulate([0.0, 1.0, 2.0], [4.0, 2.0, 2.0], site, Work(), Random(1))
@@ -93,8 +93,8 @@ def test_who_hands_over_waits_behind_what_came_between() -> None:
     """A quarter of each request computes, half of it sleeps, a quarter computes.
 
     The first computes 0 to 2 and is back at 6; the second computes 3 to 7. The third comes at 5: it
-    is accepted at 7, and computes when the first has, 9 to 10. By one thread it would at 7, before
-    the first.
+    is accepted at 7, and computes after the first, 9 to 10. Without handing over, it computes at 7,
+    before the first.
     """
     work, load = Work(cpu=0.5), ([0.0, 3.0, 5.0], [8.0, 16.0, 4.0])
     layout = Layout(pods=1, workers=1, threads=3)

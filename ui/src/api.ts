@@ -1,4 +1,4 @@
-/** What the API answers; declared in `mrtuner/web/document.py`. */
+/** The API's answers, as declared in `mrtuner/web/document.py`. */
 
 import { checkSession } from "./session";
 
@@ -93,7 +93,7 @@ export interface Records {
   records: BenchmarkRecord[];
 }
 
-/** An answer that is an error, with what would help. */
+/** An error answer, with a hint if there is one. */
 export class Failure extends Error {
   constructor(
     message: string,

@@ -1,4 +1,4 @@
-/** Charts over time: lines or areas, limits across, changes down, a brush to zoom. */
+/** Charts over time: lines or areas, limits as horizontal and changes as vertical lines, drag to zoom. */
 
 import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
@@ -9,18 +9,18 @@ import { table } from "./table";
 
 const HEIGHT = 240;
 const COLOURS = 9;
-/** A limit so many times above the data is not drawn: the data would be a flat line. */
+/** A limit above this many times the highest value is not drawn: it would flatten the lines. */
 const NEAR = 4;
-/** Steps between ticks: of sizes powers of two, of times what clocks have. */
+/** Steps between ticks: powers of two for sizes, the usual units of clocks for times. */
 const POWERS = Array.from({ length: 50 }, (_, power) => 2 ** power);
 const TIMES = [
   ...[-6, -5, -4, -3, -2, -1].flatMap((power) => [1, 2, 5].map((digit) => Number(`${digit}e${power}`))),
   ...[1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14_400, 21_600, 43_200],
   ...[1, 2, 5, 10, 20, 50, 100].map((days) => days * 86_400),
 ];
-/** Half a date fits beside the last tick, in pixels. */
+/** Padding at the right, so that half a date fits beside the last tick, in pixels. */
 const BESIDE = 38;
-/** The room for the labels of values, and the width of a plot on a phone, in pixels. */
+/** The space for value labels, and the greatest width of a plot on a phone, in pixels. */
 const [LABELS, NARROW] = [76, 400];
 const DASHES = [[], [6, 3], [2, 2], [8, 3, 2, 3]];
 
@@ -37,7 +37,7 @@ export interface Drawn {
   destroy(): void;
 }
 
-/** The place of each line's colour: of a name the same in all charts of a screen, of two lines in one chart never. */
+/** The palette index of each line: the same for a name in all charts of a screen where possible, unique within a chart. */
 export function colours(charts: Chart[]): number[][] {
   const known = new Map<string, number>();
   return charts.map((one) => {
@@ -60,7 +60,7 @@ export function colours(charts: Chart[]): number[][] {
   });
 }
 
-/** A chart; `paint` has the place of each line's colour. */
+/** A chart; `paint` holds the palette index of each line. */
 export function chart(given: Chart, on: Screen, moves: Moves, paint: number[]): Drawn {
   const title = make("figcaption", {}, make("h2", {}, given.title), make("p", { class: "help" }, given.help));
   const figure = make("figure", { class: "chart", "data-chart": given.name }, title);
@@ -103,7 +103,7 @@ export function chart(given: Chart, on: Screen, moves: Moves, paint: number[]): 
   };
 }
 
-/** The limits in words, since those far above the lines are not drawn; one that was reached leads to the remedies. */
+/** The limits in words, because those far above the lines are not drawn; a limit that was reached links to its remedies. */
 function ceilings(given: Chart, moves: Moves): HTMLElement[] {
   if (given.limits.length === 0) return [];
   const entries = given.limits.map((limit) =>
@@ -120,7 +120,7 @@ function described(given: Chart, on: Screen): string {
   return `${parts.join(", ")}, from ${day(on.begin)} ${clock(on.begin)} to ${day(on.end)} ${clock(on.end)} UTC.`;
 }
 
-/** Times and values for uPlot; of stacked lines the sums, the highest first. */
+/** Times and values for uPlot; for stacked lines the running sums, the highest first. */
 function data(given: Chart, on: Screen, hidden: Set<number>): uPlot.AlignedData {
   const nothing = on.times.map(() => null);
   const values = given.series.map((series, n) => (hidden.has(n) ? nothing : series.values));
@@ -138,7 +138,7 @@ function data(given: Chart, on: Screen, hidden: Set<number>): uPlot.AlignedData 
   return [on.times, ...sums.reverse(), ...before(given, on).map((series) => series.values)];
 }
 
-/** The lines of the period to compare with; of stacked ones their sum. */
+/** The lines of the period to compare with; for a stacked chart their sum. */
 function before(given: Chart, on: Screen): Series[] {
   if (!given.stacked || given.before.length === 0) return given.before;
   const values = on.times.map((_, at) => {
@@ -215,7 +215,7 @@ function options(given: Chart, on: Screen, moves: Moves, reading: HTMLElement, p
   };
 }
 
-/** The room for the labels of an axis: the same in all charts, so that their times are below each other; on a phone as little as they need. */
+/** The space for an axis's labels: the same in all charts, so that their times line up; on a phone only what they need. */
 function beside(plot: uPlot, labels: string[] | null): number {
   if (plot.width > NARROW) return LABELS;
   return Math.min(LABELS, 16 + 7 * Math.max(0, ...(labels ?? []).map((label) => label.length)));
@@ -225,7 +225,7 @@ function steps(unit: string): { incrs?: number[] } {
   return unit === "bytes" ? { incrs: POWERS } : unit === "s" ? { incrs: TIMES } : {};
 }
 
-/** Single values would be invisible as lines. */
+/** Whether every line has so few values that it needs points to be visible. */
 function sparse(given: Chart): boolean {
   return given.series.every((one) => one.values.filter((value) => value !== null).length < 3);
 }
@@ -256,12 +256,12 @@ function overlay(plot: uPlot, limits: Chart["limits"], changes: Change[]): void 
   ctx.restore();
 }
 
-/** The names of limits above their lines, on a ground of their own: lines and areas are behind. */
+/** Draw the names of limits above their lines, on a background, because lines and areas are behind them. */
 function names(plot: uPlot, limits: Chart["limits"]): void {
   const { ctx } = plot;
   const { left, width } = plot.bbox;
   const px = devicePixelRatio;
-  // A name that would stand on the one below it goes beside it; where it does not fit, the list has it.
+  // A name that would cover the one below goes beside it; one that does not fit is still in the list.
   let [below, end] = [Infinity, left];
   for (const limit of [...limits].sort((a, b) => a.value - b.value)) {
     const y = plot.valToPos(limit.value, "y", true);
@@ -278,14 +278,14 @@ function names(plot: uPlot, limits: Chart["limits"]): void {
   }
 }
 
-/** As much of a text as fits; nothing, if that is not much. */
+/** As much of a text as fits; nothing if that is less than ten characters. */
 function fitted(ctx: CanvasRenderingContext2D, text: string, room: number): string {
   if (ctx.measureText(text).width <= room) return text;
   const share = Math.floor((text.length * room) / ctx.measureText(text).width) - 2;
   return share < 10 ? "" : `${text.slice(0, share)}…`;
 }
 
-/** Times at a limit, behind the lines. */
+/** Shade the times at a limit, behind the lines. */
 function shade(plot: uPlot, bands: Chart["bands"]): void {
   const { ctx } = plot;
   const { left, top, width, height } = plot.bbox;
@@ -294,7 +294,7 @@ function shade(plot: uPlot, bands: Chart["bands"]): void {
   for (const [begin, end] of bands) {
     const from = Math.max(left, plot.valToPos(begin, "x", true));
     const to = Math.min(left + width, plot.valToPos(end, "x", true));
-    // However short, it is to be seen.
+    // At least one pixel wide, so that it stays visible.
     if (to > from) ctx.fillRect(from, top, Math.max(to - from, devicePixelRatio), height);
   }
   ctx.restore();
@@ -307,7 +307,7 @@ function line(ctx: CanvasRenderingContext2D, x0: number, y0: number, x1: number,
   ctx.stroke();
 }
 
-/** The values under the cursor, and a change that is near. */
+/** The values at the cursor in words, with the changes near it. */
 function read(plot: uPlot, given: Chart, on: Screen): string {
   const at = plot.cursor.idx;
   const time = at === null || at === undefined ? undefined : on.times[at];

@@ -1,4 +1,4 @@
-/** Elements. Text is always set as text, so that names and statements are never read as HTML. */
+/** Create elements. Text is always set as text, so names and statements are never read as HTML. */
 
 type Child = Node | string | null;
 type Attributes = Record<string, string | boolean | ((event: Event) => void)>;
@@ -18,7 +18,7 @@ export function make<K extends keyof HTMLElementTagNameMap>(
   return element;
 }
 
-/** A choice with its label. */
+/** A select with its label; `then` gets the value that the user chooses. */
 export function choice(
   label: string, options: [string, string][], chosen: string, then: (value: string) => void,
 ): HTMLElement {

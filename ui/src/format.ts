@@ -1,7 +1,7 @@
 /** Numbers in the units of charts and tables. Times are in UTC, like the server's log. */
 
 const BYTES = ["bytes", "kB", "MB", "GB", "TB", "PB"];
-/** Sizes are counted as PostgreSQL counts them, rates as the limits of disks and networks are given. */
+/** PostgreSQL's units of sizes are powers of 1024; limits of disks and networks are given in powers of 1000. */
 const [SIZE, RATE] = [1024, 1000];
 
 export function value(number: number | null | undefined, unit: string): string {
@@ -15,7 +15,7 @@ export function levels(numbers: number[], unit: string): string[] {
   return numbers.map((number) => scaled(number, unit, largest));
 }
 
-/** A number in the unit that suits one of this size. */
+/** A number in the unit that suits `size`. */
 function scaled(number: number, unit: string, size: number): string {
   const per = unit.startsWith("/") ? unit : unit.includes("/") ? `/${unit.split("/")[1]}` : "";
   switch (unit.split("/")[0]) {
@@ -60,7 +60,7 @@ function compact(number: number, size: number): string {
   return trim(number);
 }
 
-/** Three significant digits, without zeros at the end. */
+/** Three significant digits, or all digits of a larger whole number; no zeros at the end of a fraction. */
 function trim(number: number): string {
   return Math.abs(number) >= 100 ? Math.round(number).toString() : Number(number.toPrecision(3)).toString();
 }
@@ -80,12 +80,12 @@ export function stale(seconds: number): boolean {
   return seconds > STALE;
 }
 
-/** How long ago something was, in words. */
+/** How long ago, in words. */
 export function ago(seconds: number): string {
   return seconds < 5 ? "now" : `${value(Math.round(seconds), "s")} ago`;
 }
 
-/** Labels of a time axis whose ticks are `step` seconds apart; the day where it begins. */
+/** Labels of a time axis whose ticks are `step` seconds apart; the first label of a day names the day. */
 export function ticks(times: number[], step: number): string[] {
   return times.map((time, n) => {
     if (step >= 86_400) return day(time);

@@ -26,9 +26,9 @@ const COMPARED: [string, string][] = [
   ["7d", "a week before"],
   ["28d", "four weeks before"],
 ];
-/** What is shown around a moment that was clicked, in seconds to each side. */
+/** The period shown around a clicked moment, in seconds to each side. */
 const AROUND = 30;
-/** The history of a statement is shown over at least so many seconds. */
+/** The shortest period over which the history of a statement is shown, in seconds. */
 const HISTORY = 3600;
 
 const root = document.getElementById("app")!;
@@ -38,7 +38,7 @@ let asked: AbortController | null = null;
 
 follow(() => void show());
 addEventListener("hashchange", () => void show());
-// A link to where we are changes nothing, but its table is to be found again.
+// A link to the current address triggers no hashchange, but must still scroll to its table.
 addEventListener("click", (event) => {
   const link = event.target instanceof Element ? event.target.closest("a") : null;
   if (link?.hash && link.hash === location.hash) reveal(read().table);
@@ -60,7 +60,7 @@ async function show(): Promise<void> {
     hold(held);
     const before = store;
     store ??= await fleet(signal);
-    // A screen is of one instance: where the address names none, of that with the least headroom.
+    // A screen shows one instance: if the address names none, the one with the least headroom.
     if (state.screen && state.screen !== RECORDS && !state.instance) {
       state.instance = store.instances[0]?.instance ?? "";
       history.replaceState(null, "", address(state));
@@ -81,7 +81,7 @@ async function show(): Promise<void> {
   }
 }
 
-/** The page around what is shown; on a phone the menu is scrolled to where one is. */
+/** Draw the page around `main`; on a phone, scroll the menu to the current screen. */
 function frame(state: State, main: HTMLElement): void {
   const bar = menu(state);
   root.replaceChildren(header(state), bar, main);
@@ -89,12 +89,12 @@ function frame(state: State, main: HTMLElement): void {
   if (current) bar.scrollLeft = current.offsetLeft - (bar.clientWidth - current.offsetWidth) / 2;
 }
 
-/** What a control is called, by which it is found again once the page was made anew. */
+/** The name of a control, by which it is found again after the page was redrawn. */
 function named(control: Element | null): string {
   return control?.getAttribute("aria-label") ?? control?.closest("label")?.firstChild?.textContent ?? control?.textContent ?? "";
 }
 
-/** Give the keyboard back to the control that had it. */
+/** Give the focus back to the control that had it, if nothing else has it now. */
 function hold(name: string): void {
   if (document.activeElement !== document.body) return;
   const controls = [...root.querySelectorAll<HTMLElement>("header select, header input, nav a, .moves button")];
@@ -122,7 +122,7 @@ function header(state: State): HTMLElement {
   return bar;
 }
 
-/** The tuner: for the instance that is shown, from its history. */
+/** A link to the tuner; on a screen, to the advice for its instance. */
 function tuner(state: State): HTMLElement {
   const { screen, instance } = state;
   const [target, words] = screen && instance ? [tuned(instance), "Tune this instance"] : ["./tuner.html", "Tuner"];
@@ -149,17 +149,17 @@ function controls(state: State): HTMLElement {
   );
 }
 
-/** What to compare with: Before and after always does. */
+/** The periods to compare with. The screen "Before and after" always compares. */
 function compared(state: State): [string, string][] {
   return state.screen === "compare" ? [["", "automatic"], ...COMPARED.slice(1)] : COMPARED;
 }
 
-/** The choices, with one from the address that is not among them. */
+/** The choices, with the chosen one added if the address names one that is not among them. */
 function including(choices: [string, string][], chosen: string): [string, string][] {
   return choices.some(([name]) => name === chosen) ? choices : [[chosen, chosen], ...choices];
 }
 
-/** With one end given, the other is an hour away. */
+/** Show a period; if only one end is given, the other is an hour away. */
 function range(from: number | null, to: number | null): void {
   if (from === null && to === null) return;
   go({ from: from ?? to! - 3600, to: to ?? from! + 3600 });
@@ -205,7 +205,7 @@ function fill(main: HTMLElement, on: Screen, state: State): void {
   );
   const to = {
     zoom: (from: number, until: number) => go({ from: Math.floor(from), to: Math.ceil(until) }),
-    // A step longer than that is shown as a whole: its peak is somewhere in it.
+    // A step that is longer than the usual period is shown whole, because its peak may be anywhere in it.
     at: (moment: number) => go(sessions(on, moment)),
     to: (table: string) => address({ ...state, table }),
   };
@@ -222,14 +222,14 @@ function fill(main: HTMLElement, on: Screen, state: State): void {
   reveal(state.table);
 }
 
-/** Go to a table of the screen. */
+/** Focus a table of the screen and scroll to it. */
 function reveal(name: string): void {
   const target = name ? root.querySelector<HTMLElement>(`[data-table="${CSS.escape(name)}"]`) : null;
   target?.focus({ preventScroll: true });
   target?.scrollIntoView();
 }
 
-/** The step of a chart in which a moment lies, or the minute around it. */
+/** The sessions of the chart's step that contains a moment, if it is longer than a minute, or of the minute around it. */
 function sessions(on: Screen, moment: number): Partial<State> {
   const step = on.times.findLast((time) => time <= moment);
   const around =
@@ -239,7 +239,7 @@ function sessions(on: Screen, moment: number): Partial<State> {
   return { screen: "moment", statement: "", change: "", ...around };
 }
 
-/** What changed in the period, each with the entry of the journal where there is one. */
+/** The changes in the period, each linked to its journal entry if it has one. */
 function changed(on: Screen, state: State): HTMLElement[] {
   if (on.changes.length === 0 || state.screen === "changes") return [];
   const entries = on.changes.map((one) => {
@@ -251,7 +251,7 @@ function changed(on: Screen, state: State): HTMLElement[] {
   return [make("details", { class: "changes" }, make("summary", {}, `${count} in this period`), make("ul", {}, ...entries))];
 }
 
-/** Whether changes are drawn into the charts: many of them may hide the lines. */
+/** A button that shows or hides changes in the charts, because many of them may hide the lines. */
 function marks(on: Screen, state: State): HTMLElement[] {
   if (on.changes.length === 0 || on.charts.length === 0) return [];
   const off = state.marks === "off";
@@ -293,7 +293,7 @@ function link(unit: string, cell: Cell, state: State, on: Screen | null = null):
   }
 }
 
-/** Statements are sampled each minute: the history of one takes more than a moment. */
+/** At least an hour around a shorter period: statements are sampled each minute, so a moment shows no history. */
 function around(on: Screen | null): Partial<State> {
   if (on === null || on.end - on.begin >= HISTORY) return {};
   const middle = Math.round((on.begin + on.end) / 2);
@@ -321,7 +321,7 @@ function overview(of: Fleet): HTMLElement[] {
   return [title, about, table(given, member)];
 }
 
-/** From a member of the fleet to what its cells are about; a week of headroom shows what it met lately. */
+/** The screen to which a cell of the fleet's table links; headroom opens the last week, to show recent peaks. */
 function member(unit: string, cell: Cell, row: Cell[]): string | null {
   const state = { ...read(), instance: String(row[0]), from: null, to: null };
   if (unit === "headroom") return cell === null ? null : address({ ...state, screen: "limits", since: "7d" });

@@ -1,4 +1,4 @@
-/** The benchmark records: what was compared, and how it came out. Each leads to its report. */
+/** The benchmark records: what was compared, and the result. Each links to its report. */
 
 import type { Cell, Records } from "./api";
 import { make } from "./dom";

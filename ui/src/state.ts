@@ -1,4 +1,4 @@
-/** What is shown, as the page's address has it: a link reproduces the view. */
+/** The current view, stored in the page's address, so that a link reproduces it. */
 
 export interface State {
   screen: string;
@@ -50,7 +50,7 @@ function moment(text: string | null): number | null {
   return text === null || text === "" || !Number.isFinite(value) ? null : value;
 }
 
-/** The part of an address that shows this. */
+/** The part of the page's address, from # on, that shows this state. */
 export function address(state: State): string {
   const query = new URLSearchParams();
   for (const [name, value] of Object.entries(state) as [keyof State, string | number | null][]) {
@@ -63,7 +63,7 @@ export function go(change: Partial<State>): void {
   location.hash = address({ ...read(), table: "", ...change });
 }
 
-/** What the API is asked for. */
+/** The query parameters of the API request for a screen. */
 export function query(state: State): URLSearchParams {
   const asked = new URLSearchParams();
   if (state.instance) asked.set("instance", state.instance);

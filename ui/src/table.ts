@@ -8,12 +8,12 @@ const TEXT = new Set(["text", "prose", "sql", "statement", "instance", "headroom
 const TIMES = new Set(["time", "moment", "age"]);
 const PHONE = matchMedia("(max-width: 760px)");
 const ROWS = 100;
-/** A table of more rows can be searched. */
+/** A table with more rows than this can be searched. */
 const FEW = 12;
-/** Texts of so few characters stay on one line; those of more than so many are given room. */
+/** Texts of at most SHORT characters stay on one line; those longer than LONG get a wider column on a phone. */
 const [SHORT, LONG] = [28, 40];
 
-/** Where a cell leads to, if anywhere. */
+/** The address that a cell links to, if any. */
 export type Link = (unit: string, cell: Cell, row: Cell[]) => string | null;
 
 export function table(given: Table, link: Link = () => null): HTMLElement {
@@ -84,7 +84,7 @@ function line(columns: Column[], row: Cell[], link: Link): HTMLElement {
   return make("tr", {}, ...cells);
 }
 
-/** A cell as it is read. */
+/** A cell's text as shown. */
 function written(cell: Cell, unit: string): string {
   if (cell === null) return "–";
   if (unit === "tune") return "Tune";
@@ -99,19 +99,19 @@ function kind(column: Column): string {
   return TEXT.has(column.unit) ? column.unit : "number";
 }
 
-/** What else is to be known of a cell to draw it: how long a text is, how old a sample. */
+/** Further classes of a cell: for the length of a text, or for a sample that is too old. */
 function more(column: Column, cell: Cell, words: string): string {
   if (column.unit === "age") return stale(Date.now() / 1000 - Number(cell)) ? " stale" : "";
   return column.unit === "text" ? length(words) : "";
 }
 
-/** What the pointer shows of a cell that says it short. */
+/** The tooltip of a cell whose text may be shortened. */
 function full(column: Column, cell: Cell, words: string): { title?: string } {
   if (column.unit === "age") return { title: `${value(Number(cell), "time")} UTC` };
   return column.unit === "sql" ? { title: words } : {};
 }
 
-/** On a phone a name is broken where its parts end, not in the middle of one. */
+/** On a phone, a name may wrap after each underscore rather than in the middle of a part. */
 function parted(words: string): (Node | string)[] {
   if (!PHONE.matches || !/^\w+_\w+$/.test(words)) return [words];
   return words.split(/(?<=_)/).flatMap((part, n) => (n ? [make("wbr"), part] : [part]));
@@ -121,7 +121,7 @@ function length(words: string): string {
   return words.length <= SHORT ? " short" : words.length > LONG ? " long" : "";
 }
 
-/** Rows without a value come last, whichever way they are sorted. */
+/** Compare rows by a column; rows without a value come last in either direction. */
 function by(column: number, down: boolean): (one: Cell[], other: Cell[]) => number {
   return (one, other) => {
     const [a, b] = [one[column] ?? null, other[column] ?? null];
@@ -143,7 +143,7 @@ function iso(cell: Cell): Cell {
   return typeof cell === "number" ? `${day(cell)}T${clock(cell)}Z` : cell;
 }
 
-/** A cell that a spreadsheet would run as a formula gets an apostrophe. */
+/** A CSV cell; text that a spreadsheet would run as a formula gets an apostrophe. */
 function quoted(cell: Cell): string {
   if (cell === null) return "";
   if (typeof cell !== "string") return String(cell);

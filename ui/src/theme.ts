@@ -1,4 +1,4 @@
-/** Light or dark: as chosen here before, or as the system is. */
+/** Light or dark: the theme chosen earlier in this browser, otherwise the system's. */
 
 import { choice } from "./dom";
 
@@ -10,7 +10,7 @@ function chosen(): string {
   return kept === "light" || kept === "dark" ? kept : "auto";
 }
 
-/** The choice of a theme; `changed` is called after one was made. */
+/** A select for the theme; `changed` is called after each choice. */
 export function themes(changed: () => void = () => undefined): HTMLElement {
   const found = choice("Theme", THEMES, chosen(), (theme) => {
     localStorage.setItem("theme", theme);
@@ -21,7 +21,7 @@ export function themes(changed: () => void = () => undefined): HTMLElement {
   return found;
 }
 
-/** Colours follow from now on; `changed` is called when the system changes its own. */
+/** Apply the theme, now and whenever the system's theme changes; then `changed` is called. */
 export function follow(changed: () => void = () => undefined): void {
   apply();
   SYSTEM.addEventListener("change", () => {
