@@ -13,7 +13,7 @@ from mrtuner.bench.plan.model import Cell, Plan, Variant, Workload
 from mrtuner.bench.record.model import Record, Sample
 from mrtuner.stats.histogram import Histogram
 
-#: A window of 60 s is a whole cycle of this.
+#: With this checkpoint_timeout, a window of 60 s is a whole cycle.
 SETTINGS = {"checkpoint_timeout": "60", "fsync": "on", "server_version": "18.6"}
 WOBBLE = (0.99, 1.0, 1.01, 0.99, 1.0, 1.01)
 HOST = {"cpus": {"value": 2, "source": "by hand"}, "disk_free": {"value": 1, "source": "by hand"}}
@@ -90,6 +90,6 @@ def a_grid(gains: Sequence[float], **other: Any) -> Record:
 
 
 def with_rejected(record: Record, reason: str) -> Record:
-    """Another run in front, which does not count."""
+    """Put a rejected run in front, which does not count."""
     odd = replace(record.samples[0], rejected=reason, attempt=1)
     return replace(record, samples=(odd, *record.samples))

@@ -29,12 +29,12 @@ PASSWORD = "correct horse battery staple"
 #: Fixtures with a real server behind them, which a busy machine can hold up.
 SERVERS = {"embedded", "new_cluster", "cluster", "server", "lab", "server_lab"}
 
-# A busy machine draws examples slowly: that says nothing of a strategy.
+# Examples drawn slowly on a busy machine say nothing about a strategy.
 settings.register_profile("busy", suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("busy")
 
-# A runner in the background ignores or blocks Ctrl-C, and every program that a test starts inherits
-# that.
+# A test runner in the background ignores or blocks SIGINT, and every program that a test starts
+# would inherit that.
 if threading.current_thread() is threading.main_thread():
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
@@ -51,16 +51,16 @@ class NewCluster(Protocol):
     ) -> Cluster: ...
 
 
-#: What a busy machine does to a test that is right, by the exception's name and text: only these
-#: are tried again. An assertion never is: what it found has happened.
+#: Failures that a busy machine causes in a correct test, by the exception's name and text: only
+#: these are retried. A failed assertion never is, because it shows a real fault.
 ENVIRONMENT = (
     r"^TimeoutExpired: ",  # a program that should have ended long ago
-    r"^Held: ",  # a browser that was given its minute, see report_browser.py
+    r"^Held: ",  # a browser that was not done within a minute, see report_browser.py
     r"^ConnectError: .*(timeout expired|timed out|does not start)",
     r"^(ConnectionTimeout|OperationalError): .*(timeout expired|timed out)",
     r"^OSError: .*Address already in use",
 )
-#: The file that takes longest of those that come last.
+#: The slowest file of those that run last.
 LONGEST = "test_viewer_pages.py"
 LEFT = pytest.StashKey[list[str]]()
 PLACE = pytest.StashKey[Path]()
@@ -74,9 +74,9 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def _share(place: Path, variable: str, name: str) -> None:
-    """A directory for all workers: the session that starts them makes it, and they inherit it.
+    """Make a directory for all workers, unless they inherit one from the session that starts them.
 
-    So initdb runs once for each major and not for each cluster.
+    The one for initdb lets it run once per major, not once per cluster.
     """
     if variable not in os.environ:
         directory = place / name
@@ -94,7 +94,7 @@ def pytest_collection_modifyitems(items: list[pytest.Function]) -> None:
     for item in items:
         if item.get_closest_marker("quiet"):
             item.add_marker("slow")
-    # The tests of web/ are the last ones: begun as the first of them, it does not end alone.
+    # The tests of web/ run last; their slowest file starts first, so as not to run on alone.
     items.sort(key=lambda item: item.path.parent.name == "web" and item.path.name != LONGEST)
     again = pytest.mark.flaky(reruns=2, only_rerun=list(ENVIRONMENT), rerun_except=[AssertionError])
     for item in items:
@@ -103,14 +103,14 @@ def pytest_collection_modifyitems(items: list[pytest.Function]) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Looking for garbage among thousands of tests took a seventh of the time."""
+    """Collect garbage seldom: among thousands of tests it took a seventh of the time."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(100_000, 20, 5)
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """What tests left behind fails the session, in a worker through what it hands over."""
+    """Fail the session if tests left anything behind; a worker reports it to the main process."""
     left = leftovers.left_in(session.config.stash[PLACE])
     session.config.stash[LEFT] += left
     if hasattr(session.config, "workeroutput"):
@@ -145,7 +145,7 @@ def journal(tmp_path: Path) -> Iterator[Journal]:
 
 @pytest.fixture
 def short_simulations(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Plans of pods from a tenth of the requests, for tests that ask for no figure of theirs."""
+    """Plan pods from a tenth of the requests, for tests that do not check the plan's figures."""
     from mrtuner.sizing.planning import runs
 
     monkeypatch.setattr(runs, "QUEUES", runs.QUEUES // 10)
@@ -155,7 +155,7 @@ def short_simulations(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="session")
 def namespaces() -> None:
-    """Tests that use it are skipped where the kernel allows no namespaces, with the reason."""
+    """Skip the test where the kernel allows no namespaces, and say why."""
     try:
         require()
     except MissingPart as missing:
@@ -198,7 +198,7 @@ def new_cluster() -> Iterator[NewCluster]:
 
 @pytest.fixture(params=GRID)
 def each_major(request: pytest.FixtureRequest) -> int:
-    """Every major, some of them only in `make test-slow`; skipped where it cannot be had."""
+    """Every major, some only in `make test-slow`; skipped where it is not available."""
     major: int = request.param
     binaries(major)
     return major
@@ -206,7 +206,7 @@ def each_major(request: pytest.FixtureRequest) -> int:
 
 @pytest.fixture(params=MAJORS, ids=lambda major: f"pg{major}")
 def every_major(request: pytest.FixtureRequest) -> int:
-    """Every major in every run; skipped where it cannot be had."""
+    """Every major in every run; skipped where it is not available."""
     major: int = request.param
     binaries(major)
     return major

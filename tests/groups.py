@@ -15,7 +15,7 @@ V1 = Path("/sys/fs/cgroup")
 
 @contextmanager
 def real_group(controller: str, **limits: str) -> Iterator[Path]:
-    """A cgroup below our own, of version 1, that goes when the test does."""
+    """A version 1 cgroup below our own, removed when the block ends."""
     own = re.search(
         rf"^\d+:{controller}:(.*)$", Path("/proc/self/cgroup").read_text(), re.MULTILINE
     )

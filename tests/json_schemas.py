@@ -1,4 +1,4 @@
-"""Whether a document is as its JSON Schema in docs/reference/schemas says."""
+"""Checks of documents against their JSON Schemas in docs/reference/schemas."""
 
 from __future__ import annotations
 
@@ -13,6 +13,6 @@ _SCHEMAS = Path(__file__).parents[1] / "docs" / "reference" / "schemas"
 
 
 def assert_valid(document: Mapping[str, Any], schema: str) -> None:
-    """Fail if the document, as text, is not of this kind: ``mrtuner.tune/1``."""
+    """Fail if the document, as JSON, does not satisfy a schema such as ``mrtuner.tune/1``."""
     path = _SCHEMAS / f"{schema.replace('/', '-')}.json"
     jsonschema.validate(json.loads(json.dumps(document)), json.loads(path.read_text("utf-8")))

@@ -1,7 +1,7 @@
-"""The RDS lab as a fixture: without servers for flows, with real PostgreSQL where values count.
+"""Fixtures of the RDS lab: without servers, or with real PostgreSQL where values matter.
 
-conftest.py hands them to every test. A conftest.py in tests/rds would hide the one here, from which
-tests import.
+conftest.py makes them available to every test. A conftest.py in tests/rds would hide the one here,
+from which tests import.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def _lab() -> Iterator[Lab]:
 
 @pytest.fixture
 def lab(_lab: Lab, monkeypatch: pytest.MonkeyPatch) -> Iterator[Lab]:
-    """An empty lab without servers; the environment leads every AWS client to it."""
+    """An empty lab without servers; the environment points every AWS client to it."""
     _lab.reset()
     lead_to(_lab, monkeypatch)
     yield _lab
@@ -50,7 +50,7 @@ def server_lab(monkeypatch: pytest.MonkeyPatch) -> Iterator[Lab]:
 
 
 def lead_to(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let the environment lead every AWS client to this lab."""
+    """Point every AWS client to this lab through the environment."""
     for name in ("AWS_PROFILE", "AWS_SESSION_TOKEN", "AWS_ENDPOINT_URL_RDS"):
         monkeypatch.delenv(name, raising=False)
     for name, value in lab.environment.items():

@@ -1,7 +1,7 @@
-"""A temporary directory of the session's own: what a test leaves in it is found at the end.
+"""A temporary directory for the session, searched at the end for what tests left in it.
 
-It lies on disk and is open to the server's user. Every process of pytest-xdist has one of its own
-beside that of the process that started it: inside, a socket's path would become too long.
+It is on disk and open to the server's user. Each process of pytest-xdist has its own, next to that
+of the process that started it: inside that one, a socket's path would become too long.
 """
 
 from __future__ import annotations
@@ -12,18 +12,18 @@ import tempfile
 import time
 from pathlib import Path
 
-#: What we, the servers of ours and the browser make; other programs keep caches there.
+#: Prefixes of what we, our servers and the browser create; other programs keep caches there.
 OURS = ("mrtuner", "rdstune", ".copy-", ".org.chromium", "org.chromium", "chromium", "page")
-#: What was killed on purpose is cleaned up behind its back, by a process that takes a moment: this
-#: many seconds are allowed for it.
+#: Variable with the seconds to wait for clean-up: another process cleans up, with some delay, after
+#: a program that a test killed on purpose.
 PATIENCE = "MRTUNER_TESTS_PATIENCE"
 _USUAL_PATIENCE = "8"
-#: Where all these directories lie: the TMPDIR of whoever started the first of the processes.
+#: Variable with the parent of all these directories: the first process's TMPDIR, or /var/tmp.
 BASE = "MRTUNER_TESTS_IN"
 
 
 def make() -> Path:
-    """The directory, from now on the place of every temporary file; pytest's own stay outside."""
+    """Make the directory and use it for all temporary files from now on, except pytest's own."""
     os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", tempfile.gettempdir())
     base = Path(os.environ.setdefault(BASE, os.environ.get("TMPDIR") or "/var/tmp"))
     remove_of_the_dead(base)
@@ -35,7 +35,7 @@ def make() -> Path:
 
 
 def remove_of_the_dead(base: Path) -> None:
-    """Directories of sessions that were killed before they could clean up."""
+    """Remove the directories of sessions that were killed before they could clean up."""
     for path in base.glob("tests-*-*"):
         number = path.name.split("-")[1]
         if number.isdigit() and not Path("/proc", number).exists():
@@ -43,7 +43,7 @@ def remove_of_the_dead(base: Path) -> None:
 
 
 def left_in(directory: Path) -> list[str]:
-    """Names of what is ours and still there, after waiting for those who clean up."""
+    """Return the names of what we created and is still there, after waiting for clean-up."""
     deadline = time.monotonic() + float(os.environ.get(PATIENCE, _USUAL_PATIENCE))
     while (found := _ours(directory)) and time.monotonic() < deadline:
         time.sleep(0.1)
@@ -55,5 +55,5 @@ def _ours(directory: Path) -> list[str]:
 
 
 def remove(directory: Path) -> None:
-    """With all that is in it, ours or not."""
+    """Remove the directory with everything in it."""
     shutil.rmtree(directory, ignore_errors=True)

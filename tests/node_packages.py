@@ -21,7 +21,8 @@ _WANTED: Final = ROOT / "tests" / "failover" / "clients" / "node" / "package.jso
 def node_packages() -> Path:
     """Return the folder node_modules with node-postgres in the version that is pinned.
 
-    npm is that of the requirements. Tests are skipped where the registry cannot be reached.
+    npm is taken from this environment, else from PATH. Tests are skipped where npm is missing or
+    cannot reach the registry.
     """
     PLACE.mkdir(parents=True, exist_ok=True)
     with (PLACE / "lock").open("w") as lock:

@@ -49,8 +49,8 @@ def a_load(
     """`gain` times the default's 1,000 tps in every block, give or take a percent.
 
     `wobble` makes it more than a percent; `times` are the latencies of both sides. `parts` has the
-    time [ms] of each part of its script on both sides. The longest pause scatters by a percent
-    where it is judged.
+    time [ms] of each part of its script on both sides. The longest pause varies by a percent
+    unless throughput is judged.
     """
     name = title.replace(" ", "-")
     workload = Workload(name=name, builtin="select", judged_by=judged_by)

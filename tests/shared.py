@@ -1,4 +1,4 @@
-"""What takes long to make is made once a session, by the first of its workers that needs it."""
+"""What takes long to make is made once per session, by the first worker that needs it."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
-#: Names a directory of the session for it.
+#: Variable with the session's directory for this.
 SHARED = "MRTUNER_TESTS_SHARED"
 
 
 def made_once(name: str, make: Callable[[Path], object]) -> Path:
-    """A directory that `make` writes, for reading only."""
+    """Return a directory that `make` has written, once per session; it must not be changed."""
     place = Path(os.environ[SHARED])
     made, unfinished = place / name, place / f"{name}-unfinished"
     with (place / f"{name}.lock").open("w") as lock:

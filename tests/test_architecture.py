@@ -1,4 +1,4 @@
-"""The floor plan names every room, and what it says is where it says."""
+"""docs/architecture.md lists every package and top-level module, and all that it names exists."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def test_every_module_of_the_ground_floor_is_on_the_plan() -> None:
 
 
 def test_nothing_is_on_the_plan_that_is_not_there() -> None:
-    """Folders in code marks, and the places that the table of questions gives."""
+    """Checks the folders in bold code marks, and the files in the table of questions."""
     folders = re.findall(r"\*\*`([a-z/]+)/`\*\*", PLAN)
     places = re.findall(r"^\|.*\| `([\w./]+)` \|$", PLAN, re.MULTILINE)
     assert len(folders) > 10
@@ -33,7 +33,7 @@ def test_nothing_is_on_the_plan_that_is_not_there() -> None:
 
 
 def _names() -> dict[str, str]:
-    """Of each file its path and, if it is Python, the names of its functions and classes."""
+    """Map each file to its path and, for Python, the names of its functions and classes."""
     found = {}
     for path in HOUSE.rglob("*"):
         if path.suffix in {".py", ".sql", ".json"}:
@@ -48,7 +48,7 @@ def _names() -> dict[str, str]:
 
 
 def test_twenty_things_and_more_are_found_by_names_alone() -> None:
-    """The words must be those of the thing: who looks for it knows no others."""
+    """The words must come from the description: a reader who searches knows no others."""
     _, _, section = PLAN.partition("## Found by names alone")
     rows = re.findall(r"^\| (.+) \| ([\w ]+) \| `([\w./]+)` \|$", section, re.MULTILINE)
     assert len(rows) >= 20

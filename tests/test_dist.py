@@ -1,4 +1,4 @@
-"""The wheel and the source distribution: whole, and of use where nothing else is installed."""
+"""The wheel and the source distribution are complete, and work where nothing else is installed."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def run(*command: str | Path) -> subprocess.CompletedProcess[str]:
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A directory with both, built as `make dist` does."""
+    """A directory with the wheel and the source distribution, built as `make dist` does."""
     place = tmp_path_factory.mktemp("dist")
     done = run(sys.executable, "-m", "build", "--outdir", place, ROOT)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -48,7 +48,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def installed(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where the programs of an environment lie that has the wheel and what it requires."""
+    """The bin directory of an environment with the wheel and its requirements."""
     return installation(built, tmp_path_factory.mktemp("bare"), "")
 
 

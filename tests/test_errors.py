@@ -1,4 +1,4 @@
-"""What an error tells of how it came about."""
+"""Whether an error goes back to an interruption."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from mrtuner.errors import MrTunerError, interrupted
 
 
 def fail(first: BaseException) -> None:
-    """Something ends us, the clean-up fails on top of it, and that is told in our words."""
+    """Raise an error, let the clean-up fail as well, and raise that failure as a MrTunerError."""
     try:
         try:
             raise first

@@ -1,4 +1,4 @@
-"""Text of others made safe to show: what acts on a terminal is escaped, what is read stays."""
+"""Foreign text is safe to show: what acts on a terminal is escaped, readable text stays."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ def test_names_of_any_language_stay_as_they_are(name: str) -> None:
 
 
 def test_no_control_character_is_left_in_all_of_unicode() -> None:
-    """By the Unicode database: controls, separators of lines, halves of pairs, and what turns text
-    around."""
+    """By the Unicode database: controls, line and paragraph separators, surrogates, and characters
+    that change the direction of text."""
     turning = {"LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"}
     for number in range(0x110000):
         one = chr(number)

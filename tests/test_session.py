@@ -1,4 +1,4 @@
-"""What a session promises: which failures are tried again, and that nothing stays behind."""
+"""A test session retries only some failures, and fails if tests leave anything behind."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_it_leaves_what_is_no_business_of_ours():
 
 
 def session(directory: Path, text: str, *more: str) -> subprocess.CompletedProcess[str]:
-    """A session of its own, by the rules of this one."""
+    """Run a pytest session of its own, with the conftest.py and settings of this one."""
     (directory / "test_it.py").write_text(text, encoding="utf-8")
     return subprocess.run(
         [sys.executable, "-m", "pytest", "-p", "conftest", "-c", ROOT / "pyproject.toml",
@@ -87,7 +87,7 @@ def session(directory: Path, text: str, *more: str) -> subprocess.CompletedProce
 
 @pytest.fixture(scope="module")
 def shown(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
-    """What that session prints."""
+    """The lines that a session of `TESTS` prints."""
     return session(tmp_path_factory.mktemp("session"), TESTS).stdout.splitlines()
 
 

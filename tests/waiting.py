@@ -1,4 +1,4 @@
-"""Waiting for what others do in their own time."""
+"""Waiting for what other processes and threads do."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 
 def until(true: Callable[[], Any], what: str = "what was expected", seconds: float = 90) -> Any:
-    """Ask until the answer is true, and return it; long enough for a busy machine by default."""
+    """Call `true` until its result is true, and return that; the default suits a busy machine."""
     deadline = time.monotonic() + seconds
     while not (found := true()):
         assert time.monotonic() < deadline, f"waited in vain for {what}"

@@ -61,13 +61,13 @@ def examples(page: Path) -> list[str]:
 
 
 def not_run(page: Path) -> list[str]:
-    """The reasons why some blocks are not."""
+    """The reasons why some blocks are not run."""
     text = page.read_text(encoding="utf-8")
     return [block["why"] for block in _BLOCK.finditer(text) if block["skip"]]
 
 
 def needs_the_lab(page: Path) -> bool:
-    """Whether its reader is to start `rdstune lab start --example` first."""
+    """Whether the page needs `rdstune lab start --example` first."""
     return page.read_text(encoding="utf-8").startswith("<!-- needs the example lab -->\n")
 
 

@@ -1,4 +1,4 @@
-"""What the documentation tells you to type works, and shows what the page says it shows."""
+"""Commands in the documentation work, and print what the page shows."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ OURS = ("mrtuner", "rdstune", "python", "grep", "mkdir", "echo", "printf")
 def test_every_command_of_a_page_works_as_shown(
     page: Path, tmp_path: Path, new_cluster: NewCluster
 ) -> None:
-    """One directory and one server, or one lab, for a page, as its reader has."""
+    """Each page has one directory and one server, or one lab, as its reader does."""
     listed = commands(page)
     environment = _environment(tmp_path)
     if any("examples/" in command.words for command in listed):
@@ -45,7 +45,7 @@ def test_every_command_of_a_page_works_as_shown(
 
 
 def _environment(directory: Path) -> dict[str, str]:
-    """Ours, without what would lead to servers or accounts of whoever runs the tests."""
+    """Our environment, without variables that point to the tester's own servers or accounts."""
     kept = {name: text for name, text in os.environ.items() if not name.startswith(("PG", "AWS_"))}
     here = str(Path(sys.executable).parent)
     return kept | {
@@ -84,7 +84,7 @@ def _run(
 
 
 def _check(command: Command, done: subprocess.CompletedProcess[str]) -> None:
-    """Every line shown must come out; … stands for any text in it. An error must be announced."""
+    """Each shown line must be printed (… is any text). Failure and a shown error go together."""
     where = f"{command.page}:{command.line}: {command.words}"
     fails = any(line.startswith("error:") for line in command.shown)
     assert (done.returncode != 0) == fails, f"{where}\n{done.stdout}"

@@ -21,7 +21,7 @@ DIFFS = re.findall(
 
 @pytest.fixture(scope="module")
 def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy of the source with all of them applied."""
+    """A copy of the source with all diffs applied."""
     place = tmp_path_factory.mktemp("contributed")
     ours = shutil.ignore_patterns("__pycache__")
     shutil.copytree(ROOT / "src", place / "src", ignore=ours)

@@ -1,4 +1,4 @@
-"""Generated pages are what the code says now, and everything has its place in them."""
+"""Generated pages match the code, and leave nothing out."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_every_rule_is_documented() -> None:
 def leaves(
     group: click.Group, path: str, parent: click.Context | None = None
 ) -> Iterator[tuple[str, click.Command]]:
-    """Every command that a group offers, by the words that call it; `mrtuner rds` is one."""
+    """Yield each command of a group with the words that call it; `mrtuner rds` counts as one."""
     context = click.Context(group, parent)
     for name in group.list_commands(context):
         command = group.get_command(context, name)
@@ -73,7 +73,7 @@ def leaves(
 
 
 def test_only_what_is_told_to_check_ends_with_3() -> None:
-    """By the option --check, or by a command that is called check."""
+    """Told by the option --check, or by being called check."""
     checking: dict[Path, bool] = {}
     for path, command in (*leaves(cli.main, "mrtuner"), *leaves(cli.rdstune, "rdstune")):
         if command.callback is None:
@@ -112,7 +112,7 @@ def test_every_command_and_option_is_documented() -> None:
 
 
 def test_every_error_is_documented() -> None:
-    """Those of the ground floor, and in the source whatever is a kind of them."""
+    """Those in errors.py, and all their subclasses in the source."""
     page = text_of("errors.md")
     classes = {
         name
@@ -121,7 +121,7 @@ def test_every_error_is_documented() -> None:
     }
     assert len(classes) >= 8
     source = [path.read_text(encoding="utf-8") for path in (DOCS.parent / "src").rglob("*.py")]
-    for _ in range(3):  # kinds of kinds
+    for _ in range(3):  # subclasses of subclasses
         kinds = rf"^class (\w+)\((?:{'|'.join(classes)})\):"
         classes |= {name for text in source for name in re.findall(kinds, text, re.MULTILINE)}
     assert {"AwsError", "FormulaError", "DoesNotStart"} <= classes

@@ -170,7 +170,7 @@ def test_a_head_of_a_record_satisfies_its_schema() -> None:
 
 
 def validate(document: Any, name: str) -> None:
-    """As it is after JSON: tuples are lists."""
+    """Validate a document as JSON has it, with lists for tuples."""
     jsonschema.validate(json.loads(json.dumps(document)), schema_of(name))
 
 
@@ -190,7 +190,7 @@ def small_proof() -> Proof:
 
 
 def test_every_schema_has_its_section() -> None:
-    """Found in the source: a new kind of document is not forgotten."""
+    """The schemas are searched for in the source, so that a new one is not forgotten."""
     source = (path.read_text(encoding="utf-8") for path in (DOCS.parent / "src").rglob("*.py"))
     schemas = {match for text in source for match in re.findall(r'"(mrtuner\.[a-z.]+/\d+)"', text)}
     assert len(schemas) >= 6

@@ -30,7 +30,7 @@ MACHINE = ("--class", "db.m7g.large", "--family", "postgres18", "--connections",
 
 @pytest.fixture(scope="module")
 def _shop() -> Iterator[Lab]:
-    """Two instances that share a window, a group with a mistake, something of everything."""
+    """Two instances that share a maintenance window, and a parameter group with a mistake."""
     with Lab(speed=6000) as lab:
         lab.call(
             "CreateDBParameterGroup", DBParameterGroupName="wrong",
@@ -66,7 +66,7 @@ def output(*arguments: str, code: int = 0) -> Any:
 
 
 def check(schema: str, *documents: Any) -> None:
-    """Satisfies its JSON Schema, which would notice if any of its fields held something else."""
+    """Check documents against their schema, which must reject a wrong value in any field."""
     satisfied = schema_of(f"{schema.replace('/', '-')}.json")
     for document in documents:
         assert document["schema"] == schema

@@ -1,4 +1,4 @@
-"""The examples of the Python page that need no server of the reader's print what they say."""
+"""The examples of the Python page that need no server print what their comments say."""
 
 from __future__ import annotations
 

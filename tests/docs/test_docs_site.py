@@ -12,7 +12,7 @@ from docs_pages import DOCS, ROOT, all_pages, name_of
 
 _LINK = re.compile(r"(?<!!)\[[^\]]*\]\((?P<target>[^)\s]+)\)|(?:src|srcset)=\"(?P<file>[^\"]+)\"")
 _FENCE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
-#: Paths that belong to the machine of whoever wrote a page, not in it.
+#: Paths on the author's machine, which must not be in a page.
 PRIVATE = (f"{ROOT}/", f"{Path.home()}/")
 
 

@@ -41,7 +41,7 @@ def test_every_picture_is_shown_and_there() -> None:
 
 @pytest.mark.parametrize("path", sorted(PICTURES.iterdir()), ids=lambda path: path.name)
 def test_pictures_are_small_files_of_whole_windows(path: Path) -> None:
-    """PNG: its size stands behind the name of the first chunk."""
+    """In a PNG, width and height follow the name of the first chunk."""
     data = path.read_bytes()
     assert data.startswith(b"\x89PNG")
     assert len(data) < LARGEST
@@ -49,7 +49,7 @@ def test_pictures_are_small_files_of_whole_windows(path: Path) -> None:
     assert (width, height) in {(1400, 875), (1400, 1150), (390, 780)}
 
 
-#: Of ui/src/style.css: surface and ground.
+#: Colours of surface and ground in ui/src/style.css.
 GROUNDS = {
     "light": {(0xFF, 0xFF, 0xFF), (0xF6, 0xF7, 0xF9)},
     "dark": {(0x1B, 0x21, 0x2A), (0x12, 0x16, 0x1C)},
@@ -78,6 +78,6 @@ def tool() -> Any:
     assert spec is not None
     assert spec.loader is not None
     found = importlib.util.module_from_spec(spec)
-    sys.modules["picture_screens"] = found  # where its dataclasses look themselves up
+    sys.modules["picture_screens"] = found  # dataclasses look up their module there
     spec.loader.exec_module(found)
     return found

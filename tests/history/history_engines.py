@@ -1,6 +1,6 @@
-"""A lake of our own store, what the analyses ask of it, and two engines' answers side by side.
+"""A lake made from a store, the queries of the analyses on it, and a comparison of two answers.
 
-Engines that only see files have no texts of statements, so those get a file of their own here.
+Engines that see only files have no texts of statements, so those get a file of their own here.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from mrtuner.history.source import built_in
 from mrtuner.history.store import sealing
 from mrtuner.history.store.writer import Batch, Event, Writer
 
-#: Instances beside that of the story: one is called as only a user would call it.
+#: Instances besides that of the story; one has a name that only a user would choose.
 OTHERS = ("shop", "naïve'😀", "x.example:5433")
 DAY = 86_400
 HALF_AN_HOUR = 1800
 STATEMENTS = 60
-#: Of floats, relative: engines add up in different orders.
+#: Relative, for floats: engines add up in different orders.
 TOLERANCE = 1e-9
 
 TWO = datetime(2026, 11, 23, 2, tzinfo=UTC)
@@ -47,7 +47,7 @@ def period(begin: int, end: int, instance: str = INSTANCE) -> Period:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A query as DuckDB was asked it, and its answer."""
+    """A query as it was sent to DuckDB, and the answer."""
 
     sql: str
     parameters: Mapping[str, Any]
@@ -86,7 +86,7 @@ class _Listening(History):
 
 
 def questions(directory: Path, *, old: bool = False) -> list[Question]:
-    """All that the analyses ask of a lake; of an `old` one, less is kept as it was sampled."""
+    """Return the analyses' queries of a lake; of an `old` one, only what summaries can answer."""
     asked: list[Question] = []
     with open_history(directory) as found:
         given = {one.name: getattr(found, one.name) for one in fields(History) if one.init}
@@ -104,7 +104,7 @@ def questions(directory: Path, *, old: bool = False) -> list[Question]:
 
 
 def _whole_views(history: History) -> Iterator[tuple[str, str]]:
-    """Of each view: its rows, and of each column how many there are, least and greatest."""
+    """Yield for each view a query of its row count, and of each column's count and extremes."""
     for view in sorted({file.view for file in history.files}):
         columns = [row[0] for row in history.described(view)]
         parts = ", ".join(
@@ -115,9 +115,9 @@ def _whole_views(history: History) -> Iterator[tuple[str, str]]:
 
 
 def make_lake(directory: Path, *, old: bool = False) -> list[str]:
-    """Record, move everything into files, one for each day, and return the views they are of.
+    """Record, move everything into files, one for each day, and return the views that have files.
 
-    `old`: somebody recorded 40 days later, too, so that only summaries of the story are kept.
+    `old`: a sample follows 40 days later, so that the analyses read summaries of the story.
     """
     story(directory)
     with Writer(directory, built_in().values()) as writer:
@@ -131,7 +131,7 @@ def make_lake(directory: Path, *, old: bool = False) -> list[str]:
             writer.commit([Batch(instance=INSTANCE, samples=(late,))])
         sealing.move_to_parquet(writer, MIDNIGHT + end * DAY * SECOND, everything=True)
         sealing.compact(writer, MIDNIGHT + (end + 40) * DAY * SECOND)
-        # What was merged is no longer on the list, but engines that see files would read it.
+        # Merged files are no longer listed, but engines that see only files would still read them.
         writer.db.execute("UPDATE file SET retired = 1 WHERE retired IS NOT NULL")
         sealing.sweep(writer, MIDNIGHT + (end + 40) * DAY * SECOND)
         views = sorted({file.view for file in writer.files()})
@@ -154,7 +154,7 @@ def files_of(directory: Path, view: str) -> str:
 
 
 def _others() -> Iterator[Batch]:
-    """Two days of the other instances, with digits that no dictionary of Parquet holds."""
+    """Two days of the other instances, with numbers too varied for a dictionary in Parquet."""
     noise = random.Random(13)
     for number, instance in enumerate(OTHERS):
         calls = [0] * STATEMENTS
@@ -192,7 +192,7 @@ def _others() -> Iterator[Batch]:
 
 
 def _query_ids() -> list[int]:
-    """Those of the story, and others as wide as a bigint, some negative."""
+    """The story's identifiers, and others over the whole range of bigint."""
     wide = random.Random(26)
     return [CHEAP, DEAR, *(wide.randrange(-(2**63), 2**63) for _ in range(STATEMENTS - 2))]
 
@@ -205,7 +205,7 @@ def _sample(name: str, second: int, *rows: Row) -> Sample:
 
 
 def differences(ours: Iterable[Sequence[Any]], theirs: Iterable[Sequence[Any]]) -> list[str]:
-    """Where two answers differ, in whatever order their rows came."""
+    """Return where two answers differ, regardless of the order of their rows."""
     mine, other = (sorted((tuple(map(_plain, row)) for row in rows), key=_order)
                    for rows in (ours, theirs))  # fmt: skip
     if len(mine) != len(other):
@@ -218,7 +218,7 @@ def differences(ours: Iterable[Sequence[Any]], theirs: Iterable[Sequence[Any]]) 
 
 
 def _plain(value: Any) -> Any:
-    """A value as any engine may return it: no decimals, times in UTC without saying so."""
+    """Convert a value so that engines can be compared: no decimals, times in UTC without zone."""
     match value:
         case Decimal():
             return int(value) if value == value.to_integral_value() else float(value)
@@ -230,7 +230,7 @@ def _plain(value: Any) -> Any:
 
 
 def _order(row: tuple[Any, ...]) -> list[str]:
-    """By what is exact first, by what is computed last."""
+    """A sort key: exact values first, floats last."""
     exact = ["" if isinstance(value, float) else repr(value) for value in row]
     return [*exact, *(f"{value:.6g}" for value in row if isinstance(value, float))]
 

@@ -40,9 +40,9 @@ def recorder(
 
 
 def samples(directory: Path, source: str) -> int:
-    """How many there are; none where the store is not there yet.
+    """Return the number of samples of a source; 0 if there is no store yet.
 
-    Asked of SQLite while nothing is in files: the recorder needs the CPUs more than we do.
+    Asks only SQLite as long as nothing is in files, to leave the CPUs to the recorder.
     """
     with suppress(UsageError), closing(opening.for_reading(directory)) as db:
         if not opening.listed(db):

@@ -42,7 +42,7 @@ def story(directory: Path) -> None:
 
 @contextmanager
 def opened_story(directory: Path, where: str) -> Iterator[History]:
-    """That hour, open for reading: its rows "in SQLite" still, or "in files"."""
+    """That hour, open for reading, with its rows still "in SQLite" or already "in files"."""
     story(directory)
     if where == "in files":
         with Writer(directory, built_in().values()) as writer:
@@ -82,7 +82,7 @@ def _samples(passed: int, second: int) -> Iterator[Sample]:
 
 
 def _host(passed: int, busy: int) -> Row:
-    """Totals after so many seconds, of which some were busy."""
+    """Totals after `passed` seconds, of which `busy` were in the busy minutes."""
     return of_source(
         "host", cpu_user=1.0 * passed + 2.0 * busy, cpu_system=0.2 * passed, cpu_steal=0.0,
         cpu_iowait=0.2 * passed, cpu_idle=2.6 * passed - 2.0 * busy, cpus=4,
@@ -104,7 +104,7 @@ def _sessions(second: int) -> Iterator[Row]:
 
 
 def of_source(source: str, **given: object) -> Row:
-    """A row of a built-in source; columns that are not given are null, of some sources zero."""
+    """A row of a built-in source; columns not given are null, of statements and checkpoints 0."""
     names = [column.name for column in built_in()[source].columns]
     assert given.keys() <= set(names)
     zero = dict.fromkeys(names, 0) if source in {"statements", "checkpoints"} else {}

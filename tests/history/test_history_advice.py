@@ -1,4 +1,4 @@
-"""What `limits` and `vacuum` take from a history: worked out by hand from generated samples."""
+"""What `limits`, `tune` and `vacuum` take from a history, worked out by hand from samples."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def period(hours: float, instance: str = "db:5432") -> Period:
 
 
 def host_batches(seconds: int) -> Iterator[Batch]:
-    """Each step 60 reads a second of 2 ms and 30 writes; in the second half 300 reads a second.
+    """60 reads a second, of 2 ms each, and 30 writes; in the second half 300 reads a second.
 
     Two of four CPUs are busy. In the second half, three sessions wait for reads.
     """
@@ -140,12 +140,12 @@ def test_limits_says_what_a_history_does_not_go_with(
 
 
 def test_tune_uses_the_busiest_quarter_of_an_hour(new_cluster: NewCluster, tmp_path: Path) -> None:
-    """Of `history_story`: ten minutes of 16 MB a second and five of 1, times 1.9; the server's
-    own counters say nothing yet.
+    """By hand, from `history_story`: ten minutes of 16 MB a second and five of 1, times 1.9; the
+    server's own counters show nothing yet.
     """
     story(tmp_path)
     dsn = new_cluster().dsn()
-    # A volume of its own: what happens to be free here is no bound then.
+    # With a volume of its own for WAL, free space on this machine does not limit the advice.
     machine = ("--memory", "16GB", "--cpus", "4", "--disk", "1TB", "--wal-disk", "1TB", "--json")
     found = []
     for more in ((), ("--history", str(tmp_path))):
@@ -164,7 +164,7 @@ def test_tune_uses_the_busiest_quarter_of_an_hour(new_cluster: NewCluster, tmp_p
 
 
 def table_batches(database: str, relation: int) -> Iterator[Batch]:
-    """Two days: 100 rows updated an hour, from hour 20 to hour 30 of them 10,000."""
+    """Two days of 100 updated rows an hour, but 10,000 an hour from hour 20 to hour 30."""
     tables = built_in()["tables"]
     updated = 0
     for hour in range(49):

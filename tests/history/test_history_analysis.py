@@ -1,4 +1,4 @@
-"""What an hour is said to have been is what it was: see `history_story`."""
+"""The analyses describe the hour of `history_story` as it was."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_statements_come_by_the_time_they_took(history: History) -> None:
 
 
 def test_checkpoints_and_wal_add_up(history: History) -> None:
-    """By hand: 59 MB-minutes and 10 busy ones of 15 MB/s more."""
+    """By hand: 59 minutes of 1 MB/s, and 15 MB/s more in 10 busy ones."""
     about = checkpoints(history, period(0, 60))
     assert (about.timed, about.requested) == (11, 10)
     assert about.wal_bytes == 59 * 60 * MB + 600 * 15 * MB
@@ -153,13 +153,13 @@ def test_an_instance_that_is_not_there_is_named(history: History) -> None:
 
 
 def test_a_summary_answers_what_rows_as_sampled_cannot(history: History) -> None:
-    """The statements of an hour by their hourly summary are the same."""
+    """The statements of an hour are the same from the rows and from the hourly summary."""
     sql = "SELECT query_id, sum(calls) AS calls, sum(exec_ms) AS ms FROM {} GROUP BY 1 ORDER BY 1"
     assert history.rows(sql.format("statements")) == history.rows(sql.format("statements_by_hour"))
 
 
 def test_every_view_is_described(history: History) -> None:
-    """That of databases, too, which DuckDB has a statement of its own for."""
+    """Even `databases`: DESCRIBE "databases" would list DuckDB's own."""
     for view, _ in history.views():
         names = [row[0] for row in history.described(view)]
         assert names[0] == ("query_id" if view == "statement_texts" else "time")

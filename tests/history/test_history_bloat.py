@@ -1,4 +1,4 @@
-"""Bloat as it is estimated, beside what pgstattuple counts; and what is used up of sequences."""
+"""Estimated bloat compared with pgstattuple's counts; and the use of sequences and slots."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from mrtuner.postgres.connect import connect
 from servers import counted, sql
 
 ROWS = 20_000
-#: By name what is in a table; all of it as written, without a free byte that could be used.
+#: The columns of each table; freshly written, they leave no free space that could be used.
 TABLES = {
     "accounts": "n AS id, n % 10 AS branch, 0 AS balance, repeat('x', 84)::char(84) AS filler",
     # Columns that have to be aligned: 1 + 7, 8, 2 + 6, 8 bytes.
@@ -27,7 +27,7 @@ TABLES = {
              "NULL::text AS a, NULL::text AS b, NULL::text AS c, NULL::text AS d, 1 AS e, 2 AS f",
     "wide": "n AS id, repeat('x', 100 + n % 900) AS body, n AS number",
 }  # fmt: skip
-#: The estimate may be wrong by so much of the table.
+#: Largest accepted error of the estimate, as a share of the table.
 CLOSE = 0.05
 
 
@@ -52,7 +52,7 @@ def by_name(rows: list[dict[str, Any]]) -> Mapping[str, dict[str, Any]]:
 
 
 def wasted(cluster: Cluster, relation: str) -> tuple[int, int]:
-    """Size, and free space with dead rows, by reading every page of it."""
+    """Size, and free space plus dead rows [bytes], from reading every page."""
     ((size, free, dead),) = sql(
         cluster.dsn(),
         f"SELECT table_len, free_space, dead_tuple_len FROM pgstattuple('{relation}')",
@@ -83,7 +83,7 @@ def test_the_estimate_is_near_to_what_reading_all_pages_counts(cluster: Cluster)
         assert bloated[name]["bloat"] / size == pytest.approx(free / size, abs=CLOSE), name
 
 
-#: Indexes of these tables whose entries all differ: those that do not share one.
+#: Indexes of these tables in which no two rows have the same entry.
 INDEXES = {
     "by_id": "accounts (id)",
     "by_aligned": "aligned (kind, id)",
@@ -112,7 +112,7 @@ def test_an_index_is_estimated_as_its_density_tells(cluster: Cluster) -> None:
         sql(cluster.dsn(), f"DELETE FROM {name} WHERE id % 10 < 7", f"VACUUM ANALYZE {name}")
     bloated = by_name(sampled(cluster, "bloat"))
     for name in [*INDEXES, "repeated"]:
-        # Pages without any entry are none of the leaves.
+        # pgstatindex does not count emptied pages as leaf pages.
         ((size, unfilled),) = sql(
             cluster.dsn(),
             "SELECT index_size, 1 - leaf_pages * 8192 * avg_leaf_density / 90 / index_size "
@@ -140,7 +140,7 @@ def test_what_the_fillfactor_leaves_free_is_no_bloat(cluster: Cluster) -> None:
 
 
 def test_a_toast_table_has_at_least_the_bloat_that_is_told(cluster: Cluster) -> None:
-    """Values of five whole chunks, and of one and a bit, of which two in three are deleted."""
+    """Values of five whole chunks, and of one chunk and a bit; two in three are deleted."""
     for name, length in (("whole", 5 * 1996), ("bit", 1996 + 300)):
         sql(
             cluster.dsn(),
@@ -186,7 +186,7 @@ def test_a_sequence_ends_where_it_or_its_column_does(each_major: int, cluster: C
         cluster.dsn(), "CREATE ROLE monitor LOGIN IN ROLE pg_monitor",
         "CREATE TABLE orders (id serial, small smallserial, "
         "big bigint GENERATED ALWAYS AS IDENTITY)",
-        # As after an upgrade from before 10: the sequence goes on, its column does not.
+        # As after an upgrade from before 10: the sequence is a bigint, its column is not.
         "ALTER SEQUENCE orders_id_seq AS bigint",
         "SELECT setval('orders_id_seq', 1500000000)", "SELECT setval('orders_small_seq', 32767)",
         "SELECT nextval('orders_big_seq')",
@@ -219,7 +219,7 @@ def test_a_slot_tells_how_much_of_what_it_may_keep_it_keeps(
         sql(limited.dsn(), "INSERT INTO t SELECT repeat('x', 1000) FROM generate_series(1, 16000)")
     (after,) = sampled(limited, "slots")
     assert before["used"] < 0.1
-    # 32 MB or more of WAL, of 96 MB and what is left of a segment of 16 MB.
+    # At least 32 MB of WAL, out of 96 MB plus the rest of a 16 MB segment.
     assert 0.28 < after["used"] < 0.6
     sql(limited.dsn(), "ALTER SYSTEM SET max_slot_wal_keep_size = -1", "SELECT pg_reload_conf()")
     for _ in range(200):

@@ -1,4 +1,4 @@
-"""The busiest minutes of the sessions of an hour that is known: see `history_story`."""
+"""The busiest minutes of sessions in the hour of `history_story`."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_an_application_that_is_not_there_is_named(history: History) -> None:
 
 
 def test_the_workers_of_a_ruby_server_are_one_application(tmp_path: Path) -> None:
-    """By hand: two of Puma's at work and one of unicorn's, for five minutes."""
+    """By hand: two Puma workers and one unicorn worker are active for five minutes."""
     titles = ("puma: cluster worker 0: 1 [shop]", "puma: cluster worker 1: 1 [shop]",
               "unicorn_rails worker[3] -D")  # fmt: skip
     rows = [

@@ -1,6 +1,6 @@
 """The analyses, asked of the files of a lake in ClickHouse's dialect, answer as DuckDB does.
 
-chDB is ClickHouse in the process. It is not among the packages of a working copy:
+chDB is ClickHouse as a library. It is not among the packages of a working copy:
 `make test-engines` installs it and runs this.
 """
 

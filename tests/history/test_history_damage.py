@@ -1,4 +1,4 @@
-"""A damaged file is named, and what is not damaged is served; nothing is lost besides."""
+"""A damaged file is named, everything else is still served, and nothing more is lost."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def overwrite(path: Path, begin: int, end: int) -> None:
 
 @pytest.mark.parametrize("part", ["data", "footer"])
 def test_a_parquet_file_with_other_bytes_is_left_out_and_named(store: Path, part: str) -> None:
-    """Its length and the marks at both ends are as they were."""
+    """The file's length and the magic bytes at both ends are unchanged."""
     first, second = sorted((store / layout.LAKE / "queue").rglob("*.parquet"))
     size = first.stat().st_size
     overwrite(first, *((8, size // 3) if part == "data" else (size - 120, size - 20)))
@@ -79,7 +79,7 @@ def test_a_parquet_file_with_other_bytes_is_left_out_and_named(store: Path, part
 
 
 def test_what_is_damaged_is_named_by_each_later_look_as_well(store: Path) -> None:
-    """The views over it are kept from look to look, as the viewer keeps them."""
+    """The workspace is kept from one opening to the next, as in the viewer."""
     count = "SELECT count(DISTINCT time) AS n, sum(waiting) IS NULL AS no FROM queue"
     with closing(Workspace()) as work:
         with open_history(store, work=work) as history:
@@ -101,7 +101,7 @@ def test_a_query_that_is_wrong_is_no_damage(store: Path) -> None:
 
 
 def test_a_damaged_file_keeps_no_other_from_being_merged_or_deleted(store: Path) -> None:
-    """Three files of one day, of which one is damaged; and one that is older than it is kept."""
+    """Three files of one day, one of them damaged, and one file that has expired."""
     with Writer(store, [SOURCE]) as writer:
         for hour in range(3):
             commit(writer, NOON - 2 * DAY + hour * 3600 * SECOND)
@@ -137,7 +137,7 @@ def test_a_truncated_database_is_named_and_not_written(store: Path, share: float
 
 
 def test_a_database_with_a_damaged_page_is_named(store: Path) -> None:
-    """The page where the recent rows of a source begin; the file is as long as it was."""
+    """The first page of a source's recent rows is overwritten; the file keeps its length."""
     path = store / layout.DATABASE
     with closing(sqlite3.connect(path)) as db:
         asked = "SELECT rootpage FROM sqlite_master WHERE name = 'recent_queue'"
@@ -152,12 +152,12 @@ def test_a_database_with_a_damaged_page_is_named(store: Path) -> None:
     )
     assert done.returncode == 2
     assert f"{path} is damaged" in done.stderr
-    # What was asked of others is answered.
+    # Queries of other tables still work.
     assert rows(store, "SELECT count(DISTINCT source) FROM samples") == [(1,)]
 
 
 def test_a_database_that_was_moved_away_leaves_files_for_any_reader(store: Path) -> None:
-    """As the hint says; a new recorder does not take them for its own."""
+    """The hint says to move it away; a new recorder does not take the files for its own."""
     import duckdb
 
     (store / layout.DATABASE).rename(store / "damaged.sqlite")

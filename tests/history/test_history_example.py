@@ -29,7 +29,7 @@ pytest.importorskip("numpy")
 MONDAY = ("2026-03-02 12:00", "2026-03-02 16:00")
 TUESDAY = ("2026-03-03 12:30", "2026-03-03 16:30")
 WEDNESDAY = ("2026-03-04 12:00", "2026-03-04 16:00")
-#: Of a db.r5.2xlarge: all day, and for half an hour in a day.
+#: Limits of a db.r5.2xlarge: all day, and for half an hour a day.
 IOPS, IOPS_BURST = 12_000, 18_750
 
 
@@ -68,7 +68,7 @@ def test_reads_plus_writes_are_at_the_ceiling_and_nothing_else_above_70_per_cent
 def test_operations_never_reach_their_limit_and_cpu_and_memory_have_room_all_the_time(
     history: History,
 ) -> None:
-    """In the morning the burst lasts for a while, and nothing is slow: there are more of them."""
+    """Operations are highest in the morning, while the burst lasts and nothing is slow."""
     before = ("2026-03-02 00:00", "2026-03-04 03:30")
     assert metrics(history, before, "max(read_iops + write_iops)") < IOPS_BURST
     assert metrics(history, before, "max(cpu)") < 70
@@ -77,7 +77,7 @@ def test_operations_never_reach_their_limit_and_cpu_and_memory_have_room_all_the
 
 
 def test_limits_finds_the_old_ceilings_in_what_was_recorded(history: History) -> None:
-    """With the metrics alone, as `mrtuner limits` would of CloudWatch."""
+    """From the metrics alone, as `mrtuner limits` reads them from CloudWatch."""
     from mrtuner.history.managed import METRICS
     from mrtuner.stats.plateaus import numpy
 
@@ -148,7 +148,7 @@ def test_sessions_pile_up_in_waits_for_io(history: History) -> None:
 
 
 def test_every_screen_has_something_to_show(history: History) -> None:
-    """Over all three days; a host's own figures are not to be had at RDS."""
+    """Over all three days; RDS does not give the host's own figures."""
     whole = ("2026-03-02 00:00", "2026-03-05 00:00")
     for name in SCREENS:
         told = ask(history, name, whole, **({"compare": "1d"} if name == "compare" else {}))
@@ -184,7 +184,7 @@ def test_on_the_page_one_finds_the_ceiling(history: History) -> None:
 
 def test_each_moment_is_divided_by_the_ceiling_of_that_moment(history: History) -> None:
     """Over all three days: 213 of 212.5 MB/s by day, 443 of 437.5 at night, and 325 of 593.75 on
-    the larger class, which RDS told at four o'clock."""
+    the larger class, which RDS reported at four o'clock."""
     told = ask(history, "limits", ("2026-03-02 00:00", "2026-03-05 00:00"))
     (chart,) = [one for one in told.charts if one.name == "shares"]
     (values,) = [one.values for one in chart.series if one.name == "throughput of the disk"]

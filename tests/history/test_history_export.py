@@ -92,7 +92,7 @@ def test_rows_beyond_a_limit_are_left_out_and_counted(tmp_path: Path) -> None:
 
 
 def test_a_source_declares_how_many_of_its_rows_are_exported(tmp_path: Path) -> None:
-    """A store keeps the declaration of its sources, so that is where the limit comes from."""
+    """The limit comes from the source's declaration, which the store keeps."""
     limited = QUEUE.replace("[keys]", "export_rows = 2\n[keys]", 1)
     source = parse("queue", {OLDEST: limited})
     with Writer(tmp_path, [source]) as writer:
@@ -244,7 +244,7 @@ def test_a_receiver_that_is_not_there_is_no_loss(tmp_path: Path) -> None:
 
 
 def test_a_receiver_that_never_answers_holds_up_no_sample(tmp_path: Path) -> None:
-    """It accepts the connection, which is as far as it goes."""
+    """It accepts the connection and does nothing more."""
     source = queue()
     stop = threading.Event()
     with socket.create_server(("127.0.0.1", 0)) as silent, Writer(tmp_path, [source]) as writer:
@@ -478,7 +478,7 @@ scrape_configs:
 
 
 def answers(port: int, query: str) -> list[dict[str, Any]]:
-    """What Prometheus answers to a query, once there is something; an error is one at once."""
+    """Return a query's result once it has data, or nothing after a minute; fail on an error."""
     address = f"http://127.0.0.1:{port}/api/v1/query?{urllib.parse.urlencode({'query': query})}"
     end = time.monotonic() + 60
     while time.monotonic() < end:

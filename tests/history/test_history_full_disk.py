@@ -58,7 +58,7 @@ def fill(disk: Path) -> Path:
 
 
 def told(process: subprocess.Popen[str], sentence: str) -> None:
-    """Read what a recorder tells until it tells this."""
+    """Read a recorder's messages until one contains this sentence."""
     assert process.stderr is not None
     for line in process.stderr:
         if sentence in line:

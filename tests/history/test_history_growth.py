@@ -1,4 +1,4 @@
-"""What is kept of two samples: growth, never a negative number, never a zero that is unknown."""
+"""What is kept of two samples: growth, never negative, and null instead of 0 if unknown."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_what_was_not_there_before_has_grown_from_zero() -> None:
 
 
 def test_a_counter_that_went_down_makes_the_growth_of_all_unknown() -> None:
-    """4 jobs since a reset that nobody saw; busy_ms has grown beyond what it was."""
+    """An unseen reset: 4 jobs since then, while busy_ms is higher than before."""
     assert kept([row("mail", 100, 5.5, 3)], row("mail", 4, 6.0, 3)) == [("mail", None, None, 3)]
 
 
@@ -55,7 +55,7 @@ def test_a_counter_that_is_not_counted_stays_unknown() -> None:
 
 @given(st.lists(st.tuples(st.integers(0, 10**12), st.integers(0, 10**9)), min_size=1, max_size=30))
 def test_growth_adds_up_to_the_last_value_less_the_first(steps: list[tuple[int, int]]) -> None:
-    """Any steps upwards; times have three digits, as a sample rounds them."""
+    """For counters that never fall; times have three decimals, as a sample rounds them."""
     done, busy = 0, 0
     rows = []
     for more_done, more_busy in steps:

@@ -1,4 +1,4 @@
-"""What was read of a store is kept when it is opened again, and is what a new reader would read."""
+"""What a reader keeps from one opening of a store to the next is what a new reader would read."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from mrtuner.web.shared import SharedHistory
 
 START = datetime(2026, 11, 23, tzinfo=UTC).replace(tzinfo=None)
 QUEUE = queue()
-#: A row for each of these seconds has as many waiting jobs.
+#: Times of samples; each has as many waiting jobs as its second.
 Seconds = list[int]
 
 
@@ -36,7 +36,7 @@ def commit(writer: Writer, seconds: Seconds, instance: str = "db:5432") -> None:
 
 
 def waiting(history: History, instance: str, begin: int, end: int) -> Seconds:
-    """Seconds in which a sample of an instance is found, in a period."""
+    """Return the seconds of an instance's samples in a period."""
     rows = history.rows(
         "SELECT waiting FROM queue WHERE queue = 'mail' AND instance = $instance "
         "AND time >= $begin AND time < $end ORDER BY time",
@@ -49,7 +49,7 @@ def waiting(history: History, instance: str, begin: int, end: int) -> Seconds:
 def check(
     directory: Path, work: Workspace, seconds: Seconds, elsewhere: Sequence[int] = ()
 ) -> None:
-    """The store has exactly these, by each way of asking."""
+    """Assert that each kind of query finds exactly these samples."""
     with open_history(directory, work=work) as history:
         for instance, expected in (("db:5432", sorted(seconds)), ("other", sorted(elsewhere))):
             assert waiting(history, instance, 0, 86_400) == expected
@@ -146,9 +146,9 @@ def test_another_store_in_the_place_of_the_first_is_read_from_its_beginning(
 def test_the_newest_row_before_a_time_is_found_however_old_it_is(
     tmp_path: Path, work: Workspace
 ) -> None:
-    """Of days that are over, the answer is kept: of a store that goes on it must be the same.
+    """The answer for past days is kept, and must still be right when the store has grown.
 
-    The fax is there from hour 2 on, changes at 30, and is gone at 55: its last row is of nulls.
+    The fax is there from hour 2 on, changes at 30, and is gone at 55: its last row has only nulls.
     """
     hours = [1, 2, 5, 23, 26, 30, 49, 55, 70, 73]
     fax = {2: 2, 5: 2, 23: 2, 26: 2, 30: 30, 49: 30}
@@ -182,7 +182,7 @@ def test_the_newest_row_before_a_time_is_found_however_old_it_is(
 def test_what_files_say_is_kept_until_they_say_something_else(
     tmp_path: Path, work: Workspace
 ) -> None:
-    """Sums of a morning and of a day, by each way of keeping, and how many rows there are."""
+    """Sums of a morning and of a day, by each method that keeps answers, and a count of rows."""
 
     def found() -> tuple[list[int | None], list[int | None], int]:
         sql = "SELECT sum(waiting) FROM queue WHERE time >= $begin AND time < $end"
@@ -238,12 +238,12 @@ def test_recent_rows_are_counted_as_they_come_and_go(tmp_path: Path, work: Works
         assert found() == {("db:5432", 1): (1, 3700, 3700)}
         sealing.move_to_parquet(writer, MIDNIGHT + 3800 * SECOND, everything=True)
         assert found() == {}
-        commit(writer, [3800, 3900, 4000])  # whose rows have the numbers of others
+        commit(writer, [3800, 3900, 4000])  # their rows reuse earlier numbers
         assert found() == {("db:5432", 1): (3, 3800, 4000)}
 
 
 def test_a_table_may_stand_in_brackets(tmp_path: Path) -> None:
-    """A summary's column is called `samples`, as is a view, which that column does not name."""
+    """`samples` is a view and a column of summaries; the column does not stand for the view."""
     with Writer(tmp_path, [QUEUE]) as writer:
         commit(writer, [10, 20])
     with open_history(tmp_path) as history:

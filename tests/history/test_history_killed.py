@@ -34,14 +34,14 @@ from mrtuner.history.store.writer import Writer
 SOURCE = queue()
 SESSIONS = built_in()["sessions"]
 HOUR = 3600
-#: Commits of a child that is killed: over two days, so that it seals and merges.
+#: Commits of a child that is killed: they reach into a second day, so that it seals and merges.
 COMMITS = 6
-#: And of the next one, which finds what the kill left.
+#: Commits of the next child, which finds what the killed one left.
 MORE_COMMITS = 2
 OURS = str(Path(sealing.__file__).parent)
 
 
-#: What counts the sessions that were seen, one in each sample.
+#: Summaries, and their columns that count sessions; each sample has one session.
 SUMMARIES = {
     "sessions_by_minute": "samples", "sessions_by_hour": "samples",
     "sessions_at_work_by_minute": "samples", "samples_by_minute": "session_samples",
@@ -115,7 +115,10 @@ def stored(directory: Path) -> list[int]:
 
 
 def killed_at(directory: Path, line: int) -> bool:
-    """Kill a child, check; run another to its end, check again. False: there is no such line."""
+    """Kill a child at a line and check; run another to its end and check again.
+
+    Return False if the first child ended before it reached that line.
+    """
     acknowledged, killed = child(directory, range(COMMITS), line)
     found = stored(directory)
     assert len(found) == len(set(found)), f"killed at line {line}, something is there twice"
@@ -129,19 +132,19 @@ def killed_at(directory: Path, line: int) -> bool:
 
 @pytest.fixture(autouse=True)
 def warm() -> None:
-    """Import DuckDB before children are made, so that none imports it anew."""
+    """Import DuckDB before children are made, so that none has to import it."""
     engine().close()
 
 
 def kills(directory: Path, first: int, step: int) -> int:
-    """Kill a child at these lines until there is no such line; return how often, each in a store
-    of its own."""
+    """Kill a child at one line after another, each in a store of its own, until one ends before its
+    line; return how many were killed."""
     lines = itertools.count(first, step)
     return sum(1 for _ in itertools.takewhile(lambda at: killed_at(directory / str(at), at), lines))
 
 
 def kills_on_all_cpus(directory: Path, step: int) -> int:
-    """The same from the first line on, shared by as many processes as there are CPUs."""
+    """Call `kills` from the first line on, with the lines divided among one process per CPU."""
     workers = len(os.sched_getaffinity(0))
     stripes = [(directory, 1 + step * n, step * workers) for n in range(workers)]
     with multiprocessing.get_context("fork").Pool(workers) as pool:
@@ -150,8 +153,8 @@ def kills_on_all_cpus(directory: Path, step: int) -> int:
 
 @pytest.fixture
 def memory(tmp_path: Path) -> Iterator[Path]:
-    """A directory in memory, where there is one: a process that is killed leaves the same files
-    there as on a disk, and need not wait for it."""
+    """A directory in memory, where possible: a killed process leaves the same files there as on a
+    disk, without waiting for the disk."""
     if not os.access("/dev/shm", os.W_OK):
         yield tmp_path
         return

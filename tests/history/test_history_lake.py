@@ -29,7 +29,7 @@ DAY = 86_400
 URL = "s3://company-history/postgres"
 PLACE = s3.place_of(URL)
 RECORDERS = ("paris", "lyon", "nice")
-#: Of each recorder, one after the other, each published.
+#: Each recorder records and publishes this many days, one after the other.
 DAYS = 5
 
 
@@ -122,7 +122,7 @@ def test_a_reader_sees_each_row_once_while_three_recorders_publish(
 def test_three_recorders_in_processes_of_their_own_share_a_lake(
     aws: str, embedded: Cluster, tmp_path: Path
 ) -> None:
-    """What each had in files when it began is there, once, and what it then added is, too."""
+    """What each had in files when it began is in the lake, once."""
     for name in RECORDERS:
         for day in range(2):
             record_day_without_publishing(tmp_path / name, name, day)

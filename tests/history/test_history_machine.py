@@ -1,4 +1,4 @@
-"""What a server's machine is, and what limits it: recorded, and read again as it was."""
+"""A server's machine and its limits are recorded, and read back as they were."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ SOMEWHERE = Host(
 
 
 def stored(directory: Path, *machines: Host) -> Host | None:
-    """The last of these machines, as it is read from a store to which all were written."""
+    """Write these machines to a store, and return the last one as it is read back."""
     write(directory, *machines)
     with open_history(directory) as history:
         assert instance_of(facts(history, "db:5432")) is None
@@ -77,7 +77,7 @@ def test_a_machine_is_read_as_it_was_recorded(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("hour", "cpus"), [(-1, 4), (0.5, 4), (1.5, 2), (48, 2)])
 def test_a_period_has_the_machine_of_its_end(tmp_path: Path, hour: float, cpus: int) -> None:
-    """Four CPUs at midnight, two an hour later; before, the first that was recorded."""
+    """Four CPUs at midnight, two an hour later; an earlier period has the first machine."""
     write(tmp_path, SOMEWHERE, replace(SOMEWHERE, cpus=Fact(2, "cpu.max")))
     until = datetime.fromtimestamp(MIDNIGHT / SECOND + hour * 3600, UTC)
     with open_history(tmp_path) as history:
@@ -103,7 +103,7 @@ def test_a_machine_elsewhere_is_not_sampled() -> None:
 
 
 def test_the_recorder_records_the_machine_and_its_limits(embedded: Cluster, tmp_path: Path) -> None:
-    """They are those that `tune` and `limits` read of this machine themselves."""
+    """The recorded ones are those that `tune` and `limits` themselves find on this machine."""
     with recorder(tmp_path, embedded.dsn(), "--name", "here"):
         until(lambda: samples(tmp_path, "machine") and samples(tmp_path, "ceilings"))
         before = samples(tmp_path, "sessions")

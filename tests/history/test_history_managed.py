@@ -29,7 +29,7 @@ from mrtuner.history.recorded_machine import facts, host_of, instance_of
 from mrtuner.history.source import built_in
 from mrtuner.history.store.writer import Batch, Writer
 
-#: On a minute, and so recent that CloudWatch keeps its minutes.
+#: A whole minute, so recent that CloudWatch still keeps points of a minute.
 NOON = datetime.now(UTC).replace(second=0, microsecond=0) - timedelta(hours=1)
 SHOP = ManagedInstance(name="shop", identifier="shop-prod")
 
@@ -50,7 +50,7 @@ def aws(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def put(first: int, count: int) -> None:
-    """Points of so many minutes, of which each is one per cent of CPU above the one before."""
+    """Put a point for each of `count` minutes, each one per cent of CPU above the one before."""
     boto3.client("cloudwatch", "eu-central-1").put_metric_data(
         Namespace="AWS/RDS",
         MetricData=[
@@ -183,7 +183,7 @@ def test_the_command_records_an_instance_of_rds(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("aws")
 def test_the_region_is_an_option(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without one nothing is made, and the hint names an option that the command has."""
+    """Without a region no store is made, and the hint names the command's option."""
     monkeypatch.delenv("AWS_REGION")
     monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "none"))
     store = tmp_path / "store"

@@ -1,4 +1,4 @@
-"""As many distinct statements as pg_stat_statements may be told to keep, and more than it keeps."""
+"""Many distinct statements, as many as pg_stat_statements keeps and more."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from mrtuner.postgres.cluster import Cluster
 from servers import sql
 from waiting import until
 
-#: Of the table that is read: identifiers differ by the columns that a statement names.
+#: Columns of the table: statements that read different columns have different identifiers.
 COLUMNS = 224
 MB = 2**20
 
@@ -49,7 +49,7 @@ CALLS = """SELECT count(*), sum(calls)::bigint FROM pg_stat_statements(false)
 
 
 def record_once(cluster: Cluster, store: Path) -> resource.struct_rusage:
-    """Record until statements were sampled once more; return what the recorder took."""
+    """Record until statements were sampled once more; return the recorder's resource usage."""
     already = samples(store, "statements")
     command = [sys.executable, "-c", PROGRAM, "record", cluster.dsn(), "--dir", str(store)]
     process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
@@ -69,9 +69,9 @@ def record_once(cluster: Cluster, store: Path) -> resource.struct_rusage:
 def test_none_of_many_statements_is_lost(
     new_cluster: NewCluster, tmp_path: Path, columns: int
 ) -> None:
-    """Recorded before they run, after, and after half of them ran again: 576 or 50,176 of them.
+    """576 or 50,176 of them: recorded before they run, after, and after half of them ran again.
 
-    A statement takes a few kilobytes of the recorder at most, and half a millisecond of a CPU.
+    Each costs the recorder at most 5 kB and half a millisecond of a CPU, beyond 50 MB and 2 s.
     """
     many = columns * columns
     cluster = cluster_of(new_cluster, 18, many + 5000)
@@ -87,7 +87,7 @@ def test_none_of_many_statements_is_lost(
     assert sql(cluster.dsn(), "SELECT dealloc FROM pg_stat_statements_info") == [(0,)]
     assert rows(store, """SELECT count(DISTINCT query_id), sum(calls), count(*) - count(calls)
                           FROM statements WHERE database = 'shop'""") == [
-        (kept - 1, after - before, 0)  # all but what made the table
+        (kept - 1, after - before, 0)  # all but CREATE TABLE
     ]  # fmt: skip
     texts = "SELECT count(*) FROM statement_texts WHERE text LIKE 'SELECT c%, c% FROM wide'"
     assert rows(store, texts) == [(many,)]
@@ -103,10 +103,10 @@ def cpu(usage: resource.struct_rusage) -> float:
 def test_a_statement_that_was_evicted_is_a_gap_and_never_negative(
     new_cluster: NewCluster, tmp_path: Path, each_major: int
 ) -> None:
-    """Two ran three times, had to go for others, and ran again: one once, the other nine times.
+    """Two ran three times, were evicted, and ran again: one once, the other nine times.
 
-    Before 17, the server does not say since when it counts, so of the other the growth is taken for
-    six, which is too low. It sleeps longer then: had any of its counters fallen, that would tell.
+    Before 17, the server does not say since when it counts, so the growth of the other is taken as
+    six, which is too low. It sleeps longer then, because a counter that fell would reveal the gap.
     """
     cluster = cluster_of(new_cluster, each_major, 100)
     store = tmp_path / "store"

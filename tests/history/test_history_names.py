@@ -1,4 +1,4 @@
-"""Names with every nuisance that PostgreSQL allows, recorded from a real server and told again."""
+"""Difficult names that PostgreSQL allows, recorded from a real server and read back."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_tables_databases_and_roles_come_back_as_they_are_called(
 def test_a_text_in_no_encoding_keeps_nothing_else_from_being_recorded(
     new_cluster: NewCluster, tmp_path: Path
 ) -> None:
-    """A database of SQL_ASCII takes any bytes; the server cannot tell them in UTF-8."""
+    """A SQL_ASCII database takes any bytes; the server cannot convert them to UTF-8."""
     cluster = new_cluster(18, {"shared_preload_libraries": "pg_stat_statements"})
     sql(cluster.dsn(), "CREATE EXTENSION pg_stat_statements",
         "CREATE DATABASE old ENCODING 'SQL_ASCII' LOCALE 'C' TEMPLATE template0")  # fmt: skip
@@ -122,7 +122,7 @@ def test_a_text_in_no_encoding_keeps_nothing_else_from_being_recorded(
 
 @pytest.mark.parametrize("jump", [-660, 7200])
 def test_a_clock_that_jumps_changes_no_rate_and_is_told(tmp_path: Path, jump: int) -> None:
-    """A minute passes, in which the clock is set back by twelve minutes or forth by two hours."""
+    """The clock is set back by eleven minutes, or forward by two hours, while a minute passes."""
     source = queue()
     with Writer(tmp_path, [source]) as writer:
         writer.commit([batch(sample(source, 10_000, row("mail", 100, 1.0, 3), monotonic=10.0))])

@@ -28,7 +28,7 @@ QUEUE = queue()
 
 
 def fill(directory: Path) -> None:
-    """A queue for 30 hours: in each minute one job more is done, and as many wait as it is late."""
+    """A queue for 30 hours: after n minutes, n jobs are done and n jobs wait."""
     samples = [
         sample(QUEUE, 60 * n, row("mail", n, float(n), n, reset="x")) for n in range(MINUTES)
     ]
@@ -56,7 +56,7 @@ PERIODS = [
 
 
 def test_each_period_has_its_own_rows(history: History) -> None:
-    """Asked twice: more periods than are kept, so that the first are made again."""
+    """Some are asked for twice, with more periods in between than are kept."""
     assert len(history.files) > 24
     more = [(n, n + 90) for n in range(0, MINUTES, 120)]
     for begin, end in [*PERIODS, *more, *PERIODS]:
@@ -86,7 +86,7 @@ def test_a_step_of_a_summary_is_whole_though_the_period_ends_in_it(history: Hist
 
 
 def test_only_files_of_the_period_are_opened(history: History) -> None:
-    """A file of another time is damaged, which nobody notices who does not read it."""
+    """A file of another time is damaged: only a query that reads it notices."""
     lake = Path(history.name) / layout.LAKE
     first = min((file for file in history.files if file.view == "queue"), key=lambda one: one.first)
     (lake / first.path).write_bytes(b"PAR1" + bytes(first.bytes - 8) + b"PAR1")

@@ -1,7 +1,7 @@
-"""The queries of the analyses keep to what other engines can say too.
+"""The queries of the analyses use only SQL that other engines have, too.
 
 They are translated and parsed here. Spark and ClickHouse also run them, see
-test_history_spark.py and test_history_clickhouse.py; Trino and Athena are not at hand.
+test_history_spark.py and test_history_clickhouse.py; Trino and Athena are not available here.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def test_every_query_can_be_written_for_another_engine(asked: list[Question], di
 
 
 def test_the_comparison_sees_a_difference() -> None:
-    """One row less, one bit of a float, a null for a zero."""
+    """One row fewer, a float off by 1e-7, another text, a null for a float, another integer."""
     rows = [(1, 0.5, None), (2, 0.25, "x")]
     assert differences(list(reversed(rows)), rows) == []
     assert differences(rows[:1], rows) == ["1 rows instead of 2"]

@@ -47,7 +47,7 @@ broker = Broker()
 
 
 def package(directory: Path, module: str, point: str = "broker = shop_metrics:broker") -> None:
-    """Install a package by hand: its module, and what its wheel would say of it."""
+    """Install a package by hand: its module, and the metadata of its wheel."""
     (directory / "shop_metrics.py").write_text(module)
     about = directory / "shop_metrics-1.0.dist-info"
     about.mkdir()
@@ -119,7 +119,7 @@ class Program:
         self.rows = rows
 
     def open(self, place: Place) -> Rows | None:
-        """Whatever the test gave."""
+        """Return the rows that the test gave."""
         return self.rows
 
 

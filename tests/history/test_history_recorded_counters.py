@@ -61,7 +61,7 @@ def cache(hits: int, reads: int) -> dict[str, Any]:
 
 
 def caches() -> Iterator[Any]:
-    """Quiet for five minutes, then 20 reads a second of 400 requests, then quiet again."""
+    """Quiet for five minutes, then 20 reads a second in 400 requests, then quiet again."""
     totals = [(0, 0), (300, 3), (300 + 114_000, 3 + 6000), (600 + 114_000, 6 + 6000)]
     for number, (hits, reads) in enumerate(totals):
         yield of("slru", 300 * number, cache(hits, reads))
@@ -72,7 +72,7 @@ def statement(query: int, role: str, **counted: float) -> dict[str, Any]:
 
 
 def statements() -> Iterator[Any]:
-    """One is compiled, for 0.3 s of its second; two of `report` write 200 and 60 blocks."""
+    """One spends 0.3 s of its second compiling; two of `report` write 200 and 60 blocks."""
     ran = [
         statement(1, "web", calls=10, exec_ms=1000.0, jit_ms=300.0),
         statement(2, "report", calls=2, exec_ms=9000.0, jit_ms=0.0, temp_blocks_written=200),
@@ -95,7 +95,7 @@ def test_compiling_is_that_of_the_statements_that_were_compiled(tmp_path: Path) 
 
 
 def test_temporary_files_are_added_up_by_role(tmp_path: Path) -> None:
-    """Sessions are not known by role: the seven that are open are taken for it."""
+    """Sessions are not recorded by role, so all seven open ones count."""
     with written(tmp_path, *statements()) as history:
         (found,) = server(history).role_spills
     assert found == RoleSpills(

@@ -89,7 +89,7 @@ def test_a_server_that_goes_away_is_a_gap_and_no_end(cluster: Cluster, tmp_path:
 def test_a_server_that_was_never_reached_is_no_healthy_recording(
     embedded: Cluster, tmp_path: Path
 ) -> None:
-    """Beside another that is; and alone it is an error in the end."""
+    """Next to a server that is reached, status reports it; alone, it is an error in the end."""
     gone, store = f"host={tmp_path} user=nobody", tmp_path / "store"
     fleet = tmp_path / "fleet.toml"
     fleet.write_text(f'[instances]\ngone = "{gone}"\n', encoding="utf-8")
@@ -123,7 +123,7 @@ def test_no_password_is_stored_or_told(new_cluster: NewCluster, tmp_path: Path) 
 def test_a_store_that_cannot_be_written_is_told_and_tried_again(
     cluster: Cluster, tmp_path: Path
 ) -> None:
-    """The database file of the store is made full, and then not."""
+    """The database file of the store may not grow at first, and then it may."""
     told: list[str] = []
     stop = threading.Event()
     with Writer(tmp_path, built_in().values()) as writer:
@@ -145,7 +145,7 @@ def test_a_store_that_cannot_be_written_is_told_and_tried_again(
 
 
 def test_many_instances_begin_one_after_the_other(cluster: Cluster, tmp_path: Path) -> None:
-    """Half a minute here, so only the first is sampled; and ending waits for no second."""
+    """Half a minute apart here, so only the first is sampled, and the end does not wait."""
     instances = [Instance(name=name, dsn=cluster.dsn()) for name in ("first", "second")]
     stop = threading.Event()
 
@@ -162,7 +162,7 @@ def test_many_instances_begin_one_after_the_other(cluster: Cluster, tmp_path: Pa
 
 
 def test_the_recorder_is_idle_in_no_transaction(cluster: Cluster, tmp_path: Path) -> None:
-    """What stays in a transaction holds back vacuum."""
+    """A session that stays in a transaction holds back vacuum."""
     with recorder(tmp_path, cluster.dsn()):
         until(lambda: samples(tmp_path, "tables") > 0)
         states = until(lambda: [row for row in sql(cluster.dsn(), IDLE) if row != (0, 0)])

@@ -95,7 +95,7 @@ def test_only_what_is_new_goes_up_and_comes_down(client: Any, tmp_path: Path) ->
 
 @contextmanager
 def unreadable_texts(store: Path) -> Iterator[None]:
-    """Let the texts of a store be bytes that are no text, in the block."""
+    """Make the texts of a store undecodable until the block ends."""
     with closing(sqlite3.connect(store / layout.DATABASE, isolation_level=None)) as db:
         texts = db.execute("SELECT text, query_id FROM statement_text").fetchall()
         db.execute("UPDATE statement_text SET text = CAST(x'ff' AS TEXT)")
@@ -104,7 +104,7 @@ def unreadable_texts(store: Path) -> Iterator[None]:
 
 
 def test_texts_that_are_there_are_not_read_again(client: Any, tmp_path: Path) -> None:
-    """A store whose texts cannot be read publishes, until there is a new one."""
+    """A store whose texts cannot be read can publish until it has a new text."""
     store = recorded(tmp_path / "a", "a", range(1))
     s3.publish(store, PLACE, client)
     with unreadable_texts(store):

@@ -1,4 +1,4 @@
-"""The service that `mrtuner record --unit` writes, read by those that run it."""
+"""The services that `mrtuner record --unit` writes for systemd, containers and Kubernetes."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from mrtuner.image.advice.advise import advise
 from mrtuner.postgres.server_user import hand_over, scratch_directory, server_user
 
 DSN = "postgresql://monitor@db/app"
-#: Every character that systemd, a shell or Kubernetes reads as more than itself.
+#: Every character that has a special meaning for systemd, a shell or Kubernetes.
 ODD = """host=db dbname='it\\\\'s "100%" $HOME ${HOME} $(HOME) ;'"""
 
 
@@ -56,7 +56,7 @@ def metrics(tmp_path: Path) -> Path:
 
 
 def unit(*targets: str, directory: Path | None = None) -> dict[str, str]:
-    """What stands in the section Service."""
+    """The settings in the section Service of a unit."""
     parser = configparser.RawConfigParser(strict=False)
     parser.optionxform = str  # type: ignore[assignment,method-assign]
     parser.read_string(written("systemd", targets, directory, None))
@@ -195,7 +195,7 @@ def test_a_container_installs_the_wheel_that_make_dist_writes() -> None:
 
 
 def test_a_container_installs_what_the_wheel_requires_before_it(tmp_path: Path) -> None:
-    """So that a new wheel installs nothing else again: `mrtuner image advise` finds no more."""
+    """A new wheel then installs nothing else again: `mrtuner image advise` does not complain."""
     (tmp_path / "Containerfile").write_text(written("container", ["rds:shop"], None, None))
     with zipfile.ZipFile(tmp_path / f"mrtuner-{__version__}-py3-none-any.whl", "w") as wheel:
         told = metadata.distribution("mrtuner").read_text("METADATA")
@@ -214,7 +214,7 @@ def test_a_container_installs_what_the_wheel_requires_before_it(tmp_path: Path) 
     assert [row for row in recipe.splitlines() if "duckdb" in row] == added
 
 
-# Kubernetes: that it is what Kubernetes reads is checked in tests/formats/test_render_operators.py.
+# Kubernetes. tests/formats/test_render_operators.py checks the manifest against its schemas.
 
 
 def manifest(*arguments: Any) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""A server that is frozen: its kernel still acknowledges, so nothing tells that no answer comes."""
+"""A frozen server: its kernel still acknowledges, so nothing shows that no answer will come."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def cluster(new_cluster: NewCluster) -> Cluster:
 
 @contextmanager
 def frozen(cluster: Cluster) -> Iterator[None]:
-    """Stop each process of a server that answers sessions, without ending it."""
+    """Suspend the postmaster and the server processes of all sessions until the block ends."""
     backends = "SELECT pid FROM pg_stat_activity WHERE backend_type = 'client backend'"
     pids = [row[0] for row in sql(cluster.dsn(), backends)]
     assert cluster.pid is not None
@@ -121,7 +121,7 @@ def test_a_recording_ends_though_its_server_is_frozen(cluster: Cluster, tmp_path
 def test_a_fault_of_ours_is_told_and_does_not_end_the_recording_of_a_server(
     cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """psycopg raises it, in the first session alone."""
+    """psycopg raises an unexpected error, in the first session only."""
     fetchall, faults = psycopg.Cursor.fetchall, iter([ValueError("not foreseen")])
 
     def fetched(cursor: psycopg.Cursor[Any]) -> list[Any]:
@@ -138,7 +138,7 @@ def test_a_fault_of_ours_is_told_and_does_not_end_the_recording_of_a_server(
 
 
 def test_a_session_that_answers_late_but_in_time_goes_on(cluster: Cluster) -> None:
-    """What is slow is ended by the server, and the same session samples again."""
+    """An answer within the silence allowed is accepted, and the same session samples again."""
     with SilentSessions(WAIT) as silent, connect(cluster.dsn()) as conn:
         sampler = Sampler(conn, silent)
         sampler.prepare()

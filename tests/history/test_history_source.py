@@ -62,7 +62,7 @@ def test_a_header_that_is_not_understood_is_refused(text: str, why: str) -> None
 def test_a_file_that_says_what_means_nothing_is_refused(
     tmp_path: Path, text: str, why: str
 ) -> None:
-    """What is misspelled would be missing from the history without a word."""
+    """A misspelled key would otherwise be missing from the history without notice."""
     (tmp_path / "queue.sql").write_text(text, encoding="utf-8")
     with pytest.raises(BadValue, match=why):
         in_directory(tmp_path)

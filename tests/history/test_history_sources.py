@@ -16,7 +16,7 @@ from mrtuner.postgres.cluster import Cluster
 from mrtuner.postgres.connect import connect
 from servers import counted, sql
 
-#: What a version does not have at all.
+#: Sources that no version before this major has.
 SINCE = {"io": 16}
 #: Columns that are null before this major.
 COLUMNS_SINCE = {
@@ -33,7 +33,7 @@ COLUMNS_SINCE = {
 
 
 def value(sample: Sample, column: str, **keys: Any) -> Any:
-    """The column of the only row with these values."""
+    """Return a column of the only row with these keys."""
     names = [one.name for one in sample.source.columns]
     found = [
         dict(zip(names, row.values, strict=True))

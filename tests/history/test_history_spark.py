@@ -36,7 +36,7 @@ pytestmark = [
 ]  # fmt: skip
 HOST = "127.0.0.1"
 WORKERS = 2
-#: A JVM begins slowly on a busy machine.
+#: A JVM starts slowly on a busy machine.
 WAIT = 180.0
 
 if shutil.which("java") is None:
@@ -100,7 +100,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
         "spark.sql.shuffle.partitions": "4",
         "spark.sql.session.timeZone": "UTC",
         "spark.ui.port": "0",
-        # Small files would all go to one executor.
+        # Without this, all small files would go to one executor.
         "spark.sql.files.openCostInBytes": "1g",
         "spark.scheduler.minRegisteredResourcesRatio": "1.0",
         "spark.scheduler.maxRegisteredResourcesWaitingTime": f"{WAIT:.0f}s",
@@ -135,7 +135,7 @@ def test_spark_answers_as_duckdb_does(spark: Any, old: bool, tmp_path: Path) -> 
 
 
 def run(spark: Any, question: Question) -> list[tuple[Any, ...]]:
-    """The rows of a query; times as text in between, which has no zone of this process."""
+    """Return a query's rows; times pass through text, so that no local time zone is applied."""
     found = spark.sql(question.written_for("spark"))
     times = {name for name, kind in found.dtypes if kind.startswith("timestamp")}
     whole = found.select([

@@ -1,4 +1,4 @@
-"""A store keeps what was read, and gives it back once, whoever looks and whenever."""
+"""A store keeps what was read and returns it once, to any reader at any time."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_another_server_gives_a_gap_and_an_event(
 
 
 def test_a_clock_that_jumps_back_changes_no_rate(writer: Writer) -> None:
-    """The wall clock goes back ten minutes; a minute has passed."""
+    """After a minute, the wall clock shows ten minutes earlier than before."""
     writer.commit([batch(sample(SOURCE, 900, row("mail", 100, 1.0, 3), monotonic=10.0))])
     writer.commit([batch(sample(SOURCE, 300, row("mail", 160, 2.0, 5), monotonic=70.0))])
     assert ("mail", 60, 5, 60.0) in rows(writer.directory, DONE)
@@ -111,7 +111,7 @@ def test_a_failed_commit_leaves_nothing_and_is_done_again(writer: Writer) -> Non
 
 
 def fill(writer: Writer, samples: int, step: int = 600) -> None:
-    """A sample each step: 1 job more each second, in two queues."""
+    """A sample of two queues each step: one does a job a second, the other two."""
     for number in range(samples):
         at = number * step
         writer.commit(
@@ -132,7 +132,7 @@ def test_rows_are_the_same_before_and_after_they_are_moved(writer: Writer) -> No
 
 
 def test_rows_that_come_late_while_others_are_moved_are_kept_once(writer: Writer) -> None:
-    """A thread moves all there is, again and again; between, samples of the same day are stored."""
+    """A thread keeps moving all rows into files while samples of the same day are stored."""
     over, moved = threading.Event(), list[int]()
 
     def move() -> None:
@@ -202,7 +202,7 @@ def test_files_of_a_day_are_merged_and_those_merged_deleted_after_a_while(writer
 
 
 def test_numbers_that_vary_are_stored_by_their_differences(writer: Writer) -> None:
-    """300 different ones, for which DuckDB would make a dictionary by itself."""
+    """300 different numbers, for which DuckDB would use a dictionary by default."""
     totals = [n * (n + 1000) for n in range(301)]
     writer.commit(
         [batch(*(sample(SOURCE, 60 * n, row("mail", t, 0.0, 0)) for n, t in enumerate(totals)))]
@@ -273,7 +273,7 @@ def test_old_rows_go_and_their_summary_stays(writer: Writer) -> None:
 
 
 def test_rows_of_a_source_that_is_not_recorded_any_more_are_kept(tmp_path: Path) -> None:
-    """A metric of somebody's own, which a recorder started without it must not delete."""
+    """A user's own metric, which a recorder that was started without it must not delete."""
     with Writer(tmp_path, [SOURCE]) as writer:
         fill(writer, 3)
         sealing.move_to_parquet(writer, MIDNIGHT + 2 * DAY)
@@ -294,7 +294,7 @@ def test_beyond_a_size_the_oldest_rows_go_first(writer: Writer) -> None:
     assert set(files) - set(writer.files()) == {first}
 
 
-# Whoever looks.
+# Readers.
 
 
 def test_a_reader_sees_one_state_while_the_writer_goes_on(writer: Writer) -> None:
@@ -372,7 +372,7 @@ def test_names_with_every_nuisance_come_back_as_they_were(writer: Writer) -> Non
 
 
 def test_numbers_come_back_to_the_last_digit(writer: Writer) -> None:
-    """In the first sample a counter has no growth, so its second says what grew from zero."""
+    """The rows are new in the second sample, so their growth is counted from zero."""
     writer.commit([batch(sample(SOURCE, 0, row("none", 0, 0.0, 0)))])
     numbers = [
         (2**62, 0.1 + 0.2, -5),
@@ -417,7 +417,7 @@ def test_status_names_what_is_late(writer: Writer) -> None:
 
 
 def test_status_says_what_sampling_costs(writer: Writer) -> None:
-    """Three samples of 60, 120 and 180 ms: of the first no time is known, so 300 ms in 600 s."""
+    """Three samples of 60, 120 and 180 ms: the first covers no known time, so 300 ms in 600 s."""
     for at, cost in ((0, 0.06), (60, 0.12), (600, 0.18)):
         writer.commit([batch(replace(sample(SOURCE, at, row("mail", at, 0.0, 0)), cost=cost))])
     (told,) = status(writer.directory, MIDNIGHT / SECOND + 600).sources
@@ -430,7 +430,7 @@ def test_status_says_what_sampling_costs(writer: Writer) -> None:
 def test_status_of_several_instances_has_a_line_each_and_one_for_each_reason(
     writer: Writer,
 ) -> None:
-    """Of 500 nobody reads a line for each of 20 sources."""
+    """For 500 instances, nobody would read a line for each of 20 sources."""
     lack = Missing("bloat", "the role may not read it", hint="GRANT pg_read_all_data TO monitor.")
     for name in ("a", "b", "c", "d"):
         one = replace(sample(SOURCE, 0, row("mail", 1, 0.0, 0)), cost=0.0)

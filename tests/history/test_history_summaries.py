@@ -40,7 +40,7 @@ HOUR = 3600 * SECOND
 SILENT = (*range(30, 33), *range(200, 205))
 BUSY = range(90, 100)
 CHEAP, DEAR = 11, 22
-#: Sessions that wait, by hand: 120 were seen in the 351 samples of two hours, in the 696 of a day.
+#: Waiting sessions on average, by hand: 120 in the 351 samples of two hours, or the 696 of a day.
 WAITED = {"30d": 120 / 351, "365d": 120 / 696}
 STORES = ["of today", "begun by an older recorder", "of an older recorder"]
 
@@ -173,7 +173,7 @@ def average(values: list[float | None]) -> float:
 
 
 def test_hours_by_what_their_summary_does_not_have_come_from_a_finer_one(history: History) -> None:
-    """By statement: 120 of 180 samples again, and the one that is idle is not at work."""
+    """By statement: again 120 in 180 samples; the idle session is not at work."""
     found = split(
         history, grid(3600), "sessions", Measure(Kind.NUMBER), "query_id", where=AT_WORK
     )  # fmt: skip
@@ -293,7 +293,7 @@ def test_each_summary_goes_when_it_is_old_enough(tmp_path: Path) -> None:
 def test_a_store_of_an_older_recorder_gets_today_s_format_when_it_is_written(
     tmp_path: Path,
 ) -> None:
-    """Its files keep theirs: they are in no summary."""
+    """Its files keep format 1: they are in no summary."""
     record(tmp_path, "of an older recorder")
     db = opening.for_reading(tmp_path)
     assert {file.format for file in opening.listed(db)} == {1}
@@ -306,7 +306,7 @@ def test_a_store_of_an_older_recorder_gets_today_s_format_when_it_is_written(
 
 
 def test_no_metric_of_a_user_may_take_the_name_of_a_summary(tmp_path: Path) -> None:
-    """Its summary by minute would be one of sessions."""
+    """Its summary by minute would have the same name as a summary of sessions."""
     declared = (
         f'/*\nhelp = "x"\ninterval = "1s"\nrollup = "{Rollup.MINUTE}"\n'
         '[gauges]\nn = { help = "one" }\n*/\nSELECT 1 AS n\n'

@@ -37,7 +37,7 @@ SESSIONS = "SELECT count(*) FROM pg_stat_activity WHERE datname = 'bench'"
 CALLS = """
     SELECT queryid, sum(calls)::bigint FROM pg_stat_statements(false)
     WHERE dbid = (SELECT oid FROM pg_database WHERE datname = 'bench') GROUP BY 1"""
-#: Sampled with each start of a recorder.
+#: Sources that are sampled whenever a recorder starts.
 SOURCES = ("databases", "wal", "statements")
 
 
@@ -75,16 +75,16 @@ class Ledger:
 
 
 def ledger(cluster: Cluster) -> Ledger:
-    """Read them once the load's sessions have ended, since only then they have reported all."""
+    """Read the counters when the load's sessions have ended: only then have they reported all."""
     until(lambda: sql(cluster.dsn(), SESSIONS) == [(0,)])
     commits, wal, records = sql(cluster.dsn(), COUNTERS)[0]
     return Ledger(commits, int(wal), records, dict(sql(cluster.dsn(), CALLS)))
 
 
 def sampled(cluster: Cluster, store: Path) -> Ledger | None:
-    """Let a recorder sample between two readings of the same counters, and return them.
+    """Let a recorder sample between two readings of the counters, and return the counters.
 
-    None: they differ, since the server still wrote what it had put off.
+    Return None if they differ, because the server still wrote something it had put off.
     """
     before = ledger(cluster)
     record_until_sampled(cluster, store, signal.SIGTERM)
@@ -104,13 +104,13 @@ def record_until_sampled(
 
 
 def wait_for_more(cluster: Cluster) -> None:
-    """Let the load go on until it has counted more, which nobody records."""
+    """Let the load run unrecorded until its counters have grown."""
     so_far = sql(cluster.dsn(), COUNTERS)
     until(lambda: sql(cluster.dsn(), COUNTERS) > so_far)
 
 
 def check(cluster: Cluster, directory: Path, phases: int, seconds: float) -> None:
-    """Record in so many phases beside the load, each ended by SIGKILL; some of it unrecorded."""
+    """Record a load in `phases`, each ended by SIGKILL, with gaps between; compare the totals."""
     stores = (directory / str(number) for number in range(10))
     store, before = next((one, found) for one in stores if (found := sampled(cluster, one)))
     with load(cluster):
@@ -145,5 +145,5 @@ def test_beside_a_load_its_totals_are_those_of_the_server(cluster: Cluster, tmp_
 def test_beside_minutes_of_load_its_totals_are_those_of_the_server(
     cluster: Cluster, tmp_path: Path
 ) -> None:
-    """Longer than a source's interval, so that most samples are not those of a start."""
+    """Phases are longer than a source's interval, so that most samples are regular ones."""
     check(cluster, tmp_path, phases=3, seconds=90.0)

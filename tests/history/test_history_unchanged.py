@@ -1,4 +1,4 @@
-"""What is kept of a store is what was recorded, also of what came since, and of what came late."""
+"""What a reader keeps of a store matches what was recorded, even after new or late samples."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class Recorded:
         self.seconds: list[int] = []
 
     def add(self, *seconds: int, instance: str = "db:5432") -> None:
-        """One sample of all sources at each of these, in the order in which they come."""
+        """Commit a sample of all sources at each of these seconds, in the order given."""
         known = built_in()
         for at in seconds:
             rows: dict[str, list[Row]] = {
@@ -122,7 +122,7 @@ def test_steps_that_were_read_are_gone_on_with(writer: Writer, work: Workspace) 
     recorded = Recorded(writer)
     recorded.add(0, 15, 30, 45, 60)
     recorded.check(work, (0, 61), (0, 65), (20, 61), (0, 61))
-    recorded.add(67, 80)  # the first in a step of which a part was read
+    recorded.add(67, 80)  # 67 is in a step that was read in part
     recorded.check(work, (0, 81), (20, 100), (0, 50))
     recorded.add(200)
     recorded.check(work, (0, 201), (100, 210), (30, 201))
@@ -139,7 +139,7 @@ def test_a_sample_that_comes_late_is_among_them(writer: Writer, work: Workspace)
 
 
 def test_steps_of_rows_that_went_to_files_are_the_same(writer: Writer, work: Workspace) -> None:
-    """Those that come then get numbers of rows that were there before."""
+    """Later rows get the numbers that moved rows had before."""
     recorded = Recorded(writer)
     recorded.add(0, 15, 30, 45)
     recorded.check(work, (0, 50))
@@ -186,7 +186,7 @@ def check(
     directory: Path, work: Workspace, hour: float, cpus: int, work_mem: str, iops: float,
     changed: Sequence[tuple[float, str]],
 ) -> None:  # fmt: skip
-    """What was known at an hour, and what was changed until then, by hour."""
+    """Assert what was known at an hour, and the hours of the changes until then."""
     with open_history(directory, work=work) as history:
         about = period(0, hour * HOUR)
         known = facts(history, "db:5432", until=about.end)
@@ -206,7 +206,7 @@ def check(
 
 
 def test_what_was_changed_is_known_at_the_next_opening(writer: Writer, work: Workspace) -> None:
-    """At hours 3 and 4, of a time that was asked for already, and after rows went to files."""
+    """Changes at hours 3 and 4, in periods that were read before, and at 7, after rows moved."""
     directory, known = writer.directory, built_in()
     put(writer, known["machine"], 1, machine(4))
     put(writer, known["settings"], 1, setting("4096"))
@@ -238,7 +238,7 @@ def test_what_was_changed_is_known_at_the_next_opening(writer: Writer, work: Wor
 def test_rows_with_the_numbers_of_those_that_left_are_others(
     writer: Writer, work: Workspace
 ) -> None:
-    """One row each time, and SQLite counts from the beginning again when a table has none."""
+    """There is one row at a time, and SQLite counts from the beginning again in an empty table."""
     source = built_in()["settings"]
     for hour, value in enumerate(("1024", "2048", "4096"), start=1):
         put(writer, source, hour, setting(value))

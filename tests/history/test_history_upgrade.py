@@ -18,7 +18,7 @@ SETTINGS = {"shared_preload_libraries": "pg_stat_statements", "autovacuum": "off
 
 
 def work(cluster: Cluster, times: int) -> None:
-    """A table of its own, and so many statements in it."""
+    """Create a table, and run `times` statements on it."""
     sql(cluster.dsn(), "CREATE EXTENSION pg_stat_statements", "CREATE TABLE t (id int)",
         *["INSERT INTO t SELECT n FROM generate_series(1, 100) AS n"] * times)  # fmt: skip
 
@@ -53,7 +53,7 @@ def test_an_upgrade_is_a_gap_and_an_event_and_other_queries(
     assert rows(tmp_path, "SELECT DISTINCT instance FROM samples") == [(f"127.0.0.1:{old.port}",)]
     assert rows(tmp_path, "SELECT detail FROM events WHERE kind = 'upgrade'") == [("15 to 18",)]
     ((lost,),) = rows(tmp_path, "SELECT time FROM events WHERE kind = 'lost'")
-    # pg_stat_io is there since 16, and the workers of a database are counted since 18.
+    # pg_stat_io exists since 16, and a database's parallel workers are counted since 18.
     sampled = "SELECT DISTINCT time > TIMESTAMP '{}' FROM samples WHERE source = '{}' ORDER BY 1"
     assert rows(tmp_path, sampled.format(lost, "wal")) == [(False,), (True,)]
     assert rows(tmp_path, sampled.format(lost, "io")) == [(True,)]
@@ -66,5 +66,5 @@ def test_an_upgrade_is_a_gap_and_an_event_and_other_queries(
         for column in source.of(Kind.COUNTER):
             least = rows(tmp_path, f'SELECT min("{column.name}") FROM "{source.name}"')[0][0]
             assert least is None or least >= 0, (source.name, column.name)
-    # The first sample of each server is one of which the growth is not known.
+    # In the first sample of each server, the growth is not known.
     assert rows(tmp_path, "SELECT count(*) FROM wal WHERE bytes IS NULL") == [(2,)]

@@ -1,4 +1,4 @@
-"""The machine that runs the tests, asked for real."""
+"""Facts about the machine that runs the tests."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ WAIT = "import sys; print(flush=True); sys.stdin.read()"
 
 @contextmanager
 def sleeper(*before: str) -> Iterator[int]:
-    """A process that waits until we are done with it; gives its pid once it runs."""
+    """A process that waits until the block ends; yields its PID once it runs."""
     command = [*before, sys.executable, "-c", WAIT]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
         assert child.stdout is not None
@@ -67,7 +67,7 @@ def test_kernel_and_architecture_are_those_of_uname() -> None:
 
 
 def test_the_disk_is_as_large_as_statvfs_says(tmp_path: Path) -> None:
-    """Asked for a folder that is not made yet: its filesystem is there already."""
+    """Also for a folder that does not exist yet: its file system does already."""
     host = probe(data_directory=tmp_path)
     found = os.statvfs(tmp_path)
     assert host.disk_size == Fact(
@@ -166,7 +166,7 @@ def test_with_sys_mounted_anew_the_limit_is_found_or_its_absence_is_said() -> No
 
 
 def test_without_proc_the_library_is_asked() -> None:
-    """The way taken on macOS, run wherever we are."""
+    """The way taken on macOS, tested on every system."""
     ram, cpus = ram_by_sysconf(), count_by_library()
     assert ram is not None
     assert ram.value == os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")

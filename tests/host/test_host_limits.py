@@ -96,7 +96,7 @@ def test_max_on_every_level_leaves_the_whole_machine(tmp_path: Path) -> None:
 
 
 def test_the_unlimited_value_of_cgroup_v1_is_no_limit(tmp_path: Path) -> None:
-    """Also that of 64 kB pages, which is another number."""
+    """Also with 64 kB pages, where it is another number."""
     root = machine(tmp_path, "4:memory:/a\n1:cpu,cpuacct:/a", v1("memory"), v1("cpu,cpuacct"))
     group(root, "/memory", memory__limit_in_bytes=UNLIMITED_V1)
     group(root, "/memory/a", memory__limit_in_bytes=9223372036854710272)
@@ -139,7 +139,7 @@ def test_in_a_cgroup_namespace_the_own_group_is_the_root(tmp_path: Path) -> None
 def test_a_hierarchy_mounted_from_outside_the_namespace_shows_an_outer_limit(
     tmp_path: Path,
 ) -> None:
-    """Which folder below it is ours cannot be known, but what binds above binds us."""
+    """Which folder below it is ours cannot be known, but a limit above it applies to us."""
     root = machine(tmp_path, "0::/", V2.replace(" / /sys", " /../.. /sys"))
     group(root, "", memory__max=6 * GiB)
     host = probe(root)
@@ -162,7 +162,7 @@ def test_a_process_outside_our_namespace_does_not_get_our_limit(tmp_path: Path) 
 def test_without_a_mounted_hierarchy_no_limit_is_found_and_that_is_said(tmp_path: Path) -> None:
     """As after `ip netns exec`, which mounts a new /sys over the old one."""
     root = machine(tmp_path, "0::/kubepods/pod1", "23 27 0:22 / /sys rw - sysfs sysfs rw")
-    group(root, "/kubepods/pod1", memory__max=GiB)  # under the new /sys: not to be opened
+    group(root, "/kubepods/pod1", memory__max=GiB)  # under the new /sys: must not be read
     host = probe(root)
     why = "no cgroup hierarchy is visible here"
     assert host.memory == Fact(16 * GiB, "/proc/meminfo: MemTotal")
@@ -385,7 +385,7 @@ def build(root: Path, levels: list[Level], version: int) -> None:
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.tuples(MEMORY, QUOTA), min_size=1, max_size=5), st.sampled_from([1, 2]))
 def test_no_answer_is_above_any_limit(levels: list[Level], version: int) -> None:
-    """Less than one CPU more than the quota, as CPUs are whole; and one limit is met exactly."""
+    """CPUs are whole, so less than one above the quota; memory equals one of the limits."""
     with tempfile.TemporaryDirectory() as folder:
         build(Path(folder), levels, version)
         host = probe(Path(folder))

@@ -1,4 +1,4 @@
-"""What lies below a directory: disks, stacks of disks and filesystems, as small trees of sysfs."""
+"""The storage of a directory: disks, stacks of disks, file systems, as small trees of sysfs."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def mount(number: str, fstype: str = "ext4", point: str = "/", source: str = "/d
 
 
 def storage(root: Path, path: str = "/var/lib/postgresql") -> Fact[Storage] | str:
-    """The fact, its source without the path's own part; or why there is none."""
+    """Return the fact, with its source but without the path; or the reason why there is none."""
     host = probe(root, data_directory=Path(path))
     if host.storage is not None:
         return Fact(host.storage.value, host.storage.source.partition(" is on ")[2])
@@ -276,7 +276,7 @@ def test_a_loop_device_on_itself_ends(tmp_path: Path) -> None:
 
 
 def test_links_in_the_path_are_followed(tmp_path: Path) -> None:
-    """An absolute link, as in /var/lib/postgresql → /mnt/pg, from the machine's own root."""
+    """An absolute link, as in /var/lib/postgresql → /mnt/pg, starts at the machine's own root."""
     disk(tmp_path, "sda", "8:0", rotational=1)
     disk(tmp_path, "sdb", "8:16")
     (tmp_path / "var/lib").mkdir(parents=True)
@@ -333,7 +333,7 @@ DATA = "/var/lib/postgresql/data"
 
 
 def test_pg_wal_linked_to_its_own_mount_is_found(tmp_path: Path) -> None:
-    """Found by its mount; a tree of files has no statvfs: its size is missing, not the data's."""
+    """Found by its mount; a tree of files has no statvfs: its size is unknown, not the data's."""
     mounted(tmp_path, mount("8:1"), mount("8:17", "xfs", "/wal", "/dev/sdb1"))
     (tmp_path / DATA.lstrip("/")).mkdir(parents=True)
     (tmp_path / DATA.lstrip("/") / "pg_wal").symlink_to("/wal/17-main")

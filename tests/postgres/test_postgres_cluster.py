@@ -88,7 +88,7 @@ def test_stopping_twice_is_no_error(new_cluster: NewCluster) -> None:
 
 @AS_ROOT
 def test_a_pid_file_that_names_another_program_is_of_no_server(new_cluster: NewCluster) -> None:
-    """Left by a server that was killed long ago; ours would end whatever it is sent."""
+    """Left by a server that was killed long ago; this test and the other program must survive."""
     cluster = new_cluster()
     cluster.stop()
     with subprocess.Popen(["sleep", "600"]) as other:
@@ -103,7 +103,7 @@ def test_a_pid_file_that_names_another_program_is_of_no_server(new_cluster: NewC
 
 
 def test_a_server_has_ended_though_nobody_collects_its_exit_status(new_cluster: NewCluster) -> None:
-    """As in a container whose first process collects none; here a child of ours stands for it."""
+    """As in a container whose first process collects none; here, for a child of this test."""
     cluster = new_cluster()
     cluster.stop()
     user = cluster.user.uid if cluster.user else None
@@ -207,7 +207,7 @@ def test_as_root_the_server_runs_as_somebody_else(embedded: Cluster) -> None:
 
 @AS_ROOT
 def test_an_installation_out_of_reach_is_copied_once(tmp_path: Path) -> None:
-    """pytest's directories are root's alone, as a checkout below root's home would be."""
+    """Only root can enter pytest's directories, as with a checkout below root's home."""
     package = binaries(18).directory.parent.parent
     for source in (package, package.with_name(f"{package.name}.libs")):
         if source.exists():

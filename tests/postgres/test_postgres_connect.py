@@ -1,4 +1,4 @@
-"""What keeps us from a server, and how it is told: on real servers and a real pgbouncer."""
+"""What prevents a connection, and how it is reported: on real servers and a real pgbouncer."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from servers import sql
 
 
 def failure(dsn: str) -> MrTunerError:
-    """The error of a connection that must not come about; it never names a password."""
+    """Return the error of a connection that must fail; it must have a hint."""
     with pytest.raises(MrTunerError) as raised, connect(dsn, timeout=3):
         pass
     assert raised.value.hint

@@ -1,4 +1,4 @@
-"""Whether a server runs here: small trees of /proc, and the real one."""
+"""Whether a server runs here: from small trees of /proc, and from the real one."""
 
 from __future__ import annotations
 

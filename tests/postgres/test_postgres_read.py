@@ -1,4 +1,4 @@
-"""Reading real servers: every major, every origin of a setting, every lack of permission."""
+"""Reading real servers: every major, every origin of a setting, every missing permission."""
 
 from __future__ import annotations
 
@@ -320,7 +320,7 @@ def test_a_standby_says_so_and_its_primary_counts_it(
 
 
 def test_a_standby_of_every_major_can_be_read(each_major: int, new_cluster: NewCluster) -> None:
-    """A server in recovery that has nobody to follow: enough to refuse what a standby refuses."""
+    """A server in recovery without a primary: enough to refuse what a standby refuses."""
     cluster = new_cluster(each_major)
     cluster.stop()
     (cluster.data / "standby.signal").touch()
@@ -395,7 +395,7 @@ FROM t -- the comment since 15 bounds nothing
 def test_sessions_that_run_a_statement_are_seen_and_their_time_is_counted(
     each_major: int, new_cluster: NewCluster
 ) -> None:
-    """The time that statements took came in 14."""
+    """The time that statements take is counted since 14."""
     cluster = new_cluster(each_major)
     sleeper = threading.Thread(target=sql, args=(cluster.dsn(), "SELECT pg_sleep(1.5)"))
     sleeper.start()

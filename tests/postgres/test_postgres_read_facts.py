@@ -1,4 +1,4 @@
-"""What rules steer by, on real servers of every major: each fact is produced, then read."""
+"""The facts that rules use, on real servers of every major: each is produced, then read."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ def test_nothing_is_said_of_an_archiver_that_is_off(new_cluster: NewCluster) -> 
 
 
 def test_temporary_files_are_told_by_role(each_major: int, new_cluster: NewCluster) -> None:
-    """Two sorts of 10 MB in 64 kB by the role Report, none by ours; in a schema of its own."""
+    """The role Report sorts 10 MB in 64 kB twice, ours never; the extension has its own schema."""
     cluster = new_cluster(each_major, {"shared_preload_libraries": "pg_stat_statements"})
     sort = "SELECT count(*) FROM (SELECT text FROM filled ORDER BY text, id OFFSET 0) AS sorted"
     sql(
@@ -162,7 +162,7 @@ def test_temporary_files_are_told_by_role(each_major: int, new_cluster: NewClust
     [spills] = server(cluster).role_spills
     assert (spills.role, spills.statements, spills.calls) == ("Report", 1, 2)
     assert spills.largest * 2 <= spills.size + 8192
-    assert 9_000_000 < spills.largest < 90_000_000  # a sort in so little writes it several times
+    assert 9_000_000 < spills.largest < 90_000_000  # little memory: written several times
 
 
 def test_the_time_of_compiling_statements_is_told_since_15(
@@ -180,7 +180,7 @@ def test_the_time_of_compiling_statements_is_told_since_15(
         assert found is None
         return
     assert found is not None
-    assert found.calls >= 1  # what we read with is compiled here, too
+    assert found.calls >= 1  # our own queries are compiled here, too
     assert found.compiling > 0
     assert found.running > 0
 

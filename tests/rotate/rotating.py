@@ -24,7 +24,7 @@ IMPATIENT = Patience(wait=0.5, quiet=0.2)
 def running(
     settings: Mapping[str, str | int | float] | None = None, major: int = 18
 ) -> Iterator[Cluster]:
-    """A server that asks for passwords over TCP; since 16 a login costs a client little CPU."""
+    """A server that asks for passwords over TCP; from 16 on, logins cost a client little CPU."""
     cheap = {"scram_iterations": 64} if major >= 16 else {}
     cluster = Cluster.create(
         binaries(major), scratch_directory(), {**cheap, **(settings or {})}, listen=True,
@@ -50,7 +50,7 @@ def login(secret: Path) -> str:
 
 
 class Applications:
-    """Threads that do their `work` until the block ends; it looks at `over`."""
+    """Threads that run `work` until the block ends, which sets `over`."""
 
     def __init__(self, number: int) -> None:
         self.over = threading.Event()
@@ -88,5 +88,5 @@ def may_login(server: Cluster, group: str) -> set[str]:
 
 
 def unused(name: str) -> str:
-    """A group that a first try of the same test has not left behind."""
+    """Return a group's name that no earlier try of the same test has used."""
     return f"{name}_{secrets.token_hex(3)}"

@@ -88,7 +88,7 @@ def place() -> Iterator[Path]:
 
 
 def through(secret: Path, port: int) -> None:
-    """Let the secret send applications to the pooler."""
+    """Make the secret point applications to the pooler."""
     found = json.loads(secret.read_text())
     secret.write_text(json.dumps(found | {"port": port}))
 

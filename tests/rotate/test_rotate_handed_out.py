@@ -1,7 +1,7 @@
-"""Stores that cannot be read back: what was handed out goes on working, whatever happens.
+"""Stores that cannot be read back: a secret that was delivered keeps working, whatever happens.
 
-The application here knows nothing of rotations. It logs in all the time, with whatever the store
-last delivered; the store is a program that keeps what it is given, or does not.
+The application here knows nothing of rotations. It keeps logging in with the secret that the store
+delivered last; the store is a program that may or may not keep what it is given.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from waiting import until
 
 pytestmark = pytest.mark.timed
 
-#: What becomes of the secret on standard input. $MODE says it, $SECRET is where the application
-#: reads it; the process above is the one that rotates.
+#: The store's command: the file $MODE says what to do with the secret on standard input, $SECRET is
+#: where the application reads it, and the parent process is the one that rotates.
 PUT = """#!/bin/sh
 given=$(cat)
 deliver() { printf '%s' "$given" > "$SECRET.new" && mv "$SECRET.new" "$SECRET"; }
@@ -39,7 +39,7 @@ case $(cat "$MODE") in
 esac
 """
 PROGRAM = "from mrtuner.cli import main; main()"
-#: Longer than a client on a busy machine takes from reading its secret to the server.
+#: Longer than a client on a busy machine takes from reading its secret to logging in.
 QUIET = "1.2s"
 
 
@@ -66,27 +66,27 @@ class Shop(Applications):
         while not self.over.wait(0.05):  # each login costs a CPU some milliseconds
             try:
                 with closing(psycopg.connect(login(self.secret))):
-                    self.over.wait(0.05)  # a rotation looks for sessions now and then
+                    self.over.wait(0.05)  # so that the rotation sees the session
             except psycopg.Error as error:
                 self.failures.append(str(error))
             else:
                 self.logins += 1
 
     def rotate(self, mode: str, *more: str, to: str | None = None) -> tuple[int, str]:
-        """The exit code and everything that was said."""
+        """Rotate; return the exit code and all output."""
         self.mode.write_text(mode)
         with self.started("--yes", "--to", to or str(self.put), *more) as process:
             said, errors = process.communicate(timeout=60)
         return process.returncode, said + errors
 
     def abort(self) -> tuple[int, str]:
-        """The same of going back."""
+        """Go back; return the exit code and all output."""
         with self.started(verb=["abort"]) as process:
             said, errors = process.communicate(timeout=60)
         return process.returncode, said + errors
 
     def started(self, *options: str, verb: Sequence[str] = ()) -> subprocess.Popen[str]:
-        """The command; of an option that is given twice the last counts."""
+        """Start the command; if an option is given twice, the last one counts."""
         return subprocess.Popen(
             [sys.executable, "-c", PROGRAM, "rotate", *verb, self.server.dsn(tcp=True), "--role",
              self.group, "--idle", QUIET, "--wait", "20s", *options],
@@ -107,7 +107,7 @@ class Shop(Applications):
         return [path for path in files if self.password().encode() in path.read_bytes()]
 
     def none_failed(self) -> None:
-        """It goes on for a while, to be sure of what is in force now."""
+        """Wait for 20 more logins, and assert that none has failed."""
         wanted = self.logins + 20
         until(lambda: self.logins > wanted)
         assert self.failures == []
@@ -141,7 +141,7 @@ def test_killed_while_the_command_runs_no_login_fails_before_or_after_the_next_r
 def test_killed_at_any_moment_of_several_rotations_no_login_ever_fails(
     shop: Shop, moments: int
 ) -> None:
-    """Whatever it was at then: the moments lie evenly over the time that a rotation takes."""
+    """At any step: the moments are spread evenly over the time that a rotation takes."""
     shop.mode.write_text("takes")
     killed = 0
     for number in range(moments):
@@ -203,7 +203,7 @@ def test_another_store_gets_the_same_secret_and_begun_anew_it_stays_the_same(sho
 
 
 def test_a_secret_that_may_be_out_is_not_taken_back(shop: Shop) -> None:
-    """Not even when a later attempt does not come as far as the store."""
+    """Not even if a later attempt fails before it reaches the store."""
     shop.rotate("fails-after")
     blue, admins = f"{shop.group}_blue", shop.server.dsn()
     sql(admins, f"CREATE TABLE {blue} ()", f"GRANT SELECT ON {blue} TO {blue}")
@@ -235,7 +235,7 @@ def test_killed_as_soon_as_stdout_has_the_secret_it_is_the_same_again(shop: Shop
 def test_until_somebody_is_seen_with_the_new_secret_the_old_one_works(
     server: Cluster, tmp_path: Path
 ) -> None:
-    """Nobody connects at all: the secret may still be on its way, by hand."""
+    """Nobody connects at all: somebody may still be passing the secret on by hand."""
     shop = Shop(server, tmp_path)
     old, blue, green = login(shop.secret), f"{shop.group}_blue", f"{shop.group}_green"
     with shop.started("--yes", "--to", "stdout", "--wait", "2s") as process:
@@ -294,7 +294,7 @@ def test_a_store_that_cannot_work_is_found_before_roles_are_made(
 def test_a_directory_that_cannot_be_written_to_is_found_before_roles_are_made(
     server: Cluster, tmp_path: Path
 ) -> None:
-    """By a user who is not root, who may write anywhere; with a file there that is somebody's."""
+    """Not by root, who may write anywhere; the directory has a file of somebody else's."""
     if os.geteuid() != 0:
         pytest.skip("becoming another user needs root")
     group, closed = unused("unmade"), Path("/var/tmp") / unused("closed")
@@ -313,7 +313,7 @@ def test_a_directory_that_cannot_be_written_to_is_found_before_roles_are_made(
     assert sql(server.dsn(), f"SELECT rolname FROM pg_roles WHERE rolname ^@ '{group}'") == []
 
 
-#: Everything is imported before, since the other user may not read our files.
+#: Imports everything first, since the other user may not read our files.
 BECOMING = """
 import os, sys, tempfile
 from pathlib import Path

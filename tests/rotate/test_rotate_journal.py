@@ -1,4 +1,4 @@
-"""A rotation that the journal cannot tell any more."""
+"""Rotations are read back from the journal; a damaged one is an error."""
 
 from __future__ import annotations
 

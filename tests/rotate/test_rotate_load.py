@@ -15,7 +15,7 @@ from mrtuner.rotate.model import RotationStep
 from servers import sql
 
 CLIENTS = 50
-#: Longer than a client on a busy machine takes from reading its secret to the server.
+#: Longer than a client on a busy machine takes from reading its secret to logging in.
 PATIENCE = Patience(wait=60, quiet=1.2)
 
 

@@ -1,4 +1,4 @@
-"""An administrator without superuser, as managed services give one."""
+"""An administrator without superuser, as managed services provide."""
 
 from __future__ import annotations
 

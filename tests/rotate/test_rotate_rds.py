@@ -22,7 +22,7 @@ pytestmark = pytest.mark.slow
 def test_the_master_user_takes_a_role_over_and_rotates_it(
     server_lab: Lab, tmp_path: Path, major: int
 ) -> None:
-    """CREATEROLE without superuser: before PostgreSQL 16 that is enough, from then on ADMIN too."""
+    """CREATEROLE without superuser: before PostgreSQL 16 that is enough; later, ADMIN is needed."""
     binaries(major)
     rds, service = boto3.client("rds"), boto3.client("secretsmanager")
     rds.create_db_instance(

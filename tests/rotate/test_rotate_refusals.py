@@ -1,4 +1,4 @@
-"""What would lock somebody out is refused or said, on the oldest and the newest server tried."""
+"""What would lock somebody out is refused or reported, on PostgreSQL 14 and 18."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_default_privileges_of_one_login_role_alone_are_not_lost_in_silence(
 def test_what_a_login_role_makes_while_it_is_waited_for_goes_to_the_group(
     server: Cluster, tmp_path: Path
 ) -> None:
-    """SET ROLE NONE ends what the login set: the login role itself owns what is made after it."""
+    """SET ROLE NONE undoes the role set at login: the login role itself owns what is made then."""
     secret = tmp_path / "secret"
     rotate(admin(server), "late", secret)
     sql(server.dsn(), "CREATE SCHEMA late AUTHORIZATION late", "CREATE DATABASE late_too")
@@ -168,7 +168,7 @@ def test_the_old_role_stays_while_the_new_secret_is_not_where_it_was_put(
 
 
 def test_a_stored_secret_that_works_gets_no_other_password(server: Cluster, tmp_path: Path) -> None:
-    """Another machine stored green's; this one is told, wrongly, that blue is in use."""
+    """Another machine stored green's secret; this one is told, wrongly, that blue is in use."""
     secret = tmp_path / "secret"
     rotate(admin(server), "firm", secret)
     with psycopg.connect(login(secret)):

@@ -21,7 +21,7 @@ from servers import sql
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[Cluster]:
-    """A server that keeps every statement in every way it has, and asks for passwords over TCP."""
+    """A server that logs every statement in every way it can, and asks for passwords over TCP."""
     settings: dict[str, str | int | float] = {
         "log_statement": "all", "log_min_duration_statement": 0, "log_connections": "on",
         "shared_preload_libraries": "pg_stat_statements", "pg_stat_statements.track": "all",

@@ -1,4 +1,4 @@
-"""AWS Secrets Manager as a store, and as the one who rotates."""
+"""AWS Secrets Manager as a store, and as the caller of rotations."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_the_version_before_comes_back_only_if_it_is_of_the_role_asked_for(servi
 
 
 def taken_over(server: Cluster, service: Any, role: str) -> str:
-    """The secret of a role that logs in, and its administrator's."""
+    """Make a login role, its secret and its administrator's; return the ARN of the first secret."""
     sql(server.dsn(), f"CREATE ROLE {role} LOGIN PASSWORD 'old'")
     place = {"host": "127.0.0.1", "port": server.port, "dbname": "postgres"}
     boss = {"username": "postgres", "password": ADMIN}

@@ -1,4 +1,4 @@
-"""The templates of the how-to are what CloudFormation and Terraform take."""
+"""The templates of the how-to are valid for CloudFormation and Terraform."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""CloudFront and API Gateway on loopback, as far as the template tells what they do.
+"""CloudFront and API Gateway on loopback, as far as the template defines them.
 
-Paths lead where its cache behaviours and routes say; the site's files come from the directory that
+Paths are routed by its cache behaviours and routes; the site's files come from the directory that
 would be uploaded, with the template's headers; the functions run on Lambda's emulator.
 """
 
@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 
 from lambda_emulator import Function, authorization, body_of, request
 
-#: CloudFront's policy keeps back Host alone; API Gateway takes cookies apart.
+#: Not passed on as headers: CloudFront's policy withholds only Host; API Gateway splits cookies.
 _OWN = {"host", "cookie", "connection"}
 
 
@@ -26,7 +26,7 @@ _OWN = {"host", "cookie", "connection"}
 def distribution(
     resources: Mapping[str, Any], site: Path, viewer: Function, authorizer: Function
 ) -> Iterator[str]:
-    """The address of the page, until the block ends."""
+    """Serve the page until the block ends, and yield its address."""
     lock = threading.Lock()  # An emulator answers one request at a time.
 
     class Handler(BaseHTTPRequestHandler):
@@ -80,7 +80,7 @@ def distribution(
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
     try:
-        # Browsers take secure cookies from this name without TLS.
+        # Browsers accept secure cookies from this name without TLS.
         yield f"http://localhost:{server.server_address[1]}/"
     finally:
         server.shutdown()
@@ -100,7 +100,7 @@ def _api(
     resources: Mapping[str, Any], event: Mapping[str, Any], cookies: tuple[str, ...],
     ask: Callable[[Any], Any], authorize: Callable[[Any], Any],
 ) -> tuple[int, Mapping[str, str], list[str], bytes]:  # fmt: skip
-    """What an HTTP API answers; its own errors are in its own form."""
+    """Answer as an HTTP API does, whose own errors have their own form."""
     method, path = event["requestContext"]["http"]["method"], event["rawPath"]
     routes = [one["Properties"] for one in resources["Viewer"]["Properties"]["Events"].values()]
     route = next(

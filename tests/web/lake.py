@@ -17,7 +17,7 @@ from mrtuner.history.store import s3
 REGION, BUCKET = "eu-central-1", "company-history"
 URL = f"s3://{BUCKET}/postgres"
 PLACE = s3.place_of(URL)
-#: What finds the stand-in, and nothing else.
+#: Settings of AWS clients for the stand-in, which read no other configuration.
 CREDENTIALS = {
     "AWS_REGION": REGION, "AWS_ACCESS_KEY_ID": "x", "AWS_SECRET_ACCESS_KEY": "x",
     "AWS_CONFIG_FILE": "/dev/null", "AWS_SHARED_CREDENTIALS_FILE": "/dev/null",
@@ -58,7 +58,7 @@ def stand_in(directory: Path) -> Iterator[StandIn]:
     try:
         host, port = server.get_host_and_port()
         address = f"http://{host}:{port}"
-        # What the process has made of AWS so far, other tests' buckets too, goes.
+        # Remove everything that moto holds in this process, even other tests' buckets.
         urllib.request.urlopen(
             urllib.request.Request(f"{address}/moto-api/reset", method="POST"), timeout=60
         ).close()

@@ -22,9 +22,9 @@ import pytest
 from shared import made_once
 
 CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
-#: Its file is not part of the package; the tests take it from where `make page` put it.
+#: axe-core is not part of the package; the tests use the copy that `make page` installs.
 AXE = Path(__file__).parents[2] / "ui" / "node_modules" / "axe-core" / "axe.min.js"
-#: A page is waited for so long on a busy machine [ms].
+#: How long to wait for a page on a busy machine [ms].
 PATIENCE = 120_000
 in_a_browser = pytest.mark.skipif(
     CHROMIUM is None or not AXE.is_file(),
@@ -32,7 +32,7 @@ in_a_browser = pytest.mark.skipif(
 )
 
 DESK, PHONE = {"width": 1400, "height": 875}, {"width": 390, "height": 780}
-#: The hour, as an address names it.
+#: The hour of `history_story`, as in an address.
 HOUR = "from=2026-11-23T02:00&to=2026-11-23T03:00"
 
 
@@ -67,7 +67,7 @@ class Viewer:
 
 @contextmanager
 def serving(directory: Path | str, *options: str) -> Iterator[Viewer]:
-    """`mrtuner serve` on a free port until the test ends."""
+    """`mrtuner serve` on a free port until the block ends."""
     command = [
         sys.executable, "-c", "from mrtuner.cli import main; main()", "serve", "--dir",
         str(directory), "--port", "0", "--json", *options,
@@ -85,7 +85,7 @@ def serving(directory: Path | str, *options: str) -> Iterator[Viewer]:
 
 @contextmanager
 def serving_here(directory: Path, **more: Any) -> Iterator[Viewer]:
-    """As `serving`, in a thread of this process: for tests in which the command has no part.
+    """Serve in a thread of this process, for tests that do not need the command itself.
 
     `more` is what `mrtuner.cli.serve.server` takes.
     """
@@ -121,7 +121,7 @@ class Failed(logging.Handler):
 
 
 def _document(stdout: Iterable[str]) -> str:
-    """The document that comes first; it ends with a brace at the beginning of a line."""
+    """Read the first document, which ends with a brace at the beginning of a line."""
     lines: list[str] = []
     for line in stdout:
         lines.append(line)
@@ -132,7 +132,7 @@ def _document(stdout: Iterable[str]) -> str:
 
 @pytest.fixture(scope="session")
 def recorded() -> Path:
-    """The store of that hour; for reading only."""
+    """The store of the hour of `history_story`, which must not be changed."""
     from history_story import story
 
     return made_once("recorded", story)
@@ -140,13 +140,13 @@ def recorded() -> Path:
 
 @pytest.fixture(scope="session")
 def example() -> Path:
-    """The store of the example whose story is known: three days of an instance of RDS."""
+    """The store of `mrtuner history example`: three days of an instance of RDS."""
     pytest.importorskip("numpy")
     return made_once("example", write_example)
 
 
 def write_example(directory: Path) -> None:
-    """As the command writes it."""
+    """Write the example's store with the command."""
     from click.testing import CliRunner
 
     from mrtuner.cli import main
@@ -156,7 +156,7 @@ def write_example(directory: Path) -> None:
 
 
 def sealed_story(directory: Path) -> Path:
-    """A store of that hour, all of it in files, as those are that recorders publish."""
+    """A store of that hour with everything in files, as in a store that a recorder publishes."""
     from history_data import MIDNIGHT, SECOND
     from history_story import story
 
@@ -172,13 +172,13 @@ def sealed_story(directory: Path) -> Path:
 
 @pytest.fixture(scope="session")
 def sealed() -> Path:
-    """That store; for reading only."""
+    """The store of `sealed_story`, which must not be changed."""
     return made_once("sealed", sealed_story)
 
 
 @pytest.fixture(scope="session")
 def viewer(recorded: Path) -> Iterator[Viewer]:
-    """Its viewer."""
+    """A viewer of the `recorded` store."""
     from mrtuner.web.app import STATIC
 
     if not (STATIC / "index.html").is_file():
@@ -189,7 +189,7 @@ def viewer(recorded: Path) -> Iterator[Viewer]:
 
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Any]:
-    """A headless Chromium, one for all tests: Playwright can be started once in a process."""
+    """A headless Chromium, one for all tests: Playwright can start only once in a process."""
     sync_api = pytest.importorskip("playwright.sync_api", reason="no playwright: make install")
     with sync_api.sync_playwright() as playwright:
         running = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
@@ -250,12 +250,12 @@ def opened(
 
 
 def too_wide(page: Any) -> int:
-    """How many pixels a page is wider than its window; not positive: it fits."""
+    """Return by how many pixels a page is wider than its window; 0 or less if it fits."""
     return int(page.evaluate("document.documentElement.scrollWidth - innerWidth"))
 
 
 def painted(page: Any, chart: str) -> int:
-    """Colours in the canvas of a chart: one or two are an empty one."""
+    """Return the number of colours in a chart's canvas; an empty one has one or two."""
     return int(
         page.evaluate(
             """name => {
@@ -272,7 +272,7 @@ def painted(page: Any, chart: str) -> int:
 
 
 def violations(page: Any) -> list[str]:
-    """What axe-core finds on a page; it need not describe all that it finds right."""
+    """Return the violations that axe-core finds on a page."""
     page.evaluate(AXE.read_text(encoding="utf-8"))
     found = page.evaluate("axe.run({ resultTypes: ['violations'] })")["violations"]
     return [

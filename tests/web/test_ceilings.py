@@ -25,7 +25,7 @@ from mrtuner.history.store.writer import Batch, Writer
 from mrtuner.limits.recorded_ceilings import CEILINGS
 
 CLASS, STORAGE = "db.r5.2xlarge", "io1:1000GB,30000iops"
-#: The week of `mrtuner limits --example`, and a bit more than an hour of its first slow night.
+#: The week of `mrtuner limits --example`.
 WEEK = "from=2026-03-02T00:00&to=2026-03-09T00:00"
 STEP = 15
 HOSTILE = "<img src=x onerror=document.title='run'>"
@@ -55,7 +55,7 @@ def metrics(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def of_rds(metrics: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Viewer]:
-    """A viewer of the same, recorded from CloudWatch."""
+    """A viewer of these metrics, recorded as from CloudWatch."""
     directory = tmp_path_factory.mktemp("rds")
     instance = Instance(
         identifier="shop-prod", arn="", resource_id="db-1", class_name=CLASS, engine="postgres",
@@ -86,7 +86,7 @@ def _point(row: dict[str, str]) -> Sample:
 
 @pytest.fixture(scope="module")
 def told(metrics: Path) -> dict[str, Any]:
-    """What the command says of the file."""
+    """The document that the command writes about the file."""
     done = CliRunner().invoke(
         main, ["limits", str(metrics), "--class", CLASS, "--volume", STORAGE, "--json"]
     )
@@ -120,8 +120,8 @@ def test_the_ceilings_are_drawn_into_the_charts_and_their_times_shaded(
 ) -> None:
     screen = of_rds.screen("limits", WEEK)
     throughput = chart(screen, "throughput")
-    # 1700 and 3500 Mbps of before December 2019 held it down; 2300 and 4750 are today's, and
-    # the volume has 4000 MiB/s.
+    # The limits before December 2019, 1700 and 3500 Mbps, held it down; 2300 and 4750 are today's,
+    # and the volume has 4000 MiB/s.
     assert {one["value"]: one["reached"] for one in throughput["limits"]} == {
         287.5e6: False, 593.75e6: False, 212.5e6: True, 437.5e6: True, 4000 * 2**20: False,
     }  # fmt: skip
@@ -138,7 +138,7 @@ def test_the_ceilings_are_drawn_into_the_charts_and_their_times_shaded(
 def test_the_share_of_a_ceiling_is_that_of_the_one_that_held(of_rds: Viewer) -> None:
     """By night 443 MB/s of 437.5, by day 213 of 212.5: the limits of before December 2019."""
     shares = {row["resource"]: row for row in rows(of_rds.screen("limits", WEEK), "headroom")}
-    assert next(iter(shares)) == "throughput of the disk"  # for hours, requests for less
+    assert next(iter(shares)) == "throughput of the disk"  # at its limit for longest
     throughput = shares["throughput of the disk"]
     held = "instance throughput, before December 2019"
     assert sorted(throughput["limit"].split("; ")) == [f"{held} 212.5 MB/s", f"{held} 437.5 MB/s"]
@@ -158,7 +158,7 @@ def test_a_short_period_is_judged_with_the_day_before_it(of_rds: Viewer) -> None
 
 
 def host_samples(seconds: int) -> Iterator[Batch]:
-    """Each step 60 reads a second of 2 ms and 30 writes; in the second half 300 reads a second."""
+    """60 reads a second, of 2 ms each, and 30 writes; in the second half 300 reads a second."""
     host, sessions, connections = (built_in()[n] for n in ("host", "sessions", "connections"))
     reads = 0
     for at in range(0, seconds + 1, STEP):
@@ -187,7 +187,7 @@ def host_samples(seconds: int) -> Iterator[Batch]:
 def of_host(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[tuple[str, Viewer]]:
-    """An hour and a half at 330 requests a second, a limit that is recorded or not."""
+    """An hour and a half, the second half at 330 requests a second, a limit recorded or not."""
     directory = tmp_path_factory.mktemp("host")
     ceilings = of_program("ceilings", CEILINGS)
     declared = Row(values=("iops", "cgroup", 330.0, f"/sys/{HOSTILE}", HOSTILE), reset=None)
@@ -237,7 +237,7 @@ def test_a_learnt_ceiling_counts_while_it_held_the_load_down(of_host: tuple[str,
 
 
 def test_transaction_ids_that_are_too_old_lead_to_vacuum(tmp_path: Path) -> None:
-    """250 million, of which autovacuum_freeze_max_age allows 200; the stop is far."""
+    """An age of 250 million; autovacuum_freeze_max_age allows 200; the stop is far away."""
     ages, settings = built_in()["ages"], built_in()["settings"]
     values = {"autovacuum_freeze_max_age": "200000000", "server_version_num": "170002"}
     known = [

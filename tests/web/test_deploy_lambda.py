@@ -77,7 +77,7 @@ class Stack:
         return tuple(cookie.partition(";")[0] for cookie in answer["cookies"])
 
     def lets_in(self, *cookies: str) -> bool:
-        """What the authoriser says of a request with these cookies."""
+        """Whether the authoriser accepts a request with these cookies."""
         answer = self.authorizer.invoke(authorization("/api/fleet", cookies))
         assert answer in ({"isAuthorized": True}, {"isAuthorized": False}), answer
         return bool(answer["isAuthorized"])
@@ -93,7 +93,7 @@ def fetched() -> Path:
 
 @pytest.fixture(scope="module")
 def package(fetched: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The package as it is written for this interpreter, which is to run it."""
+    """The package as it is written for this interpreter, which runs it here."""
     out = tmp_path_factory.mktemp("deployed") / "viewer"
     of = deployment(python=PYTHON, architecture=ARCHITECTURE)
     assert write(of, out) == size_of(out / "function")
@@ -149,7 +149,7 @@ def test_who_logs_in_sees_every_screen_and_nobody_else_anything(stack: Stack) ->
     assert written[_step(wal, 2, 35)] == pytest.approx(16_000_000, rel=0.01)
     tuned = stack.viewer.invoke(request("/api/tune", "memory=16GB&cpus=4", cookies=cookies))
     assert "shared_buffers" in json.loads(body_of(tuned))["texts"]["conf"]
-    # The function itself asks for the session too, should the authoriser ever be left out.
+    # The function checks the session itself, too, in case the authoriser is ever left out.
     closed = stack.viewer.invoke(request("/api/fleet"))
     assert closed["statusCode"] == 401
     assert "db:5432" not in json.dumps(closed)
@@ -193,7 +193,7 @@ def test_a_wrong_password_or_another_sites_form_begins_no_session(stack: Stack) 
 def test_in_the_browser_a_link_leads_through_the_login_to_its_view(
     stack: Stack, package: Path, browser: Any
 ) -> None:
-    """And to the login again once the session is gone; also from the tuner page."""
+    """The tuner page works, too; and without the session, the link leads to the login again."""
     view = "#screen=wal&from=1795399200&to=1795402800"
     with distribution(resources(), package.parent / "site", stack.viewer, stack.authorizer) as root:
         page = browser.new_context().new_page()
@@ -249,7 +249,7 @@ def functions(of: Deployment | None = None) -> dict[str, Any]:
 
 def resources(of: Deployment | None = None) -> dict[str, Any]:
     class Loader(yaml.SafeLoader):
-        """Knows the short forms of functions, as their arguments."""
+        """Loads the short forms of intrinsic functions as their arguments."""
 
     def plain(loader: yaml.SafeLoader, _suffix: str, node: yaml.Node) -> Any:
         if isinstance(node, yaml.ScalarNode):
@@ -414,7 +414,7 @@ def test_every_requirement_has_the_version_that_is_tested_here() -> None:
 
 
 def test_wheels_are_those_that_amazon_linux_can_load() -> None:
-    """Its C library is 2.34; the older names of wheels count as well."""
+    """Its C library is 2.34; wheels for older ones can be loaded as well."""
     names = platforms(deployment())
     assert names[0] == "manylinux_2_34_aarch64"
     assert {"manylinux_2_28_aarch64", "manylinux_2_17_aarch64", "manylinux2014_aarch64"} < set(

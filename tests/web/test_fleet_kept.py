@@ -1,6 +1,6 @@
-"""The page of all instances keeps what it read, and still shows the store as it is.
+"""The page of all instances keeps what it has read, and still shows the store as it is.
 
-What is expected is counted in Python, from the same samples.
+The expected values are counted in Python, from the same samples.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class Fleet:
         self.writer.commit([batch(*found, instance=name)])
 
     def setting(self, name: str, at: int, value: int, *, change: bool = True) -> None:
-        """A setting beside one that stays."""
+        """Record a setting, next to one that never changes."""
         rows = [
             of_source("settings", name=which, value=str(number), pending=False)
             for which, number in (("work_mem", value), ("port", 5432))
@@ -121,7 +121,7 @@ def shown(one: InstanceOverview) -> tuple[datetime, float | None, dict[str, floa
 
 
 def check(fleet: Fleet, work: Workspace) -> None:
-    """The page shows what was recorded, whatever was kept."""
+    """Assert that the page shows what was recorded, at a first and at a second look."""
     for _ in range(2):
         with open_history(fleet.directory, work=work) as history:
             found = {one.instance: one for one in overview(history)}
@@ -131,7 +131,7 @@ def check(fleet: Fleet, work: Workspace) -> None:
         for name, recorded in fleet.known.items():
             last, load, used, changes = recorded.expected()
             at, *others = shown(found[name])
-            if START + timedelta(seconds=newest - DAY) > last:  # then the hour is enough
+            if START + timedelta(seconds=newest - DAY) > last:  # then the right hour is enough
                 at, last = (one.replace(minute=0, second=0) for one in (at, last))
             assert at == last
             assert others == [
@@ -166,7 +166,7 @@ def test_it_shows_what_came_since_and_what_was_moved(
         fleet.sampled("a", 9 * HOUR + 40, 9)
         fleet.event("b", 9 * HOUR + 40)
         check(fleet, work)
-        # Another hour: what was at work before does not count any more, the ages do.
+        # The next hour: sessions of the hour before no longer count, the ages still do.
         fleet.sampled("a", 10 * HOUR + 1, 1, clients=30)
         check(fleet, work)
         moved(10 * HOUR + 2)
@@ -174,7 +174,7 @@ def test_it_shows_what_came_since_and_what_was_moved(
         fleet.sampled("a", 9 * HOUR + 50, 5)  # late
         fleet.sampled("a", 10 * HOUR + 5, 2)
         check(fleet, work)
-        # A day later, of b alone.
+        # A day later, only b is recorded.
         fleet.sampled("b", DAY + 11 * HOUR, 3, clients=10)
         check(fleet, work)
         moved(DAY + 12 * HOUR)
@@ -187,7 +187,7 @@ def test_it_shows_what_came_since_and_what_was_moved(
 
 
 def test_it_copies_neither_sessions_nor_samples(tmp_path: Path, work: Workspace) -> None:
-    """Of hundreds of instances these are millions of rows an hour, which SQLite counts."""
+    """For hundreds of instances, these are millions of rows an hour, so SQLite counts them."""
     fleet = Fleet(tmp_path)
     with closing(fleet.writer):
         fleet.sampled("a", 9 * HOUR, 2, clients=20)

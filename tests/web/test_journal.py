@@ -29,7 +29,7 @@ HOSTILE = "<img src=x onerror=document.title='run'>"
 
 
 def change(**more: Any) -> Change:
-    """The change of the story: 1 GB becomes 4 GB; and a secret that nobody is to see."""
+    """The change of the story: 1 GB becomes 4 GB; and a secret that must not be shown."""
     entries = (
         Entry(name="max_wal_size", before=None, after="4GB", restart=False, in_force="1024"),
         Entry(name="primary_conninfo", before="password=geheim", after="password=geheim2",
@@ -68,7 +68,7 @@ def store(recorded: Path, tmp_path: Path) -> Path:
 
 
 def written(at: datetime, of: Change, *steps: State) -> int:
-    """Write a change into the journal as if it was made at that time; its number."""
+    """Write a change into the journal as if it was made at that time; return its number."""
     clock = [at]
 
     def now() -> datetime:
@@ -95,7 +95,7 @@ def rows(screen: dict[str, Any], name: str) -> list[dict[str, Any]]:
 
 
 def setting(viewer: Viewer) -> tuple[str, str | None]:
-    """Who changed max_wal_size, as every screen has it, and the entry."""
+    """Return who changed max_wal_size, according to a screen, and the journal's entry."""
     (found,) = [one for one in viewer.screen("wal")["changes"] if one["what"] == "setting"]
     return found["by"], found["journal"]
 
@@ -156,7 +156,7 @@ def test_a_change_that_mrtuner_did_not_make_is_told_so(
 def test_a_value_that_went_away_in_between_came_back_by_somebody_else(
     state: Path, store: Path
 ) -> None:
-    """Made long before the value in force before the change was seen, and undone by hand since."""
+    """MrTuner set the value an hour before; it was undone by hand, and then set again by hand."""
     settings = built_in()["settings"]
     common = {"name": "max_wal_size", "unit": "MB", "origin": "file", "pending": False}
     earlier = [
@@ -176,7 +176,7 @@ def test_a_value_that_went_away_in_between_came_back_by_somebody_else(
 def test_a_parameter_group_that_mrtuner_attached_leads_to_its_entry(
     state: Path, store: Path
 ) -> None:
-    """Of an instance of RDS; its class was changed by somebody else, whom no journal names."""
+    """On an instance of RDS, whose class was changed by somebody else, without a journal."""
     machine = built_in()["machine"]
     facts = [
         {"identifier": "shop-prod", "class_name": kind, "parameter_group": group}

@@ -31,7 +31,7 @@ def read(name: str, at: float, *rows: dict[str, Any]) -> Sample:
 def written(
     directory: Path, samples: Iterable[Sample], sources: Sequence[Source] | None = None
 ) -> Path:
-    """A store with these samples, as every recorder has one each minute."""
+    """A store with these samples, and with one of sessions each minute."""
     with Writer(directory, sources or tuple(built_in().values())) as writer:
         beats = (sample(built_in()["sessions"], TWO + 60 * minute) for minute in range(60))
         writer.commit([batch(*beats, *samples, instance=INSTANCE)])
@@ -60,7 +60,7 @@ def table(name: str, **more: Any) -> dict[str, Any]:
 
 
 def test_a_table_is_listed_with_its_bloat_and_the_vacuums_that_were_seen(tmp_path: Path) -> None:
-    """Half of `order` is bloat, of `wide_one` that is unknown; a vacuum took two minutes."""
+    """Half of `order` is bloat; that of `wide_one` is unknown; a vacuum took two minutes."""
     there = [table("order", live=900, dead=100, pages=100), table("wide_one", live=9, dead=500)]
     counters = {"vacuums": 0, "autovacuums": 3, "updated": 0, "hot_updated": 0, "deleted": 0}
     bloat = [
@@ -100,7 +100,7 @@ def test_a_table_is_listed_with_its_bloat_and_the_vacuums_that_were_seen(tmp_pat
 
 
 def test_a_bloated_table_is_listed_though_many_others_have_more_dead_rows(tmp_path: Path) -> None:
-    """What autovacuum has cleaned up already has no dead rows, and all of its bloat."""
+    """A table that autovacuum has cleaned has no dead rows, but still all of its bloat."""
     many = [
         table(f"t{number}", relation=number, live=1000, dead=10 + number) for number in range(300)
     ]
@@ -140,7 +140,7 @@ def test_a_period_is_compared_with_that_of_a_week_before_if_it_was_recorded(
 
 
 def test_where_nothing_is_older_there_is_nothing_to_compare_with(tmp_path: Path) -> None:
-    """Not every statement is new."""
+    """The screen says so, instead of calling every statement new."""
     directory = written(tmp_path, [])
     found = screen(directory, "compare", **{"from": "2026-11-23T01:30", "to": "2026-11-23T02:30"})
     assert found.charts == []
@@ -190,7 +190,7 @@ def test_a_sequence_near_its_end_is_the_tightest_limit(tmp_path: Path) -> None:
 
 
 def test_a_history_of_an_earlier_recorder_is_shown_without_what_it_lacks(tmp_path: Path) -> None:
-    """Slots had no share, and there were neither bloat nor sequences."""
+    """It recorded no share of slots, and neither bloat nor sequences."""
     new = built_in()["slots"]
     columns = tuple(column for column in new.columns if column.name != "used")
     told = [line for line in new.declaration.split("\n") if not line.startswith("used = ")]

@@ -91,7 +91,7 @@ def test_a_ratio_is_of_sums(history: History) -> None:
 
 
 def test_an_hour_from_its_summary_is_what_its_rows_are(history: History) -> None:
-    """By hand: 59 minutes at 1 MB and ten at 15 more, over 59 minutes; 12 lines of 8 sessions."""
+    """By hand: 59 minutes at 1 MB and ten at 15 more, over 59 minutes."""
     (wal,) = lines(history, WHOLE, "wal", {"WAL": rate("bytes")})
     assert wal.values == [pytest.approx((59 * 60 * 1e6 + 600 * 15e6) / (59 * 60))]
     (most,) = lines(history, WHOLE, "connections", {"c": Measure(Kind.HIGHEST, "clients")})
@@ -140,7 +140,7 @@ def test_what_is_stored_only_when_it_changes_stays(tmp_path: Path) -> None:
 
 
 def test_a_sample_that_comes_late_fills_the_steps_it_covers(tmp_path: Path) -> None:
-    """A busy recorder sampled every two minutes instead of each; then not for ten."""
+    """A busy recorder sampled every other minute instead of every one; then not for ten."""
     source = queue()
     with Writer(tmp_path, [source]) as writer:
         for minute in (118, 120, 122, 132, 133):

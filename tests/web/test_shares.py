@@ -1,4 +1,4 @@
-"""What was carried is divided by the ceiling that held at that moment."""
+"""The load is divided by the ceiling that applied at that moment."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def shapes(number: int) -> list[dict[str, str]]:
-    """So many machines, the same ones each time: every input is given to some of them."""
+    """Return so many machines, the same ones each time; every input is given for some of them."""
     draw = random.Random(26)
     return [
         {
@@ -69,7 +69,7 @@ def command(shape: Mapping[str, str], form: str) -> str:
 
 
 def page(told: Mapping[str, Any], form: str) -> str:
-    """The same of an answer of the page."""
+    """The text that the page shows for an answer, in the form of `command`."""
     if "error" in told:
         return f"error: {told['error']['message']}\nHINT: {told['error']['hint']}\n"
     return str(told["texts"][form])
@@ -110,7 +110,7 @@ files = {name.split(".")[0]: getattr(m, "__file__", None) or "" for name, m in s
 print(*(name for name, file in files.items() if "site-packages" in file))
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    # PyYAML has a part in C, which it does without.
+    # PyYAML works without its part in C.
     assert set(done.stdout.split()) - {"_distutils_hack"} <= {"yaml"}
 
 

@@ -1,4 +1,4 @@
-"""The tuner page for an instance of the store: the advice that the command gives of the same."""
+"""The tuner page gives the same advice for an instance of a store as the command."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from mrtuner.history.store.writer import Batch, Writer
 from mrtuner.postgres.connect import connect
 from mrtuner.web.recorded import recorded_answer
 
-#: What the recorder samples of a server and of its machine, and the advice is built on.
+#: Sources, of a server and of its machine, that the advice is built on.
 BUILT_ON = ("settings", "sizes", "connections", "slots", "machine")
 
 
@@ -54,7 +54,7 @@ def test_the_advice_is_that_of_the_command_with_the_server_and_the_history(
     """Every value, its verdict and its reason; the command asks the server, the page the store."""
     dsn = new_cluster().dsn()
     with_server(recorded, tmp_path, dsn)
-    # What happens to be free on this machine's disk changes while the test runs.
+    # Free space on this machine's disk changes while the test runs.
     machine = {"disk": "1TB", "wal_disk": "1TB"}
     options = ["--disk", "1TB", "--wal-disk", "1TB"]
     told = json.loads(asked(tmp_path, **machine)["texts"]["json"])
@@ -103,7 +103,7 @@ def test_what_is_entered_takes_precedence(recorded: Path) -> None:
 
 
 def test_an_instance_of_rds_is_tuned_by_its_class(tmp_path: Path) -> None:
-    """db.r5.2xlarge: 64 GiB and eight vCPUs, of which AWS alone told; what RDS sets is a volume."""
+    """db.r5.2xlarge: 64 GiB, eight vCPUs and a volume, all known from AWS alone."""
     instance = Instance(
         identifier="shop-prod", arn="", resource_id="", class_name="db.r5.2xlarge", status="",
         engine="postgres", engine_version="15.4", groups=(), storage_type="gp3",

@@ -1,4 +1,4 @@
-"""Nobody gets in without the password, and the password is not to be guessed."""
+"""Nobody gets in without the password, and the password cannot be guessed."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def closed(recorded: Path, secret: Path) -> Iterator[Viewer]:
 
 @pytest.fixture
 def untried(recorded: Path) -> Iterator[Viewer]:
-    """Another, which nobody has given a wrong password yet."""
+    """Another viewer, to which no wrong password has been given yet."""
     access = Access(hashed=hash_of(PASSWORD))
     with serving_here(recorded, access=access, proxy_headers=True) as viewer:
         yield viewer
@@ -56,7 +56,7 @@ class Answer:
 
 
 def ask(viewer: Viewer, method: str, path: str, body: str = "", **headers: str) -> Answer:
-    """An answer as it is, with no redirection followed."""
+    """Return the answer without following redirections."""
     connection = HTTPConnection(viewer.address.split("/")[2], timeout=60)
     try:
         connection.request(method, path, body or None, headers)
@@ -185,7 +185,7 @@ def test_with_a_certificate_it_speaks_tls(recorded: Path, secret: Path, tmp_path
 def test_on_the_loopback_address_a_password_needs_no_certificate(
     recorded: Path, secret: Path
 ) -> None:
-    """It keeps out who works on the same machine."""
+    """The password keeps out other users of the same machine."""
     with serving(recorded, "--password-file", str(secret)) as viewer:
         assert viewer.address.startswith("http://127.0.0.1:")
         assert viewer.get("api/fleet")[0] == 401

@@ -1,4 +1,4 @@
-"""What the API answers, over HTTP, of the hour that `history_story` tells."""
+"""What the API answers, over HTTP, about the hour of `history_story`."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_every_screen_has_one_value_a_step_and_one_cell_a_column(viewer: Viewer,
 
 @pytest.mark.parametrize("name", SCREENS)
 def test_no_chart_has_more_points_than_2000(viewer: Viewer, name: str) -> None:
-    """Of an hour, in which sessions were sampled 3,300 times, and of ten years."""
+    """For an hour, in which sessions were sampled 3,300 times, and for ten years."""
     for period in (HOUR, "from=2016-11-25T03:00&to=2026-11-23T03:00"):
         for most in (400, 2000):
             found = viewer.screen(name, period if most == 400 else f"{period}&points={most}")
@@ -131,7 +131,7 @@ def test_a_moment_shows_who_was_at_work(viewer: Viewer) -> None:
 
 
 def test_a_longer_time_shows_the_sessions_of_its_busiest_minute(viewer: Viewer) -> None:
-    """A step of a chart may be an hour long: its peak is what one clicked on."""
+    """A step of a chart may be an hour long, and a click on it means its peak."""
     found = viewer.screen("moment")
     (table,) = [one for one in found["tables"] if one["name"] == "sessions"]
     busy = re.fullmatch(r"Sessions of the busiest minute, 2026-11-23 02:3\d UTC", table["title"])
@@ -143,7 +143,7 @@ def test_a_longer_time_shows_the_sessions_of_its_busiest_minute(viewer: Viewer) 
 def test_sessions_that_are_kept_as_a_summary_are_shown_by_minute(
     recorded: Path, tmp_path: Path
 ) -> None:
-    """Eight days on, the rows as sampled are gone; in the busy minutes eight waited for WAL."""
+    """After nine days, the rows as sampled are gone; in the busy minutes eight waited for WAL."""
     shutil.copytree(recorded, tmp_path / "old")
     later = MIDNIGHT + 9 * 86_400 * SECOND
     with Writer(tmp_path / "old", built_in().values()) as writer:
@@ -236,7 +236,7 @@ def test_only_this_machine_is_answered(viewer: Viewer) -> None:
 
 
 def test_a_thousand_requests_at_once_are_all_answered(viewer: Viewer) -> None:
-    """Some are told to come back; none hangs, and the next one is served."""
+    """Some get a 503; none hangs, and the next one is served."""
     host = viewer.address.split("/")[2]
     told: list[int] = []
 

@@ -107,7 +107,7 @@ def test_a_click_leads_to_the_sessions_of_that_moment_and_on_to_a_statement(at: 
     page.locator("a", has_text=str(DEAR)).first.click()
     page.wait_for_selector(f"h1:has-text('{DEAR}')")
     assert page.locator("[data-chart=mean]").count() == 1
-    # A minute would be one point: its history is the hour around.
+    # A minute would be one point, so the statement's history covers the hour around it.
     found = re.search(r"from=(\d+)&to=(\d+)", page.url)
     assert found
     assert int(found[2]) - int(found[1]) == 3600
@@ -116,7 +116,7 @@ def test_a_click_leads_to_the_sessions_of_that_moment_and_on_to_a_statement(at: 
 @pytest.mark.parametrize("every", [False, pytest.param(True, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", [name for name in SCREENS if name not in {"changes", "moment"}])
 def test_a_click_on_a_chart_leads_to_sessions(at: Tab, name: str, every: bool) -> None:
-    """On the last one of each screen, or on every one."""
+    """On the last chart of each screen, or on every chart."""
     more = "&compare=10min" if name == "compare" else ""
     page = at.open(f"screen={name}&from=1795401000&to=1795401600{more}")
     charts = page.locator("figure.chart:has(.u-over)")
@@ -239,7 +239,7 @@ def test_what_is_wrong_is_said_with_a_hint(at: Tab) -> None:
     page.wait_for_selector("[role=alert]")
     assert "the store has no instance nobody" in page.inner_text("[role=alert]")
     assert f"It has {INSTANCE}." in page.inner_text("[role=alert]")
-    # The browser itself says that an answer was an error.
+    # The browser itself logs that an answer was an error.
     assert [said for said in at.complaints if "404" not in said] == []
     at.complaints.clear()
 
@@ -355,7 +355,7 @@ def test_while_it_loads_it_says_so_and_a_server_that_is_gone_is_told(at: Tab) ->
     page.unroute("**/api/screens/io*")
     page.click("button:has-text('Try again')")
     page.wait_for_selector("h1:has-text('I/O')")
-    # The browser itself says that a request was broken off.
+    # The browser itself logs that a request was broken off.
     assert all("net::ERR_FAILED" in said for said in at.complaints)
     at.complaints.clear()
 
@@ -407,7 +407,7 @@ def test_on_a_phone_the_menu_shows_where_one_is(browser: Any, viewer: Viewer) ->
         assert 0 <= box["x"] <= box["x"] + box["width"] <= PHONE["width"]
 
 
-#: With charts, without, and the two that read another time than the others.
+#: A screen with charts, one without, and the two that read another period than the rest.
 ZOOMED = ("load", "changes", "moment", "compare")
 
 
@@ -443,7 +443,7 @@ def test_without_javascript_it_says_what_is_missing(browser: Any, viewer: Viewer
 
 @pytest.mark.parametrize("page", ["", "tuner.html"])
 def test_the_scripts_of_a_page_are_small(viewer: Viewer, page: str) -> None:
-    """With what they import, and the worker."""
+    """Including what they import, and the worker."""
     _, _, body = viewer.get(page)
     found = set(re.findall(r"assets/[\w.-]+\.js", body.decode()))
     seen: dict[str, int] = {}

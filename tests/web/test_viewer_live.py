@@ -26,13 +26,13 @@ from waiting import until
 
 pytestmark = [in_a_browser, pytest.mark.timed, pytest.mark.timeout(600)]
 
-#: So many samples of each source are waited for.
+#: How many samples of each source to wait for.
 ENOUGH = 4
 WORK = "UPDATE stock SET quantity = quantity + 1 WHERE id = 1 + floor(random() * 1000)"
 
 
 def often() -> Iterator[Source]:
-    """What a recorder samples, all of it each second."""
+    """All built-in sources, each sampled every second."""
     for source in built_in().values():
         words = source.declaration.split("\n")
         told = ['interval = "1s"' if line.startswith("interval = ") else line for line in words]
@@ -45,7 +45,7 @@ def _sampled(place: Path, source: str, number: int) -> bool:
 
 @contextmanager
 def at_work(dsn: str) -> Iterator[None]:
-    """Somebody updates rows, and somebody else waits for one of them."""
+    """One session updates rows, and another waits for a row that a third one has locked."""
     stop = threading.Event()
 
     def update() -> None:
@@ -72,7 +72,7 @@ def at_work(dsn: str) -> Iterator[None]:
 
 @pytest.fixture
 def history(new_cluster: NewCluster, tmp_path: Path) -> Path:
-    """Some seconds of it, with a setting that was changed."""
+    """A recording of some seconds of `at_work`, in which a setting was changed."""
     cluster = new_cluster(
         settings={"shared_preload_libraries": "pg_stat_statements"}
         if has_statements(binaries(18))
@@ -136,7 +136,7 @@ def test_every_screen_shows_what_was_recorded_of_a_real_server(browser: Any, his
 def test_no_screen_of_a_real_server_has_a_flaw_and_each_fits_a_phone(
     browser: Any, history: Path
 ) -> None:
-    """Of the example's days, test_viewer_pages.py asks the same in every run."""
+    """test_viewer_pages.py checks the same for the example's days, in every run."""
     with serving(history) as viewer:
         with opened(browser, viewer.address, DESK) as tab:
             for name in SCREENS:

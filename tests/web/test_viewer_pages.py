@@ -46,7 +46,7 @@ def over(begin: datetime, end: datetime) -> str:
 
 NOON = START + timedelta(hours=12)
 MONDAY = over(START + timedelta(hours=6), START + timedelta(hours=20))
-#: Each page of the viewer: what its address says, and what has to be there before it is looked at.
+#: Each page of the viewer: its address, and what has to be there before it is checked.
 PAGES = {
     "fleet": ("#", "[data-table=fleet] tbody tr"),
     **{
@@ -95,7 +95,7 @@ def test_every_page_fits_and_has_no_flaw(
 
 
 def test_a_line_has_the_same_colour_in_every_chart(browser: Any, shop: Viewer) -> None:
-    """Of tables, which stand in another order in each chart."""
+    """Checked with tables, whose order differs between charts."""
     with opened(browser, shop.address, DESK) as tab:
         page = tab.open(f"screen=vacuum&{MONDAY}")
         painted_as: dict[str, set[str]] = {}
@@ -132,7 +132,7 @@ def test_from_the_first_page_on_one_finds_what_held_the_instance_down(
         page = tab.open("")
         page.click("[data-table=fleet] tbody td:nth-child(2) a")
         page.wait_for_selector("h1:has-text('Headroom')")
-        # Since Wednesday it has another class: what was reached is named with the limits of before.
+        # Its class changed on Wednesday: what was reached before is reported with the old limits.
         advice = page.inner_text("[data-table=remedies]")
         assert "From 2026-03-03 12:00 to 2026-03-04 04:00 UTC: throughput pegged at 213" in advice
         assert "Since 2026-03-04 04:00 UTC, with other limits: no hard limit was reached" in advice

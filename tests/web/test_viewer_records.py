@@ -60,7 +60,7 @@ def report(path: Path, **other: Any) -> None:
 
 @pytest.fixture(scope="module")
 def records(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two good records and what else lies about."""
+    """Two good records, four bad ones, and files that are to be ignored."""
     directory = tmp_path_factory.mktemp("records")
     run(directory / "grids" / "one", a_grid([1.3, 1.3]))
     run(directory / "changed", a_grid([1.3, 1.3]))

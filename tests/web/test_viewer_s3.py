@@ -64,7 +64,7 @@ def test_every_screen_is_the_one_of_the_directory(on_s3: Viewer, sealed: Path) -
 
 
 def test_a_bucket_that_goes_away_is_an_error_of_the_api(on_s3: Viewer, bucket: StandIn) -> None:
-    """What was not read before is asked for in vain."""
+    """What was not read before can no longer be read."""
     bucket.empty()
     status, message, hint = on_s3.refused(f"api/screens/wal?{HOUR}")
     assert (status, message) == (502, "there is no such bucket")
@@ -120,7 +120,7 @@ def test_a_lake_that_is_not_there_is_refused_at_the_start(
         assert "HINT:" in done.stderr
 
 
-# Below: without a server, in the process.
+# The tests below need no server: they run in this process.
 
 
 @pytest.fixture
@@ -160,7 +160,7 @@ def test_nothing_is_read_twice_and_what_is_published_meanwhile_is_seen(
 
 
 def test_of_a_large_file_only_what_a_query_needs_is_read(aws: Any, tmp_path: Path) -> None:
-    """Two columns of noise, of which one is asked for; blocks are smaller than a column."""
+    """Two columns of noise, of which one is queried; blocks are smaller than a column."""
     path = "noise/date=2026-11-23/1-x.parquet"
     with parquet.engine() as con:
         noise = (
@@ -187,13 +187,13 @@ def test_of_a_large_file_only_what_a_query_needs_is_read(aws: Any, tmp_path: Pat
 
 @pytest.fixture(scope="module")
 def anywhere() -> Any:
-    """A client of S3 that has nothing to ask, until a test answers for it."""
+    """A client of S3 without a server: `one_object` answers its requests."""
     return boto3.client("s3", REGION, aws_access_key_id="x", aws_secret_access_key="x")
 
 
 @contextmanager
 def one_object(client: Any, content: bytes) -> Iterator[None]:
-    """Answer every GetObject with the range asked for, in the place of the network."""
+    """Answer every GetObject with the requested range, without a network."""
 
     def answer(request: Any, **_: Any) -> AWSResponse:
         begin, end = map(int, request.headers["Range"].decode()[len("bytes=") :].split("-"))
@@ -215,7 +215,7 @@ def one_object(client: Any, content: bytes) -> Iterator[None]:
 @given(st.integers(0, 5000), st.data())
 @settings(max_examples=200, deadline=None)
 def test_any_part_of_a_file_is_what_is_there(anywhere: Any, size: int, data: st.DataObject) -> None:
-    """Read in any order, from S3 or from what is kept."""
+    """Read in any order, from S3 or from the blocks kept."""
     content = random.Random(size).randbytes(size)
     file = File(number=1, view="v", path="p", first=0, last=0, rows=0, bytes=size, sha256="")
     blocks = Blocks(PLACE, anywhere, block_size=256, most=1024)
@@ -253,7 +253,7 @@ def test_a_lake_that_is_emptied_is_none_any_more(aws: Any) -> None:
 def test_an_answer_that_breaks_off_is_an_error_of_aws(
     aws: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """After the headers came; the lists were read before."""
+    """It breaks off after the headers; the lists were read before."""
     store = RemoteStore(PLACE, aws)
 
     def broken(*_: Any) -> bytes:
@@ -281,7 +281,7 @@ def test_other_commands_say_that_they_read_no_history_on_s3(
     ]
 
 
-# What it may do in AWS is what it does.
+# The policy allows in AWS what the viewer does, and no more.
 
 SCOPE = Scope(bucket=BUCKET, prefix=PLACE.prefix)
 
@@ -297,7 +297,7 @@ def everything(store: RemoteStore) -> None:
 
 
 def test_the_policy_names_the_calls_that_are_made(aws: Any) -> None:
-    """S3's API has names of its own for one of them."""
+    """For ListObjectsV2, the action in a policy is s3:ListBucket."""
     made: set[str] = set()
     aws.meta.events.register("before-call.s3.*", lambda model, **_: made.add(model.name))
     store = RemoteStore(PLACE, aws)
@@ -321,7 +321,7 @@ def user(name: str, document: Any) -> dict[str, str]:
 
 @pytest.fixture
 def enforced(aws: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """The viewer's store for a user with a policy, which the stand-in enforces from then on."""
+    """A function that opens the store as a user with a policy, which `enforce` puts into force."""
 
     def store(document: Any) -> RemoteStore:
         for name, value in user("viewer", document).items():
