@@ -1,4 +1,4 @@
-"""Botocore's errors in words: what went wrong, and the next step."""
+"""Botocore's errors are translated: what went wrong, and the next step."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from mrtuner.aws.session import Account, client
 
 
 def said(error: Exception, region: str | None = "eu-west-1") -> AwsError:
-    """What an error of botocore becomes."""
+    """The error that an error of botocore is translated into."""
     with pytest.raises(AwsError) as raised, translated("rds:ModifyDBInstance", region):
         raise error
     return raised.value

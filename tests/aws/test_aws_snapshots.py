@@ -1,4 +1,4 @@
-"""What a snapshot's copy is asked for with, as it goes over the wire."""
+"""The request that asks for a snapshot's copy, as it goes over the wire."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ANSWER = b"""<ErrorResponse xmlns="http://rds.amazonaws.com/doc/2014-10-31/"><Er
 
 
 def asked(source: str, destination: str, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
-    """The parameters of the request; it is answered with a refusal, and goes nowhere."""
+    """The parameters of the request, which is intercepted and answered with a refusal."""
     from botocore.awsrequest import AWSResponse
 
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIAIOSFODNN7EXAMPLE")

@@ -1,4 +1,4 @@
-"""The table of instance classes: against AWS's published figures, and made by its own command."""
+"""The table of instance classes: equal to AWS's published figures, and made by its own command."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The same table read from AWS's own calls, which moto answers here with EC2's real figures.
 
-Its RDS answers are old and few (Aurora only), so what a region offers is tested as a part.
+moto's RDS answers are old and few (Aurora only), so a region's offer is tested as a subset.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def test_asking_aws_adds_to_the_table_and_takes_nothing_away() -> None:
 
 
 def test_a_class_that_the_table_lacks_is_asked_for_at_ec2() -> None:
-    """m5.large is in the table too, so that the answer can be compared: all but the engines."""
+    """db.m5.large is in the table, too, so the answer can be compared: all but the engines."""
     found, known = class_from_ec2("db.m5.large", ACCOUNT), instance_class("db.m5.large")
     assert found.engines == frozenset()
     assert (found.memory, found.vcpus) == (known.memory, known.vcpus)

@@ -238,7 +238,7 @@ def test_evidence_says_what_was_seen_and_what_was_not() -> None:
 
 
 def test_a_list_that_only_postgresql_itself_shows_is_guessed() -> None:
-    """RDS 17 was not seen; what 14 listed of synchronous_commit is known, its new enums are not."""
+    """RDS 17 was not seen; 14 lists the values of synchronous_commit, but not of newer enums."""
     found = family("postgres17").parameters
     assert not found["synchronous_commit"].values_guessed
     assert found["wal_compression"].values_guessed
@@ -387,7 +387,7 @@ def test_what_only_the_cluster_group_lists_is_cluster_level() -> None:
 
 @pytest.mark.parametrize("name", ["postgres16", "aurora-postgresql16"])
 def test_asking_the_api_gives_the_family_back(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The lab answers from families.json, page by page: all of it must come through."""
+    """The lab answers from families.json, page by page: every parameter must be read."""
     facts = json.loads((FILES / "family_facts.json").read_text(encoding="utf-8"))
     with Lab() as lab:
         lead_to(lab, monkeypatch)

@@ -22,12 +22,12 @@ ASK = settings(
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 
-#: One parameter for each unit that a session may set; bounds without a check hook of their own.
+#: For each unit a parameter that sessions may set, with no check hook beside its bounds.
 INTEGERS = (
     "work_mem",  # kB
     "temp_buffers",  # 8kB
     "effective_cache_size",  # 8kB
-    "lock_timeout",  # ms; a statement_timeout of 1 ms would end the question itself
+    "lock_timeout",  # ms; a statement_timeout of 1 ms would end the test's own query
     "log_parameter_max_length",  # B
     "log_temp_files",  # kB, -1 is special
     "commit_siblings",  # no unit

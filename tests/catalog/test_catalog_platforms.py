@@ -1,4 +1,4 @@
-"""What managed platforms take: the file, and the tool that rewrites it."""
+"""What managed platforms accept: the file, and the tool that rewrites it."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from mrtuner.postgres.conf_file import same_value
 from mrtuner.postgres.server_user import scratch_directory
 from servers import GRID, binaries
 
-#: By type: parameters that a session may set, and how people, files and tools write values.
+#: Parameters of each type that a session may set, and how people, files and tools write them.
 NOTATIONS = {
     "work_mem": (
         "0x1000", "0X1000", "010000", "4096", "4MB", "4096kB", "4 MB", " 4MB ", "0.00390625GB",
@@ -33,7 +33,7 @@ NOTATIONS = {
     "password_encryption": ("on", "md5", "scram-sha-256", "off"),
 }  # fmt: skip
 
-#: Which words an enum has, only the server knows: we do not say what it refuses.
+#: Only the server knows an enum's words, so we do not predict what it refuses.
 ENUMS = {
     "synchronous_commit", "constraint_exclusion", "client_min_messages", "wal_compression",
     "password_encryption",

@@ -72,7 +72,7 @@ def test_a_fresh_cluster_has_the_shared_buffers_that_we_call_the_default(
 def test_every_value_in_force_is_read_and_let_through(
     each_major: int, rows: Mapping[str, Row]
 ) -> None:
-    """Also those that a check hook computed: wal_buffers, max_stack_depth, io_max_concurrency."""
+    """Even those that a check hook computed: wal_buffers, max_stack_depth, io_max_concurrency."""
     for name, known in parameters(each_major).items():
         if name in rows and known.vartype != "string" and known.context != "internal":
             known.parse(rows[name]["setting"])

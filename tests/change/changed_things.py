@@ -1,4 +1,4 @@
-"""All that can be changed, each as a test sees it: brought to its start, changed, looked at."""
+"""Everything that can be changed, as tests use it: reset to a start, changed, inspected."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ from waiting import until
 
 
 class Calls(Protocol):
-    """What a process is killed in: pickled into it, so it holds addresses and no connections."""
+    """Apply and undo in a process that is killed: pickled, so without open connections."""
 
     def apply(self, journal: Journal, at: Observer = unobserved) -> None:
-        """From the start to the target."""
+        """Change the thing from its start to its target."""
 
     def undo(self, journal: Journal, at: Observer = unobserved) -> None:
         """Take the last change back."""
@@ -44,19 +44,19 @@ class Thing(Protocol):
 
     @property
     def calls(self) -> Calls:
-        """What changes it."""
+        """The calls that change it."""
 
     def reset(self) -> None:
-        """Bring it to its start, whatever it is at."""
+        """Return it to its start from any state."""
 
     def finish_or_revert(self, journal: Journal) -> Outcome | None:
-        """Clear up what a killed run has left."""
+        """Finish or revert the change that a killed run left."""
 
     def now(self) -> Any:
-        """All of it that a change may touch."""
+        """The state of all that a change may touch."""
 
     def at_target(self, now: Any) -> bool:
-        """Whether that is what was wanted."""
+        """Whether this state is the target."""
 
     def mixed(self) -> bool:
         """Whether neither its start nor its target is in force, in the middle of a change."""
@@ -76,7 +76,7 @@ class Settings:
 
     dsn: str
     data: Path
-    command: str  # that restarts it
+    command: str  # restarts the server
     restarts: bool = False
     conf_dir: Path | None = None  # an include file there, instead of ALTER SYSTEM
 
@@ -145,7 +145,7 @@ class Settings:
 
     @property
     def _target(self) -> tuple[str, ...]:
-        return ("1.1", "8192" if self.restarts else "16384", "65536")  # or it waits
+        return ("1.1", "8192" if self.restarts else "16384", "65536")  # else it waits
 
     def mixed(self) -> bool:
         return self.in_force() not in (self.START, self._target)
@@ -192,7 +192,7 @@ class StorageParameters:
         return storage.finish_or_revert_storage_parameters(self.dsn, journal)
 
     def now(self) -> list[Any]:
-        """Of table one, of its TOAST table, of table two."""
+        """The options of table one, of its TOAST table, and of table two."""
         ((one, toast),) = sql(
             self.dsn,
             "SELECT c.reloptions, t.reloptions FROM pg_class AS c "
@@ -209,13 +209,13 @@ class StorageParameters:
         return not self.at_target(now) and now != [[f"{self.SCALE}=0.3"], None, None]
 
 
-#: The lab of these tests is ten times as fast as elsewhere, and so are we.
+#: The lab of these tests is twenty times as fast as elsewhere, so we poll more often.
 PACE = Pace(first=0.005, most=0.01, grace=0.3, patience=30.0)
 
 
 @dataclass(frozen=True)
 class GroupCalls:
-    """Apply and undo, with a client of the process that they run in."""
+    """Apply and undo, each with a client made in the process where it runs."""
 
     endpoint: str
     wanted: tuple[Wanted, ...]
@@ -232,11 +232,11 @@ class GroupCalls:
 
 @dataclass(frozen=True)
 class ParameterGroup:
-    """Parameters of an instance's group, some of them static; forty-five make three calls."""
+    """Parameters of an instance's group, some of them static; forty-five need three calls."""
 
     lab: Lab
     client: Any
-    custom: bool  # it has a group of its own; else it gets one
+    custom: bool  # the instance has its own group; else it gets one
 
     @property
     def calls(self) -> Calls:
@@ -256,7 +256,7 @@ class ParameterGroup:
         return groups.finish_or_revert_group(self.client, "db1", journal, reboot="now", pace=PACE)
 
     def now(self) -> dict[str, Any]:
-        """All that can be seen in AWS, and what the instance runs."""
+        """All that AWS shows, and what the instance runs."""
         return {**everything(self.client), "running": dict(self.lab.instance("db1").running)}
 
     def at_target(self, now: dict[str, Any]) -> bool:
@@ -267,5 +267,5 @@ class ParameterGroup:
         )
 
     def mixed(self) -> bool:
-        """Calls are not atomic with one another, so dynamic parameters come into force by call."""
+        """Never: several calls are not atomic, so dynamic parameters take effect call by call."""
         return False

@@ -1,4 +1,4 @@
-"""A process of its own, which is killed at one of the steps that a change tells its observer."""
+"""A child process that is killed at one of the steps that a change reports to its observer."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from mrtuner.change.journal import Journal
 from mrtuner.change.transaction import Observer
 
 Verb = Literal["apply", "undo"]
-#: No threads and everything imported: a child is there in milliseconds.
+#: The fork server has no threads and has imported everything: a child starts in milliseconds.
 CHILDREN = multiprocessing.get_context("forkserver")
 CHILDREN.set_forkserver_preload(["changed_things", "mrtuner.postgres.read", "psycopg"])
 
@@ -32,9 +32,9 @@ def change(calls: Calls, verb: Verb, state: Path, at: Observer) -> None:
 
 
 def started(target: Callable[..., object], *arguments: object) -> ForkServerProcess:
-    """Start a child. The server that forks it finds what it preloads by PYTHONPATH alone.
+    """Start a child, with PYTHONPATH set for the fork server's preloaded modules.
 
-    Before Python 3.12.4 it forgets the path that it is given, and ignores what it cannot import.
+    Before Python 3.12.4 the server forgets the path it is given, and ignores failed imports.
     """
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", os.pathsep.join(filter(None, sys.path)))
@@ -45,7 +45,7 @@ def started(target: Callable[..., object], *arguments: object) -> ForkServerProc
 
 
 def was_killed(run: Callable[[Observer], object], killed_at: int) -> bool:
-    """Run what can be pickled in a child, killed at that step; False when it had fewer."""
+    """Run a picklable callable in a child, killed at that step; False if it has fewer steps."""
     process = started(_child, run, killed_at)
     process.join()
     assert process.exitcode in (0, -signal.SIGKILL)
@@ -53,7 +53,7 @@ def was_killed(run: Callable[[Observer], object], killed_at: int) -> bool:
 
 
 def _child(run: Callable[[Observer], object], killed_at: int) -> None:
-    """It ends with SIGKILL, or normally after its last step."""
+    """Run until SIGKILL at step `killed_at`, or to the end if there are fewer steps."""
     steps = count(1)
 
     def at(_step: str) -> None:

@@ -1,4 +1,4 @@
-"""Killed at any step, whatever is changed: after the next run it has its start or its target."""
+"""Killed at any step of any change: after the next run it is at its start or its target."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def parameter_group(request: Request, *, custom: bool) -> Thing:
     return ParameterGroup(lab, client("rds"), custom)
 
 
-#: Whatever is changed somewhere has its line here.
+#: Each kind of change that the product makes has a line here.
 THINGS: dict[str, Callable[[Request], Thing]] = {
     "settings, by reload": settings,
     "settings, by restart": lambda request: settings(request, restarts=True),
@@ -81,7 +81,7 @@ THINGS: dict[str, Callable[[Request], Thing]] = {
 }
 
 
-#: Longer ways through adapters that are killed at every step on a shorter one too.
+#: Longer runs of adapters that have a shorter one, also killed at every step.
 LONG = {"settings, by restart", "group of its own"}
 
 

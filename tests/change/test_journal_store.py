@@ -176,7 +176,7 @@ def test_a_file_that_is_no_journal_is_left_alone(tmp_path: Path) -> None:
 
 
 def test_texts_of_files_that_an_older_journal_kept_are_overwritten(tmp_path: Path) -> None:
-    """Schema 1 kept all of postgresql.auto.conf, where a password may stand."""
+    """Schema 1 kept all of postgresql.auto.conf, which may contain a password."""
     import sqlite3
 
     with Journal(tmp_path) as journal:

@@ -1,4 +1,4 @@
-"""Spellings of the last version work, with a warning, and no help shows them."""
+"""Old spellings still work, with a warning, and no help shows them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def said(one: Old) -> str:
 
 @pytest.mark.parametrize("one", OLD, ids=lambda one: f"{one.command} {one.spelling}")
 def test_an_old_spelling_is_understood_with_one_warning_and_is_not_in_the_help(one: Old) -> None:
-    """--help ends it before anything is done, but after every option was recognised."""
+    """With --help the command ends before it does anything, but after reading every option."""
     value = [] if one.is_verb else [next(iter(one.values), "x")]
     done = run(main, *one.command.split(), one.spelling, *value, "--help")
     assert done.exit_code == 0, done.stderr

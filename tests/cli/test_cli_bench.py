@@ -51,7 +51,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_init_writes_a_plan_whose_length_is_forecast(tmp_path: Path) -> None:
-    """10 blocks of 2 runs of 15 + 60 s are 25 minutes, and some seconds around each."""
+    """10 blocks of 2 runs of 15 + 60 s are 25 minutes, plus some seconds around each run."""
     made = CliRunner().invoke(main, ["bench", "init"])
     assert made.exit_code == 0
     (tmp_path / "plan.toml").write_text(made.stdout)

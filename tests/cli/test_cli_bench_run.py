@@ -1,4 +1,4 @@
-"""A run of `mrtuner bench` that is interrupted, and gone on with."""
+"""A run of `mrtuner bench` that is interrupted and continued."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from servers import binaries
 
 pytestmark = pytest.mark.timed
 
-#: Ends the postmaster, our backend's parent, where work_mem is not the default.
+#: Kills the postmaster, our backend's parent, if work_mem is not the default.
 DEADLY = r"""
 SELECT setting <> '4096' AS odd FROM pg_settings WHERE name = 'work_mem' \gset
 \if :odd
@@ -29,7 +29,7 @@ SELECT pg_sleep(5);
 
 
 def test_an_interrupted_run_keeps_what_it_measured_and_goes_on(tmp_path: Path) -> None:
-    """The server of one variant dies in every run: rejected, and the other is measured."""
+    """One variant's server dies in every run: those runs are rejected, the other is measured."""
     binaries(18)
     (tmp_path / "plan.toml").write_text(QUICK)
     (tmp_path / "w.sql").write_text(DEADLY)

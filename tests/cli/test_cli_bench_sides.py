@@ -1,4 +1,4 @@
-"""What `mrtuner bench compare` may be given as a side."""
+"""What `mrtuner bench compare` accepts as a side."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from mrtuner.cli import main
 
 
 def simulated(*arguments: str) -> dict[str, float]:
-    """Share of the benchmarks that call a difference, by way."""
+    """Share of the benchmarks that report a difference, by method."""
     done = CliRunner().invoke(main, ["bench", "simulate", *arguments, "--json"])
     assert done.exit_code == 0, done.stderr
     told = json.loads(done.stdout)
@@ -28,14 +28,14 @@ def test_blocks_keep_their_promise_where_one_arm_after_the_other_does_not() -> N
 
 
 def test_few_pairs_make_the_bootstrap_too_bold() -> None:
-    """The reference's: 26 % with three pairs, where the paired t has 6."""
+    """The reference found 26 % with three pairs, where the paired t test has 6 %."""
     called = simulated("--pairs", "3")
     assert called["blocks, bootstrap of pairs"] > 0.15
     assert 0.03 <= called["blocks, paired t"] <= 0.07
 
 
 def test_a_planted_difference_is_found() -> None:
-    """Drift of 5 % that is remembered by 0.9 moves sqrt(2 (1 - 0.9)) x 5 % = 2.2 % between two
+    """Drift of 5 % with an autocorrelation of 0.9 moves sqrt(2 (1 - 0.9)) x 5 % = 2.2 % between two
     neighbours; with noise of 2 % on both, s = 3.6 % and t = 4.9 % / (3.6 % / sqrt(10)) = 4.3."""
     assert simulated("--pairs", "10", "--effect", "5%")["blocks, paired t"] > 0.9
 

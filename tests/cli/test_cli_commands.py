@@ -19,7 +19,7 @@ pytestmark = pytest.mark.timed
 
 GROUPS = {"bench", "deploy", "export", "failover", "history", "image", "pods", "rds"}
 COMMANDS = sorted(set(main.summaries) - GROUPS)
-#: Those of rdstune that are no groups themselves.
+#: Commands of rdstune that are not groups.
 OF_RDS = sorted(set(rdstune.summaries) - {"lab", "maintenance", "snapshots"})
 PROGRAM = Path(sys.executable).with_name("mrtuner")
 #: What may not be loaded just to print help.
@@ -44,7 +44,7 @@ def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]
 
 
 def loaded_by(code: str) -> set[str]:
-    """Modules in a fresh interpreter after the code, site's own ones taken away."""
+    """The modules that are loaded after a fresh interpreter has run the code."""
     show = "import sys; sys.stderr.write(' '.join(sys.modules))"
     ends = f"try:\n    {code}\nexcept SystemExit:\n    pass\n{show}"
     done = subprocess.run(
@@ -60,7 +60,7 @@ def test_help_loads_nothing_but_click() -> None:
 
 
 def test_tuning_a_described_machine_loads_no_driver_no_pictures_and_no_readers() -> None:
-    """Neither what reads a host nor the formats of other tools: they would cost a third more."""
+    """Neither the readers of a host nor other tools' formats: they would take a third more time."""
     modules = loaded_by(
         "from mrtuner.cli import main; main(['tune', '--memory', '1GB', '--cpus', '1'])"
     )
@@ -261,7 +261,7 @@ def test_every_command_of_rdstune_can_be_loaded() -> None:
 def test_bash_completes_with_the_script_that_the_program_writes(
     typed: str, offered: list[str]
 ) -> None:
-    """As docs/how-to/shell-completion.md says; here we split the words, which readline does."""
+    """As in docs/how-to/shell-completion.md, except that we split the words instead of readline."""
     words = typed.split(" ")
     script = run(_MRTUNER_COMPLETE="bash_source").stdout
     listed = " ".join(f"'{word}'" for word in words)

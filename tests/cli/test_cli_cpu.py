@@ -44,7 +44,7 @@ def one_cpu() -> str:
 
 @contextmanager
 def group(controller: str, **files: str) -> Iterator[Path]:
-    """A version 1 control group below our own, with limits; skipped where that cannot be."""
+    """A version 1 control group below our own, with limits; skips where none can be made."""
     line = re.search(
         rf"^\d+:{controller}:(.*)$", Path("/proc/self/cgroup").read_text(), re.MULTILINE
     )
@@ -70,7 +70,7 @@ def inside(folder: Path) -> tuple[str, ...]:
 
 @linux
 def test_one_cpu_is_saturated_by_the_second_worker(tmp_path: Path) -> None:
-    """Pinned by taskset: what one cannot do alone, two cannot do together."""
+    """Pinned by taskset: two workers get no more done than one."""
     pinned = ("taskset", "-c", one_cpu())
     page = tmp_path / "cpu.html"
     seen = told("--html", str(page), before=pinned)
@@ -88,7 +88,7 @@ def test_one_cpu_is_saturated_by_the_second_worker(tmp_path: Path) -> None:
 @linux
 @pytest.mark.quiet
 def test_on_one_cpu_the_second_worker_makes_both_wait() -> None:
-    """On an idle machine; beside other work each worker waits already when it is alone."""
+    """On an idle machine only: beside other work even a single worker waits."""
     one, two = told(before=("taskset", "-c", one_cpu()))["diagnosis"]["levels"]
     assert two["cpu"] == pytest.approx(one["cpu"], rel=0.5)
     assert two["delay"] > one["delay"]
@@ -113,7 +113,7 @@ def test_a_cpuset_is_named_as_what_binds() -> None:
 
 @linux
 def test_a_quota_is_what_there_is_to_use() -> None:
-    """A fifth of a CPU, and its workers are held back by it."""
+    """The quota of a fifth of a CPU throttles the workers."""
     with group("cpu", cpu__cfs_period_us="100000", cpu__cfs_quota_us="20000") as time:
         seen = told("--up-to", "2", "--no-pairs", before=inside(time))
     assert (seen["usable"]["count"], seen["usable"]["bound"]) == (0.2, "quota")
@@ -123,11 +123,11 @@ def test_a_quota_is_what_there_is_to_use() -> None:
 @linux
 @pytest.mark.quiet
 def test_a_quota_is_named_as_the_cause_of_the_knee() -> None:
-    """A fifth of a CPU: periods are throttled. Beside others' work there may be no knee to see."""
+    """A fifth of a CPU: periods are throttled. Beside other work no knee may be visible."""
     with group("cpu", cpu__cfs_period_us="100000", cpu__cfs_quota_us="20000") as time:
         seen = told("--up-to", "3", "--no-pairs", before=inside(time))
     assert (seen["usable"]["count"], seen["usable"]["bound"]) == (0.2, "quota")
-    bend = seen["diagnosis"]["bends"][0]  # noise may show a second one among so few trials
+    bend = seen["diagnosis"]["bends"][0]  # noise may show a second knee in so few trials
     assert (bend["at"], bend["cause"]) == (1, "quota")
     assert bend["throttled"] > 0
 
@@ -135,7 +135,7 @@ def test_a_quota_is_named_as_the_cause_of_the_knee() -> None:
 @linux
 @pytest.mark.quiet
 def test_under_a_quota_two_workers_take_twice_as_long_as_one() -> None:
-    """On an idle machine: what others take makes the times of a single worker scatter."""
+    """On an idle machine only: other work makes a single worker's times vary."""
     with group("cpu", cpu__cfs_period_us="100000", cpu__cfs_quota_us="20000") as time:
         one, two = told("--up-to", "2", "--no-pairs", before=inside(time))["diagnosis"]["levels"]
     assert two["wall"] == pytest.approx(2 * one["wall"], rel=0.4)
@@ -169,7 +169,7 @@ def test_a_server_is_not_burnt_on_without_consent(embedded: Cluster) -> None:
 
 @linux
 def test_the_cpus_of_a_server_elsewhere_have_to_be_given(embedded: Cluster) -> None:
-    """From a process namespace of its own the server's processes cannot be seen."""
+    """Run in its own process namespace, the command cannot see the server's processes."""
     elsewhere = ("unshare", "--pid", "--fork", "--mount-proc")
     if not shutil.which("unshare") or subprocess.run([*elsewhere, "true"], check=False).returncode:
         pytest.skip("may not make namespaces here")
@@ -208,7 +208,7 @@ def test_a_password_on_the_command_line_is_warned_of_and_never_shown() -> None:
 
 @linux
 def test_a_busy_machine_is_refused_and_says_what_is_busy() -> None:
-    """A neighbour on our only CPU; killed when the test ends."""
+    """Another program uses our only CPU; it is killed when the test ends."""
     pinned = ("taskset", "-c", one_cpu())
     with subprocess.Popen([*pinned, sys.executable, "-c", "while True: pass"]) as neighbour:
         try:

@@ -36,7 +36,7 @@ def test_every_load_is_named_with_its_reason_before_it_runs(
 
 
 def test_data_lie_far_above_the_default_buffers_and_far_below_memory() -> None:
-    """15 MB for each scale; shared_buffers is 128 MB."""
+    """Each unit of scale is 15 MB; shared_buffers is 128 MB."""
     for memory in (8 * GiB, 16 * GiB, 256 * GiB):
         data = scale_for(memory) * 15
         assert data >= 3 * 128

@@ -77,7 +77,7 @@ def demo(
 
 @pytest.fixture(scope="module")
 def once(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[str]]:
-    """Where a demo ran, and what it said."""
+    """Run a demo; its directory and the lines it printed."""
     place = tmp_path_factory.mktemp("demo")
     with demo(place, loads=2) as process:
         out, errors = process.communicate()
@@ -91,7 +91,7 @@ def ask(place: Path, screen: str, instance: str) -> Any:
 
 
 def table(told: Any, name: str) -> Any:
-    """A table of a screen."""
+    """The table of a screen with this name."""
     (found,) = [one for one in told.tables if one.name == name]
     return found
 
@@ -111,7 +111,7 @@ def test_of_both_sides_one_sees_statements_waits_and_headroom(
 
 
 def test_both_sides_are_sampled_alike(once: tuple[Path, list[str]]) -> None:
-    """Neither has the library for free."""
+    """Both sides bear the cost of the library."""
     place, _ = once
     with open_history(place / "demo-history") as history:
         loaded = history.rows(
@@ -163,7 +163,7 @@ def test_a_second_demo_goes_on_with_it_and_serve_shows_it_until_it_is_asked_to_e
 
 
 def test_an_interrupted_demo_leaves_nothing_running(tmp_path: Path) -> None:
-    """While a load runs and is recorded."""
+    """It is interrupted while a load runs and is recorded."""
     scratch = scratch_directory()
     try:
         with demo(tmp_path, seconds=1, blocks=500, scratch=scratch) as process:
@@ -181,7 +181,7 @@ def test_an_interrupted_demo_leaves_nothing_running(tmp_path: Path) -> None:
 
 
 def named(directory: Path) -> list[str]:
-    """Commands of processes that have this directory among their words."""
+    """Command lines of processes that mention this directory."""
     found = []
     for process in Path("/proc").iterdir():
         if process.name.isdigit():

@@ -1,4 +1,4 @@
-"""Names that somebody chose to harm: they reach a terminal escaped, and programs as they are."""
+"""Maliciously chosen names reach a terminal escaped, and programs unchanged."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from mrtuner.postgres.cluster import Cluster
 from servers import sql
 
 CLI = Path(terminal.__file__).parent
-#: Sets the title, clears the screen, begins a line of its own, turns what follows around.
+#: Sets the title, clears the screen, starts a new line, reverses the text that follows.
 EVIL = "e\x1b]0;owned\x07\x1b[2J\r\nHINT: all is well\x9b1m\u202e größe"
 SHOWN = r"e\x1b]0;owned\x07\x1b[2J\r\nHINT: all is well\x9b1m\u202e größe"
 OURS = re.compile(r"\x1b\[\d+m")
@@ -28,7 +28,7 @@ OURS = re.compile(r"\x1b\[\d+m")
 
 @pytest.fixture(scope="module")
 def dsn(embedded: Cluster) -> Iterator[str]:
-    """A database with such a name, and a table of it that there is something to set for."""
+    """A database of that name, with a table of that name for which there is advice."""
     sql(embedded.dsn(), f'CREATE DATABASE "{EVIL}"')
     where = embedded.dsn(EVIL)
     sql(where, f'CREATE TABLE "{EVIL}" (id int PRIMARY KEY) WITH (autovacuum_enabled = false)')
@@ -41,7 +41,7 @@ def run(*arguments: str) -> Result:
 
 
 def acts(text: str) -> bool:
-    """Whether a terminal would do anything but show it, lines and our colours aside."""
+    """Whether a terminal would do more than show the text, apart from line ends and our colours."""
     plain = OURS.sub("", text.replace("\r\n", "\n")).replace("\n", "")
     return bool(re.search(r"[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]", plain))
 
@@ -129,7 +129,7 @@ class Screen(io.StringIO):
 
 
 def test_colours_are_ours_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A name that colours itself is escaped, one inside of a coloured text too."""
+    """A name with colour codes is escaped, even inside a coloured text."""
     monkeypatch.delenv("NO_COLOR", raising=False)
     monkeypatch.setenv("TERM", "xterm")
     paint = terminal.look(Screen()).paint
@@ -142,8 +142,8 @@ def test_colours_are_ours_alone(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_every_line_for_people_leaves_by_one_door() -> None:
-    """Past `terminal.print_line` and `print_note` go only texts for programs and bars, both with
-    `nl`, and what names nothing: our own help."""
+    """Only texts for programs and progress bars, both with `nl`, and our own help, which has no
+    names in it, bypass `terminal.print_line` and `print_note`."""
     past = [
         f"{path.relative_to(CLI)}:{call.lineno}"
         for path in CLI.rglob("*.py")

@@ -1,4 +1,4 @@
-"""What `mrtuner failover rehearse` refuses before it begins, and that it then leaves nothing."""
+"""What `mrtuner failover rehearse` refuses before it begins, leaving nothing behind."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_a_server_that_cannot_be_reached_is_said() -> None:
 def test_a_trigger_that_cannot_be_had_is_said_before_the_server_is_asked(
     trigger: str, code: int, says: str
 ) -> None:
-    """The server cannot be reached either, and that is not what is said."""
+    """The server cannot be reached either, but the trigger is reported first."""
     done = run(NOWHERE, "--trigger", trigger, "--yes")
     assert done.exit_code == code
     assert says in done.stderr

@@ -49,7 +49,7 @@ def test_show_tells_what_happened(store: str) -> None:
 
 
 def test_show_and_compare_fit_a_terminal_of_80_columns(store: str) -> None:
-    """And the texts of statements are cut no shorter than that."""
+    """Statement texts are cut to fit, but no shorter."""
     shown = json.loads(run("history", "show", "--dir", store, "--json").stdout)
     periods = ("--before", "2026-11-23T02:10", "--after", "2026-11-23T02:41", "--length", "8min")
     compared = json.loads(run("history", "compare", "--dir", store, *periods, "--json").stdout)
@@ -160,7 +160,7 @@ def test_status_is_for_a_health_check(store: str) -> None:
 
 
 def test_a_recorder_that_has_sampled_nothing_is_not_healthy(tmp_path: Path) -> None:
-    """Such as one whose only server never answered."""
+    """For example, one whose only server never answered."""
     source = queue()
     with Writer(tmp_path, [source]) as writer:
         idle = run("history", "status", "--dir", str(tmp_path), "--check")

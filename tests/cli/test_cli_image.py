@@ -124,7 +124,7 @@ def test_another_dockerfile_has_an_ignore_file_of_its_own(app: Path) -> None:
 
 
 def test_pushed_bytes_have_a_range(app: Path) -> None:
-    """10 % before anything is built; where a part is unknown there is no upper end."""
+    """10 % before anything is built; no upper end if a part is unknown."""
     (app / "main.py").write_bytes(random.Random(1).randbytes(100_000))
     (app / "Dockerfile").write_text("FROM debian\nCOPY main.py /\n")
     told = json.loads(run(app, "--json").output)
@@ -137,7 +137,7 @@ def test_pushed_bytes_have_a_range(app: Path) -> None:
 
 
 def test_another_builder_takes_what_podman_does_not(app: Path) -> None:
-    """BuildKit's heredocs; its rules are told to be unproven, and only what changed is sent."""
+    """BuildKit takes heredocs; its rules are marked as untested, and it sends only what changed."""
     (app / "Dockerfile").write_text("FROM debian\nRUN <<EOF\ntrue\nEOF\nCOPY --link main.py /\n")
     assert "BuildKit takes it: --builder buildkit" in " ".join(run(app).output.split())
     told = json.loads(run(app, "--builder", "buildkit", "--json").output)

@@ -1,4 +1,4 @@
-"""`mrtuner image prove`, as far as it needs no builder, and `cost --image`."""
+"""`mrtuner image prove`, the parts that need no builder, and `cost --image`."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def test_sums_and_the_verdict_are_those_of_all_changes() -> None:
 
 
 def previous(root: Path, *instructions: str) -> Path:
-    """An image of layers that these instructions made, the first one of its base."""
+    """Write an image whose layers come from these instructions, the first from its base."""
     root.mkdir()
     layers = [layer(entry(f"x{number}", "x" * 3000)) for number in range(len(instructions))]
     history = [{"created_by": f"/bin/sh -c #(nop) {one} x"} for one in instructions]

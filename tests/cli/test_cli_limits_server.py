@@ -51,7 +51,7 @@ def test_the_document_is_the_same_as_of_an_instance(embedded: Cluster) -> None:
 def test_a_watch_cut_short_tells_what_there_is(
     embedded: Cluster, by_the_server: bool, code: int, notice: str
 ) -> None:
-    """When three samples were taken, and not before."""
+    """The watch is cut short after three samples."""
     program = "import sys; from mrtuner.cli import main; main(sys.argv[1:])"
     process = subprocess.Popen(
         [sys.executable, "-c", program, "limits", embedded.dsn(), "--watch", "10m", "--json"],
@@ -71,7 +71,7 @@ def test_a_watch_cut_short_tells_what_there_is(
 
 
 def wait_for_samples(cluster: Cluster, count: int) -> None:
-    """Wait until its session has begun the query of a sample so many times."""
+    """Wait until the program's session has started this many sample queries."""
     deadline, begun = time.monotonic() + PATIENCE, set[Any]()
     while len(begun) < count:
         assert time.monotonic() < deadline, f"{len(begun)} samples"

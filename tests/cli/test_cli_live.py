@@ -1,4 +1,4 @@
-"""tune, apply and undo on real servers, as real processes where a terminal matters."""
+"""tune, apply and undo on real servers; in real processes where a terminal matters."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_a_live_server_can_be_watched_and_checked(embedded: Cluster) -> None:
 
 
 def shop(cluster: Cluster) -> str:
-    """A database with one statement whose plan depends on work_mem, by a role with much of it."""
+    """Run a statement whose plan depends on work_mem, as a role with a large work_mem; the DSN."""
     sql(
         cluster.dsn(),
         "CREATE EXTENSION pg_stat_statements",
@@ -212,7 +212,7 @@ def test_the_owners_command_restarts_the_server(new_cluster: NewCluster, journal
 
 
 def restart_command(cluster: Cluster) -> str:
-    """What a package's service would do, as the server's user."""
+    """Restart as a package's service would, as the server's user."""
     who = (
         f"setpriv --reuid={cluster.user.uid} --regid={cluster.user.gid} --clear-groups "
         if (cluster.user)
@@ -282,7 +282,7 @@ def at_a_terminal(
     answers: dict[str, str] | None = None,
     environment: dict[str, str] | None = None,
 ) -> tuple[int, str]:
-    """Run the program on a terminal of its own, answering what is asked; exit code and screen."""
+    """Run the program on its own terminal and answer its questions; exit code and screen."""
     pid, terminal = pty.fork()
     if pid == 0:
         os.environ.update({"TERM": "xterm", **(environment or {})})
@@ -291,7 +291,7 @@ def at_a_terminal(
         program = "from mrtuner.cli import main; main()"
         os.execv(sys.executable, [sys.executable, "-c", program, *arguments])
     shown = _talked(terminal, dict(answers or {}))
-    os.close(terminal)  # a program that still waits is hung up on, and ends
+    os.close(terminal)  # a program that still waits gets SIGHUP and ends
     _, status = os.waitpid(pid, 0)
     return os.waitstatus_to_exitcode(status), shown
 
@@ -300,7 +300,7 @@ def _talked(terminal: int, answers: dict[str, str]) -> str:
     shown, until, interrupted = "", time.monotonic() + 60, False
     while time.monotonic() < until:
         if not select.select([terminal], [], [], 2)[0]:
-            if interrupted:  # Python hears a Ctrl-C between prompt and wait only at the next one
+            if interrupted:  # Python notices a Ctrl-C between prompt and wait only at the next
                 os.write(terminal, b"\x03")
             continue
         try:
@@ -319,7 +319,7 @@ def _talked(terminal: int, answers: dict[str, str]) -> str:
 
 @pytest.mark.quiet
 def test_help_starts_within_eight_bare_interpreters() -> None:
-    """The best of some runs each: the least disturbed one."""
+    """The best of five runs each is the least disturbed one."""
     bare = min(_seconds("pass") for _ in range(5))
     shown = min(_seconds("from mrtuner.cli import main; main(['--help'])") for _ in range(5))
     assert shown < 8 * bare

@@ -108,7 +108,7 @@ def test_a_rollout_is_counted_as_asked(manifest: str, rollout: str, reachable: i
 
 
 def test_numbers_do_without_a_manifest() -> None:
-    """12 x 4 x 5 of a rollout, 3 of monitoring; 400 a second x 12 ms."""
+    """12 x 4 x 5 during a rollout, 3 of monitoring; 400 a second x 12 ms."""
     document = told(
         "--pods", "6", "--workers", "4", "--pool", "5", "--also", "monitoring=3",
         "--max-connections", "200", "--rate", "400/s", "--hold", "12ms",
@@ -127,7 +127,7 @@ def test_an_unbounded_pool_has_no_number(manifest: str) -> None:
 
 
 def test_a_pooler_is_between(manifest: str, tmp_path: Path) -> None:
-    """Three poolers and one of surge, ten each; 3 x 500 clients."""
+    """Three poolers and one surge pod, ten connections each; 3 x 500 clients."""
     ini = tmp_path / "pgbouncer.ini"
     ini.write_text(INI.replace("host=db", "host=primary"))
     options = ("--pgbouncer", str(ini), "--pooler-pods", "3", "--pooler-surge", "1")
@@ -154,7 +154,7 @@ def test_a_running_server_is_asked(manifest: str, embedded: Cluster) -> None:
 
 
 def test_an_instance_of_rds_is_asked(manifest: str, lab: Lab) -> None:
-    """Its group says 400: less 3 for superusers, 2 reserved and 4 for RDS itself."""
+    """Its group sets 400; 3 for superusers, 2 reserved and 4 for RDS itself are subtracted."""
     seed.plant(lab, [*seed.example(), {"action": "LabWait"}])
     document = told(manifest, "--database", "rds:shop-staging")
     read = {one["name"]: one for one in document["numbers"] if one["of"] == "database"}

@@ -77,7 +77,7 @@ def told(*arguments: str | Path) -> dict[str, Any]:
 
 
 def test_the_time_in_the_database_is_that_of_the_busiest_minutes(history: Path) -> None:
-    """Six statements at a time of 100 requests a second: 60 ms each, on eight CPUs."""
+    """Six statements at a time at 100 requests a second: 60 ms each, on eight CPUs."""
     plan = told("plan", *LOAD, "--history", history, "--application", "web")
     assert_valid(plan, "mrtuner.pods.plan/1")
     assert plan["load"]["database_time"] == pytest.approx(0.060)
@@ -118,7 +118,7 @@ def test_the_page_shows_the_sessions(history: Path, tmp_path: Path) -> None:
 
 
 def test_more_in_the_database_than_a_request_takes_is_not_used(history: Path) -> None:
-    """At 20 requests a second six statements are 300 ms of each 100: the minutes are another's."""
+    """At 20 requests a second six statements are 300 ms of each request's 100: others' load."""
     plan = told(
         "plan", "--rate", "20/s", "--service-time", "100ms", "--cpu-time", "10ms",
         "--history", history, "--application", "web",
@@ -148,7 +148,7 @@ def test_what_the_history_cannot_tell_is_said(
 
 
 def test_the_most_sessions_ever_seen_stand_beside_what_can_be_reached(history: Path) -> None:
-    """4 pods of 5: 40 of a rollout, more than the 33 that were seen."""
+    """4 pods of 5: 40 during a rollout, more than the 33 seen."""
     options = ("--pods", "4", "--pool", "5", "--max-connections", "50", "--history", history)
     document = told("check", *options)
     assert_valid(document, "mrtuner.pods.check/1")
@@ -160,7 +160,7 @@ def test_the_most_sessions_ever_seen_stand_beside_what_can_be_reached(history: P
 
 
 def test_more_sessions_than_can_be_reached_are_somebody_elses(history: Path) -> None:
-    """2 pods of 5: 20 of a rollout."""
+    """2 pods of 5: 20 during a rollout."""
     options = ("--pods", "2", "--pool", "5", "--max-connections", "50", "--history", history)
     (warning,) = told("check", *options)["warnings"]
     assert warning.startswith("33 sessions were open: db:5432 in")

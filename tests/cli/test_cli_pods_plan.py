@@ -128,7 +128,7 @@ def test_what_cannot_be_planned_ends_with_an_error_and_its_hint(
 
 
 def test_logins_are_counted_on_a_real_server(embedded: Cluster) -> None:
-    """The server counts its sessions as well: all of ours, and those that look."""
+    """The server counts its own sessions: all of ours, and those of the test."""
     with psycopg.connect(embedded.dsn(), autocommit=True) as session:
         before = _sessions(session)
         done = run(*LOAD, "--measure-logins", embedded.dsn(), "--json")

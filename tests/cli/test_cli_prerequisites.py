@@ -1,4 +1,4 @@
-"""A page that cannot be written is known before the work it would tell of."""
+"""A page that cannot be written is reported before the work begins."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from mrtuner.errors import UsageError
 from mrtuner.extras import EXTRAS, PACKAGES
 from servers import ROOT
 
-#: Nobody answers there: whoever came so far would fail otherwise.
+#: Nothing listens there, so a command that tried to connect would fail differently.
 NOBODY = "postgresql://nobody@127.0.0.1:9/none"
 
 
@@ -65,7 +65,7 @@ def test_a_directory_of_somebody_else_is_refused(tmp_path: Path) -> None:
 
 
 def bare(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-    """The program where `pip install mrtuner` is all that was done."""
+    """Run the program as after `pip install mrtuner` without extras."""
     hidden = f"import sys\nfor name in {list(EXTRAS)}: sys.modules[name] = None\n"
     program = hidden + "from mrtuner.cli import main; main()"
     return subprocess.run(

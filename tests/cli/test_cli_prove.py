@@ -1,4 +1,4 @@
-"""prove on a server of somebody's: consent first, everything back and gone afterwards."""
+"""prove on an existing server: consent first; afterwards everything is restored and removed."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ TINY = (
 
 
 def as_it_was(dsn: str) -> bool:
-    """No database of ours, and the settings of a fresh server."""
+    """Whether no database of ours is left, and the settings are those of a fresh server."""
     databases = [name for (name,) in sql(dsn, "SELECT datname FROM pg_database")]
     cost = sql(dsn, "SHOW random_page_cost")[0][0]
     return cost == "4" and sorted(databases) == ["postgres", "template0", "template1"]
 
 
 def load(**said: Any) -> Wish:
-    """TPC-B with nothing said of its size."""
+    """A TPC-B load whose size is not given."""
     asked: dict[str, Any] = {
         "builtin": "tpcb", "scripts": (), "statements": None, "statements_from": None,
         "here": False, "writes": False, "rate": None, "scale": None, "clients": None,
@@ -177,7 +177,7 @@ def test_words_that_mean_nothing_alone_are_refused(arguments: list[str], message
 def test_a_script_of_ones_own_runs_on_a_restored_copy_without_writing_to_it(
     new_cluster: NewCluster, tmp_path: Path
 ) -> None:
-    """At a fixed rate, in read-only sessions; nothing is made or dropped there."""
+    """At a fixed rate, in read-only sessions; nothing is created or dropped there."""
     cluster, script = new_cluster(), tmp_path / "shop.sql"
     sql(cluster.dsn(), "CREATE TABLE shop AS SELECT generate_series(1, 1000) AS id")
     script.write_text("SELECT count(*) FROM shop;\nSHOW default_transaction_read_only;\n")
@@ -207,7 +207,7 @@ def test_statements_of_pg_stat_statements_are_replayed_and_the_others_named(
     cluster = new_cluster(settings={"shared_preload_libraries": "pg_stat_statements"})
     with psycopg.connect(cluster.dsn(), autocommit=True) as session:
         session.execute("CREATE EXTENSION pg_stat_statements")
-        # Large enough to take longer than what we ask the server ourselves.
+        # Large enough for statements that take longer than our own queries.
         session.execute("CREATE TABLE shop AS SELECT n AS id FROM generate_series(1, 100000) n")
         session.execute("ANALYZE shop")
         session.execute("SELECT pg_stat_statements_reset()")
@@ -225,7 +225,7 @@ def test_statements_of_pg_stat_statements_are_replayed_and_the_others_named(
     document = json.loads(done.stdout)
     reasons = {one["title"].split()[0]: one["why"] for one in document["left_out"]}
     assert reasons["UPDATE"].startswith("it writes: add --writes")
-    # Our own queries are among the statements, too.
+    # The statements include our own queries.
     [limited] = [one["why"] for one in document["left_out"] if "FROM shop ORDER" in one["title"]]
     assert "is not compared with a column" in limited, "the parameter of LIMIT"
     scripts = document["proof"]["loads"][0]["head"]["plan"]["workloads"][0]["scripts"]

@@ -1,4 +1,4 @@
-"""A proof that is interrupted, twice and more, or killed: what is left is said and can go."""
+"""A proof that is interrupted repeatedly or killed: what is left is reported and can be removed."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from waiting import until
 pytestmark = pytest.mark.timed
 
 PROGRAM = "from mrtuner.cli import main; main()"
-#: As short as runs can be, and so many that they never end by themselves.
+#: Runs as short as possible, and so many that they do not end during the test.
 TINY = (
     "--memory", "2GB", "--cpus", "2", "--storage", "ssd", "--scale", "1", "--clients", "2",
     "--seconds", "1", "--warmup", "0", "--blocks", "50", "--calibrate", "0", "--yes",
@@ -35,7 +35,7 @@ BACK = "restoring the settings"
 
 
 class Proof:
-    """A proof on one server, in a process and with temporary files of its own."""
+    """A proof on one server, in its own process and with its own temporary directory."""
 
     def __init__(self, cluster: Cluster, place: Path, scratch: Path) -> None:
         self.cluster, self.dsn = cluster, cluster.dsn()
@@ -55,7 +55,7 @@ class Proof:
             yield process
 
     def wait_for(self, process: subprocess.Popen[str], words: str) -> None:
-        """Read until a line says so."""
+        """Read the program's messages until one contains the words."""
         assert process.stderr is not None
         for line in process.stderr:
             self.said.append(line.rstrip("\n"))
@@ -68,7 +68,7 @@ class Proof:
         self.said += process.stderr.read().splitlines()
 
     def command_after(self, words: str) -> list[str]:
-        """The command that was given for a purpose, as it would be typed."""
+        """The command that a message gives after these words, split into arguments."""
         (line,) = {line for line in self.said if line.startswith(words)}
         return shlex.split(line.removeprefix(words))
 
@@ -125,7 +125,7 @@ def test_interrupted_again_while_it_puts_back_it_puts_back_all_the_same(
 
 
 def test_interrupted_twice_at_once_it_puts_back_all_the_same(proof: Proof) -> None:
-    """The second reaches it while it still drops what it made."""
+    """The second interrupt arrives while it still drops its databases."""
     with proof.running() as process:
         proof.wait_for(process, "advised: ")
         process.send_signal(signal.SIGTERM)
@@ -139,7 +139,7 @@ def test_interrupted_twice_at_once_it_puts_back_all_the_same(proof: Proof) -> No
 def test_interrupted_a_third_time_it_says_what_is_in_force_and_what_repairs_it(
     proof: Proof,
 ) -> None:
-    """Putting back takes a slow restart, into which the third falls."""
+    """Restoring needs a slow restart, during which the third interrupt arrives."""
     slow, restarting = proof.scratch / "slow", proof.scratch / "restarting"
     restart = proof.restart_command(f"if test -e {slow}; then touch {restarting}; sleep 2; fi")
     with proof.running("--restart", restart) as process:
@@ -168,7 +168,7 @@ def test_interrupted_a_third_time_it_says_what_is_in_force_and_what_repairs_it(
 
 @contextmanager
 def killed_with_its_guard(proof: Proof) -> Iterator[None]:
-    """A cgroup that is killed, as by systemd or a container's end, takes all of them."""
+    """Kill a proof and its children, as when systemd or a container's end kills its cgroup."""
     with proof.running() as process:
         proof.wait_for(process, "advised: ")
         until(lambda: proof.databases() != [] and list(proof.scratch.iterdir()) != [])
@@ -186,7 +186,7 @@ def killed_with_its_guard(proof: Proof) -> Iterator[None]:
 def test_what_a_killed_proof_left_is_named_and_removed_by_the_command_that_it_gave(
     proof: Proof, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """Settings, databases and directories; and the change that its owner had made before stays."""
+    """Settings, databases and directories are removed; the owner's earlier change stays."""
     settings = tmp_path / "wanted.conf"
     settings.write_text("work_mem = 5MB\n")
     keep = ["--journal", str(proof.journal)]
@@ -211,7 +211,7 @@ def test_what_a_killed_proof_left_is_named_and_removed_by_the_command_that_it_ga
         assert done.exit_code == 0, done.output
         document = json.loads(done.stdout)
         removed = [*databases, *(str(path) for path in directories)]
-        assert set(removed) <= set(document["removed"])  # the server may have copied on
+        assert set(removed) <= set(document["removed"])  # the server may have continued to copy
     assert (proof.databases(), list(proof.scratch.iterdir())) == ([], [])
     assert proof.cost() == "4"
     assert sql(proof.dsn, "SHOW work_mem") == [("5MB",)], "not the proof's"
@@ -234,7 +234,7 @@ def test_what_a_running_proof_uses_is_left_alone(
         done = CliRunner().invoke(main, other)
         assert "left behind" not in done.stderr
         assert before != []
-        assert set(before) <= {*proof.databases(), "mrtuner_proof_run"}  # made anew for each run
+        assert set(before) <= {*proof.databases(), "mrtuner_proof_run"}  # created for each run
         assert directory.exists()
         process.send_signal(signal.SIGTERM)
         proof.rest(process)

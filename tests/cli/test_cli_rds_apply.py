@@ -114,7 +114,7 @@ def test_with_a_dsn_every_advised_value_is_found_in_force_on_a_real_server(
         after = json.loads(CliRunner().invoke(rdstune, words, prog_name="rdstune").stdout)
     steps = {step["name"]: step for step in document["plan"]["steps"]}
     low, _, high = steps["effective_cache_size"]["gives"].partition(" to ")
-    # shared_buffers tells the memory to 32 KiB, which are 4 pages; an estimate spans thousands
+    # shared_buffers gives the memory to within 32 KiB, or 4 pages; an estimate spans thousands
     assert int(high or low) - int(low) <= 4, "the memory was measured before the plan was shown"
     assert [one for one in after["parameters"] if one["advised"]] == [], "not even what it lacks"
     differs = {one["name"] for one in after["parameters"] if one["verdict"] == "differs"}
@@ -165,7 +165,7 @@ def test_a_shared_group_needs_more_than_yes(
 
 
 def attach_large_buffers(client: Any, lab: Lab) -> None:
-    """Somebody's group: seven tenths of memory as shared_buffers, which hold 20 connections."""
+    """Attach a group with seven tenths of memory as shared_buffers, which fits 20 connections."""
     buffers = "{DBInstanceClassMemory*7/81920}"
     new_group(client, shared_buffers=buffers, max_connections="20")
     rds.attach_group(client, "db1", "shop")
@@ -173,7 +173,7 @@ def attach_large_buffers(client: Any, lab: Lab) -> None:
 
 
 def test_what_somebody_set_must_fit_beside_our_advice(client: Any, lab: Lab, run: Run) -> None:
-    """Seven tenths of memory as shared_buffers held with 20 connections; with 800 it does not."""
+    """Seven tenths of memory as shared_buffers fit with 20 connections, but not with 800."""
     attach_large_buffers(client, lab)
     result = run("apply", "db1", "--workload", "oltp", "--connections", "800", "--yes")
     assert result.exit_code == 4
@@ -184,7 +184,7 @@ def test_what_somebody_set_must_fit_beside_our_advice(client: Any, lab: Lab, run
 def test_a_group_that_the_server_would_not_start_with_is_not_attached(
     client: Any, lab: Lab, run: Run
 ) -> None:
-    """It overflowed before, too; but another group is attached, and that one fits."""
+    """The named group overflows already; it would replace an attached group that fits."""
     rds.create_group(client, "too-much", "postgres17", "bytes where pages are meant")
     rds.modify_group(
         client, "too-much", [("shared_buffers", "{DBInstanceClassMemory/4}", "pending-reboot")]
@@ -198,7 +198,7 @@ def test_a_group_that_the_server_would_not_start_with_is_not_attached(
 def test_a_group_made_from_one_that_does_not_fit_is_refused_by_what_was_carried_over(
     client: Any, lab: Lab, run: Run
 ) -> None:
-    """As above: {M*7/81920} held with 20 connections only."""
+    """As above: {M*7/81920} fits with 20 connections only."""
     attach_large_buffers(client, lab)
     words = ("--workload", "oltp", "--connections", "800", "--group", "fresh", "--yes")
     result = run("apply", "db1", *words)
@@ -264,7 +264,7 @@ def test_a_formula_with_spaces_is_refused_by_name(client: Any, run: Run, tmp_pat
 def test_a_class_unknown_to_us_is_advised_by_its_memory_and_vcpus(
     client: Any, lab: Lab, run: Run
 ) -> None:
-    """EC2 has i4i.xlarge with 32 GiB and 4 vCPUs; RDS has no such class, and so neither have we."""
+    """EC2 has i4i.xlarge with 32 GiB and 4 vCPUs; RDS has no such class, so our table has none."""
     lab.instance("db1").class_name = "db.i4i.xlarge"
     result = run("diff", "db1", "--json")
     assert result.exit_code == 0, result.stderr

@@ -25,7 +25,7 @@ def document(*arguments: str) -> Any:
 
 
 def test_the_value_comes_with_its_size_its_bounds_and_where_the_memory_is_from() -> None:
-    """64 GiB less 326 MiB and 3.62 % is 62,838 MiB; 75 % of it is 46.0 GB, 2 % either way."""
+    """64 GiB less 326 MiB and 3.62 % is 62,838 MiB; 75 % of it is 46.0 GB, give or take 2 %."""
     done = evaluate(*CACHE, "--class", "db.r5.2xlarge")
     assert done.exit_code == 0
     lines = done.stdout.splitlines()

@@ -22,7 +22,7 @@ def run(*arguments: str) -> Result:
 
 
 def make(lab: Lab, name: str, region: str = HERE, *, too_much: bool = False, **more: Any) -> None:
-    """An instance with a snapshot of it; `too_much`: with 1,000 connections of 64 MB each."""
+    """Create an instance and its snapshot; `too_much` means 1,000 connections of 64 MB each."""
     rds = boto3.client("rds", region_name=region)
     if too_much:
         more |= {"DBParameterGroupName": _too_much(rds)}

@@ -111,7 +111,7 @@ def test_an_empty_pipe_is_a_mistake_of_usage() -> None:
 
 
 def test_only_the_classes_that_count_are_tried(tmp_path: Path) -> None:
-    """2147483647 kB are 2 TB: db.r6g.xlarge has not, some have."""
+    """2147483647 kB are 2 TB: some classes have that, db.r6g.xlarge does not."""
     path = tmp_path / "main.tf"
     path.write_text(
         RIGHT.replace('"4096"', '"2097152"').replace("work_mem", "maintenance_work_mem")

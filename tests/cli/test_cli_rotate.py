@@ -33,7 +33,7 @@ def app(server: Cluster, tmp_path: Path) -> App:
 
 
 class App:
-    """The command against one server, with a secret and a journal of its own."""
+    """The command for one server, with its own secret and journal."""
 
     def __init__(self, server: Cluster, place: Path) -> None:
         self.server = server

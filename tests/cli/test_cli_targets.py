@@ -1,4 +1,4 @@
-"""A target is written in the same forms everywhere; a command names another that takes it."""
+"""Targets are written alike everywhere; a command names another that accepts the target."""
 
 from __future__ import annotations
 

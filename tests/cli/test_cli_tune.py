@@ -24,7 +24,7 @@ def tune(*arguments: str) -> Result:
 
 
 def test_the_screen_of_a_described_machine() -> None:
-    """After a change of a rule look at the new screen, then write it over the old one."""
+    """After a change to a rule, look at the new screen, then replace the old file by it."""
     shown = tune(*MACHINE)
     assert shown.exit_code == 0
     assert shown.stderr == ""
@@ -164,7 +164,7 @@ def test_a_share_is_read_with_and_without_a_per_cent_sign(text: str, share: floa
 
 
 def test_conf_has_lz4_as_a_comment_with_its_condition_where_the_build_is_not_known() -> None:
-    """A build without lz4 does not start with it; what is read back has no part of it."""
+    """A server built without lz4 does not start with it; reading the file back leaves it out."""
     text = tune(*MACHINE, "--format", "conf").stdout
     rows = text.splitlines()
     at = rows.index("#wal_compression = lz4")

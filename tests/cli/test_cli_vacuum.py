@@ -35,7 +35,7 @@ def run(*arguments: str) -> Result:
 
 @pytest.fixture(scope="module")
 def dsn(embedded: Cluster) -> Iterator[str]:
-    """A database with a table that has a TOAST table, was updated, and has an option."""
+    """A database with an updated table that has a TOAST table and a storage parameter."""
     sql(embedded.dsn(), "CREATE DATABASE vacuumed")
     where = embedded.dsn("vacuumed")
     sql(
@@ -99,7 +99,7 @@ def test_a_watch_is_given_as_people_write_minutes() -> None:
 
 @pytest.fixture
 def neglected(dsn: str) -> Iterator[str]:
-    """Autovacuum is switched off for its table: something to set without any load."""
+    """Autovacuum is switched off for the table, so there is advice without any load."""
     sql(dsn, "ALTER TABLE account SET (autovacuum_enabled = false)")
     yield dsn
     sql(dsn, "ALTER TABLE account RESET (autovacuum_enabled)")
@@ -141,7 +141,7 @@ def test_apply_and_undo_and_their_documents(neglected: str, tmp_path: Path) -> N
 def test_an_undo_that_was_killed_is_undone_once_by_the_next(
     neglected: str, tmp_path: Path, committed: bool
 ) -> None:
-    """Two changes; the undo of the second was killed around its commit. The first one stays."""
+    """Two changes; the undo of the second was killed around its commit. The first change stays."""
     journal = ("--journal", str(tmp_path), "--yes")
     run("apply", neglected, *journal)
     with Journal(tmp_path) as book:

@@ -1,11 +1,11 @@
 """Real clients through real faults: run inside new user and network namespaces.
 
-The server is a real one outside; a relay in the server's namespace leads to a Unix socket that
-leads to the server's own, which is closed to our user there. Reads a JSON request from stdin,
-writes to stdout how long each client hung [s] in each case, and what it said then.
+The real server runs outside; a relay in the server's namespace leads to a Unix socket, and that to
+the server's own, which our user may not open there. Reads a JSON request from stdin, writes to
+stdout how long each client hung [s] in each case, and what it said then.
 
-Clients are programs of their own (`clients/`). They say `ready` once one connection is held and
-others lie idle, then take the name of a case a line and answer `CASE failed …` or `CASE answered`.
+Clients are separate programs (`clients/`). They print `ready` once one connection is held and
+others lie idle, then read the name of a case a line and print `CASE failed …` or `CASE answered`.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ PORT = 5432
 Target = str | tuple[str, int]
 #: The relay writes its process id there.
 RELAY = Path("relay.pid")
-#: A Java server of applications needs its time to start [s].
+#: A Java application server takes long to start [s].
 _START = 90.0
 _LIMIT = 60.0
-#: Sent and acknowledged, and shorter than any keepalive: its answer would be the last sign [s].
+#: Enough to be acknowledged, too short for a keepalive, whose answer would be the last sign [s].
 _SETTLE = 0.5
 _PROC = Path("/proc")
 
@@ -63,7 +63,7 @@ def _accept(listening: socket.socket, target: Target) -> None:
 
 
 def _copy(*ends: socket.socket) -> None:
-    """Both ways, until one end is closed."""
+    """Copy both ways until one end is closed."""
     other = dict(zip(ends, reversed(ends), strict=True))
     with selectors.DefaultSelector() as selector, suppress(OSError), ends[0], ends[1]:
         for end in ends:
@@ -78,7 +78,7 @@ def _copy(*ends: socket.socket) -> None:
 
 
 class Program:
-    """One client. It ends when its stdin does, and is killed with whatever it started."""
+    """One client. It ends with its stdin, or is killed with everything that it started."""
 
     def __init__(self, name: str, command: Sequence[str]) -> None:
         self._errors = Path(f"{name}.errors").resolve()
@@ -108,7 +108,7 @@ class Program:
         self._child.stdin.flush()
 
     def answer(self, case: str, limit: float) -> tuple[float, str]:
-        """How long it took [s], and what was said."""
+        """How long the case took [s], and what the client said."""
         try:
             return self._answers[case].result(limit)
         except Exception as error:
@@ -128,7 +128,7 @@ class Program:
 
 @contextmanager
 def silent(network: Network) -> Iterator[None]:
-    """Every packet is dropped, and nobody told."""
+    """Every packet is dropped without a reply."""
     network.silence()
     yield
 
@@ -139,7 +139,7 @@ def frozen(_: Network) -> Iterator[None]:
     pid = int(RELAY.read_text())
     os.kill(pid, signal.SIGSTOP)
     try:
-        # On a busy machine, a thread goes on until another has been woken to take the signal.
+        # On a busy machine, a thread runs on until another one wakes up and takes the signal.
         while not _stopped(pid):
             time.sleep(0.001)
         yield
@@ -148,7 +148,7 @@ def frozen(_: Network) -> Iterator[None]:
 
 
 def _stopped(pid: int) -> bool:
-    """Whether each thread of a process stands still."""
+    """Whether every thread of a process is stopped."""
     states = [task.read_text().rpartition(")")[2] for task in _PROC.glob(f"{pid}/task/*/stat")]
     return all(state.split()[0] == "T" for state in states)
 
@@ -174,7 +174,7 @@ def main() -> None:
 
 
 def _apply(sysctl: str) -> None:
-    """The generated file, in this namespace."""
+    """Apply the generated sysctl file in this namespace."""
     for line in sysctl.splitlines():
         name, equals, value = line.partition(" = ")
         if equals and not line.startswith("#"):
@@ -191,7 +191,7 @@ def _wait_for(address: tuple[str, int]) -> None:
 def _hangs(
     programs: Mapping[str, Program], fault: Any, cases: Mapping[str, Sequence[str]]
 ) -> dict[str, dict[str, tuple[float, str]]]:
-    """What is in flight is sent and acknowledged before the fault, the rest comes after it."""
+    """Run all cases: queries in flight are acknowledged before the fault, others start after it."""
     for name, program in programs.items():
         if "flight" in cases[name]:
             program.ask("flight")

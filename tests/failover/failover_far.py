@@ -1,11 +1,10 @@
-"""A server far away that vanishes: real TCP over two TUN devices and a relay that takes its time.
+"""A server far away that vanishes: real TCP over two TUN devices and a relay that adds delay.
 
 Run inside new user and network namespaces (`namespaces.enter`). Reads a JSON request from stdin:
 the round trip, sysctls of the client, and clients with what they do before and after the silence.
-Writes how long each hung [s], with the round trip and the timeout of its socket when it asked.
+Writes how long each hung [s], with its socket's round trip and timeout before the request.
 
-Nothing here comes from the code under test but the namespaces and the far end, which answers `?`
-with `?`.
+Only the namespaces come from the code under test, and the far end, which answers `?` with `?`.
 
     client 10.78.0.1 ── far0 ~ relay ~ far1 ── 10.78.0.2 server
 """
@@ -34,14 +33,14 @@ from typing import Any
 from mrtuner.failover.namespaces import enter
 
 CLIENT, SERVER, PORT = "10.78.0.1", "10.78.0.2", 5432
-#: Of linux/if_tun.h.
+#: From linux/if_tun.h.
 _TUNSETIFF, _TUN, _NO_PI = 0x400454CA, 0x0001, 0x1000
-#: Clients of one kind ask so far apart [s]: no multiple of the timer wheel's steps.
+#: Interval between clients of one kind [s]: no multiple of the timer wheel's steps.
 _APART = 0.037
 
 
 def command() -> list[str]:
-    """The command line of the lab, which comes before whatever else runs where that is allowed."""
+    """The command line of this program, with real-time priority where that is allowed."""
     first = ["chrt", "--fifo", "1"]
     allowed = which("chrt") and subprocess.run([*first, "true"], check=False).returncode == 0
     return [*(first if allowed else []), *enter([sys.executable, __file__])]
@@ -55,7 +54,7 @@ def tun(name: str) -> int:
 
 
 def relay(delay: float, client: str, server: str) -> None:
-    """Hand packets over, each half a round trip late, until stdin says so; then drop them all."""
+    """Pass packets on with half a round trip of delay; after a line on stdin, drop them all."""
     ends = (tun("far0"), tun("far1"))
     for name, place in (("far0", client), ("far1", server)):
         subprocess.run(["ip", "link", "set", name, "netns", place], check=True)
@@ -81,13 +80,13 @@ def relay(delay: float, client: str, server: str) -> None:
                 )
         while waiting and waiting[0][0] <= time.monotonic():
             _, _, end, packet = heapq.heappop(waiting)
-            with suppress(OSError):  # the kernel speaks before both ends are up
+            with suppress(OSError):  # the kernel sends packets before both ends are up
                 os.write(end, packet)
 
 
 @contextmanager
 def network(rtt: float) -> Iterator[subprocess.Popen[str]]:
-    """Both ends up; what is written to the relay silences it."""
+    """Both ends, connected by the relay; writing to its stdin silences it."""
     peer = [sys.executable, "-m", "mrtuner.failover.selftest.peer"]
     with ExitStack() as stack:
         server = stack.enter_context(_apart(peer, stdout=subprocess.DEVNULL))
@@ -106,7 +105,7 @@ def network(rtt: float) -> Iterator[subprocess.Popen[str]]:
 
 @contextmanager
 def _apart(command: Sequence[str], **more: Any) -> Iterator[subprocess.Popen[str]]:
-    """A process in a network namespace of its own; it ends when its stdin does."""
+    """A process in a network namespace of its own; it ends with its stdin, or with the block."""
     with subprocess.Popen(
         ["unshare", "--net", "--", *command], stdin=subprocess.PIPE, text=True, **more
     ) as child:
@@ -125,7 +124,7 @@ def _wait_apart(pid: int) -> None:
 
 
 def connected(one: Mapping[str, Any]) -> socket.socket:
-    """A connection that has asked and been answered so many times."""
+    """A connection after `exchanges` requests and answers, by default four."""
     sock = _socket(one)
     for _ in range(200):
         try:
@@ -155,7 +154,7 @@ def _socket(one: Mapping[str, Any]) -> socket.socket:
 
 
 def hung(one: Mapping[str, Any], sock: socket.socket, after: float) -> dict[str, float]:
-    """How long a request hangs, and what the socket had then."""
+    """How long a request hangs, and the socket's timeout and round trip before it."""
     time.sleep(after)
     info = sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 104)
     rto, rtt = (struct.unpack_from("=I", info, offset)[0] / 1e6 for offset in (8, 68))
@@ -169,7 +168,7 @@ def hung(one: Mapping[str, Any], sock: socket.socket, after: float) -> dict[str,
 
 
 def _wait_acknowledged(one: Mapping[str, Any], sock: socket.socket) -> None:
-    """Until the far end has acknowledged all that was sent, among it the SYN."""
+    """Wait until the far end has acknowledged all that was sent, including the SYN."""
     sent = 1 + one.get("exchanges", 4) + one.get("size", 5)
     for _ in range(2000):
         info = sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 128)

@@ -21,7 +21,7 @@ from mrtuner.failover.predict.kernel_timers import (
 from mrtuner.failover.predict.path import Path
 from mrtuner.failover.predict.timer_wheel import Span
 
-#: A virtual link: no round trip to speak of.
+#: A virtual link, with almost no round trip.
 LAN = Path(rtt=0.0001)
 KERNEL = Kernel(release=(6, 18), hz=250)
 
@@ -43,20 +43,20 @@ class Row:
 
 
 def data(setting: str, low: float, high: float, user_timeout: int = 0, **sysctl: int) -> Row:
-    """Case 2."""
+    """A row of case 2: an idle connection, then a query."""
     kernel = replace(KERNEL, **sysctl)  # type: ignore[arg-type]
     trace = Unacknowledged(kernel=kernel, path=LAN, user_timeout=user_timeout, several=False)
     return Row(2, setting, trace, kernel, low, high)
 
 
 def syn(setting: str, low: float, high: float, user_timeout: int = 0, **sysctl: int) -> Row:
-    """Case 1."""
+    """A row of case 1: a new connection."""
     kernel = replace(KERNEL, **sysctl)  # type: ignore[arg-type]
     return Row(1, setting, Connecting(kernel=kernel, user_timeout=user_timeout), kernel, low, high)
 
 
 def answer(numbers: tuple[int, int, int], low: float, high: float, user_timeout: int = 0) -> Row:
-    """Case 3."""
+    """A row of case 3: a query in flight."""
     idle, interval, count = numbers
     keepalive = Keepalive(idle=idle, interval=interval, count=count)
     trace = Waiting(kernel=KERNEL, keepalive=keepalive, user_timeout=user_timeout, path=LAN)
@@ -99,7 +99,7 @@ GRID = (
 
 
 def far(milliseconds: float, *measured: tuple[float, float]) -> Iterator[tuple[float, Row]]:
-    """A round trip told, nothing known of the socket: tcp_retries2=5, a user timeout, keepalive."""
+    """Rows for a known round trip, an unknown socket: tcp_retries2=5, a user timeout, keepalive."""
     path, five = Path(rtt=milliseconds / 1000), replace(KERNEL, tcp_retries2=5)
     keepalive = Keepalive(idle=5, interval=2, count=3)
     traces: tuple[tuple[int, str, Trace], ...] = (
@@ -111,9 +111,8 @@ def far(milliseconds: float, *measured: tuple[float, float]) -> Iterator[tuple[f
         yield milliseconds, Row(case, setting, trace, five, low, high)
 
 
-#: Through a relay that takes half of the round trip each way (failover_far.py): connections that
-#: had exchanged nothing, three or thirty messages, requests of 5 bytes and of 64 kB; 12, 5 and 3
-#: hangs.
+#: Through a relay that takes half of the round trip each way (failover_far.py): connections after
+#: 0, 3 or 30 exchanges, requests of 5 bytes and of 64 kB; 12, 5 and 3 hangs.
 FAR = (
     *far(0.2, (13.10, 13.47), (5.38, 5.57), (11.13, 11.13)),
     *far(2, (13.09, 13.52), (5.32, 5.62), (11.10, 11.10)),
@@ -122,7 +121,7 @@ FAR = (
     *far(140, (13.71, 25.38), (5.73, 6.14), (11.46, 11.46)),
     *far(250, (14.80, 24.64), (6.09, 6.48), (11.56, 11.56)),
 )
-#: Of the same hangs with tcp_retries2=5: the first RTO [ms] that the very socket told, by its age.
+#: The same hangs with tcp_retries2=5: the first RTO [ms] that each socket reported, by its age.
 BY_AGE = (
     (140, "a handshake", 424, 13.71, 14.01),
     (140, "3 exchanges", 388, 25.27, 25.38),
@@ -134,7 +133,7 @@ BY_AGE = (
 
 
 def by_age(milliseconds: float, rto: float) -> Span:
-    """What is predicted for the very socket."""
+    """The hang predicted if the socket's own RTO is known."""
     kernel = replace(KERNEL, tcp_retries2=5)
     path = Path(rtt=milliseconds / 1000, rto=rto / 1000)
     return hang(Unacknowledged(kernel=kernel, path=path), kernel)

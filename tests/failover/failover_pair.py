@@ -23,7 +23,7 @@ from servers import sql
 
 
 class Address:
-    """A TCP port that leads to a Unix socket, and can be led to another one, or to nowhere."""
+    """A TCP port that forwards to a Unix socket; the target can be changed, or removed."""
 
     def __init__(self) -> None:
         self.listening = socket.create_server(("127.0.0.1", 0))
@@ -33,11 +33,11 @@ class Address:
         threading.Thread(target=self._accept, daemon=True).start()
 
     def lead_to(self, cluster: Cluster | None) -> None:
-        """New connections go there; those that are open stay where they are."""
+        """Forward new connections to this cluster; open ones stay where they are."""
         self.leads_to = None if cluster is None else socket_of(cluster)
 
     def cut(self) -> None:
-        """Close whatever is open."""
+        """Close all open connections."""
         for end in list(self._open):
             with suppress(OSError):
                 end.shutdown(socket.SHUT_RDWR)
@@ -83,7 +83,7 @@ def socket_of(cluster: Cluster) -> str:
 
 @dataclass(frozen=True)
 class Pair:
-    """Two servers that stream, and the address of the primary."""
+    """A primary, its streaming standby, and the primary's address."""
 
     primary: Cluster
     standby: Cluster
@@ -94,13 +94,13 @@ class Pair:
         return f"{self.psql} -c 'SELECT pg_promote(wait => true)' '{self.standby.dsn()}'"
 
     def move_when_promoted(self) -> None:
-        """Lead the address to the standby as soon as that is a primary."""
+        """Move the address to the standby as soon as it is a primary."""
         while sql(self.standby.dsn(), "SELECT pg_is_in_recovery()") == [(True,)]:
             time.sleep(0.05)
         self.address.lead_to(self.standby)
 
     def thaw(self) -> None:
-        """Let every stopped process of the primary go on, so that it can be ended."""
+        """Resume every stopped process of the primary, so that it can be ended."""
         found = subprocess.run(
             ["ps", "-o", "pid=", "--ppid", str(self.primary.pid)],
             capture_output=True, text=True, check=False,
@@ -116,7 +116,7 @@ class Pair:
 
 @contextmanager
 def streaming_pair(new_cluster: NewCluster) -> Iterator[Pair]:
-    """Ready: the standby has caught up."""
+    """A running pair inside the block; the standby is in recovery."""
     primary = new_cluster()
     standby = Cluster(primary.binaries, scratch_directory(), primary.port, primary.user)
     done = primary.run("pg_basebackup", "-D", standby.data, "-R", "-c", "fast", "-d", primary.dsn())
@@ -134,7 +134,7 @@ def streaming_pair(new_cluster: NewCluster) -> Iterator[Pair]:
 
 
 class PgBouncer:
-    """A pooler of sessions' transactions before a cluster, as a user that is not root."""
+    """PgBouncer in transaction mode in front of a cluster, run as a user other than root."""
 
     def __init__(self, cluster: Cluster) -> None:
         self.directory = scratch_directory()

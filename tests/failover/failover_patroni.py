@@ -1,4 +1,4 @@
-"""A cluster of two that Patroni manages: Raft is its store, so nothing else has to run."""
+"""A cluster of two managed by Patroni with Raft as its store, so nothing else has to run."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ NAMES = ("one", "two")
 
 
 class PatroniCluster:
-    """As a context manager it runs inside the block, and is removed at its end."""
+    """A context manager: the cluster runs inside the block and is removed at its end."""
 
     def __init__(self) -> None:
         self.directory = scratch_directory()
@@ -42,7 +42,7 @@ class PatroniCluster:
         return f"http://{HOST}:{self.api['one']}"
 
     def dsn(self) -> str:
-        """Both, so that whoever may be written to is found; the password comes from elsewhere."""
+        """A connection string to both, which finds the writable one; it has no password."""
         ports = ",".join(str(port) for port in self.postgres.values())
         return (
             f"host={HOST},{HOST} port={ports} user=postgres dbname=postgres connect_timeout=3 "
@@ -150,7 +150,7 @@ class PatroniCluster:
         }  # fmt: skip
 
     def _wait(self) -> None:
-        """Until one leads and the other streams."""
+        """Wait until one member leads and the other streams."""
         for _ in range(600):
             if any(child.poll() is not None for child in self.children):
                 raise AssertionError(f"Patroni has ended: {self.log()}")
@@ -163,7 +163,7 @@ class PatroniCluster:
 
 
 def _as_the_servers_user() -> list[str]:
-    """PostgreSQL refuses root. The capability lets another user read a Python that is root's."""
+    """A command prefix, as PostgreSQL refuses root; the other user can still read root's Python."""
     user = server_user()
     if user is None:
         return []
@@ -175,7 +175,7 @@ def _as_the_servers_user() -> list[str]:
 
 
 def able() -> str | None:
-    """Why there can be no such cluster here, if so."""
+    """Why such a cluster cannot run here; None if it can."""
     for package in ("patroni", "pysyncobj"):
         if subprocess.run([sys.executable, "-c", f"import {package}"], check=False,
                           capture_output=True).returncode:  # fmt: skip

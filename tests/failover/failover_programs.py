@@ -1,8 +1,8 @@
 """Clients in other languages: fetched from their registries once, then built with a snippet.
 
 What is fetched goes below .cache/clients of the checkout, by the ordinary tool of each language;
-versions are pinned here, in clients/pgx/go.mod and in clients/node/package.json. A tool or package
-that cannot be had skips the test with a sentence.
+versions are pinned here, in clients/pgx/go.mod and in clients/node/package.json. A missing tool or
+package skips the test with a reason.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _PLACE: Final = "// SNIPPET"
 
 
 def needed(*programs: str) -> None:
-    """Skip unless all are installed."""
+    """Skip unless all programs are installed."""
     for program in programs:
         if which(program) is None:
             pytest.skip(f"{program} is not installed")
@@ -64,7 +64,7 @@ def fetch(command: Sequence[str], directory: Path, **environment: str) -> None:
 
 
 def build(command: Sequence[str], directory: Path, **environment: str) -> None:
-    """A snippet that does not compile is a failure."""
+    """Compile; a snippet that does not compile fails the test."""
     done = _run(command, directory, environment)
     assert done.returncode == 0, done.stdout + done.stderr
 
@@ -79,7 +79,7 @@ def _run(
 
 
 def with_snippet(source: Path, directory: Path, snippet: str, **constants: str) -> Path:
-    """A program with the snippet in its place."""
+    """Write a program with the snippet inserted; its path."""
     text = source.read_text().replace(_PLACE, snippet.replace(THEIRS, OURS))
     for name, value in constants.items():
         text = text.replace(name, value)
@@ -101,7 +101,7 @@ def pg8000(made: Settings, directory: Path) -> list[str]:
 
 
 def _with_package(package: str, program: str, *arguments: str) -> list[str]:
-    """A client of ours that sees one more package, which pip puts into a place of its own."""
+    """A Python client with one more package, which pip installs into a directory of its own."""
     place = CACHE / "python" / package
     if not place.is_dir():
         pip = [sys.executable, "-m", "pip", "install", "--quiet", "--target", str(place), package]
@@ -134,7 +134,7 @@ def pgx(made: Settings, directory: Path) -> list[str]:
 
 
 def pgx_compiles(version: str, made: Settings, directory: Path) -> None:
-    """The same program with another release of pgx; compiled only."""
+    """Compile the same program with another release of pgx."""
     needed("go")
     place = directory / version
     place.mkdir()
@@ -150,19 +150,19 @@ def pgx_compiles(version: str, made: Settings, directory: Path) -> None:
 
 
 def _deadline(of: str, snippet: str) -> str:
-    """What a comment of the snippet tells to give each of them: Go's words for it; 0: none."""
+    """The deadline that the snippet's comment sets for each `of`, as Go code; 0 is none."""
     told = re.search(rf"// every {of}: .*?(\d+)\*time\.Second", snippet)
     return f"(time.Duration({told[1] if told else 0}) * time.Second)"
 
 
 def jars(*artifacts: str) -> str:
-    """A class path."""
+    """The class path of these artifacts, fetched if needed."""
     needed("java", "javac")
     return ":".join(str(fetched(artifact, "jar")) for artifact in artifacts)
 
 
 def fetched(artifact: str, kind: str) -> Path:
-    """A file out of Maven's repositories."""
+    """An artifact's file, fetched from Maven's repositories if needed."""
     place = CACHE / "java"
     _, name, version = artifact.split(":")
     file = place / f"{name}-{version}.{kind}"
@@ -174,27 +174,27 @@ def fetched(artifact: str, kind: str) -> Path:
 
 
 def java(program: str, path: str, directory: Path, *arguments: str) -> list[str]:
-    """A Java client of ours."""
+    """The command line of one of our Java clients, compiled."""
     sources = [str(CLIENTS / "java" / f"{name}.java") for name in ("Conversation", program)]
     build(["javac", "-d", str(directory), "-cp", path, *sources], directory)
     return [*_JAVA, "-cp", f"{directory}:{path}", program, *arguments]
 
 
 def pgjdbc(made: Settings, directory: Path) -> list[str]:
-    """The driver alone."""
+    """pgjdbc without a pool."""
     url = made.text.splitlines()[0].replace("db/shop", f"{SERVER}/postgres")
     return java("Jdbc", jars(PGJDBC), directory, url, "postgres", "SELECT pg_sleep(60)")
 
 
 def hikaricp(made: Settings, directory: Path) -> list[str]:
-    """The pool over it; the URL is the reader's own."""
+    """HikariCP over pgjdbc; the snippet leaves the URL to the reader."""
     own = f"jdbcUrl=jdbc:postgresql://{SERVER}/postgres\nusername=postgres\n"
     properties = written(directory, "hikari.properties", own + made.text)
     return java("Hikari", jars(PGJDBC, *HIKARICP), directory, properties)
 
 
 def wildfly(made: Settings, directory: Path) -> list[str]:
-    """The whole server with the generated datasource in its standalone.xml, and a servlet."""
+    """WildFly with the generated datasource in its standalone.xml, and a servlet."""
     needed("java", "javac")
     home = _unpacked(fetched(WILDFLY, "zip"))
     base = directory / "standalone"
@@ -207,7 +207,7 @@ def wildfly(made: Settings, directory: Path) -> list[str]:
 
 
 def _unpacked(archive: Path) -> Path:
-    """A server below the cache, unpacked once."""
+    """Unpack a server in the cache, if not done yet; its directory."""
     home = archive.with_suffix("")
     if not home.is_dir():
         with tempfile.TemporaryDirectory(dir=archive.parent) as place:
@@ -217,7 +217,7 @@ def _unpacked(archive: Path) -> Path:
 
 
 def _driver(place: Path, jar: Path) -> None:
-    """A module for the driver."""
+    """Write a WildFly module with the driver."""
     place.mkdir(parents=True)
     shutil.copy(jar, place / "driver.jar")
     needs = "".join(
@@ -231,7 +231,7 @@ def _driver(place: Path, jar: Path) -> None:
 
 
 def _datasources(standalone: str, snippet: str) -> str:
-    """The configuration with the snippet in place of its example, and once more as another pool."""
+    """The configuration with the snippet, twice for two pools, in place of the example."""
     ours = snippet.replace("db/shop", f"{SERVER}/postgres").replace('"app"', '"postgres"')
     driver = '<driver name="postgresql" module="org.postgresql"/>'
     example = "java:jboss/datasources/ExampleDS"
@@ -243,7 +243,7 @@ def _datasources(standalone: str, snippet: str) -> str:
 
 
 def _war(place: Path, home: Path, directory: Path) -> None:
-    """The application."""
+    """Compile the servlet and write the application archive."""
     (servlet,) = home.glob("modules/system/layers/base/jakarta/servlet/api/main/*.jar")
     classes = directory / "classes"
     build(
@@ -256,7 +256,7 @@ def _war(place: Path, home: Path, directory: Path) -> None:
 
 
 def rails(made: Settings, directory: Path) -> list[str]:
-    """ActiveRecord and ruby-pg, as Debian has them."""
+    """ActiveRecord and ruby-pg from Debian's packages."""
     needed("ruby")
     tried = subprocess.run(
         ["ruby", "-e", "require 'pg'; require 'active_record'"], check=False, capture_output=True
@@ -269,7 +269,7 @@ def rails(made: Settings, directory: Path) -> list[str]:
 
 @contextmanager
 def mariadb(directory: Path) -> Iterator[Path]:
-    """A MariaDB server of Debian's packages: its Unix socket."""
+    """A MariaDB server from Debian's packages; yields its Unix socket."""
     needed("mariadbd", "mariadb-install-db")
     data, listening = directory / "mariadb", directory / "mariadb.sock"
     root = ["--user=root"] if os.geteuid() == 0 else []

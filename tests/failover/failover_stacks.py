@@ -1,4 +1,4 @@
-"""What makes each stack's generated settings into a running program of the real client."""
+"""Turn each stack's generated settings into a running program with the real client."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from mrtuner.postgres.cluster import Cluster
 
 CLIENTS = Path(__file__).parent / "clients"
-#: What the snippets take the reader's own server for, and ours.
+#: The server that the snippets stand in for the reader's own, and ours.
 THEIRS, OURS = "app@db/shop", f"postgres@{SERVER}/postgres"
 DSN = f"host={SERVER} dbname=postgres user=postgres"
 CASES = ("connect", "idle", "flight")
@@ -36,16 +36,16 @@ class Hang:
     """What a real client did in one case."""
 
     seconds: float
-    said: str  # ``failed`` and its own words, or ``answered``
+    said: str  # ``failed`` and the client's message, or ``answered``
 
 
 def python(program: str, *arguments: str) -> list[str]:
-    """The command line of a client of ours."""
+    """The command line of one of our clients."""
     return [sys.executable, str(CLIENTS / program), *arguments]
 
 
 def written(directory: Path, name: str, text: str) -> str:
-    """A file with a snippet in it: its path."""
+    """Write a snippet to a file, with our server in it; its path."""
     place = directory / name
     place.write_text(text.replace(THEIRS, OURS))
     return str(place)
@@ -87,7 +87,7 @@ def hangs(
 
 @contextmanager
 def door(server: Cluster, directory: Path) -> Iterator[Path]:
-    """A Unix socket that leads to the server's, open to whom the server's own is closed."""
+    """A Unix socket that leads to the server's, for users who may not open the server's own."""
     where = conninfo_to_dict(server.dsn())
     with opened(f"{where['host']}/.s.PGSQL.{where['port']}", directory / "server") as path:
         yield path
@@ -107,14 +107,14 @@ def opened(target: str, path: Path) -> Iterator[Path]:
 
 
 def pgbouncer() -> str | None:
-    """The program, which Debian keeps for root."""
+    """The path of PgBouncer, which Debian installs in /usr/sbin; None if there is none."""
     return which("pgbouncer") or which("pgbouncer", path="/usr/sbin")
 
 
 def python_programs(
     made: Mapping[str, Settings], directory: Path, psql: Mapping[str, Path]
 ) -> dict[str, list[str]]:
-    """Every client that Python itself or a small program is enough for."""
+    """Every client that needs only Python or a small program."""
     texts = {
         name: written(directory, f"{name}.txt", settings.text) for name, settings in made.items()
     }
@@ -135,7 +135,7 @@ def python_programs(
 
 
 def bouncer_ini(snippet: str, port: str) -> str:
-    """The generated section between what is the reader's own."""
+    """A configuration with the generated settings among those that readers write themselves."""
     return (
         f"[databases]\n* = host={SERVER} dbname=postgres user=postgres\n{snippet}"
         f"listen_addr = 127.0.0.1\nlisten_port = {port}\nauth_type = any\nunix_socket_dir =\n"

@@ -1,4 +1,4 @@
-"""What is in force is read from live sockets: ours, those of another process, a real server's."""
+"""Settings in force, read from live sockets: ours, another process's, a real server's."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from conftest import NewCluster
 
 KERNEL = Kernel(release=(6, 18), hz=250)
-#: As a pgjdbc connection looks by default.
+#: What a pgjdbc connection has by default.
 BARE = Options(
     keepalives=False, idle=7200, interval=75, count=9, user_timeout=0,
     rto=0.204, rtt=0.0001, rttvar=0.00005,
@@ -46,7 +46,7 @@ sys.stdin.read()
 
 @contextmanager
 def child_connected() -> Iterator[tuple[int, int]]:
-    """The pid of another process with a connection of its own, and the port it leads to."""
+    """The pid of another process with a connection, and the port that it is connected to."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
         port = listening.getsockname()[1]
         with subprocess.Popen(
@@ -72,7 +72,7 @@ def test_the_options_of_a_socket_are_what_was_set() -> None:
         seen = options(sock.fileno())
         assert (seen.keepalives, seen.idle, seen.interval, seen.count) == (True, 30, 3, 5)
         assert seen.user_timeout == 9000
-        assert sock.fileno() >= 0  # still its owner's
+        assert sock.fileno() >= 0  # still open for its owner
 
 
 def test_another_processs_connection_is_read_from_its_socket() -> None:
@@ -133,7 +133,7 @@ def test_a_real_servers_settings_against_ghosts_are_judged(new_cluster: NewClust
 
 
 def test_a_proxy_is_found_by_the_port_it_comes_from(new_cluster: NewCluster) -> None:
-    """A relay of ours in between: the server knows another port than our socket has."""
+    """With our relay in between, the server sees another port than our socket has."""
     cluster = new_cluster(listen=True)
     where = conninfo_to_dict(cluster.dsn(tcp=True))
     proxy = socket.create_server(("127.0.0.1", 0))

@@ -1,4 +1,4 @@
-"""Generated settings, held against real clients whose server vanishes or freezes."""
+"""Generated settings, tested with real clients whose server vanishes or freezes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ WITHIN = 5.0
 #: The tests share two CPUs: a client may be woken late [s].
 LATE = 0.3
 STACKS = ("libpq", "psycopg", "sqlalchemy", "django", "pgbouncer")
-#: Debian's client libraries, where they are.
+#: Debian's client libraries, where installed.
 DEBIAN = sorted(Path("/usr/lib/postgresql").glob("*/bin/psql"))
 
 
@@ -46,20 +46,20 @@ def programs(
 def test_silence_hangs_no_real_client_longer_than_asked_and_as_long_as_predicted(
     embedded: Cluster, programs: dict[str, list[str]], advice: dict[str, Settings], tmp_path: Path
 ) -> None:
-    """Also SQLAlchemy's and Django's new attempt after a check that failed."""
+    """This includes the new attempt that SQLAlchemy and Django make after a failed check."""
     with door(embedded, tmp_path) as way:
         found = hangs(programs, "silent", tmp_path, way)
     assert {"psycopg", "psycopg pool", "sqlalchemy", "django", "psql"} <= set(found)
     for client, cases in found.items():
         bounded(client, cases)
-        if client not in {"psycopg pool", "pgbouncer"}:  # whose own limits come first
+        if client not in {"psycopg pool", "pgbouncer"}:  # their own limits apply first
             predicted(client, cases, advice["libpq" if client.startswith("psql") else client])
 
 
 def test_a_frozen_server_hangs_no_login_longer_than_asked(
     embedded: Cluster, programs: dict[str, list[str]], tmp_path: Path
 ) -> None:
-    """Only a login ends by itself where libpq does the waiting; PgBouncer has a query_timeout."""
+    """With libpq only a login times out by itself; PgBouncer has a query_timeout."""
     cases = {name: ("connect",) for name in programs if name != "pgbouncer"}
     with door(embedded, tmp_path) as way:
         found = hangs(programs, "frozen", tmp_path, way, cases=cases)
@@ -68,14 +68,14 @@ def test_a_frozen_server_hangs_no_login_longer_than_asked(
 
 
 def bounded(client: str, cases: Mapping[str, Hang]) -> None:
-    """It hung, and ended in time."""
+    """Assert that each case hung, failed, and ended in time."""
     for case, hang in cases.items():
         assert hang.said.startswith("failed"), (client, case)
         assert 1 < hang.seconds <= WITHIN + LATE, (client, case)
 
 
 def predicted(client: str, cases: Mapping[str, Hang], advice: Settings) -> None:
-    """Within the band of each case."""
+    """Assert that each case hung as long as predicted."""
     for case in advice.cases[:3]:
         assert case.span is not None
         hang = cases[str(case.case)].seconds

@@ -1,4 +1,4 @@
-"""What is said to be verified is what the tests verify, with the versions that are pinned."""
+"""The page lists as verified what the tests verify, with the pinned versions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Generated settings, held against real clients that are fetched and built first."""
+"""Generated settings, tested with real clients that are fetched and built first."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def made(stack: str, longest_query: float | None = None) -> Settings:
 def held(
     advice: Settings, program: list[str], fault: str, directory: Path, way: Path
 ) -> dict[str, Hang]:
-    """Every case that the advice bounds, none of them longer than asked."""
+    """Run every case that the advice bounds; none may hang longer than asked."""
     name = Path(program[0]).name
     answers = fault == "silent" or advice.bounds.read_timeout is not None
     cases = {name: CASES if answers else ("connect",)}
@@ -65,7 +65,7 @@ def held(
 def test_it_hangs_no_longer_than_asked(
     stack: str, fault: str, embedded: Cluster, tmp_path: Path
 ) -> None:
-    """Silence without a limit on answers, so that only the kernel's timers end a query."""
+    """Silence is tested without a limit on answers, so only the kernel's timers end a query."""
     advice = made(stack, longest_query=1 if fault == "frozen" else None)
     program = ON_POSTGRES[stack](advice, tmp_path)
     with door(embedded, tmp_path) as way:
@@ -83,5 +83,5 @@ def test_mysqls_hang_no_longer_than_asked(client: str, fault: str, tmp_path: Pat
 
 @pytest.mark.parametrize("version", ["v5.0.0", "v5.7.6", "v5.8.0", "v5.12.0"])
 def test_the_snippet_for_pgx_compiles_with_every_release(version: str, tmp_path: Path) -> None:
-    """PingTimeout came with 5.8: the snippet did not compile before."""
+    """PingTimeout came with 5.8; a snippet that sets it does not compile before that."""
     failover_programs.pgx_compiles(version, made("pgx"), tmp_path)

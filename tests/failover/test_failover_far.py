@@ -1,4 +1,4 @@
-"""Servers 0.2 to 250 ms away that vanish: what is predicted happens, what is promised holds.
+"""Servers 0.2 to 250 ms away that vanish: predictions come true, and promised bounds hold.
 
 Measured on real TCP through a relay that takes half a round trip each way (failover_far.py).
 """
@@ -24,7 +24,7 @@ from mrtuner.failover.settings.advice import settings
 
 pytestmark = [pytest.mark.timed, pytest.mark.quiet]
 
-#: From an office's network to the other side of an ocean.
+#: From an office network to the far side of an ocean [s].
 ROUND_TRIPS = (0.0002, 0.025, 0.07, 0.14, 0.25)
 #: The connection's age, as exchanges before the silence, and the size of the request.
 IDLE: list[dict[str, Any]] = [
@@ -51,7 +51,7 @@ def _tun(namespaces: None) -> None:
 def measured(
     rtt: float, clients: Sequence[Mapping[str, Any]], sysctls: Mapping[str, int]
 ) -> list[dict[str, Any]]:
-    """Every client with how long it hung."""
+    """Each client's hang [s], with its timeout and round trip."""
     request = {"rtt": rtt, "clients": clients, "sysctls": sysctls}
     done = subprocess.run(
         failover_far.command(), input=json.dumps(request),
@@ -65,7 +65,7 @@ def measured(
 
 
 def band(client: Client, kernel: Kernel, rtt: float, case: Case) -> Any:
-    """What is predicted for whoever knows the round trip, and nothing of the socket."""
+    """The span predicted when the round trip is known, but nothing about the socket."""
     found = predict(Situation(kernel=kernel, client=client, path=Path(rtt=rtt)))
     return next(one.span for one in found if one.case is case)
 
@@ -89,7 +89,7 @@ def test_a_hang_lies_in_its_band_at_any_age_and_for_requests_up_to_64_kb(rtt: fl
 
 @pytest.mark.parametrize(("within", "rtt"), [(24.0, 0.14), (12.0, 0.25), (6.0, 0.025)])
 def test_what_sysctls_promise_is_never_exceeded(within: float, rtt: float) -> None:
-    """24 s and 140 ms: promised were 22.4 s, measured 25.3 to 25.5 s."""
+    """For 24 s and 140 ms, 22.4 s were once promised, but 25.3 to 25.5 s measured."""
     made = settings("pgjdbc", within, local(), Path(rtt=rtt))
     keepalive = made.bounds.keepalive
     sysctls = {

@@ -1,4 +1,4 @@
-"""The parts of the lab that need no namespaces: verdicts, the resolver, what is typed."""
+"""The parts of the lab that need no namespaces: verdicts, the resolver, typed options."""
 
 from __future__ import annotations
 
@@ -87,11 +87,11 @@ def test_an_outcome_is_said_from_its_document_alone() -> None:
     assert "9 acknowledged writes, 4 of them lost" in text
 
 
-# What is predicted for a scenario.
+# Predictions for a scenario.
 
 
 def expected(name: str, case: Case, *, fault: float = 0.0, takeover: float = 3.0) -> Prediction:
-    """Of a client of psycopg on Linux 6.18 at HZ 250, the first RTO 204 ms."""
+    """The prediction for psycopg on Linux 6.18 at HZ 250, with a first RTO of 204 ms."""
     limits = {"connect_timeout": "2", "keepalives_idle": "1", "keepalives_interval": "1"}
     client = configured("psycopg", {"host": "a", "keepalives_count": "3", **limits})
     kernel = Kernel(release=(6, 18), hz=250, tcp_retries2=5)
@@ -121,8 +121,8 @@ def test_a_frozen_server_is_bounded_at_connecting_alone() -> None:
 
 
 def test_a_moved_address_is_found_at_the_next_timer() -> None:
-    """Timers at about 0.2, 0.4, 0.8, 1.6, 3.3 s: the first after 3 s; of a request of several
-    segments 0.2 s sooner."""
+    """Timers fire at about 0.2, 0.4, 0.8, 1.6, 3.3 s, and the first after 3 s counts; for a request
+    of several segments all fire 0.2 s sooner."""
     span = expected("address-move", Case.IDLE, takeover=3.0).span
     assert span is not None
     assert 3.0 < span.low <= span.high < 3.6
@@ -200,7 +200,7 @@ def test_it_is_reached_over_a_real_socket() -> None:
         assert client.recv(512)[-4:] == socket.inet_aton("10.77.2.2")
 
 
-# What is typed.
+# Options as typed.
 
 
 def test_sysctls_are_taken_with_and_without_their_prefix() -> None:

@@ -1,4 +1,4 @@
-"""A lab that stays open: entered, broken by hand, and gone whatever ends it."""
+"""A lab that stays open: entered, broken by hand, and gone however it ends."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def standing() -> Iterator[tuple[subprocess.Popen[str], dict[str, Any]]]:
 
 
 def below(pid: int) -> list[int]:
-    """Every process that comes from it."""
+    """Every descendant of a process."""
     found: list[int] = []
     with suppress(OSError):
         for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
@@ -66,7 +66,7 @@ def alive(pid: int) -> bool:
 
 
 def asked(document: dict[str, Any], dsn: str) -> str:
-    """What the server says to a client in the lab's namespaces."""
+    """The server's answer to a client in the lab's namespaces, or the error."""
     query = "SELECT pg_is_in_recovery()"
     script = f"import psycopg; print(*psycopg.connect({dsn!r}).execute({query!r}).fetchone())"
     done = subprocess.run(

@@ -16,14 +16,14 @@ PROGRAM = [sys.executable, "-c", "from mrtuner.cli import main; main()", "failov
 
 @pytest.fixture(autouse=True)
 def _not_ours(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a user has set for other servers has no business in the lab."""
+    """Settings that a user made for other servers must not affect the lab."""
     monkeypatch.setenv("PGHOST", "elsewhere")
     monkeypatch.setenv("PGTARGETSESSIONATTRS", "standby")
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
 
 
 def played(name: str, *options: str, patience: float = 120) -> dict[str, Any]:
-    """One scenario's outcome; what does not fit is measured once more, for machines are busy."""
+    """One scenario's outcome; it is run once more if it fails, because machines are busy."""
     command = [*PROGRAM, "--scenario", name, "--within", "5s", "--json", *options]
     for _ in range(2):
         done = subprocess.run(
@@ -50,7 +50,7 @@ def test_silent_loss_hangs_every_client_as_long_as_predicted() -> None:
         assert len(row["measured"]) == 3
         for hang in row["measured"]:
             assert row["predicted"]["low"] - 0.1 <= hang <= row["predicted"]["high"] + 0.1
-            assert hang <= 5.0 + 0.1  # it was asked for
+            assert hang <= 5.0 + 0.1  # the bound that was asked for
     assert all(one["failed"] for one in outcome["probes"])
 
 

@@ -1,4 +1,4 @@
-"""Old primary and new, told apart in what probes saw: schedules of one attempt a second."""
+"""Probes distinguish the old primary from the new: schedules of one attempt a second."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from mrtuner.failover.lab.outcome import Seen
 from mrtuner.failover.lab.probe_view import first_by_new, seen, stale
 from mrtuner.rehearsal.observation import Attempt, Observation, ProbeKind, ServerIdentity
 
-#: Behind one address, as after a move: only the start times differ.
+#: Both are behind one address, as after a move: only the start times differ.
 OLD = ServerIdentity(datetime(2026, 1, 1, tzinfo=UTC), False, "10.77.9.9")
 NEW = ServerIdentity(datetime(2026, 1, 2, tzinfo=UTC), False, "10.77.9.9")
 

@@ -45,7 +45,7 @@ def test_no_gap_where_every_attempt_is_answered() -> None:
 
 
 def test_refused_attempts_make_a_gap_between_two_answers() -> None:
-    """Asked at 1 and 2 in vain, answered at 0.01 and at 3.01: away for 1 to 3 s."""
+    """Attempts at 1 and 2 fail, answers come at 0.01 and 3.01: away for 1 to 3 s."""
     attempts = [asked(0), asked(1, error="refused"), asked(2, error="refused"), asked(3)]
     (gap,) = gaps(attempts, ProbeKind.READ)
     assert (gap.last_answer, gap.began, gap.answer) == (0.01, 1, 3.01)
@@ -65,7 +65,7 @@ def test_answers_that_come_late_are_a_gap_without_a_failure() -> None:
 
 
 def test_the_answer_that_ends_a_gap_may_be_to_a_later_question() -> None:
-    """Asked at 1, no answer before 9; asked at 2, answered at once."""
+    """The attempt at 1 is answered at 9, the one at 2 at once."""
     attempts = [asked(0), asked(1, 8), asked(2), asked(3)]
     (gap,) = gaps(attempts, ProbeKind.READ)
     assert gap.answer == 2.01

@@ -15,9 +15,9 @@ from mrtuner.failover.predict.path import Path
 from mrtuner.failover.predict.timer_wheel import Span
 from mrtuner.failover.settings.advice import settings
 
-#: 0.2 to 250 ms.
+#: 0.2 to 250 ms, in seconds.
 ROUND_TRIPS = (0.0002, 0.001, 0.0039, 0.025, 0.07, 0.14, 0.25)
-#: Of a connection of 140 ms, by hand: the handshake alone, then after 1, 2, 3, 4 … exchanges.
+#: First RTOs [s] at 140 ms, by hand: after the handshake alone, then after 1, 2, 3, 4 … exchanges.
 #: 4 x RTTVAR = 280; 280; 280 - 80/4 = 260; 260 - 60/4 = 245; 233.75; … 200.
 AGEING = (0.420, 0.420, 0.400, 0.385, 0.37375, 0.340)
 
@@ -30,8 +30,8 @@ def idle(path: Path, kernel: Kernel, client: Client | None = None) -> Span:
 
 
 def test_a_connection_waits_three_round_trips_at_first_and_one_and_200_ms_in_the_end() -> None:
-    """140 ms at HZ 250: 420 ms are 105 ticks, 340 are 85; five per cent beside the round trip
-    make it 133 + 200 = 333 ms (84 ticks) to 3 x 147 = 441 ms (111 ticks)."""
+    """140 ms at HZ 250: 420 ms are 105 ticks, 340 are 85; with a round trip five per cent off it is
+    133 + 200 = 333 ms (84 ticks) to 3 x 147 = 441 ms (111 ticks)."""
     rtos = Path(rtt=0.14).first_rtos(KERNEL)
     assert (rtos[0], rtos[-1]) == (84, 111)
     for seconds in AGEING:
@@ -55,7 +55,7 @@ def test_no_first_timeout_is_longer_than_the_kernels_cap() -> None:
 def test_the_timeout_of_the_very_socket_is_taken_as_it_is() -> None:
     assert list(Path(rtt=0.14, rto=0.388).first_rtos(KERNEL)) == [97]
     other = Path(rtt=0.14, rto=0.5, same=False).first_rtos(KERNEL)
-    assert (other[0], other[-1]) == (84, 125)  # 500 ms: a jittery path, and others may be calmer
+    assert (other[0], other[-1]) == (84, 125)  # 500 ms: a jittery path, but others may be calmer
 
 
 @pytest.mark.parametrize(("rtt", "row"), FAR, ids=lambda one: getattr(one, "setting", f"{one} ms"))
@@ -69,7 +69,7 @@ def test_a_hang_measured_far_away_lies_in_the_band_of_its_round_trip(rtt: float,
 def test_a_hang_measured_far_away_lies_in_the_narrow_band_of_its_own_timeout(
     rtt: int, age: str, rto: int, low: float, high: float
 ) -> None:
-    """At most 0.5 s wide, of 14 to 25 s."""
+    """The band is at most 0.5 s wide, around 14 to 25 s."""
     span = by_age(rtt, rto)
     assert span.covers(low, slack=0.02)
     assert span.covers(high, slack=0.02)
@@ -92,10 +92,10 @@ def test_24_seconds_at_140_ms_are_kept_at_any_age() -> None:
 
 
 def textbook(rto: float, retries: int) -> float:
-    """Two timeouts, then doublings until the kernel's model is over; no timer is ever late.
+    """Two timeouts, then doublings until the kernel's limit has passed; no timer is ever late [s].
 
-    One that comes a hair (4 per cent) too soon for the model is late enough in the wheel: measured
-    with 204 ms, where the fourth doubling is at 6.12 s, the model says 6.2 s, and it ends there.
+    A timer up to 4 per cent before the limit ends the hang, too, because the wheel fires it late:
+    with 204 ms the fourth doubling is at 6.12 s, the limit is 6.2 s, and measured hangs end there.
     """
     elapsed, gap, limit = 0.0, 2 * rto, 0.2 * (2 ** (retries + 1) - 1)
     while elapsed < 0.96 * limit:
@@ -121,8 +121,8 @@ def test_no_first_timeout_of_the_path_exceeds_a_promised_bound(
 
 
 def test_a_tick_of_the_timeout_is_in_the_band_where_the_round_trip_is_near_one() -> None:
-    """204 and 208 ms at HZ 250. Measured for 204: 26.59 to 26.84 s. By hand for 208: two of 4 ms
-    and 126 of them more, 0.51 s. From 3.9 ms five per cent lead over the tick, from 2 ms not."""
+    """204 and 208 ms at HZ 250. Measured for 204: 26.59 to 26.84 s. By hand for 208: 2 + 126 times
+    4 ms more, 0.51 s. Five per cent more than 3.9 ms cross the tick, than 2 ms do not."""
     kernel = replace(KERNEL, tcp_retries2=6)
     near = idle(Path(rtt=0.0039), kernel)
     assert near.low <= 26.59
@@ -158,8 +158,8 @@ def test_the_band_holds_for_requests_of_one_and_of_several_segments() -> None:
 )
 def test_a_query_in_flight_counts_from_its_acknowledgement(rtt: float, late: float) -> None:
     """Keepalive 5/2/3 takes 11.05 to 11.30 s from the last segment of the server. That is its
-    acknowledgement: a round trip after the query, up to 40 ms (on a long path: a round trip, at
-    most 200 ms) later where no answer carries it."""
+    acknowledgement: a round trip after the query, or up to 40 ms later (on a long path: a round
+    trip, at most 200 ms) if no answer carries it."""
     keepalive = Keepalive(idle=5, interval=2, count=3)
     span = hang(Waiting(kernel=KERNEL, keepalive=keepalive, path=Path(rtt=rtt)), KERNEL)
     assert span.low == pytest.approx(11.05 + rtt, abs=0.02)
@@ -167,8 +167,8 @@ def test_a_query_in_flight_counts_from_its_acknowledgement(rtt: float, late: flo
 
 
 def test_a_slow_answer_makes_the_round_trip_seem_longer_and_the_promise_holds() -> None:
-    """A server that takes more than 40 ms acknowledges after 40 ms: SRTT is that, the timeout
-    244 ms. By hand with 9 s: 2 x 0.244 + 9 = 9.5 s and what the last timer is late."""
+    """A server that takes more than 40 ms acknowledges after 40 ms: that is the SRTT, and the
+    timeout is 244 ms. By hand with 9 s: 2 x 0.244 + 9 = 9.5 s plus the last timer's lateness."""
     made = settings("libpq", 10, KERNEL, LAN)
     assert made.bounds.user_timeout == 9000
     span = made.cases[1].span

@@ -1,4 +1,4 @@
-"""Predicted hangs against measured and published ones, and what is said about them."""
+"""Predicted hangs against measured and published ones, and the texts about them."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ def test_the_wheel_fires_at_the_end_of_a_bucket() -> None:
 
 
 def test_an_address_that_answers_again_is_noticed_at_the_next_timer() -> None:
-    """Measured: back after 12 s, noticed 13.3 to 13.4 s after the query; calculated: 213 of 169."""
+    """Measured: back after 12 s, noticed 13.3 to 13.4 s after the query; calculated: 169, 213 s."""
     back = noticed(Unacknowledged(kernel=KERNEL, path=LAN), KERNEL, 12)
     assert back.covers(13.3, slack=0.05)
     assert back.covers(13.4, slack=0.05)
@@ -146,12 +146,12 @@ def test_an_address_that_answers_again_is_noticed_at_the_next_timer() -> None:
 
 
 def test_a_lower_cap_of_the_timeout_notices_sooner() -> None:
-    """Calculated by the reference: about 170.5 s of a real outage of 169 s."""
+    """Calculated by the reference: a real outage of 169 s is noticed after about 170.5 s."""
     kernel = replace(KERNEL, tcp_rto_max_ms=5000, tcp_retries2=100)
     assert noticed(Unacknowledged(kernel=kernel, path=LAN), kernel, 169).covers(170.5, slack=2)
 
 
-# What is decided by what
+# Which setting decides
 
 
 def test_settings_for_ten_seconds_bound_the_three_silent_cases() -> None:

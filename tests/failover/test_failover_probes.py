@@ -103,7 +103,7 @@ def test_a_restart_is_a_gap_for_every_kind_and_another_start_time(new_cluster: N
 
 
 def test_a_frozen_server_is_seen_to_hang_by_every_client_that_came(new_cluster: NewCluster) -> None:
-    """Frozen for 1.5 s with a probe each 0.1 s: about fifteen clients waited, not one."""
+    """Frozen for 1.5 s with a probe every 0.1 s: about fifteen clients waited, not one."""
     cluster = new_cluster()
     with Probes(cluster.dsn(), QUICK) as probes:
         assert probes.wait_until_steady(0.5, patience=60)
@@ -153,7 +153,7 @@ def test_a_server_that_does_not_come_back_leaves_the_gap_open_and_names_what_is_
     with Probes(cluster.dsn(), QUICK) as probes:
         assert probes.wait_until_steady(0.5, patience=60)
         cluster.stop("immediate")
-        while probes.wait_until_steady(0.5, patience=0):  # they have not asked since
+        while probes.wait_until_steady(0.5, patience=0):  # no probe has asked since then
             time.sleep(0.01)
         assert not probes.wait_until_steady(0.5, patience=1.0)
         seen = probes.finish()

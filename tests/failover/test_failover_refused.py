@@ -1,4 +1,4 @@
-"""What libpq and the kernel refuse is refused by the prediction too, and what they take is not."""
+"""The prediction refuses what libpq and the kernel refuse, and accepts what they accept."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def dsn(new_cluster: NewCluster) -> str:
 
 
 def refusal(dsn: str) -> str | None:
-    """What libpq says, if it does not connect."""
+    """libpq's error, if it does not connect."""
     try:
         psycopg.connect(dsn).close()
     except psycopg.OperationalError as error:
@@ -92,7 +92,7 @@ def test_the_hint_names_the_unit_that_libpq_takes(parameter: str, hint: str) -> 
 
 
 def test_who_stands_in_between_is_found_at_predicting(dsn: str) -> None:
-    """A relay of ours: the server sees another port than our socket has."""
+    """With our relay in between, the server sees another port than our socket has."""
     where = conninfo_to_dict(dsn)
     assert met(dsn)[1] is None
     proxy = socket.create_server(("127.0.0.1", 0))

@@ -91,7 +91,7 @@ def test_a_clean_failover_loses_nothing_and_says_who_took_over(pair: Pair, tmp_p
 
 
 def test_two_primaries_at_once_are_seen_and_lost_writes_are_counted(pair: Pair) -> None:
-    """The address moves while the old primary lives on for those who are connected to it."""
+    """The address moves while the old primary keeps serving the clients connected to it."""
 
     def split() -> None:
         pair.move_when_promoted()
@@ -119,7 +119,7 @@ def test_two_primaries_that_stay_are_no_end_and_it_stops_by_itself(pair: Pair) -
 
 
 def test_a_string_of_two_hosts_finds_the_new_primary(pair: Pair) -> None:
-    """Both by their sockets, which no prediction is made for."""
+    """Both are given by their Unix sockets, for which there is no prediction."""
     dsn = (
         f"host={pair.primary.directory},{pair.standby.directory} port={pair.primary.port} "
         "user=postgres dbname=postgres target_session_attrs=read-write"
@@ -152,7 +152,7 @@ def test_by_hand_and_through_a_pooler_that_is_recognised(new_cluster: NewCluster
     cluster = new_cluster()
 
     def restart() -> None:
-        until(lambda: written(cluster.dsn()) > 2 * 12)  # of both ways, steady for a second by then
+        until(lambda: written(cluster.dsn()) > 2 * 12)  # both ways have been steady for a second
         cluster.restart()
 
     with PgBouncer(cluster) as pooler:
@@ -168,7 +168,7 @@ def test_by_hand_and_through_a_pooler_that_is_recognised(new_cluster: NewCluster
 
 
 def test_clients_of_a_frozen_primary_wait_until_we_give_up_on_them(pair: Pair) -> None:
-    """New clients find the new primary; those that are connected hear nothing any more."""
+    """New clients find the new primary; connected clients get no more answers."""
     meanwhile(pair.move_when_promoted)
     freeze = f"kill -STOP $(ps -o pid= --ppid {pair.primary.pid}) {pair.primary.pid}"
     trigger = f'sh -c "{freeze}; sleep 0.5; {pair.promote()}"'

@@ -1,4 +1,4 @@
-"""What is concluded from attempts: worked out by hand on short runs, set off at second 2."""
+"""Conclusions from attempts: worked out by hand on short runs, triggered at second 2."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def said(one: Rehearsed, within: float | None = None) -> str:
     return " ".join(findings(one, within))
 
 
-# What the resolver says.
+# The resolver's answers.
 
 
 def test_a_name_that_leads_elsewhere_is_told_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -141,7 +141,7 @@ def test_a_standby_that_answered_before_is_no_new_primary() -> None:
 
 
 def test_a_standby_promoted_in_place_is_a_move() -> None:
-    """Its start time and address are those that it had as a standby."""
+    """It keeps the start time and address that it had as a standby."""
     attempts = (good(1, OLD, ProbeKind.WRITE), good(1, STANDBY), good(4, NEW, ProbeKind.WRITE))
     assert outcome(seen(*attempts), ASKED) is RehearsalEffect.MOVED
 
@@ -221,7 +221,7 @@ def test_a_wait_that_we_ended_is_never_within_the_bound() -> None:
 
 
 def test_the_bound_is_kept_or_not_in_words() -> None:
-    """Held against 20 s: 3 s is within it, and 25 s is not."""
+    """With a bound of 20 s: 3 s is within it, 25 s is not."""
     quick = judged(seen(good(1, OLD), bad(3, 3), good(7, NEW)))
     assert quick.kept(20)
     assert "Within 20 s: no client waited longer than 3.0 s (new connection)." in said(quick, 20)
@@ -263,7 +263,7 @@ def test_what_has_not_ended_is_no_failover() -> None:
 
 
 def test_the_turning_points_count_from_the_trigger() -> None:
-    """Set off at 2: last answer 1.1 (-0.9), failed at 3.5 (1.5), reconnected at 6.1 (4.1)."""
+    """Triggered at 2: last answer 1.1 (-0.9), failed at 3.5 (1.5), reconnected at 6.1 (4.1)."""
     attempts = seen(
         good(1, OLD),
         bad(3, 0.5),
@@ -289,6 +289,6 @@ def test_the_document_carries_both_measured_and_predicted() -> None:
 
 
 def test_a_schedule_knows_how_many_sessions_it_may_need() -> None:
-    """Three kinds with 4 new ones at once, two with 6 held; 1 s in flight each 0.2 s is 5 more."""
+    """Three kinds with 4 new ones at once, two with 6 held; 1 s in flight every 0.2 s is 5 more."""
     schedule = Schedule(interval=0.2, kinds=tuple(ProbeKind), held=6, at_once=4, flight=1.0)
     assert schedule.sessions == 3 * 4 + 2 * 6 + 5

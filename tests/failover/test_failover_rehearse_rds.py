@@ -21,7 +21,7 @@ pytestmark = pytest.mark.timed
 
 @pytest.fixture
 def dsn(server_lab: Lab) -> str:
-    """Of a Multi-AZ instance named shop."""
+    """The connection string of a Multi-AZ instance named shop."""
     client("rds").create_db_instance(
         DBInstanceIdentifier="shop", Engine="postgres", EngineVersion="18", MultiAZ=True,
         DBInstanceClass="db.m7g.large", AllocatedStorage=20, MasterUsername="app",
@@ -72,7 +72,7 @@ class _Tags(HTMLParser):
 
 
 def closed(html: str) -> bool:
-    """Whether every part of the page ends where it should."""
+    """Whether every element of the page is closed."""
     tags = _Tags()
     tags.feed(html)
     return not tags.open

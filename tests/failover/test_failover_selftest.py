@@ -1,4 +1,4 @@
-"""Real silent loss on this kernel, without root: what is predicted is what happens."""
+"""Real silent loss on this kernel, without root: predictions come true."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ pytestmark = [pytest.mark.timed, pytest.mark.usefixtures("namespaces")]
 
 
 def test_predicted_hangs_are_those_of_this_kernel() -> None:
-    """A machine with no CPU to spare wakes a client late; not three times in a row."""
+    """A machine without a free CPU may wake a client late, but not three times in a row."""
     script = "from mrtuner.cli import main; main()"
     program = [sys.executable, "-c", script, "failover", "self-test", "--json"]
     for _ in range(3):
@@ -59,7 +59,7 @@ def _links() -> set[str]:
 
 
 def test_the_far_end_goes_when_its_stdin_does() -> None:
-    """So nothing is left when whoever started it is killed."""
+    """So nothing is left when the process that started it is killed."""
     with subprocess.Popen(
         enter(python("mrtuner.failover.selftest.peer")), stdin=subprocess.PIPE
     ) as peer:
@@ -69,7 +69,7 @@ def test_the_far_end_goes_when_its_stdin_does() -> None:
 
 
 def without_namespaces() -> subprocess.CompletedProcess[str]:
-    """The self-test inside a namespace of ours, below which none may be made."""
+    """Run the self-test in a namespace of ours in which no further one may be created."""
     shut = 'echo 0 > /proc/sys/user/max_user_namespaces && exec "$@"'
     program = [sys.executable, "-c", "from mrtuner.cli import main; main()"]
     return subprocess.run(
@@ -79,7 +79,7 @@ def without_namespaces() -> subprocess.CompletedProcess[str]:
 
 
 def test_where_the_kernel_allows_no_namespaces_one_sentence_says_so() -> None:
-    """Made so inside a namespace of ours: none may be made below it."""
+    """Simulated in a namespace of ours in which no further one may be created."""
     done = without_namespaces()
     assert (done.returncode, done.stdout) == (1, "")
     error, hint = done.stderr.splitlines()[-2:]
@@ -89,7 +89,7 @@ def test_where_the_kernel_allows_no_namespaces_one_sentence_says_so() -> None:
 
 @pytest.mark.parametrize("whom", ["the process group, as Ctrl-C does", "the process alone"])
 def test_ctrl_c_ends_it_at_once_and_leaves_nothing(whom: str) -> None:
-    """It took the longest hang before: 4 to 7 s. Its namespaces and what is in them go with it."""
+    """It used to wait for the longest hang, 4 to 7 s. Its namespaces and processes end, too."""
     script = "from mrtuner.cli import main; main()"
     with subprocess.Popen(
         [sys.executable, "-c", script, "failover", "self-test"],
@@ -98,7 +98,7 @@ def test_ctrl_c_ends_it_at_once_and_leaves_nothing(whom: str) -> None:
         end = time.monotonic() + 30
         while not _peers(child.pid) and time.monotonic() < end:
             time.sleep(0.05)
-        time.sleep(1)  # into the hangs that it measures, of which it says nothing meanwhile
+        time.sleep(1)  # until it measures hangs, during which it prints nothing
         asked = time.monotonic()
         (os.killpg if whom.startswith("the process group") else os.kill)(child.pid, signal.SIGINT)
         child.wait(30)
@@ -111,7 +111,7 @@ def test_ctrl_c_ends_it_at_once_and_leaves_nothing(whom: str) -> None:
 
 
 def _peers(session: int) -> list[str]:
-    """Far ends of that self-test that run now; other tests may have theirs."""
+    """Running far ends of that self-test; other tests may have their own."""
     found = []
     for file in Path("/proc").glob("[0-9]*/cmdline"):
         with suppress(OSError):  # it has just ended

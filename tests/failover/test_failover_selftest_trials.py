@@ -1,4 +1,4 @@
-"""The trials whose hangs are compared with a kernel."""
+"""The trials whose predicted hangs are compared with a kernel's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Settings for each stack: they hold what they promise, and refuse what cannot be had."""
+"""Settings for each stack: they keep their promises, and impossible bounds are refused."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def twenty() -> Bounds:
 
 @pytest.mark.parametrize("name", STACKS)
 def test_every_stack_is_bounded_in_all_cases_that_can_be(name: str) -> None:
-    """Frozen too, where the driver has a limit on answers and the longest query is known."""
+    """Including frozen servers, if the driver can limit answers and the longest query is known."""
     made = settings(name, 20, KERNEL, LAN, longest_query=10)
     for case in made.cases:
         if case.span is None:
@@ -53,7 +53,7 @@ def test_the_limits_are_as_generous_as_ten_seconds_allow() -> None:
 
 
 def test_one_retry_less_is_advised_where_the_hang_is_a_matter_of_chance() -> None:
-    """The reference, calculated: at HZ 1000 tcp_retries2=4 is 6.6 or 13.3 s at random."""
+    """Calculated by the reference: at HZ 1000 tcp_retries2=4 takes 6.6 or 13.3 s at random."""
     assert bounds(10, Kernel(release=(6, 18), hz=1000), LAN).tcp_retries2 < 4
 
 
@@ -116,7 +116,7 @@ def test_what_was_never_run_here_says_so() -> None:
 
 def test_new_attempts_of_a_pool_are_part_of_the_bound() -> None:
     """Measured before they were: SQLAlchemy 6.45 s for 5 s asked. By hand now: on a local network
-    2 x 0.204 + 2.4 s and 2 s are 4.81 s; if answers are slow 2 x 0.244 s, which makes 4.89 s."""
+    2 x 0.204 + 2.4 s and 2 s are 4.81 s; with slow answers 2 x 0.244 s, which makes 4.89 s."""
     limits = bounds(5, KERNEL, LAN, attempts=1)
     assert (limits.connect_timeout, limits.user_timeout) == (2, 2400)
     idle = settings("sqlalchemy", 5, KERNEL, LAN).cases[1].span
@@ -127,7 +127,7 @@ def test_new_attempts_of_a_pool_are_part_of_the_bound() -> None:
 
 
 def test_rails_connects_twice_before_it_gives_up() -> None:
-    """Measured with ActiveRecord 6.1: 5.45 s for the check and twice 2 s, of 10 s asked."""
+    """Measured with ActiveRecord 6.1, 10 s asked: 5.45 s for the check, then twice 2 s."""
     idle = settings("rails", 10, KERNEL, LAN).cases[1].span
     assert idle is not None
     assert idle.covers(9.45, slack=SLACK)
@@ -139,7 +139,7 @@ def test_a_bound_that_leaves_less_than_a_second_for_the_network_is_refused() -> 
 
 
 def test_a_bound_of_an_hour_does_not_take_an_hour() -> None:
-    """The kernel's part ends within 5 min in any case; the limit on answers is the hour's."""
+    """The kernel's part ends within 5 min in any case; the limit on answers uses the hour."""
     made = settings("pgjdbc", 3600, KERNEL, LAN, longest_query=1800)
     spans = [case.span for case in made.cases[:3]]
     assert all(span is not None and span.high <= 300 for span in spans)
@@ -152,8 +152,8 @@ def test_a_stack_without_a_limit_on_answers_is_told_so_and_not_refused() -> None
 
 
 def test_what_settings_cost_is_said_for_each_kind_of_stack() -> None:
-    """Data unacknowledged for so long: the user timeout's, or what tcp_retries2 = 5 takes at least:
-    13.3 s, and 0.2 s less for a request of several segments."""
+    """How long data may stay unacknowledged: the user timeout, or at least what tcp_retries2 = 5
+    takes: 13.3 s, and 0.2 s less for a request of several segments."""
     libpq = "\n".join(settings("libpq", 20, KERNEL, LAN).costs)
     assert "network outage of 18 s" in libpq
     assert "long queries are not affected" in libpq
@@ -164,14 +164,14 @@ def test_what_settings_cost_is_said_for_each_kind_of_stack() -> None:
 
 
 def test_nodes_ten_probes_are_counted_in() -> None:
-    """Measured: keepAliveInitialDelayMillis of 1000 hangs a query in flight for 11.3 s."""
+    """Measured: with keepAliveInitialDelayMillis 1000 a query in flight hangs for 11.3 s."""
     with pytest.raises(Refused, match="query in flight"):
         settings("node-postgres", 10, KERNEL, LAN)
     made = settings("node-postgres", 13, KERNEL, LAN)
     assert "keepAliveInitialDelayMillis: 2000" in made.text
     flight = made.cases[2].span
     assert flight is not None
-    assert flight.covers(12.3, slack=SLACK)  # 2 + 10 x 1.024 and what the wheel adds
+    assert flight.covers(12.3, slack=SLACK)  # 2 + 10 x 1.024, and the wheel's lateness
 
 
 def test_python_without_libpq_gets_the_same_limits_on_its_sockets(twenty: Bounds) -> None:

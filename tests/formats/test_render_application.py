@@ -1,4 +1,4 @@
-"""What is written for an application is read by its own tools' readers and says the plan."""
+"""Settings written for an application, read by its own tools' parsers, match the plan."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_a_patch_has_replicas_requests_limits_and_what_puma_reads() -> None:
 
 
 def test_no_limit_takes_one_away_that_is_there() -> None:
-    """In a strategic merge patch a key that is left out stays, and null goes."""
+    """A strategic merge patch keeps a key that is left out, and null removes it."""
     _, found = container(replace(APPLICATION, cpu_limit=None, memory=None, server="jvm"))
     assert found["resources"] == {"requests": {"cpu": "2100m"}, "limits": {"cpu": None}}
     assert "env" not in found
@@ -50,7 +50,7 @@ def test_gunicorn_is_python(server: str, kind: str) -> None:
     said: dict[str, object] = {}
     exec(render("gunicorn", replace(APPLICATION, server=server)), said)
     assert (said["workers"], said["worker_class"], said["threads"]) == (4, kind, 3)
-    #: With as many connections as threads, a worker accepts with a free thread only.
+    #: With as many connections as threads, a worker accepts only if it has a free thread.
     assert said.get("worker_connections") == (3 if server == "gthread" else None)
 
 

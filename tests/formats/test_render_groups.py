@@ -1,4 +1,4 @@
-"""Parameter groups in the formats of infrastructure: what the formats' own parsers read back."""
+"""Parameter groups in infrastructure formats: what the formats' own parsers read back."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def read_terraform(text: str) -> Found:
 
 
 def _plain(template: str) -> str:
-    """A template without interpolations, as Terraform reads it: doubled signs are single ones."""
+    """The text that Terraform reads in a template without interpolations: `$${` means `${`."""
     return template.replace("$${", "${").replace("%%{", "%{")
 
 
@@ -228,7 +228,7 @@ def test_a_script_sends_twenty_parameters_a_call() -> None:
 
 
 def test_a_script_runs_and_sends_what_it_says(tmp_path: Path) -> None:
-    """A program of the same name notes down its arguments; the group is not there yet."""
+    """A stand-in for the program records its arguments; the group does not exist yet."""
     import subprocess
 
     aws = tmp_path / "aws"

@@ -24,7 +24,7 @@ PLATFORMS = {
     "azure": "azure", "azure-terraform": "azure",
 }  # fmt: skip
 
-#: As we show it, and in PostgreSQL's base unit: worked out by hand from pg_settings.unit.
+#: Values as we show them, and in PostgreSQL's base units: converted by hand from pg_settings.unit.
 BASE_UNITS = [
     ("shared_buffers", "4GB", "524288"),  # pages of 8 kB
     ("wal_buffers", "16MB", "2048"),  # pages of 8 kB
@@ -70,7 +70,7 @@ def unwrapped(text: str) -> str:
 
 
 def run(script: str, directory: Path, **variables: str) -> subprocess.CompletedProcess[str]:
-    """Run a script with a gcloud and an az that print each argument on a row of its own."""
+    """Run a script with stand-ins for gcloud and az that print one argument a row."""
     for name in ("gcloud", "az"):
         program = directory / name
         program.write_text('#!/bin/sh\nprintf "%s\\n" "$@" END\n', encoding="utf-8")
@@ -150,7 +150,7 @@ def test_what_is_no_flag_of_cloud_sql_is_left_out_with_its_value(format: str) ->
 
 
 def test_a_bound_that_depends_on_the_instance_is_not_guessed() -> None:
-    """12 GB of 16 GB is 75 %: with it Cloud SQL would refuse the whole patch."""
+    """12 GB are 75 % of 16 GB, and then Cloud SQL would refuse the whole patch."""
     text = render("cloudsql", [line("effective_cache_size", "12GB")])
     assert parse("cloudsql", text) == {}
     said = "effective_cache_size = 1572864 (10 to 70 % of the instance's memory)"
@@ -283,7 +283,7 @@ def test_terraform_of_other_hands_is_read_too() -> None:
 
 
 def test_azure_knows_every_parameter_that_has_a_rule() -> None:
-    """But those of PostgreSQL 19, which Azure does not have yet."""
+    """Except those of PostgreSQL 19, which Azure does not offer yet."""
     known = platform("azure").parameters
     assert sorted(set(RULES) - set(known)) == ["io_max_workers", "io_min_workers"]
 

@@ -1,6 +1,6 @@
-"""Puppet, Ansible and NixOS: what their own way of writing postgresql.conf makes of our files.
+"""Puppet, Ansible and NixOS: what they write into postgresql.conf from our files.
 
-The modules' and roles' writing is done here by hand, from their source; docs/how-to/
+These tests redo by hand what the modules and roles write, from their source; docs/how-to/
 write-for-puppet-ansible-nixos.md says which of the tools themselves were run.
 """
 
@@ -43,7 +43,7 @@ SHOWN = {each.name: answer for each, answer in SETTINGS.items()}
 
 
 def by_puppet() -> list[str]:
-    """postgresql_conf's to_line; literal() is what Hiera replaces."""
+    """The rows that postgresql_conf's to_line writes; Hiera replaces literal()."""
     entries = yaml.safe_load(render("puppet", LINES))["postgresql::server::config_entries"]
     rows = []
     for name, text in entries.items():
@@ -54,7 +54,7 @@ def by_puppet() -> list[str]:
 
 
 def by_role() -> list[str]:
-    """The role's template of a line, through Jinja itself."""
+    """The rows that the role's template writes, rendered by Jinja itself."""
     jinja = pytest.importorskip("jinja2", reason="the package jinja2 is not installed")
     options = yaml.safe_load(render("ansible", LINES))["postgresql_global_config_options"]
     return [
@@ -65,7 +65,7 @@ def by_role() -> list[str]:
 
 
 def by_nixos() -> list[str]:
-    """The module's toStr; the literals of Nix read by its manual's rules."""
+    """The rows that the module's toStr writes; Nix literals are read by the manual's rules."""
     rows = []
     for row in render("nixos", LINES).split("\n"):
         if match := re.fullmatch(r'    "?([\w.]+)"? = "(.*)";', row):

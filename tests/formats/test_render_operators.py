@@ -1,8 +1,8 @@
 """The operators' own Go types, built from their released modules, read our manifests.
 
 The versions are pinned in operators/go.mod. The first run compiles for a minute or two, on a busy
-machine for more than four. Crunchy's operator is not among the modules that can be had by version,
-so its manifest is checked only against the rules written down in formats/crunchy.py.
+machine for more than four. Crunchy's operator has no versioned module, so its manifest is
+checked only against the rules written down in formats/crunchy.py.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def go(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.fixture(scope="module")
 def operators(tmp_path_factory: pytest.TempPathFactory) -> Operators:
-    """Run the checker on a manifest: its understanding on stdout, its refusal on stderr."""
+    """Run the checker on a manifest: what it read is on stdout, why it refused is on stderr."""
     if shutil.which("go") is None:
         pytest.skip("go is not installed")
     if go("mod", "download", *MODULES).returncode:
@@ -135,7 +135,7 @@ def test_zalandos_schema_accepts_the_patched_resource(operators: Operators) -> N
 
 
 def closed(schema: Any) -> Any:
-    """The schema with unknown properties refused, which Kubernetes would drop without a word."""
+    """The schema, changed to refuse unknown properties, which Kubernetes would drop silently."""
     if isinstance(schema, list):
         return [closed(each) for each in schema]
     if not isinstance(schema, dict):

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from mrtuner.errors import BadValue, UsageError
 from mrtuner.formats import FORMATS, Line, parse, render
 
-#: These write what a platform takes and leave out the rest: test_render_managed.py.
+#: These leave out what a platform does not accept; test_render_managed.py tests them.
 MANAGED = ("cloudsql", "cloudsql-terraform", "azure", "azure-terraform")
 ANYTHING = [name for name in FORMATS if name not in MANAGED]
 
@@ -24,7 +24,7 @@ NASTY = (
 
 text = st.text(st.characters(exclude_categories=["Cc", "Cs", "Zl", "Zp"]), max_size=40)
 word = st.from_regex(r"[a-z_][a-z0-9_$]{0,12}", fullmatch=True)
-# a prefix keeps clear of the parameters that an operator owns
+# the prefix avoids parameters that an operator sets itself
 name = st.one_of(
     word.map("x_{}".format),
     st.tuples(word, word).map(lambda parts: f"x_{parts[0]}.{parts[1]}"),

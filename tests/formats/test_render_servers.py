@@ -1,4 +1,4 @@
-"""What we write, a real server takes, and then it has these values."""
+"""Real servers accept what we write, and then have these values."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ SETTINGS = (
     (line("jit", "off"), "off"),
     (line("track_io_timing", "on"), "on"),
     (line("log_line_prefix", PREFIX, quoted=True), PREFIX),
-    # two libraries that every build has; as one name the server would not start
+    # libraries of every build; a server that reads them as one name does not start
     (line("shared_preload_libraries", "plpgsql, dict_snowball", quoted=True),) * 2,
 )
 LINES = [each[0] for each in SETTINGS]

@@ -1,4 +1,4 @@
-"""What the renderings look like: small, written out by hand."""
+"""What the renderings look like: small examples written by hand."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def test_patroni_leaves_out_what_it_controls_and_says_so() -> None:
 
 
 def test_patroni_leaves_out_what_it_would_replace_by_a_default() -> None:
-    """Its least max_connections is 25, max_worker_processes 2."""
+    """Patroni's minimum of max_connections is 25, of max_worker_processes 2."""
     rendering = render(
         "patroni", [line("max_connections", "24"), line("max_worker_processes", "2")]
     )

@@ -1,8 +1,8 @@
 """Public incidents as cases: what was published, and what a good answer must say.
 
-Of each only some figures were published. The rest is filled in by the laboratory, so that load,
-queue and latency fit together, and is named as assumed. The words in `says` are names and numbers
-that must stand in the answer, those in `never` names of ceilings that it must not call pegged.
+Only some figures of each were published. The laboratory fills in the rest, marked as assumed, so
+that load, queue and latency fit together. The words in `says` are names and numbers
+that must stand in the answer, those in `never` are names of ceilings that it must not call pegged.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _KIB: Final = 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Incident:
-    """A case with a name, and what has to come out."""
+    """A case with a name, and what the answer must and must not say."""
 
     name: str
     series: Series
@@ -215,7 +215,7 @@ INCIDENTS: Final[tuple[Callable[[], Incident], ...]] = (
 def _series(
     limits: list[Limit], jobs: list[Job], *, hours: int, day: datetime, vcpus: int = 2
 ) -> Series:
-    """A small stream of operations beside the jobs, at one-minute points."""
+    """The metrics of the jobs beside a small stream of operations, at one-minute points."""
     steps = hours * _HOUR
     random = np.random.default_rng(int(day.timestamp()))
     least = min(one.rate for one in limits)

@@ -1,4 +1,4 @@
-"""Detection on cases with known truth; the seeds here were not looked at while it was made."""
+"""Detection on cases with known truth, from seeds that were not used during development."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mrtuner.limits.generate import case
 from mrtuner.limits.lab.scenarios import scenario
 from mrtuner.limits.simulate import Cap, Demand, Manner, simulate
 
-#: The aim of the project for both, and what some hundred cases must not fall below.
+#: The project's aim for precision and recall, and the minimum for a few hundred cases.
 AIM, AT_LEAST = 0.97, 0.95
 
 

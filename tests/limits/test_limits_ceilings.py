@@ -1,4 +1,4 @@
-"""The ceilings of classes and volumes, by the figures that AWS published."""
+"""The ceilings of classes and volumes, checked against the figures that AWS published."""
 
 from __future__ import annotations
 

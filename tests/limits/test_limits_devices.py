@@ -87,7 +87,7 @@ def test_nfs_has_no_block_device(tmp_path: Path) -> None:
 
 @pytest.fixture
 def unified(lvm: Path) -> Path:
-    """Version 2: a slice limits sdb, the service in it dm-0."""
+    """Version 2: a slice limits sdb, and the service in it limits dm-0."""
     mounted(
         lvm,
         "253:0 / /data rw - ext4 /dev/mapper/vg-data rw",
@@ -160,7 +160,7 @@ def test_merged_requests_count_and_sectors_are_512_bytes(version_1: Path) -> Non
 
 
 def test_rates_are_cloudwatch_s_and_a_counter_that_went_back_is_a_gap(version_1: Path) -> None:
-    """Two seconds later: 40 reads more that took 0.2 s; then the device is a new one."""
+    """Two seconds later, 40 more reads took 0.2 s; counters that fall mean a new device."""
     watched = watched_host(Tree(version_1, 4711), DATA)
     assert watched.device is not None
     assert watched.device.name == "sdb"
@@ -182,7 +182,7 @@ def test_rates_are_cloudwatch_s_and_a_counter_that_went_back_is_a_gap(version_1:
 
 
 def test_network_cpu_and_memory_of_the_host(version_1: Path) -> None:
-    """1,000 Mbit/s are 125 MB/s; CPU is 20 ticks of those that all CPUs have in two seconds."""
+    """1,000 Mbit/s are 125 MB/s; CPU is 20 ticks out of those of all CPUs in two seconds."""
     route = "Iface\tDestination\tGateway \tFlags\tRefCnt\tUse\tMetric\tMask\n"
     route += "eth1\t0000000A\t00000000\t0001\t0\t0\t0\t000000FF\n"
     route += "eth0\t00000000\t0100000A\t0003\t0\t0\t0\t00000000\n"

@@ -1,4 +1,4 @@
-"""When a flat line is no ceiling, or one that other days hide: cases made by hand.
+"""Flat lines that are no ceiling, and ceilings that other days hide: cases made by hand.
 
 Rates, sizes and times are written out here as the physics gives them; nothing is taken from the
 package's own generators.
@@ -27,7 +27,7 @@ def judged(columns: dict[str, Any], name: str = "db.r6g.large", **options: Any) 
 
 
 def columns(parts: list[tuple[Values, float, Values | float]]) -> dict[str, Values]:
-    """CloudWatch's metrics of streams: bytes a second, bytes a request, seconds a request."""
+    """CloudWatch's metrics of streams, given as bytes/s, bytes a request and seconds a request."""
     carried = np.sum([rate for rate, _, _ in parts], axis=0)
     operations = np.sum([rate / size for rate, size, _ in parts], axis=0)
     queue = np.sum([rate / size * took for rate, size, took in parts], axis=0)
@@ -59,7 +59,7 @@ def test_an_even_job_of_large_requests_is_not_accused(kilobytes: int, workers: i
         at = slice(day * DAY + 120, day * DAY + 300)
         job[at] = workers * size / took * random.normal(1, 0.003, 180)
     if kilobytes == 4:
-        job *= 4  # so that it is no background
+        job *= 4  # so that the job stands out from the background load
     found = judged(
         columns([(small_pages(random, 4 * DAY, 1e6), 8192.0, 1e-3), (job, size, took)]),
         name="db.r6g.8xlarge",
@@ -82,7 +82,7 @@ def test_a_known_ceiling_under_large_requests_is_still_found() -> None:
 
 
 def burst_class(days: int, peg: slice, seed: int = 1) -> dict[str, Values]:
-    """Load that passes the baseline's level every day on burst credits, and once has none left."""
+    """Load that exceeds the baseline daily on burst credits, and runs out of them once."""
     random = np.random.default_rng(seed)
     rate = BASELINE * (1 + 0.35 * np.sin(np.arange(days * DAY) / DAY * 2 * np.pi))
     rate *= random.lognormal(0, 0.08, days * DAY)
@@ -114,7 +114,7 @@ def evenly(level: float, balance: float, waits: float) -> Limits:
 
 
 def test_a_full_balance_refutes_a_baseline_even_where_requests_wait() -> None:
-    """98.5 % of the baseline leave the bucket full, and a full bucket lets more through."""
+    """At 98.5 % of the baseline the bucket stays full, and a full bucket lets more through."""
     found = evenly(0.985 * BASELINE, 100.0, waits=3)
     assert found.pegged == ()
     assert any(
@@ -144,7 +144,7 @@ def test_an_empty_balance_shows_a_baseline_that_other_load_blurs() -> None:
 
 
 def test_the_verdict_does_not_contradict_the_balance() -> None:
-    """Credits ran out for six hours, in which the load stayed below every level that lasts."""
+    """Credits ran out for six hours, while the load stayed below every sustained ceiling."""
     random = np.random.default_rng(6)
     metrics = columns([(small_pages(random, DAY), 16_384.0, 1e-3)])
     metrics["EBSByteBalance%"] = np.full(DAY, 80.0)
@@ -181,7 +181,7 @@ def test_nobody_is_told_to_stop_an_instance_because_of_an_unknown_level() -> Non
 
 
 def test_a_level_at_which_the_device_is_idle_at_times_is_no_ceiling() -> None:
-    """Half a request on its way on average: a device that is held up has one at every moment."""
+    """Half a request in flight on average: a device at its ceiling always has at least one."""
     random = np.random.default_rng(9)
     rate, took = small_pages(random, DAY, 1e6), np.full(DAY, 2e-4)
     rate[300:600] = BASELINE * random.normal(1, 0.003, 300)
@@ -199,7 +199,7 @@ def test_a_level_at_which_the_device_is_idle_at_times_is_no_ceiling() -> None:
     ],
 )
 def test_the_way_out_of_gp2_keeps_its_size(storage: str, pegged_iops: int, wanted: str) -> None:
-    """gp3 has 3,000 IOPS and 125 MiB/s at any size: ten to thirty times what bound here."""
+    """gp3 has 3,000 IOPS and 125 MiB/s at any size: ten to thirty times the limit here."""
     random = np.random.default_rng(10)
     operations = 0.2 * pegged_iops * random.lognormal(0, 0.2, DAY)
     operations[300:900] = pegged_iops * random.normal(1, 0.003, 600)

@@ -52,7 +52,7 @@ def test_the_advice_is_to_stop_and_start_and_not_to_buy_iops(told: Limits) -> No
 
 
 def test_an_r5_4xlarge_is_enough_as_it_was(told: Limits) -> None:
-    """4,750 Mbps for ever: 593.75 MB/s over 443 x 1.25 = 553.75."""
+    """4,750 Mbps sustained are 593.75 MB/s, more than 443 x 1.25 = 553.75."""
     assert told.what_if is not None
     assert told.what_if.sufficient
     family = [one.instance.name for one in told.candidates if one.instance.family == "r5"]

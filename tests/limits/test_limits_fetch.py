@@ -16,7 +16,7 @@ from mrtuner.limits.fetch import fetch
 from mrtuner.rds.lab import Lab
 
 NAMES = ("ReadThroughput", "WriteThroughput", "DiskQueueDepth")
-#: Two hours before midnight and two after: the week's from half past seven to half past eleven.
+#: Two hours before and after midnight, filled with the week's metrics from 7:30 to 11:30.
 SIDE = timedelta(hours=2)
 FROM = 7 * 60 + 30
 POINTS = 4 * 60
@@ -24,7 +24,7 @@ POINTS = 4 * 60
 
 @pytest.fixture
 def midnight() -> datetime:
-    """The last midnight but one: the day before it is over for long."""
+    """The midnight before last; the day before it ended long ago."""
     now = datetime.now(UTC)
     return now.replace(hour=0, minute=0, second=0, microsecond=0) - timedelta(days=1)
 
@@ -59,7 +59,7 @@ def test_two_calls_bring_class_storage_and_metrics(
 
 
 def test_whole_days_are_asked_for_once(watched: Lab, midnight: datetime, tmp_path: Path) -> None:
-    """Of the two days the first had been over for more than three hours, the second was not."""
+    """Only the first of the two days had been over for more than three hours, so it is kept."""
     first = fetch("slow", midnight - SIDE, midnight + 2 * SIDE, Account(), cache=tmp_path)
     watched.forget_calls()
     again = fetch("slow", midnight - SIDE, midnight, Account(), cache=tmp_path)

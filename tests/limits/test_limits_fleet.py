@@ -23,7 +23,7 @@ from mrtuner.limits.fleet import METRICS, fleet, instances
 from mrtuner.present.limits_fleet import lines
 from mrtuner.rds.lab import Lab
 
-#: Of the example, from half past seven: half an hour of calm, then the day at 213 MB/s.
+#: The example from 7:30 on: half an hour of calm, then the day at 213 MB/s.
 FROM, POINTS = 7 * 60 + 30, 180
 SHOWN = ("ReadThroughput", "WriteThroughput", "ReadIOPS", "WriteIOPS", "DiskQueueDepth")
 
@@ -83,7 +83,7 @@ def measure(name: str, began: datetime) -> None:
 
 @pytest.fixture
 def three(lab: Lab, began: datetime) -> Lab:
-    """One at its limit, one of Aurora with the same metrics, one without any."""
+    """Three instances: one at its limit, one of Aurora with the same metrics, one without any."""
     make("slow")
     make_aurora("far")
     make("new")
@@ -151,14 +151,14 @@ def test_no_more_goes_into_a_call_than_cloudwatch_takes(lab: Lab, began: datetim
 def test_days_of_a_fleet_serve_a_fleet_but_not_one_instance_with_more_metrics(
     three: Lab, began: datetime
 ) -> None:
-    """Two whole days ago: kept with the metrics that were asked for, also where there were none."""
+    """A day is kept with the metrics that were asked for, even with those that have no points."""
     midnight = began.replace(hour=0, minute=0) - timedelta(days=3)
     until = midnight + timedelta(days=2)
     some = instances(Account(), ["slow"])
     three.forget_calls()
     for _ in range(2):
         list(fetch_all(some, midnight, until, Account(), metrics=METRICS))
-    assert asked(three) == ["GetMetricData"] * 2  # nothing for the second day, which is not over
+    assert asked(three) == ["GetMetricData"] * 2  # the second ends too late to be kept
     three.forget_calls()
     whole = midnight + timedelta(days=1)
     list(fetch_all(some, midnight, whole - timedelta(minutes=1), Account(), metrics=METRICS))
@@ -168,7 +168,7 @@ def test_days_of_a_fleet_serve_a_fleet_but_not_one_instance_with_more_metrics(
 
 
 def test_of_aurora_what_holds_is_told_and_ebs_is_not_compared(three: Lab, began: datetime) -> None:
-    """The same metrics as the slow one's: flat, and operations wait, but no limit is published."""
+    """The metrics of `slow`: flat, and operations wait, but no limit is published."""
     found = fetch("far", began, datetime.now(UTC), Account())
     assert found.storage == "aurora"
     answer = limits(found.series, class_name=found.class_name, storage=found.storage)

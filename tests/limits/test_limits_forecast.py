@@ -1,4 +1,4 @@
-"""When the next ceiling is reached: a line with its uncertainty, or the word that there is none."""
+"""When the next ceiling is reached: a trend with its uncertainty, or that none shows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Public incidents: what was published of them comes out, and nothing else is accused."""
+"""Public incidents: the published cause is found, and nothing else is reported as a ceiling."""
 
 from __future__ import annotations
 
@@ -33,6 +33,6 @@ def test_a_public_incident_is_called_by_its_name(make: Callable[[], Incident]) -
 
 
 def test_the_way_out_of_a_small_gp2_is_gp3_of_its_size() -> None:
-    """3,000 IOPS, thirty times what held it."""
+    """3,000 IOPS, thirty times the limit that it was at."""
     found = told(gp2_at_100_iops())
     assert any("gp3:20GB,3000iops,125MiB/s" in line for line in found.advice)

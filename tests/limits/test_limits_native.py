@@ -33,7 +33,7 @@ possible = pytest.mark.skipif(
     reason="a limit on a loop device needs root, cgroup v1 blkio and loop devices",
 )
 pytestmark = [pytest.mark.quiet, possible]
-#: Direct, so that the page cache does not answer; a thousand reads are within any machine's reach.
+#: Direct I/O bypasses the page cache; every machine manages a thousand reads a second.
 SETTINGS = {"debug_io_direct": "data", "shared_buffers": "16MB", "fsync": "off"}
 CALM, PUSHED = 40, 80  # seconds
 
@@ -46,7 +46,7 @@ def place() -> Iterator[Volume]:
 
 @pytest.fixture(scope="module")
 def server(place: Volume) -> Iterator[Cluster]:
-    """With 300 MB of pgbench's rows, twenty times what it can keep."""
+    """A server with 300 MB of pgbench's rows, about twenty times its shared_buffers."""
     cluster = Cluster.create(binaries(18), place.place / "server", SETTINGS)
     with cluster:
         pgbench(cluster, "-i", "-q", "-s", "20")
@@ -60,7 +60,7 @@ def pgbench(cluster: Cluster, *arguments: str) -> None:
 
 @contextmanager
 def limited(place: Volume, kind: str, value: int) -> Iterator[None]:
-    """A rule for the whole device; it goes at the end."""
+    """Limit the whole device inside the block."""
     number = place.device.stat().st_rdev
     rule, file = f"{os.major(number)}:{os.minor(number)}", CGROUP / f"blkio.throttle.{kind}_device"
     file.write_text(f"{rule} {value}")
@@ -71,7 +71,7 @@ def limited(place: Volume, kind: str, value: int) -> Iterator[None]:
 
 
 def pushed(cluster: Cluster) -> Limits:
-    """Watched through a calm time and one in which eight clients want all they can get."""
+    """Watch a calm phase, then one in which eight clients read as fast as they can."""
     calm = ["-S", "-c", "2", "-R", "100", "-T", str(CALM)]
     hard = ["-S", "-c", "8", "-T", str(PUSHED)]
     script = f"""{cluster.binaries.directory}/pgbench {" ".join(calm)} '{cluster.dsn()}'
@@ -84,7 +84,7 @@ def pushed(cluster: Cluster) -> Limits:
 
 
 def blind(found: Limits) -> Limits:
-    """The same metrics, had nobody declared a limit."""
+    """Judge the same metrics as if nobody had declared a limit."""
     return on_host(found.series, (), name=None, storage=None)
 
 
@@ -108,7 +108,7 @@ def test_the_limit_is_found_within_5_per_cent_declared_or_not(
     assert one.confirmed
     undeclared = blind(found).pegged
     assert undeclared
-    for each in undeclared:  # of reads of 8 kB, bytes are as flat as operations
+    for each in undeclared:  # all reads are 8 kB, so bytes are as flat as operations
         operations = each.plateau.level / (8192 if each.resource in THROUGHPUTS else 1)
         assert each.ceiling is None
         assert operations == pytest.approx(value if kind == "read_iops" else value / 8192, rel=0.05)

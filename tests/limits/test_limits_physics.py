@@ -1,4 +1,4 @@
-"""The laboratory keeps to what can be worked out by hand: buckets, closed loops, Little's law."""
+"""The laboratory agrees with calculations by hand: buckets, closed loops, Little's law."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ DISK = Disk(base=0.001, single=100e6)
 
 
 class Middle:
-    """A random generator that draws the middle, or the lowest, of what it is asked for."""
+    """A random generator that draws the middle of a range, or the first of its options."""
 
     def uniform(self, low: float, high: float) -> float:
         return (low + high) / 2
@@ -49,7 +49,7 @@ class Middle:
 
 
 def idle(steps: int, **changed: Any) -> Stream:
-    """A stream that asks for nothing, or for as much as is said."""
+    """A stream without operations, apart from what is given."""
     given: dict[str, Any] = {"arrivals": np.zeros(steps), "size": np.full(steps, 8192.0)}
     rest: dict[str, Any] = {"reads": np.full(steps, 0.5), "latency": 0.001, "sessions": 100.0}
     return Stream(**{**given, **rest, **changed})
@@ -99,8 +99,8 @@ def test_a_balance_falls_and_is_filled_by_the_baseline_that_is_left() -> None:
     told = seen(ran, [BUCKET])["EBSByteBalance%"]
     assert np.isfinite(told[::5]).all()
     assert np.isnan(np.delete(told, np.s_[::5])).all()
-    # Of the first five minutes the mean over 30 steps: 1/180 is gone after the first, 30/180
-    # after the last, 15.5/180 on average.
+    # The first value is the mean over the 30 steps of five minutes: 1/180 is gone after the
+    # first, 30/180 after the last, 15.5/180 on average.
     assert told[0] == pytest.approx(100 * (1 - 15.5 / 180))
 
 
@@ -236,7 +236,7 @@ def test_only_points_that_were_cut_in_every_step_count() -> None:
     """By hand: steps 3 to 20 at the limit; only the point from 12 to 17 was cut in all six."""
     arrivals = np.full(30, 500.0)
     arrivals[3:21] = 1500.0
-    arrivals[9] = 1000.9  # 0.09 % is no more than a graze
+    arrivals[9] = 1000.9  # 0.09 % above the limit only grazes it
     limits = [iops(1000)]
     (one,) = held(run(limits, idle(30, arrivals=arrivals), []), limits, 60)
     assert one.whole.tolist() == [False, False, True, False, False]
@@ -287,7 +287,7 @@ def test_a_scenario_is_the_same_for_the_same_seed() -> None:
 
 
 def test_quiet_kinds_hold_nothing_and_the_others_mostly_something() -> None:
-    """What is true is decided by the physics; the kinds only make it likely."""
+    """The physics decides what is held down; a kind only makes it likely."""
     cases = [scenario(seed, days=4) for seed in range(40)]
     assert [one.seed for one in cases if one.kind in QUIET and one.truths] == []
     loud = [one for one in cases if one.kind not in QUIET]

@@ -1,4 +1,4 @@
-"""What is a ceiling and what is not, in cases made by hand; and the way out of them."""
+"""What is a ceiling and what is not, in cases made by hand, and the remedies."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ def test_an_even_network_that_is_at_no_limit_is_not_accused() -> None:
 
 
 def test_candidates_have_the_room_and_come_smallest_first() -> None:
-    """296.9 x 1.25 is 371.1 MB/s for ever; memory and vCPUs no less than now."""
+    """296.9 x 1.25 is 371.1 MB/s sustained; no less memory and no fewer vCPUs than now."""
     found = judged(metrics(296.875e6, waits=8), storage="io1:1000GB,30000iops")
     assert found.candidates
     for one in found.candidates:
@@ -189,7 +189,7 @@ def test_the_document_satisfies_its_schema() -> None:
 
 
 def test_the_smallest_ceiling_without_credits_is_marked_as_binding() -> None:
-    """A db.r6g.2xlarge has 2,375 Mbps for ever, a gp3 of 200 GB 125 MiB/s and 3,000 IOPS."""
+    """A db.r6g.2xlarge sustains 2,375 Mbps, a gp3 of 200 GB 125 MiB/s and 3,000 IOPS."""
     found = judged(metrics(100e6), storage="gp3:200GB").to_dict()
     binds = {one["name"] for one in found["ceilings"] if one["binding"]}
     assert {"volume throughput", "volume iops", "instance cpu", "instance memory"} <= binds

@@ -1,4 +1,4 @@
-"""Metrics out of files; what cannot be meant is refused with the way to say it."""
+"""Metrics read from files; values that cannot be right are refused with a way to correct them."""
 
 from __future__ import annotations
 
@@ -202,7 +202,7 @@ def test_a_file_that_is_no_parquet_or_not_there_is_one_sentence(tmp_path: Path) 
 
 
 def test_parquet_without_pyarrow_is_one_sentence(tmp_path: Path) -> None:
-    """In a program of its own, in which no pyarrow can be imported."""
+    """Run in a separate process in which pyarrow cannot be imported."""
     program = (
         "import sys; sys.modules['pyarrow'] = None\n"
         "from pathlib import Path; from mrtuner.limits.read import read\n"

@@ -33,7 +33,7 @@ def test_the_picture_is_well_formed_and_names_every_ceiling_near(told: Limits) -
         "18,750 IOPS instance burst",
     ):
         assert label in words
-    assert "4,194 MB/s volume" not in words  # it would press the series down
+    assert "4,194 MB/s volume" not in words  # its line would flatten the series
     assert len(svg) < 300_000
 
 

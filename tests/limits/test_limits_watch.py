@@ -27,7 +27,7 @@ PUSHED = slice(100, 250)
 
 
 def test_without_a_watch_the_ceilings_are_told(embedded: Cluster) -> None:
-    """max_connections as the server says, and 100 % of the CPUs; a disk here declares nothing."""
+    """max_connections as the server reports it, 100 % of the CPUs; the disk declares no limit."""
     found = watch(embedded.dsn()).limits
     values = {one.resource: (one.value, one.source) for one in found.ceilings}
     (most,) = sql(embedded.dsn(), "SHOW max_connections")[0]
@@ -52,7 +52,7 @@ def test_a_short_watch_says_how_much_is_needed(embedded: Cluster) -> None:
 def test_a_server_elsewhere_is_seen_by_sql_alone_and_that_is_said(
     each_major: int, new_cluster: NewCluster, tmp_path: Path
 ) -> None:
-    """A host without its processes; every major has its own views."""
+    """The host's files show no server process; each major version has its own views."""
     cluster = new_cluster(each_major)
     found = watch(cluster.dsn(), 1, root=tmp_path).limits
     assert [one.resource for one in found.ceilings] == [Resource.CONNECTIONS]
@@ -73,14 +73,14 @@ def test_a_role_that_sees_little_is_told_what_it_lacks(embedded: Cluster) -> Non
 
 
 def watched(level: float, waits: float, calm_waits: float = 0.5) -> Series:
-    """Five minutes, half of them with reads at `level` a second; who waits is counted."""
+    """Five minutes, half of them with `level` reads a second; waiting sessions are counted."""
     random = np.random.default_rng(3)
     reads = 0.3 * level * random.lognormal(0, 0.2, SECONDS)
     reads[PUSHED] = level * random.normal(1, 0.002, 150)
     writes = 0.2 * level * random.lognormal(0, 0.3, SECONDS)
     waiting = random.poisson(calm_waits, SECONDS).astype(float)
     waiting[PUSHED] = random.poisson(waits, 150)
-    queue = (reads + writes) * 1e-4  # the device's own: as short at the limit as elsewhere
+    queue = (reads + writes) * 1e-4  # the device's own queue, as short at the limit as elsewhere
     return Series(
         start=datetime(2026, 3, 2, tzinfo=UTC), step=1, apart=True,
         metrics={
@@ -123,7 +123,7 @@ def test_undeclared_it_is_an_unknown_ceiling_because_sessions_wait() -> None:
 
 
 def test_an_even_job_that_nobody_waits_for_is_not_accused() -> None:
-    """Three times as many operations with three times as many waiting: each waits as long."""
+    """Three times as many operations with three times as many waiting: each waits no longer."""
     found = judged(watched(800, waits=1.5))
     assert found.pegged == ()
 
@@ -182,7 +182,7 @@ RESET = "SELECT pg_stat_reset_shared('io')"
 
 
 def meanwhile(cluster: Cluster, root: Path, act: Callable[[], object]) -> Limits:
-    """Watched by SQL alone for some seconds, in the third of which something happens."""
+    """Watch by SQL alone for six seconds, and act when two of them have passed."""
     acted: list[float] = []
 
     def tell(remaining: float) -> None:

@@ -14,12 +14,12 @@ from mrtuner.catalog import parameters
 from mrtuner.catalog.families import Family
 
 KIB, MIB, GIB = 1024, 1024**2, 1024**3
-#: PostgreSQL's own defaults of what AWS leaves unset, in base units; initdb's shared_buffers.
+#: PostgreSQL's own defaults, in base units, of memory settings that AWS leaves unset.
 _UNSET = {"work_mem": "4096", "autovacuum_work_mem": "-1", "maintenance_work_mem": "65536"}
 
 
 def value(name: str, texts: Mapping[str, str], family: Family, machine: Machine) -> float:
-    """A parameter of the group, else of the family, else of PostgreSQL, in its base unit."""
+    """A parameter's value in base units: the group's, else the family's, else PostgreSQL's."""
     known = family.parameters.get(name)
     default = known.default if known is not None else None
     postgres = _UNSET.get(name, str(parameters(family.major)[name].default))
@@ -50,7 +50,7 @@ def worst_case(
     operations: int = 1,
     huge_pages: bool,
 ) -> float:
-    """The most memory [bytes] that so many sessions, of which some sort, take together."""
+    """The most memory [bytes] that `open_` sessions take, of which `active` sort."""
     texts = {**texts, "max_connections": str(open_)}
 
     def of(name: str) -> float:

@@ -4,8 +4,8 @@ Written from the RDS User Guide, "Specifying DB parameters": integer arithmetic 
 each quotient truncated; GREATEST, LEAST and SUM around integers and braces; comparisons that give
 1 or 0. `log` is as inferred in the project's reference: base 2 of the exact quotient, rounded.
 
-The text is made an expression of Python, whose own parser takes it apart; numbers are exact
-fractions. Two formulas that the two evaluators read differently fail a test, whoever is wrong.
+The text is rewritten as a Python expression, which Python itself parses; numbers are exact
+fractions. A formula that the two evaluators read differently fails a test, whichever is wrong.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 Machine = Mapping[str, int]
 
-#: Enough digits to tell a logarithm from a half for every number of 64 bits.
+#: Enough digits to round the logarithm of every 64-bit number correctly.
 _DIGITS = Context(prec=60)
 _FUNCTIONS: Mapping[str, Callable[[list[Fraction]], Fraction | int]] = {
     "greatest": max,
@@ -79,7 +79,7 @@ def _compared(left: Fraction, operator: ast.cmpop, right: Fraction) -> Fraction:
 
 
 def _rounded_logarithm(number: Fraction) -> Fraction:
-    """By natural logarithms in decimals; no fraction's logarithm is exactly a half."""
+    """Rounded by decimal natural logarithms; no fraction's logarithm ends in exactly a half."""
     quotient = _DIGITS.divide(Decimal(number.numerator), Decimal(number.denominator))
     return Fraction(round(_DIGITS.divide(_DIGITS.ln(quotient), _DIGITS.ln(Decimal(2)))))
 
@@ -94,7 +94,7 @@ _NAMES = st.sampled_from(
 
 @st.composite
 def arithmetic(draw: st.DrawFn) -> str:
-    """What may stand in braces."""
+    """Arithmetic that may stand in braces."""
     first = draw(st.one_of(_NAMES, _LOGARITHMS, _INTEGERS.map(str)))
     steps = draw(st.lists(st.tuples(st.sampled_from("*/"), _INTEGERS | _NAMES), max_size=3))
     return first + "".join(f"{operator}{operand}" for operator, operand in steps)
@@ -123,7 +123,7 @@ def functions(draw: st.DrawFn) -> str:
 
 @st.composite
 def formulas(draw: st.DrawFn) -> str:
-    """Any of them, and comparisons of two."""
+    """Any of these forms, or a comparison of two of them."""
     one = st.one_of(braces(), functions())
     if draw(st.integers(0, 5)):
         return draw(one)

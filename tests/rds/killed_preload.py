@@ -1,4 +1,4 @@
-"""Loaded once into the fork server: a session that has read botocore's model of RDS already."""
+"""Loaded once into the fork server: a session that has already read botocore's RDS model."""
 
 from __future__ import annotations
 

@@ -76,6 +76,6 @@ def instance(rds: Any, identifier: str = "one") -> dict[str, Any]:
 
 
 def status(rds: Any, identifier: str = "one") -> tuple[str, str]:
-    """Of the instance, and of its group there."""
+    """The status of the instance, and of its parameter group."""
     row = instance(rds, identifier)
     return row["DBInstanceStatus"], row["DBParameterGroups"][0]["ParameterApplyStatus"]

@@ -1,4 +1,4 @@
-"""What the tests of apply and undo share: instances in the lab, and all that can be compared."""
+"""What the tests of apply and undo share: instances in the lab, and states to compare."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from mrtuner.rds.lab import Lab
 from mrtuner.rds.live.plan import user_values
 from mrtuner.rds.live.wait import Pace
 
-#: The lab runs 60 times faster than AWS, so we look as much more often.
+#: The lab runs 60 times faster than AWS, so we poll more often, too.
 PACE = Pace(first=0.02, most=0.05, grace=2.0, patience=60.0)
 
 
 @dataclass(frozen=True)
 class Wanted:
-    """A setting that is wanted, as a test writes it down."""
+    """A setting to apply, as a test writes it."""
 
     name: str
     value: str
@@ -93,7 +93,7 @@ MANY = wanted(
 def new_instance(
     client: Any, lab: Lab, identifier: str = "db1", group: str | None = None, **more: Any
 ) -> None:
-    """A running db.r6g.xlarge with PostgreSQL 17, of a group or of the default one."""
+    """Create a running db.r6g.xlarge with PostgreSQL 17, with this group or the default one."""
     given: dict[str, Any] = {
         "DBInstanceClass": "db.r6g.xlarge",
         "Engine": "postgres",
@@ -110,7 +110,7 @@ def new_instance(
 
 
 def new_slow_instance(began: datetime, minutes: int, names: Sequence[str], first: int) -> None:
-    """The db.r5.2xlarge `slow`, with the example's metrics of some minutes in CloudWatch."""
+    """Create the db.r5.2xlarge `slow`, with some minutes of the example's metrics in CloudWatch."""
     aws_client("rds").create_db_instance(
         DBInstanceIdentifier="slow", DBInstanceClass="db.r5.2xlarge", Engine="postgres",
         AllocatedStorage=1000, StorageType="io1", Iops=30000, MasterUsername="me",
@@ -133,7 +133,7 @@ def new_slow_instance(began: datetime, minutes: int, names: Sequence[str], first
 
 
 def running(client: Any, identifier: str) -> None:
-    """Until it is available: a real server takes its own time to start."""
+    """Wait until the instance is available: a real server takes time to start."""
     deadline = time.monotonic() + 60
     while rds.instance(client, identifier).status != "available":
         assert time.monotonic() < deadline
@@ -141,7 +141,7 @@ def running(client: Any, identifier: str) -> None:
 
 
 def new_group(client: Any, name: str = "shop", family: str = "postgres17", **values: str) -> None:
-    """A custom group in which somebody has set values, all with the next reboot."""
+    """Create a custom group; its values take effect at the next reboot."""
     rds.create_group(client, name, family, "by somebody")
     if values:
         rds.modify_group(
@@ -155,7 +155,7 @@ def values(client: Any, group: str, scope: Scope = Scope.INSTANCE) -> dict[str, 
 
 
 def everything(client: Any) -> dict[str, Any]:
-    """All that a change of ours may touch: custom groups, their values, and who uses which."""
+    """All that our changes may touch: custom groups, their values, and each instance's group."""
     groups = [one.name for one in rds.groups(client) if not one.default]
     return {
         "groups": {name: values(client, name) for name in groups},

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.timed
 
 @contextmanager
 def program(*arguments: str) -> Iterator[subprocess.Popen[str]]:
-    """`rdstune lab start` without servers, ended at the end."""
+    """`rdstune lab start` without servers; it is ended with the block."""
     command = [sys.executable, "-c", "from mrtuner.cli import rdstune; rdstune.main()"]
     process = subprocess.Popen(
         [*command, "lab", "start", "--no-servers", *arguments],

@@ -1,4 +1,4 @@
-"""The lab's clock: faster than the wall's, and things done in their order at their moment."""
+"""The lab's clock: faster than the wall clock; actions run in order, each at its time."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ NOON = datetime(2026, 3, 2, 12, tzinfo=UTC)  # a Monday
 
 
 class Wall:
-    """A wall clock that goes when it is told to."""
+    """A wall clock that moves only when told to."""
 
     def __init__(self) -> None:
         self.seconds = 0.0

@@ -12,7 +12,7 @@ from mrtuner.rds.lab import Lab
 
 @pytest.fixture(autouse=True)
 def _nothing_passes_by_itself(lab: Lab) -> None:
-    """What is under way is still so when a busy machine gets to look."""
+    """Run the lab in real time, so that pending work is still pending when a busy machine looks."""
     lab.go_on_at(1)
 
 

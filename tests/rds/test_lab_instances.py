@@ -20,7 +20,7 @@ from mrtuner.rds.lab import Lab
 
 @pytest.fixture(autouse=True)
 def _nothing_passes_by_itself(lab: Lab) -> None:
-    """What is under way is still so when a busy machine gets to look."""
+    """Run the lab in real time, so that pending work is still pending when a busy machine looks."""
     lab.go_on_at(1)
 
 
@@ -79,7 +79,7 @@ def test_another_group_is_named_at_once_and_none_of_its_values_runs_before_a_reb
     lab.settle()
     assert status(rds) == ("available", "pending-reboot")
     assert "work_mem" not in lab.instance("one").running
-    lab.advance(days=8)  # no window brings it
+    lab.advance(days=8)  # no maintenance window applies it
     assert status(rds) == ("available", "pending-reboot")
     rds.reboot_db_instance(DBInstanceIdentifier="one")
     lab.settle()

@@ -1,4 +1,4 @@
-"""The real PostgreSQL behind lab instances: what was predicted is what runs."""
+"""The real PostgreSQL behind lab instances: it runs the values that were predicted."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ MEMORY = 700 * 1024**2
 
 @pytest.fixture(scope="module")
 def running_lab() -> Iterator[Lab]:
-    """One lab with one instance for all tests here: a class with MEMORY, a group of its own."""
+    """One lab for all tests here; its instance has a class with MEMORY and its own group."""
     with Lab(servers=True) as lab, pytest.MonkeyPatch.context() as patch:
         lead_to(lab, patch)
         lab.set_memory("db.t4g.micro", MEMORY)
@@ -46,7 +46,7 @@ def running_lab() -> Iterator[Lab]:
 
 @pytest.fixture
 def server_lab(running_lab: Lab, monkeypatch: pytest.MonkeyPatch) -> Lab:
-    """That lab with its group as it was in the beginning."""
+    """`running_lab` with its group reset to the defaults."""
     lead_to(running_lab, monkeypatch)
     until(lambda: status(client())[0] in ("available", "incompatible-parameters"))
     client().reset_db_parameter_group(DBParameterGroupName="pg", ResetAllParameters=True)
@@ -85,7 +85,7 @@ def test_the_defaults_of_the_family_run_as_their_formulas_say(server_lab: Lab, r
 
 
 def test_every_value_of_the_group_is_read_from_the_labs_file(server_lab: Lab, rds: Any) -> None:
-    """PostgreSQL says of each setting where it has it from, and what it could not take."""
+    """PostgreSQL itself reports which file each setting comes from."""
     from_file = ask(
         server_lab, "select name from pg_settings where sourcefile like '%/lab.conf' order by 1"
     )

@@ -80,7 +80,7 @@ def test_botocores_own_retries_get_through_a_rate(lab: Lab) -> None:
     ("how", "code"), [("closed", "InvalidClientTokenId"), ("unavailable", "ServiceUnavailable")]
 )
 def test_a_failing_region_fails_alone(lab: Lab, how: str, code: str) -> None:
-    lab.fail_region("eu-west-1", how)  # type: ignore[arg-type]  # both are its words
+    lab.fail_region("eu-west-1", how)  # type: ignore[arg-type]  # both are allowed values
     assert refusal(client("eu-west-1").describe_db_instances)[0] == code
     client("us-east-1").describe_db_instances()
     lab.heal_region("eu-west-1")

@@ -127,7 +127,7 @@ def test_forty_five_parameters_go_through_in_three_journalled_calls(
 def test_the_exact_batch_of_static_and_dynamic_parameters_goes_through(
     lab: Lab, client: Any, journal: Journal
 ) -> None:
-    """The one that RDS answers with InvalidParameterCombination if any method is wrong."""
+    """RDS answers such a batch with InvalidParameterCombination if any method is wrong."""
     new_group(client)
     new_instance(client, lab, group="shop")
     mixed = wanted(max_connections="300", work_mem="4096", shared_buffers="100000", jit="0")
@@ -257,7 +257,7 @@ def test_an_instance_that_is_modifying_is_left_alone(
 def test_what_else_is_pending_is_not_set_off_by_attaching_a_group(
     lab: Lab, client: Any, journal: Journal
 ) -> None:
-    """ApplyImmediately would carry out a new class that waits for the window."""
+    """ApplyImmediately would also apply a new class that waits for the window."""
     new_instance(client, lab)
     client.modify_db_instance(DBInstanceIdentifier="db1", DBInstanceClass="db.r6g.2xlarge")
     lab.settle()
@@ -321,7 +321,7 @@ def test_a_batch_that_rds_refuses_undoes_those_before_it(
 def test_a_rollback_that_fails_says_what_is_in_force_and_which_command_repairs_it(
     lab: Lab, client: Any, journal: Journal
 ) -> None:
-    """Somebody changes the group while it is written, and the way back is denied by IAM."""
+    """Somebody changes the group while it is written, and IAM denies the rollback."""
     new_group(client, work_mem="8192")
     new_instance(client, lab, group="shop")
     plan = planned(client, wanted(jit="0", work_mem="16384"))
@@ -418,7 +418,7 @@ def test_a_group_of_ours_taken_up_by_somebody_else_meanwhile_is_not_deleted(
 def test_a_group_of_our_name_that_somebody_else_made_is_not_deleted(
     lab: Lab, client: Any, journal: Journal
 ) -> None:
-    """Killed before the call that creates it; its description tells whose it is."""
+    """The run was killed before it created its group; by its description this is another one."""
     new_instance(client, lab)
     new_group(client, "shop")
     target = read_target(client, "db1")

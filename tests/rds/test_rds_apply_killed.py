@@ -1,4 +1,4 @@
-"""Killed at any step: after the next run it is the start or the target, in AWS and in force."""
+"""Killed at any step: the next run leaves the start or the target, in AWS and in force."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ pytestmark = pytest.mark.timed
 if sys.platform == "win32":
     pytest.skip("needs SIGKILL", allow_module_level=True)
 
-#: The lab here is ten times as fast as elsewhere, and so are we.
+#: The lab here is twenty times as fast as elsewhere, so we poll more often.
 PACE = Pace(first=0.005, most=0.01, grace=0.3, patience=30.0)
 SPEED = 1200
 
@@ -47,12 +47,12 @@ def _lab() -> Iterator[Lab]:
 
 
 def now(client: Any, lab: Lab) -> dict[str, Any]:
-    """All that can be seen in AWS, and what the instance runs."""
+    """All that AWS shows, and what the instance runs."""
     return {**everything(client), "running": dict(lab.instance("db1").running)}
 
 
 def begin(client: Any, lab: Lab, custom: bool) -> dict[str, Any]:
-    """An instance at its start."""
+    """Reset the lab and create an instance; its state before any change."""
     lab.reset()
     if custom:
         new_group(client, work_mem="8192", log_temp_files="0", max_connections="120")
@@ -65,7 +65,7 @@ def planned(client: Any, settings: Sequence[Wanted]) -> RdsPlan:
 
 
 def test_killed_on_the_way_back_the_next_run_goes_on(lab: Lab, client: Any, tmp_path: Path) -> None:
-    """An instance that does not start turns the change around; then it is killed as well."""
+    """The instance does not start, so the change is rolled back; the rollback is killed, too."""
     too_much = wanted(shared_buffers="33554432", work_mem="4096")
     for killed_at in count(14):
         start = begin(client, lab, custom=False)
@@ -73,7 +73,7 @@ def test_killed_on_the_way_back_the_next_run_goes_on(lab: Lab, client: Any, tmp_
         plan = planned(client, too_much)
         killed = was_killed(partial(applied, lab.endpoint_url, state, plan), killed_at)
         with Journal(state) as journal:
-            with suppress(ApplyError):  # finishing it would not start either: it says so
+            with suppress(ApplyError):  # finishing fails: the instance does not start
                 finish_or_revert_group(client, "db1", journal, reboot="now", pace=PACE)
             assert [one.state for one in journal.changes()] == ["reverted"]
         assert now(client, lab) == start, killed_at

@@ -1,4 +1,4 @@
-"""The audit of a fleet, in the lab: what it says of instances, how it goes through regions."""
+"""The audit of a fleet, in the lab: its findings, and how it goes through regions."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def rows(events: Iterable[Event]) -> dict[str, AuditRow]:
 
 
 def fill(lab: Lab, region: str, instances: int, groups: int = 0) -> None:
-    """Many instances at once, without a request for each."""
+    """Create many instances, without an HTTP request for each."""
     for number in range(groups):
         lab.call(
             "CreateDBParameterGroup", region, DBParameterGroupName=f"group{number}",
@@ -87,8 +87,9 @@ def fill(lab: Lab, region: str, instances: int, groups: int = 0) -> None:
 
 
 def test_an_instance_with_awss_own_group(lab: Lab) -> None:
-    """RDS's default allows some 3,400 sessions. All open and 100 at work they fit: by hand 8.2 GB
-    of 2.5 MB each, 7.8 GB shared, 0.8 GB of 104 sorts of 8 MB, 3 GB of autovacuum, of 30.5 GB.
+    """RDS's default allows some 3,400 sessions. With all open and 100 active they fit. By hand:
+    8.2 GB at 2.5 MB each, 7.8 GB shared, 0.8 GB for 104 sorts of 8 MB, 3 GB for autovacuum;
+    there are 30.5 GB.
     """
     make(lab, "shop", MultiAZ=True)
     row = rows(audit([HERE]))["shop"]
@@ -236,7 +237,7 @@ def test_a_region_that_fails_is_named_and_the_others_are_delivered(lab: Lab) -> 
 def test_an_answer_that_cannot_be_parsed_ends_its_region_only(
     lab: Lab, how: Literal["empty", "page"]
 ) -> None:
-    """A proxy's empty 403, and its page for people with 200."""
+    """A proxy answers with an empty 403, or with an HTML page and status 200."""
     for region in REGIONS[:3]:
         fill(lab, region, instances=2)
     lab.fail_region(REGIONS[1], how)
@@ -303,12 +304,12 @@ def test_throttling_is_obeyed_and_costs_no_instance(lab: Lab) -> None:
 
 
 def test_a_region_is_read_no_further_than_somebody_takes(lab: Lab) -> None:
-    """Pages of 100, 200 rows ahead: the fourth page is the last that may have been asked for."""
+    """100 rows a page, 200 rows read ahead: no page after the fourth may have been asked for."""
     fill(lab, HERE, instances=600)
     lab.forget_calls()
     with closing(audit([HERE])) as events:
         next(events)
-        time.sleep(0.5)  # in which all six pages would be read, if nothing held it
+        time.sleep(0.5)  # long enough to read all six pages, if nothing held it back
         assert 1 <= lab.calls.count(("rds", "DescribeDBInstances")) <= 4
     assert lab.calls.count(("rds", "DescribeDBInstances")) <= 4
     assert not [one for one in threading.enumerate() if one.name.startswith("audit")]

@@ -1,4 +1,4 @@
-"""What a group's values come to, against what a server runs: by hand, and with a real server."""
+"""A group's values, evaluated, against what a server runs: by hand, and on a real server."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ def test_what_nobody_can_see_is_unknown_and_not_fine() -> None:
 
 
 def test_a_server_on_its_defaults_shows_its_memory_to_the_page() -> None:
-    """effective_cache_size by {M/16384}: 540000 means 540000 * 16 KiB, and 16383 bytes more."""
+    """effective_cache_size by {M/16384}: 540000 means 540000 * 16 KiB plus 0 to 16383 bytes."""
     group = [parameter("effective_cache_size", "{DBInstanceClassMemory/16384}", source="system")]
     rows = {"effective_cache_size": running("effective_cache_size", "540000", "8kB")}
     found = measured(group, rows, HERE)
@@ -177,7 +177,7 @@ def test_another_group_is_compared_when_it_is_named(lab: Lab) -> None:
 def test_a_real_server_runs_what_was_predicted_for_every_parameter(
     server_lab: Lab, tmp_path: Any
 ) -> None:
-    """A small class: the whole of its memory as shared_buffers must start here."""
+    """A small class, because the server with its shared_buffers must start on this machine."""
     client = aws_client("rds")
     new_instance(client, server_lab, DBInstanceClass="db.t4g.small", EngineVersion="18")
     with Journal(tmp_path) as journal:

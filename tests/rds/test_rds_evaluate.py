@@ -209,7 +209,7 @@ def test_the_figures_of_2013_on_an_m1_xlarge() -> None:
 
 
 def test_the_default_of_shared_buffers_is_a_quarter_on_every_class() -> None:
-    """Forwards and back: pages of 8 kB, less than one lost."""
+    """Compared with a quarter of memory: less than one page of 8 kB is lost."""
     for cls in instance_classes("postgres").values():
         memory = class_memory(cls)
         found = evaluate(

@@ -1,4 +1,4 @@
-"""Parameter groups out of files as people have them, with the lines in which they stand."""
+"""Parameter groups read from files as people write them, with line numbers."""
 
 from __future__ import annotations
 
@@ -362,7 +362,7 @@ def test_a_group_in_aws_gives_what_somebody_set_there(client: Any) -> None:
     assert (entry.apply_type, entry.method, entry.modifiable) == ("static", "pending-reboot", True)
 
 
-# What is not meant to be read (issue 10, point 1.12).
+# Input that cannot be parameter groups (issue 10, point 1.12).
 
 DEEP = 30_000
 
@@ -372,7 +372,7 @@ def deep(before: str, after: str = "", middle: str = "1", depth: int = DEEP) -> 
 
 
 def is_refused(text: str, path: Path) -> None:
-    """In a process of its own: it used to end by a segmentation fault."""
+    """Lint the text in a separate process, because it used to crash with a segmentation fault."""
     path.write_text(text)
     done = subprocess.run(
         [sys.executable, "-c", "from mrtuner.cli import rdstune; rdstune()", "lint", str(path)],
@@ -453,7 +453,7 @@ def test_sizes_are_capped(tmp_path: Path) -> None:
 
 
 def test_two_thousand_groups_are_linted() -> None:
-    """Groups of one file are alike in what memory they may take, and that is reckoned once."""
+    """Groups in one file mostly share their memory figures, which are computed once."""
     resources = {
         f"Group{number}": {
             "Type": "AWS::RDS::DBParameterGroup",

@@ -99,7 +99,7 @@ def test_without_a_number_max_connections_is_never_lowered(
 
 
 def test_without_a_number_it_says_what_holds_and_what_a_number_would_buy() -> None:
-    """By hand: 32,089,427,641 bytes at the least / 9,531,392 = 3,366.7; the usual are 100."""
+    """By hand: 32,089,427,641 bytes at the least / 9,531,392 = 3,366.7; 100 are usual."""
     made = design(family_name="postgres17", class_name="db.r6g.xlarge")
     some = made.sessions
     assert some is not None
@@ -225,7 +225,7 @@ def stays_within_the_budget(asked: dict[str, Any], place: float) -> None:
 
 
 def _holds_by_oracle(made: Design, each: InstanceClass, workload: str) -> bool:
-    """Shared memory and the worst case within nine tenths, at the middle of the estimate."""
+    """Whether shared memory and the worst case fit nine tenths of the memory estimate's middle."""
     memory = made.request.memory_of(each).value
     machine = {
         "DBInstanceClassMemory": memory,
@@ -245,7 +245,7 @@ def _holds_by_oracle(made: Design, each: InstanceClass, workload: str) -> bool:
         operations=2 if workload == "olap" else 1,
         huge_pages=not each.name.endswith(off),
     )  # fmt: skip
-    # A byte for each quotient that is truncated on the way: no more than a page each.
+    # Each quotient that is truncated on the way errs by at most one page.
     return (
         total <= 0.9 * memory + 64 * 8192
         and shared(made.values, made.family, machine) <= 0.9 * memory

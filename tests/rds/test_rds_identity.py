@@ -1,7 +1,7 @@
 """A connection string is proved to lead to the instance before anything is changed.
 
-Two real servers behind two instances of the lab, both on 127.0.0.1 as on one private network: what
-tells them apart is the port. Addresses of the cases without a server are of RFC 5737.
+Two real servers behind two instances of the lab, both on 127.0.0.1 as on one private network: only
+the port distinguishes them. Cases without a server use addresses from RFC 5737.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def target(major: int = 17) -> Target:
 
 
 def seen(**more: Any) -> Session:
-    """A session straight to staging's endpoint, and what is said otherwise."""
+    """A session straight to staging's endpoint, with changes."""
     straight: dict[str, Any] = {
         "host": STAGING, "address": "192.0.2.10", "port": 5432, "verified": False,
         "server_address": "192.0.2.10", "server_port": 5432, "major": 17, "aurora_instance": None,
@@ -129,7 +129,7 @@ def changes(lab: Lab) -> list[str]:
 def test_a_dsn_of_another_server_is_refused_before_anything_changes(
     two: Lab, tmp_path: Path
 ) -> None:
-    """The instances have one class and one group: their settings are the same."""
+    """Both instances have the same class and group, hence the same settings."""
     for more in (["--reboot", "now", "--yes"], ["--yes", "--json"]):
         result = run(tmp_path, "apply", two.dsn("production"), *more)
         assert result.exit_code == 4, result.stderr
@@ -159,7 +159,7 @@ def test_an_alias_and_a_tunnel_of_the_instance_are_proved(two: Lab, tmp_path: Pa
 @pytest.mark.parametrize("dsn", ["", "  "])
 @pytest.mark.parametrize("command", ["apply", "diff"])
 def test_an_empty_dsn_is_refused(lab: Lab, tmp_path: Path, command: str, dsn: str) -> None:
-    """What an unset variable gives; libpq would take a server of this machine."""
+    """An unset variable gives this; libpq would connect to a server on this machine."""
     result = run(tmp_path, command, dsn)
     assert result.exit_code == 2
     assert result.stderr.startswith("error: the connection string is empty")
@@ -168,7 +168,7 @@ def test_an_empty_dsn_is_refused(lab: Lab, tmp_path: Path, command: str, dsn: st
 
 @contextmanager
 def forwarding(lab: Lab, name: str) -> Iterator[int]:
-    """A port of this machine that leads to an instance's server, as ssh -L makes one."""
+    """A local port that leads to an instance's server, as with ssh -L."""
     there = ("127.0.0.1", lab.instance(name).port)
 
     class Forward(socketserver.BaseRequestHandler):
@@ -189,7 +189,7 @@ def forwarding(lab: Lab, name: str) -> Iterator[int]:
 
 
 def pump(one: socket.socket, other: socket.socket) -> None:
-    """From one end to the other, until one hangs up."""
+    """Copy from one end to the other until one hangs up."""
     with suppress(OSError):
         while data := one.recv(65536):
             other.sendall(data)

@@ -178,7 +178,7 @@ def test_a_division_before_a_multiplication_loses_on_small_classes() -> None:
 
 
 def test_where_little_is_lost_it_is_only_told() -> None:
-    """On 30 GiB the remainder of one in some five hundred."""
+    """On 30 GiB the quotient is some 500, so truncating it loses at most one part in 500."""
     value = "GREATEST({DBInstanceClassMemory/63963136*1024},65536)"
     finding = only(group(maintenance_work_mem=value), "truncates-first", ONE)
     assert finding.severity is Severity.INFO
@@ -225,7 +225,7 @@ def test_a_value_below_bounds_gets_a_floor() -> None:
 
 
 def test_what_only_the_smallest_classes_refuse_is_told_with_how_to_leave_them_out() -> None:
-    """1 GiB / 8 MiB is 128, RDS's least, and formulas see less than that; 1.7 GiB come next."""
+    """1 GiB / 8 MiB is 128, RDS's minimum, but formulas see less than 1 GiB; 1.7 GiB is next."""
     written = group(min_wal_size="{DBInstanceClassMemory/8388608}")
     finding = only(written, "out-of-range")
     assert finding.severity is Severity.INFO
@@ -240,7 +240,7 @@ def test_a_literal_out_of_bounds_is_an_error() -> None:
 
 
 def test_what_only_another_familys_list_refuses_is_a_warning() -> None:
-    """The list was seen in postgres14; jit is a Boolean there."""
+    """The list of allowed values was seen in postgres14 only; jit is a Boolean there."""
     finding = only(group(jit="perhaps"), "out-of-range")
     assert finding.severity is Severity.WARNING
     assert only(group(family="postgres14", jit="2"), "out-of-range").severity is Severity.ERROR
@@ -393,7 +393,7 @@ def test_findings_stand_in_the_order_of_lines_the_worst_first() -> None:
 
 @pytest.mark.parametrize("name", families())
 def test_awss_own_defaults_have_no_errors(name: str) -> None:
-    """Some are undocumented shapes, some truncate: told, not blamed."""
+    """Some have undocumented shapes, some truncate: reported, but not as errors."""
     known = family(name)
     entries = [
         Entry(name=each.name, value=each.default)
@@ -485,14 +485,14 @@ def test_the_page_on_units_says_what_the_catalogue_says() -> None:
 
 
 def test_what_rds_lacks_on_purpose_is_no_misspelling() -> None:
-    """PostgreSQL has lock_timeout; RDS's groups do not: a role or a database can be given it."""
+    """PostgreSQL has lock_timeout, RDS's groups do not; it can be set for a role or database."""
     finding = only(group(lock_timeout="5000"), "unknown-parameter")
     assert "Did you mean" not in finding.remedy
     assert "ALTER DATABASE … SET lock_timeout" in finding.remedy
     assert only(group(lock_timeot="5000"), "unknown-parameter").severity is Severity.ERROR
 
 
-# Quiet when right (issue 10, point 1.11).
+# No finding where nothing is wrong (issue 10, point 1.11).
 
 
 def warned(written: WrittenGroup, *class_names: str) -> set[str]:

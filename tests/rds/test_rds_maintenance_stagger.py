@@ -1,4 +1,4 @@
-"""Taking turns: who clashes, who moves where, and that nobody clashes afterwards."""
+"""Staggered windows: which clash, which move where, and that none clash afterwards."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ fleets = st.lists(st.tuples(starts, st.sampled_from(["x", "y"])), min_size=1, ma
 
 @given(fleets)
 def test_after_the_moves_no_minute_belongs_to_two_of_a_group(fleet: list[tuple[int, str]]) -> None:
-    """Judged minute by minute, with the half hour after each window counted to it."""
+    """Checked minute by minute; the half hour after each window counts as part of it."""
     calendar = [
         CalendarEntry(
             identifier=f"i{number:02}", groups=frozenset({group}), window=Window(start, 30)

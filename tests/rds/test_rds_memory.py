@@ -260,7 +260,7 @@ def test_settings_that_all_lie_outside_the_class_are_refused() -> None:
 
 
 def test_auroras_defaults_with_a_subtraction_are_turned_round_too() -> None:
-    """8e9 / 12038 = 664562.2, less 50003 is 614559; so 664562 x 12038 to 12037 above."""
+    """8e9 / 12038 = 664562.2, less 50003 is 614559; so 664562 x 12038, or up to 12037 more."""
     formula = parse("SUM({DBInstanceClassMemory/12038},-50003)")
     assert implied(formula, 614559, {}) == (664562 * 12038, 664562 * 12038 + 12037)
 

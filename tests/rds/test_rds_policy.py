@@ -1,4 +1,4 @@
-"""What a command may do is what it did in the lab, and IAM understands it."""
+"""A command's policy allows exactly what it calls in the lab, and IAM knows these actions."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def run(*arguments: str, ends: int = 0) -> None:
 
 
 def seen(lab: Lab) -> set[str]:
-    """What was called, as IAM names it."""
+    """The calls made, by their IAM names."""
     return {f"{service}:{action}" for service, action in lab.calls}
 
 
@@ -65,7 +65,7 @@ def settings(values: dict[str, str]) -> list[dict[str, str]]:
 
 
 def make_cluster(lab: Lab, name: str = "orders", group: str | None = "ours") -> None:
-    """Of Aurora, with one instance; in its group something is set."""
+    """Create an Aurora cluster with one instance; a named group gets a value."""
     if group:
         rds().create_db_cluster_parameter_group(
             DBClusterParameterGroupName=group, DBParameterGroupFamily="aurora-postgresql16",
@@ -87,7 +87,7 @@ def make_cluster(lab: Lab, name: str = "orders", group: str | None = "ours") -> 
 
 
 def copy_snapshots(lab: Lab) -> None:
-    """An encrypted one, twice, so that an old copy goes."""
+    """Copy an encrypted snapshot, twice, so that the older copy is deleted."""
     make_instance(lab, "shop", StorageEncrypted=True)
     key = boto3.client("kms", region_name=THERE).create_key()["KeyMetadata"]["Arn"]
     lab.forget_calls()
@@ -141,7 +141,7 @@ def make_targets(lab: Lab) -> None:
 
 
 def change(lab: Lab) -> None:
-    """To the end, and back from where AWS refuses a step; for a class unknown to us, the advice."""
+    """Apply fully, and where AWS refuses a step; for a class that we do not know, our advice."""
     make_targets(lab)
     make_trio(lab)
     make_instance(lab, "new")
@@ -160,7 +160,7 @@ def change(lab: Lab) -> None:
 
 
 def change_back(lab: Lab) -> None:
-    """What an apply has done, and what one has left behind that was cut off."""
+    """Undo what an apply did, and what a failed one left behind."""
     make_targets(lab)
     make_instance(lab, "users")
     make_cluster(lab, "carts", group=None)
@@ -180,7 +180,7 @@ def change_back(lab: Lab) -> None:
 
 
 def apply(name: str, *, given: bool = True, ends: int = 0) -> None:
-    """Two settings, one of which needs a reboot; or our advice."""
+    """Apply two settings, one of which needs a reboot; or our advice."""
     settings = ("--from", str(SETTINGS)) if given else ()
     run("apply", name, *settings, *AT_ONCE, ends=ends)
 
@@ -217,7 +217,7 @@ def look_for_limits(lab: Lab) -> None:
     assert done.exit_code == 0, done.output
 
 
-#: Commands run with all that they may need; the calls that the test itself makes are taken off.
+#: Runs in which a command needs every permission; the test's own calls are subtracted.
 SCENARIOS: dict[str, Callable[[Lab], None]] = {
     "snapshots copy": copy_snapshots,
     "audit": audit_everything,
@@ -254,7 +254,7 @@ def test_a_rehearsal_calls_exactly_what_its_policy_allows(server_lab: Lab) -> No
 
 
 def test_a_rehearsal_asks_for_the_cluster_of_a_member(lab: Lab) -> None:
-    """And is refused, because nobody has agreed."""
+    """The rehearsal is refused, because nobody has agreed."""
     make_cluster(lab)
     lab.forget_calls()
     refused = ("maintenance", "rehearse", "orders-1", "--connect", "host=nowhere", "--region", HERE)
@@ -289,7 +289,7 @@ def test_every_command_of_rdstune_has_its_entry() -> None:
 
 @cache
 def iam() -> Any:
-    """Every action of AWS and what it can be narrowed to, as cfn-lint took it from AWS."""
+    """Every AWS action and what can restrict it, as cfn-lint copied it from AWS."""
     path = files("cfnlint") / "data" / "AdditionalSpecs" / "Policies.json"
     return json.loads(path.read_text(encoding="utf-8"))
 
@@ -355,7 +355,7 @@ def test_a_copy_between_regions_needs_both_of_them() -> None:
 
 
 def statements(document: Any) -> list[str]:
-    """In an order of their own, to compare."""
+    """The statements as JSON, sorted for comparison."""
     return sorted(json.dumps(one, sort_keys=True) for one in document["Statement"])
 
 

@@ -1,4 +1,4 @@
-"""What we predict of a parameter group against what a real server of that class runs."""
+"""Values predicted from a parameter group against what a real server of that class runs."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_every_parameter_runs_as_a_second_evaluator_of_formulas_says(
     workload: str,
     connections: int | None,
 ) -> None:
-    """The lab evaluates with the product's own code: what it runs is judged by the tests' own."""
+    """The lab evaluates with the product's code; the tests' own evaluator checks what it runs."""
     server_lab.set_memory(class_name, memory)
     made = design(
         family_name="postgres18",
@@ -54,7 +54,7 @@ def test_every_parameter_runs_as_a_second_evaluator_of_formulas_says(
 
 
 def _predicted(made: Design, memory: int, vcpus: int) -> dict[str, str]:
-    """The group's values and those that the family itself gives, by the tests' own evaluator."""
+    """The group's values and the family's defaults, by the tests' own evaluator."""
     machine = {
         "DBInstanceClassMemory": memory,
         "DBInstanceVCPU": vcpus,
@@ -69,7 +69,7 @@ def _predicted(made: Design, memory: int, vcpus: int) -> dict[str, str]:
 
 
 def _as_shown(name: str, text: str, machine: dict[str, int]) -> str:
-    """As pg_settings shows it: formulas worked out, Booleans as words."""
+    """The value as pg_settings shows it: formulas evaluated, Booleans as words."""
     value = str(worth(text, machine)) if "{" in text else text
     if parameters(18)[name].vartype == "bool":
         return "on" if value in {"1", "on"} else "off"

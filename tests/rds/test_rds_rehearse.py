@@ -1,4 +1,4 @@
-"""Outages rehearsed in the lab, with a real PostgreSQL that goes away; and what is said of them."""
+"""Outages rehearsed in the lab with a real PostgreSQL, and what the report says of them."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ HASTY = Patience(before=0.5, settle=0.5, quiet=3, whole=60, between=0.1, poll=0.
 
 
 def create(name: str, *, multi_az: bool = False, **more: Any) -> Any:
-    """An instance of the lab, available."""
+    """Create an instance in the lab and return the RDS client."""
     rds = client("rds")
     rds.create_db_instance(
         DBInstanceIdentifier=name, Engine="postgres", EngineVersion="18",
@@ -106,7 +106,7 @@ def test_a_failover_changes_the_zone_and_its_events_are_on_the_line(
 
 
 def test_a_pending_update_can_be_what_is_rehearsed(multi_az: tuple[Lab, Any]) -> None:
-    """Patched with the database up (60 s of the lab, one of ours), then a failover."""
+    """Patched while the database is up (60 s in the lab, 1 s here), then a failover."""
     lab, rds = multi_az
     lab.add_maintenance("orders", "system-update")
     drawn = plan(rds, "orders", action="system-update")
@@ -195,7 +195,7 @@ def test_an_instance_that_is_not_available_is_left_alone(lab: Lab) -> None:
         plan(rds, "orders")
 
 
-# What is said, from runs written by hand: one attempt a second, asked at second 2.
+# Reports on runs written by hand: one attempt a second, requested at second 2.
 
 BEFORE = ServerIdentity(datetime(2026, 1, 1, tzinfo=UTC), False)
 AFTER = ServerIdentity(datetime(2026, 1, 2, tzinfo=UTC), False)
@@ -228,7 +228,7 @@ def run(bad: set[int], after: ServerIdentity = AFTER, marks: tuple[Mark, ...] = 
 
 
 def test_the_figures_of_a_run_count_from_the_request() -> None:
-    """Bad at 5, 6, 7: last answer at 4.5, next at 8.5; asked at 2."""
+    """Attempts at 5, 6, 7 fail: last answer at 4.5, next at 8.5; requested at 2."""
     marks = (
         Mark(at=2.2, text="rebooting", origin="status"),
         Mark(at=9.0, text="available", origin="status"),

@@ -1,4 +1,4 @@
-"""No remedy of lint may break the budget on a class on which the original held.
+"""No remedy of lint may break the budget on a class where the original kept it.
 
 Judged by the tests' own evaluator of formulas and their own sum of memory.
 """
@@ -80,7 +80,7 @@ def test_less_than_nine_tenths_shared_draws_no_such_error() -> None:
     assert "shared-memory" not in {one.check for one in found}
 
 
-#: Formulas and mistakes of the kinds that remedies are for.
+#: Formulas and mistakes that lint has remedies for.
 SHARES = st.sampled_from(
     ["{M/4}", "{M/8192}", "{M/32768}", "{M*3/32768}", "{M/4194304}", "{M*95/838860800}",
      "{M / 16384}", "{M*0.75/8192}", "{m/32768}", "{M/1048576*8}", "{M/64371566592*6000000}",
@@ -119,14 +119,14 @@ def test_no_remedy_breaks_the_budget_on_a_class_on_which_the_original_held(
     name: str, text: str, others: dict[str, str]
 ) -> None:
     others.pop(name, None)
-    if refused(text):  # then it held nowhere
+    if refused(text):  # it starts on no class, so nothing can break
         return
     for finding in lint(group(**others, **{name: text}), classes=CLASSES):
         better = written(finding.remedy)
         if better is None or finding.parameter != name:
             continue
         for each in CLASSES:
-            # Two budgets that differ by a hundredth agree on neither side of the limit.
+            # The two budgets may differ by a hundredth, so stay clear of the limit on both sides.
             held = holds({**others, name: text}, each, slack=-0.01)
             still = holds({**others, name: better}, each, slack=0.01)
             assert not held or still, (each.name, finding.remedy)
@@ -142,9 +142,9 @@ def refused(text: str) -> bool:
 
 
 def holds(values: dict[str, str], each: InstanceClass, slack: float) -> bool:
-    """It starts, and takes no more than nine tenths of memory or than RDS's own defaults do.
+    """Whether it starts and takes at most nine tenths of memory, or what RDS's defaults take.
 
-    A twentieth more than those is not what breaks an instance; `slack` is a share of memory too.
+    A twentieth of memory above those defaults breaks no instance; `slack` is a share of memory.
     """
     here = machine(each)
     most = (0.9 + slack) * here["DBInstanceClassMemory"]
@@ -162,9 +162,9 @@ def holds(values: dict[str, str], each: InstanceClass, slack: float) -> bool:
 
 
 def total(values: dict[str, str], each: InstanceClass, every: bool) -> float:
-    """With every connection at work where the group says how many, else the usual 100.
+    """Memory [bytes] with all connections at work if `every`, else at most the usual 100.
 
-    Those that are idle are open all the same: 2.5 MB for each process, 112 kB of shared memory.
+    Idle connections cost memory, too: 2.5 MB for each process and 112 kB of shared memory.
     """
     here = machine(each)
     allowed = int(value("max_connections", values, FAMILY, here))

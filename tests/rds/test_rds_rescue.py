@@ -1,4 +1,4 @@
-"""An instance in incompatible-parameters: what keeps it there is named, and its group repaired."""
+"""An instance in incompatible-parameters: the cause is named, and the group repaired."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_another_group_is_not_attached_to_what_is_down(
 def test_a_repair_that_is_not_enough_ends_and_says_so(
     lab: Lab, client: Any, tmp_path: Path
 ) -> None:
-    """Written behind our check's back: still 256 GB on 32 GiB."""
+    """Planned without our check of memory: still 256 GB on 32 GiB."""
     broken(client, lab)
     plan = make(client, read_target(client, "db1"), wanted(shared_buffers="33554432"))
     with Journal(tmp_path / "j") as journal, pytest.raises(ApplyError, match="does not start"):

@@ -1,4 +1,4 @@
-"""Rules' expressions in the shapes that AWS documents: exact where they fit, below where not."""
+"""Rules' expressions in the shapes that AWS documents: exact where they fit, else lower."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def machine(memory: int, cpus: int = 2) -> dict[str, int]:
         (CPUS, "{DBInstanceVCPU}"),
         (Constant(200), "200"),
         (least(MEMORY / 16384, 1048576), "LEAST({DBInstanceClassMemory/16384},1048576)"),
-        # least in least is one; the larger constant can never be the least
+        # a least inside a least is one least; the larger constant never applies
         (least(least(CPUS / 2, 9), 4), "LEAST({DBInstanceVCPU/2},4)"),
         (MEMORY / 12038 - 50003, "SUM({DBInstanceClassMemory/12038},-50003)"),
     ],
@@ -36,7 +36,7 @@ def test_least_inside_greatest_fits_no_documented_shape() -> None:
 
 
 def test_a_branch_that_is_right_on_every_machine_is_found() -> None:
-    # a floor of 16,384 that memory of 1 GiB and more (65,536 and more) never needs
+    # from 1 GiB on, memory gives 65,536 or more, so the floor of 16,384 never applies
     expression = greatest(16384, least(MEMORY / 16384, 1048576))
     samples = [
         Sample(machine(GIB), 65_536, 65_536),

@@ -44,7 +44,7 @@ def snapshot(
 
 
 def copied(source: Snapshot, status: str = "available") -> Snapshot:
-    """What the destination shows of a copy of ours."""
+    """A copy of ours, as the destination lists it."""
     name = copy_name(source, "eu-west-1")
     return replace(
         source,
@@ -120,7 +120,7 @@ def test_copies_that_are_being_made_or_have_failed_neither_count_nor_go() -> Non
 
 
 def test_what_others_made_is_never_deleted() -> None:
-    """A copy of our copy has our tags, and a name of its own."""
+    """A copy that somebody made of our copy has our tags, but another name."""
     sources = days(4)
     tagged = [replace(copied(one), identifier=f"mine-{day}") for day, one in enumerate(sources)]
     untagged = [replace(copied(one), tags={}) for one in sources]

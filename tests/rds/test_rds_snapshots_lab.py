@@ -1,4 +1,4 @@
-"""Copies to another region, in the lab: made once, waited for, kept, refused."""
+"""Copies to another region, in the lab: each is made once, waited for, kept or refused."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def make_instances(lab: Lab, *names: str, **more: Any) -> None:
 
 
 def take(lab: Lab, *names: str) -> None:
-    """A snapshot INSTANCE-N of each."""
+    """Take a snapshot for each name, which is INSTANCE-N."""
     for name in names:
         rds(HERE).create_db_snapshot(
             DBSnapshotIdentifier=name, DBInstanceIdentifier=name.partition("-")[0]
@@ -62,7 +62,7 @@ def take(lab: Lab, *names: str) -> None:
 
 
 def run(lab: Lab, job: Job = JOB) -> Report:
-    """With the lab's clock instead of ours."""
+    """Copy; instead of sleeping, the lab's clock moves on."""
     return copy_snapshots(job, sleep=lambda _: lab.settle())
 
 
@@ -117,7 +117,7 @@ def test_a_run_waits_for_copies_that_an_earlier_one_started(lab: Lab) -> None:
 
 
 def test_two_processes_that_ask_at_the_same_moment_make_one_copy_each(lab: Lab) -> None:
-    """Every copy is asked for twice, by both: AWS makes it once, and both runs succeed."""
+    """Both runs ask for every copy: AWS makes it once, and both runs succeed."""
     names = ("shop", "stock", "users")
     lab.go_on_at(60)  # the processes wait in real time
     make_instances(lab, *names)
@@ -160,7 +160,7 @@ def start_copying(lab: Lab, url: str) -> subprocess.Popen[str]:
 
 @contextmanager
 def meeting(lab: str) -> Iterator[str]:
-    """A way to the lab on which each CopyDBSnapshot waits for another one to come along."""
+    """A proxy to the lab that holds each CopyDBSnapshot until another one arrives."""
     both = threading.Barrier(2)
 
     class Handler(BaseHTTPRequestHandler):

@@ -129,7 +129,7 @@ def test_what_else_is_in_the_group_stays(lab: Lab, client: Any, journal: Journal
 def test_an_instance_that_no_longer_starts_is_brought_back(
     lab: Lab, client: Any, journal: Journal
 ) -> None:
-    """Written without a reboot, it failed at somebody's reboot later: 256 GB on 32 GiB."""
+    """A value written without a reboot fails at a later reboot: 256 GB on 32 GiB."""
     new_instance(client, lab)
     before = everything(client)
     put(client, journal, wanted(shared_buffers="33554432"))

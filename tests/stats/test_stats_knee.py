@@ -1,4 +1,4 @@
-"""Spread against chance, and knees: worked out by hand, and found again in simulated machines."""
+"""Spread against chance, and knees: worked out by hand, and found in simulated machines."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_variation_and_fairness_by_hand() -> None:
 
 
 def test_nine_sessions_on_eight_cores_show_two_slow_ones() -> None:
-    """The test of 2017: seven sessions of 40 s, two of 60 s; 2 (9 - 8) / 9 of them."""
+    """The test of 2017: seven sessions of 40 s, two of 60 s; the slow share is 2 (9 - 8) / 9."""
     found = split([40.0, 60.0, 40.0, 40.0, 40.0, 60.0, 40.0, 40.0, 40.0])
     assert found.share == pytest.approx(2 / 9)
     assert found.ratio == pytest.approx(1.5)
@@ -56,7 +56,7 @@ def test_chance_alone_never_parts_equal_pieces() -> None:
 
 
 def test_chance_is_what_dealing_the_pieces_anew_gives() -> None:
-    """Pieces 1 1 and 3 3: of the six ways to deal them two part them fully, V = 6 / 2 - 1 = 2;
+    """Pieces 1 1 and 3 3: of the six ways to deal them two separate them fully, V = 6 / 2 - 1 = 2;
     in the others both workers get 1 and 3, V = 0. So a third of the deals gives 2."""
     assert chance([[1.0, 1.0], [3.0, 3.0]], seed=1, draws=600, level=0.6) == 0.0
     assert chance([[1.0, 1.0], [3.0, 3.0]], seed=1, draws=600, level=0.75) == pytest.approx(2.0)
@@ -68,7 +68,7 @@ def test_equal_workers_pass_their_chance_level_about_once_in_twenty() -> None:
     for seed in range(200):
         pieces = [[0.1 * (1 + dealer.gauss(0, 0.1)) for _ in range(20)] for _ in range(4)]
         alarms += spread([sum(each) for each in pieces]) > chance(pieces, seed=seed, draws=200)
-    assert 2 <= alarms <= 20  # 10 are due; binomial, 99.8 %
+    assert 2 <= alarms <= 20  # 10 are expected; the range is binomial, 99.8 %
 
 
 def test_a_slow_worker_passes_the_chance_level() -> None:
@@ -110,7 +110,7 @@ def test_a_line_has_no_knee() -> None:
 
 
 def test_a_bend_less_than_the_flatness_is_no_knee() -> None:
-    """Slope 1, then 0.85: certain, without noise, but not much flatter."""
+    """Slope 1, then 0.85: a certain bend, as there is no noise, but not much flatter."""
     assert knees([(n, min(n, 4) + 0.85 * max(0, n - 4)) for n in range(1, 9)]) == ()
 
 

@@ -1,4 +1,4 @@
-"""Flat levels are found by their shape; peaks, means and single maxima are not taken for them."""
+"""Flat levels are found by their shape; peaks, means and single maxima are not reported."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def noisy(minutes: int, rough: float = 0.2, level: float = 100.0, seed: int = 1)
 
 
 def clipped(demand: Values, ceiling: float, wobble: float = 0.003) -> Values:
-    """A demand under a ceiling, as it is measured."""
+    """The measured load when a demand meets a ceiling."""
     shaken = np.random.default_rng(7).normal(1, wobble, len(demand))
     return np.asarray(np.minimum(demand, ceiling) * shaken)
 

@@ -10,7 +10,7 @@ from mrtuner.stats.comparison import Verdict, compare
 Runs = npt.NDArray[np.float64]
 RUN_NOISE = 0.02
 DRIFT = 0.05
-MEMORY = 0.9  # of the drift, from one run to the next
+MEMORY = 0.9  # share of the drift that the next run keeps
 
 
 def drifting_blocks(chance: np.random.Generator, repeats: int, blocks: int) -> Runs:

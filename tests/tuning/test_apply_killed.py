@@ -1,4 +1,4 @@
-"""Killed at any step: what is in force is the start or the target, and recover tidies up."""
+"""Killed at any step: the start or the target is in force, and recover clears up."""
 
 from __future__ import annotations
 
@@ -55,12 +55,12 @@ AFTER = ["random_page_cost = '1.1'", "shared_buffers = '64MB'", "work_mem = '64M
 
 @dataclass(frozen=True)
 class Change:
-    """What a child does."""
+    """Apply or undo, in a child process."""
 
     verb: Verb
     dsn: str
     state: Path
-    command: str | None = None  # the restart
+    command: str | None = None  # restarts the server
     more: tuple[Wanted, ...] = ()
 
     def __call__(self, at: Observer) -> None:
@@ -139,14 +139,14 @@ def test_killed_at_any_step_the_next_undo_takes_one_change_back_not_two(
             was_killed(Change("undo", server.dsn(), state), killed_at)
         with Journal(state) as journal:
             if all(change.finished for change in journal.changes()):
-                break  # it was done before it was killed: the next undo is another one
+                break  # it was done before it was killed: the next undo would undo another change
             seen.add(undo(server.dsn(), journal).result)
         until(lambda: in_force(server) == ("3", *START[1:]))
     assert seen == ways
 
 
 def test_killed_on_the_way_back_the_next_run_goes_on(server: Cluster, tmp_path: Path) -> None:
-    """A value that is refused turns the change around; then it is killed as well."""
+    """The server refuses a value, so the change is rolled back; the rollback is killed, too."""
     refused = (Wanted(name="autovacuum_naptime", value="99999999"),)
     for killed_at in count(8):  # the last write is refused
         killed = was_killed(Change("apply", server.dsn(), tmp_path, more=refused), killed_at)
@@ -162,7 +162,7 @@ def test_killed_on_the_way_back_the_next_run_goes_on(server: Cluster, tmp_path: 
 def test_what_recover_leaves_can_be_applied_and_undone_again(
     server: Cluster, tmp_path: Path
 ) -> None:
-    """The interrupted change is tidied up by the next apply itself."""
+    """The next apply itself clears up the interrupted change."""
     assert was_killed(Change("apply", server.dsn(), tmp_path), killed_at=5)
     with connect(server.dsn()) as conn:
         made = plan(read(conn), WANTED)
@@ -175,7 +175,7 @@ def test_what_recover_leaves_can_be_applied_and_undone_again(
 
 
 def test_killed_halfway_and_reloaded_by_somebody_else(server: Cluster, tmp_path: Path) -> None:
-    """The one way to a mixture: entries half written, then a foreign reload. recover ends it."""
+    """The one way to a mixture: entries half written, then somebody reloads. recover ends it."""
     assert was_killed(Change("apply", server.dsn(), tmp_path), killed_at=4)
     with connect(server.dsn()) as conn:
         conn.execute("SELECT pg_reload_conf()")
@@ -252,7 +252,7 @@ def test_a_server_that_is_down_without_a_change_of_ours_is_just_down(
 
 
 def elsewhere(dsn: str, state: Path, uid: int, stop: str, said: object) -> None:
-    """As a user who cannot reach the data directory: stop the server instead of restarting it."""
+    """Apply as a user who cannot reach the data directory, with a restart that stops the server."""
     os.environ["PGPASSWORD"] = PASSWORD
     Journal(state).close()
     with connect(dsn) as conn:
@@ -297,7 +297,7 @@ def test_an_unreachable_server_that_is_down_is_told_how_to_be_mended(
         " work_mem = '8MB' and remove the lines that set random_page_cost, shared_buffers,"
         " then start the server."
     )
-    # Doing what it says is a way back.
+    # Following the hint restores the start.
     (cluster.data / "postgresql.auto.conf").write_text("work_mem = '8MB'\n")
     cluster.start()
     assert in_force(cluster) == START

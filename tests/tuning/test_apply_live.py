@@ -1,4 +1,4 @@
-"""Apply and undo on real servers: what is in force is the start or the target."""
+"""Apply and undo on real servers: the start or the target is in force."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from servers import binaries
 
 pytestmark = pytest.mark.timed
 
-#: One that a reload puts into force, one that only a restart does, and one that was set before.
+#: A setting that takes effect at a reload, one that needs a restart, and one set before.
 WANTED = {"random_page_cost": "1.1", "shared_buffers": "64MB", "work_mem": "64MB"}
 START = {"random_page_cost": "4", "shared_buffers": "16384", "work_mem": "8192"}
 TARGET = {"random_page_cost": "1.1", "shared_buffers": "8192", "work_mem": "65536"}
@@ -131,7 +131,7 @@ def shared() -> Iterator[Cluster]:
 
 @pytest.fixture
 def bench(shared: Cluster, journal: Journal) -> Bench:
-    """The shared server, set back to START whatever a test before has left."""
+    """The shared server, reset to START, whatever the previous test left."""
     if not shared.running():
         (shared.data / "postgresql.auto.conf").write_text("")
         shared.start()
@@ -144,7 +144,7 @@ def assert_at_start(bench: Bench) -> None:
     assert (bench.in_force(), bench.entries()) == (START, BEFORE)
 
 
-# The way there and back.
+# Apply and undo.
 
 
 @pytest.mark.parametrize("major", [13, pytest.param(15, marks=pytest.mark.slow), 18])
@@ -211,7 +211,7 @@ def test_lists_values_with_quotes_and_automatic_values_go_there_and_back(bench: 
 
 
 def test_no_file_of_the_journal_holds_the_password_of_primary_conninfo(bench: Bench) -> None:
-    """ALTER SYSTEM rewrites all of postgresql.auto.conf, where a standby's password may stand."""
+    """ALTER SYSTEM rewrites all of postgresql.auto.conf, which may contain a standby's password."""
     conninfo = "host=primary password=hunter2"
     bench.sql(f"ALTER SYSTEM SET primary_conninfo = '{conninfo}'", "SELECT pg_reload_conf()")
     bench.apply()
@@ -404,7 +404,7 @@ def test_two_applies_at_once_are_refused_whatever_journal_and_database(
     assert bench.in_force() == TARGET
 
 
-# Failures on the way.
+# Failures during a change.
 
 
 def test_a_value_that_the_server_refuses_leaves_the_start(bench: Bench) -> None:

@@ -1,4 +1,4 @@
-"""Changes that wait for a restart: ours are no error, and somebody else's are named."""
+"""Changes that wait for a restart: ours are no error, and other people's are named."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from waiting import until
 
 pytestmark = pytest.mark.timed
 
-#: initdb leaves both out of postgresql.conf: taken back, nothing sets them any more.
+#: initdb sets neither in postgresql.conf, so after an undo nothing sets them.
 WANTED = "max_worker_processes = 12\nwork_mem = 16MB\n"
 DEFAULTS = {"max_worker_processes": "8", "work_mem": "4MB"}
 
 
 class Owner:
-    """Who tunes one server, with a journal and a file of settings."""
+    """A server's owner, with a journal and a file of settings."""
 
     def __init__(self, cluster: Cluster, place: Path) -> None:
         self.cluster, self.dsn = cluster, cluster.dsn()
@@ -44,7 +44,7 @@ class Owner:
         return {name: str(sql(self.dsn, f"SHOW {name}")[0][0]) for name in DEFAULTS}
 
     def reload(self, *statements: str) -> None:
-        """Somebody else's change; until new sessions know of it."""
+        """Make somebody else's change, and wait until new sessions see it."""
         before = sql(self.dsn, "SELECT pg_conf_load_time()")
         sql(self.dsn, *statements, "SELECT pg_reload_conf()")
         until(lambda: sql(self.dsn, "SELECT pg_conf_load_time()") != before)
@@ -54,7 +54,7 @@ class Owner:
 def test_a_parameter_that_waits_to_be_unset_does_not_bar_apply_or_undo(
     new_cluster: NewCluster, tmp_path: Path, major: int
 ) -> None:
-    """There and back with a restart only on the way there, and once more; by SQL alone."""
+    """Apply with a restart, undo without one, and both again without; by SQL alone."""
     owner = Owner(new_cluster(major), tmp_path)
     assert owner.run("apply", restart=True).exit_code == 0
     undone = owner.run("undo")
@@ -102,7 +102,7 @@ def test_what_somebody_else_has_made_wait_is_named_before_anything_is_agreed_to(
     asked = CliRunner().invoke(
         main, ["apply", owner.dsn, "--from", str(owner.settings), "--journal", str(owner.journal)]
     )
-    assert asked.exit_code == 4  # nobody there to agree
+    assert asked.exit_code == 4  # nobody is there to agree
     lines = asked.stderr.splitlines()
     title = lines.index("not part of this plan: takes effect at the next restart")
     assert lines[title + 1].split() == ["max_connections:", "100", "becomes", "77"]
@@ -122,7 +122,7 @@ def test_an_undo_that_restarts_names_it_too(new_cluster: NewCluster, tmp_path: P
 
 
 def test_what_does_not_wait_any_more_is_not_named(new_cluster: NewCluster, tmp_path: Path) -> None:
-    """The server keeps pending_restart when the line that caused it is gone again."""
+    """The server keeps pending_restart after the line that caused it is gone."""
     owner = Owner(new_cluster(), tmp_path)
     owner.reload("ALTER SYSTEM SET max_wal_senders = 7")
     owner.reload("ALTER SYSTEM RESET max_wal_senders")

@@ -1,4 +1,4 @@
-"""The server has the last word: what we emit is accepted by real servers of every major."""
+"""The server has the last word: real servers of every major version accept our files."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def generated(major: int, count: int) -> Iterator[Tuning]:
         count -= 1
 
 
-#: The least that anybody asks about, and few sessions on larger machines.
+#: The smallest machines that anybody asks about, and few sessions on larger ones.
 SMALLEST: list[dict[str, Any]] = [
     {"memory": "128MB", "cpus": 1, "connections": 1},
     {"memory": "256MB", "cpus": 1, "connections": 2, "workload": "web"},
@@ -59,7 +59,7 @@ SMALLEST: list[dict[str, Any]] = [
 def test_a_server_starts_with_as_few_sessions_as_asked_for_and_gives_them_all(
     each_major: int, new_cluster: NewCluster
 ) -> None:
-    """max_connections must exceed what is reserved; applications, no superusers, get the rest."""
+    """max_connections must exceed what is reserved; applications, not superusers, get the rest."""
     cluster = new_cluster(each_major)
     sql(cluster.dsn(), "create role app login")
     for machine in SMALLEST:

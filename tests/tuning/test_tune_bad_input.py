@@ -1,4 +1,4 @@
-"""What cannot be used is refused with one class of error, one line, one way on."""
+"""Unusable input is refused with one class of error, one line and one hint."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ REFUSED: list[tuple[dict[str, Any], str, str]] = [
     ),
     ({"memory": 1.5}, "memory 1.5 is not a size", "Give bytes or a text such as 16GB."),
     ({"memory": True}, "memory True is not a size", "Give bytes or a text such as 16GB."),
-    # nothing, and less
+    # nothing, and less than nothing
     ({"memory": 0}, "memory: size 0 is not above zero", EXAMPLE),
     ({"memory": "0GB"}, "memory: size '0GB' is not above zero", EXAMPLE),
     ({"memory": -5}, "memory: size -5 is not above zero", EXAMPLE),

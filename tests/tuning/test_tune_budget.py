@@ -1,4 +1,4 @@
-"""The memory budget is enforced on every machine, judged by a sum of the test's own."""
+"""The memory budget is enforced on every machine, checked by the test's own sum."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def in_bytes(tuning: Tuning, name: str) -> int:
 
 
 def worst_case(tuning: Tuning) -> float:
-    """Design decision 4, written down again: the peers' survey counts the same way."""
+    """The worst case [bytes] of design decision 4, computed again as the peers' survey does."""
     major = tuning.situation.major
     sessions, workers = (
         in_bytes(tuning, "max_connections"),
@@ -61,7 +61,7 @@ def worst_case(tuning: Tuning) -> float:
 
 
 def tuned(machine: dict[str, Any]) -> tuple[str, Tuning | None]:
-    """The tuning, or the hint of its refusal."""
+    """The refusal's hint and the tuning; one of them is empty."""
     try:
         return "", mrtuner.tune(**machine)
     except DoesNotFit as refusal:
@@ -111,8 +111,8 @@ def stays_below_the_ceiling(machine: dict[str, Any]) -> None:
     1,
 )  # fmt: skip
 def test_more_memory_never_gives_less(machine: dict[str, Any], more: int) -> None:
-    """What the planner expects to be cached may fall a little where another value steps up:
-    one more session that memory admits, a megabyte more for each autovacuum worker.
+    """effective_cache_size may fall a little where another value steps up: one more session that
+    memory admits, a megabyte more for each autovacuum worker.
     """
     try:
         small = mrtuner.tune(**machine)
@@ -130,7 +130,7 @@ def test_more_memory_never_gives_less(machine: dict[str, Any], more: int) -> Non
 def test_more_connections_give_more_work_mem_only_where_buffers_shrink(
     machine: dict[str, Any],
 ) -> None:
-    """Page tables hold shared_buffers back; what each session loses less by that, sorts get."""
+    """Page tables limit shared_buffers; page tables that shrink with it leave more for sorts."""
     sessions = machine["connections"] or 100
     try:
         few = mrtuner.tune(**(machine | {"connections": sessions}))

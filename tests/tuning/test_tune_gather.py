@@ -1,4 +1,4 @@
-"""How flags, a machine and a server become one situation; every record is built by hand."""
+"""How flags, a machine and a server become one situation; all records are built by hand."""
 
 from __future__ import annotations
 
@@ -310,7 +310,7 @@ def test_small_tables_are_no_matter_for_settings_of_the_server() -> None:
 
 
 def test_reads_of_caches_are_told_where_they_have_a_parameter() -> None:
-    """By hand: 7,200 reads in an hour are 2 a second; of 72,000 accesses they are a tenth."""
+    """By hand: 7,200 reads in an hour are 2 a second, and a tenth of 72,000 accesses."""
     read = Slru(name="subtransaction", hits=64_800, reads=7_200, seconds=HOUR)
     old = Slru(name="Subtrans", hits=0, reads=99, seconds=HOUR)
     known = setting("subtransaction_buffers", "32", "8kB")
@@ -346,7 +346,7 @@ def test_overrides_are_said_with_who_has_them() -> None:
 
 
 def test_an_override_of_what_we_do_not_advise_is_not_repeated() -> None:
-    """Applications keep things of their own in settings, secrets too."""
+    """Applications keep their own data in settings, even secrets."""
     overrides = (Override(role="app", database=None, name="app.api_key", value="s3cret"),)
     assert "s3cret" not in tune_server(server(overrides=overrides)).as_("json")
 
@@ -358,7 +358,7 @@ def test_a_managed_platform_is_named_with_the_way_to_change_settings() -> None:
 
 
 def test_pg_wal_on_its_own_volume_is_a_fact_of_its_own() -> None:
-    """Found by the host, overruled by the flag; the data's volume stays what it is."""
+    """Found on the host, overridden by the flag; the data's volume stays the same."""
     apart = host(
         wal_size=Fact(Bytes(20 * GIB), "statvfs /wal: f_blocks"),
         wal_free=Fact(Bytes(12 * GIB), "statvfs /wal: f_bavail"),

@@ -1,4 +1,4 @@
-"""`mrtuner.tune(dsn)` on real servers: what is in force, where from, and what is left alone."""
+"""`mrtuner.tune(dsn)` on real servers: values in force, their origins, and what is left alone."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def ram() -> int:
     return int(next(line for line in lines if line.startswith("MemTotal")).split()[1]) * 1024
 
 
-# --- what is in force, and where it comes from
+# --- values in force, and where they come from
 
 
 def test_what_somebody_tuned_before_shows_with_its_origin(new_cluster: NewCluster) -> None:
@@ -206,7 +206,7 @@ def test_a_build_with_lz4_gets_it_and_takes_it(new_cluster: NewCluster) -> None:
 def test_pg_wal_of_a_real_server_on_its_own_mount_is_found_and_its_size_counts(
     new_cluster: NewCluster,
 ) -> None:
-    """pg_wal moved to another file system, as people do it: stopped, moved, linked, started."""
+    """pg_wal moved to another file system, as people do it: stop, move, link, start."""
     cluster = new_cluster()
     cluster.stop()
     owner = cluster.data.stat()
@@ -229,7 +229,7 @@ def test_pg_wal_of_a_real_server_on_its_own_mount_is_found_and_its_size_counts(
 
 
 def test_reads_ahead_end_where_a_real_server_of_18_does(new_cluster: NewCluster) -> None:
-    """It works io_max_concurrency out at its start, and more cannot be in flight."""
+    """The server computes io_max_concurrency at start, and no more reads can be in flight."""
     cluster = new_cluster(18)
     ((shown,),) = sql(cluster.dsn(), "show io_max_concurrency")
     tuning = mrtuner.tune(cluster.dsn(), memory="1GB", cpus=1, storage="nvme")
@@ -271,7 +271,7 @@ def test_a_load_that_was_written_leads_to_measured_advice(busy: Cluster) -> None
     assert item.basis == "measured"
     assert item.changes
     assert "checkpoints were requested" in item.reason
-    # By hand, from the counters it read: peak of three times the average over 15 min, times 1.9.
+    # By hand, from the counters read: a peak of three times the average over 15 min, times 1.9.
     # The interval is rounded up to a segment and one is added, 2 x 1.9; the result is rounded up,
     # too: 4.8 segments of 16 MB.
     rate = 3 * activity.wal_bytes / activity.window
@@ -294,7 +294,7 @@ def test_large_temporary_files_raise_work_mem_and_small_ones_do_not(busy: Cluste
 
 
 def test_a_load_that_is_watched_counts_as_the_peak(new_cluster: NewCluster) -> None:
-    """No checkpoint comes within the moment that is watched, and it is believed all the same."""
+    """No checkpoint happens during the watch, and its rate is believed all the same."""
     cluster = new_cluster(settings={"max_wal_size": "64MB"})
     sql(cluster.dsn(), "create table t (filler text)")
 
@@ -352,7 +352,7 @@ def test_connections_that_do_not_fit_a_live_server_have_a_way_out(embedded: Clus
 
 
 def test_memory_that_cannot_be_known_from_here_is_asked_for(embedded: Cluster) -> None:
-    """The same server as if it ran elsewhere: SQL does not tell the size of its machine."""
+    """The same server as if it ran elsewhere: SQL does not tell the machine's memory."""
     elsewhere = replace(server_of(embedded), local_pid=None)
     tuning = tune_server(elsewhere)
     assert tuning.budget is None

@@ -1,4 +1,4 @@
-"""What a live server's counters change: each rule with a window in which they bind, and one not.
+"""What a live server's counters change: each rule with a window where they do, and one not.
 
 Situations are those of test_tune_rules_live: 18, 32 GB, 8 CPUs, an SSD, OLTP, 100 connections.
 """
@@ -22,7 +22,7 @@ from mrtuner.tuning.situation import (
 
 
 def test_tables_past_their_own_threshold_make_vacuum_faster_not_sooner() -> None:
-    """What is due already starts no earlier with a lower scale factor."""
+    """A lower scale factor does not help tables whose vacuum is already due."""
     situation = live(dead_rows=DeadRows("public.orders", times=3.0, tables=2))
     sooner = advised("autovacuum_vacuum_scale_factor", situation)
     assert (sooner.value, sooner.changes) == ("0.2", False)
@@ -49,7 +49,7 @@ def test_a_limit_of_your_own_that_is_too_slow_is_doubled() -> None:
         (7201, "2048", ("change", "64MB")),  # 16 MB, full twice a second
         (7201, "8192", ("change", "128MB")),  # 64 MB
         (3600, "2048", ("keep", "16MB")),  # once a second
-        (7201, "32768", ("keep", "256MB")),  # as large as is worth having
+        (7201, "32768", ("keep", "256MB")),  # as large as is useful
     ],
 )
 def test_wal_buffers_grow_where_they_were_full(
@@ -145,7 +145,7 @@ def test_before_17_these_caches_have_no_parameter() -> None:
 
 
 def test_shares_of_writes_are_told_only_where_sessions_made_room_for_themselves() -> None:
-    """By hand: 20,000 of 100,000 buffers are a fifth. Before 16 the counter means more."""
+    """By hand: 20,000 of 100,000 buffers are a fifth. Before 16 the counter includes more."""
     fields = {"clean_stops": 0, "window": HOUR, "by_others": 80_000}
     assert BufferWrites(by_backends=20_000, evictions=50_000, **fields).share == 0.2  # type: ignore[arg-type]
     assert BufferWrites(by_backends=20_000, evictions=None, **fields).share is None  # type: ignore[arg-type]

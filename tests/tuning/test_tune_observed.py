@@ -1,4 +1,4 @@
-"""What a server's counters suggest for one table or one role; records are built by hand."""
+"""What a server's counters suggest for a table or a role; records are built by hand."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_a_table_whose_updates_find_no_room_is_told_its_command() -> None:
 
 
 def test_updates_that_an_index_keeps_from_being_hot_are_not_mended_by_room() -> None:
-    """30 % are HOT, but nearly all others found room: an index covers what changes."""
+    """30 % are HOT, but nearly all others found room: an index covers what they change."""
     assert said(updated(newpage_updated=100_000)) == []
 
 
@@ -55,7 +55,7 @@ def test_few_updates_and_tables_with_room_are_no_matter() -> None:
 
 
 def warned(**facts: Any) -> list[str]:
-    """With max_wal_size 1 GB."""
+    """The warnings with max_wal_size 1 GB."""
     found = server(setting("max_wal_size", "1024", "MB"), **facts)
     return [notice.text for notice in notices(found) if notice.level is Level.WARNING]
 
@@ -133,6 +133,6 @@ def test_a_role_that_spills_much_is_offered_its_own_work_mem_and_the_way_back() 
 
 
 def test_small_files_and_roles_with_too_many_sessions_are_offered_nothing() -> None:
-    """8 MB for everybody do for 240 MB; 5,000 sessions would take 580 GB more."""
+    """8 MB for everybody suffice for 240 MB; 5,000 sessions would take 580 GB more."""
     for spills in (spilt("app", 200 * MIB), spilt("crowd", 64 * GIB, sessions=5000)):
         assert not [step for step in tuned(spills).steps if "temporary files" in step.purpose]

@@ -1,7 +1,7 @@
-"""The peers' known mistakes, each by name, and that we do not repeat it.
+"""The peers' known mistakes, each by name, which we do not repeat.
 
-The cases are those of the survey of PgTune, timescaledb-tune, pgconfig and postgresqltuner
-that docs/comparison.md tells of.
+The cases come from the survey of PgTune, timescaledb-tune, pgconfig and postgresqltuner
+that docs/comparison.md describes.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def test_timescaledb_tune_max_wal_size_is_not_left_at_one_gigabyte() -> None:
 
 
 def test_timescaledb_tune_work_mem_does_not_collapse_as_cpus_rise() -> None:
-    """There: 1 GB at 2 CPUs, 6.4 MB at 64. Here a CPU costs one parallel worker's share."""
+    """Theirs: 1 GB at 2 CPUs, 6.4 MB at 64. Here a CPU costs one parallel worker's share."""
     few = machine(memory="256GB", cpus=2, connections=100)["work_mem"].target
     many = machine(memory="256GB", cpus=64, connections=100)["work_mem"].target
     assert isinstance(few, int)
@@ -118,7 +118,7 @@ def test_pgconfig_wal_is_not_two_and_three_gigabytes_everywhere() -> None:
 
 
 def test_postgresqltuner_costs_say_one_thing() -> None:
-    """It warns of any non-default cost and asks for one on SSD."""
+    """postgresqltuner warns of any non-default cost, yet asks for one on SSD."""
     assert machine(storage="ssd")["random_page_cost"].value == "1.1"
     assert "random_page_cost" not in names(machine(storage="hdd"))
 
@@ -129,14 +129,14 @@ def test_postgresqltuner_memory_in_bytes_is_taken() -> None:
 
 
 def test_nineteen_gets_no_io_workers() -> None:
-    """19 replaced it; a server that finds an unknown name in its file does not start."""
+    """19 replaced io_workers; a server with an unknown name in its file does not start."""
     assert "io_workers" not in machine(postgres=19)
     assert "io_workers" in machine(postgres=18)
     assert "io_max_workers" in machine(postgres=19)
 
 
 def test_nothing_is_said_of_what_is_right_already() -> None:
-    """Defaults are not reported as faults: 14 and later spread checkpoints by default."""
+    """Good defaults are not reported: 14 and later spread checkpoints by default."""
     assert "checkpoint_completion_target" not in names(machine(postgres=18))
     assert "checkpoint_completion_target" in names(machine(postgres=13))
 
@@ -151,7 +151,7 @@ def test_more_connections_than_memory_holds_are_refused_with_a_way_out() -> None
 
 
 def test_the_way_out_is_really_out() -> None:
-    """What the refusal names must work, and one more must not."""
+    """The connections that the refusal names must work, and one more must not."""
     with pytest.raises(DoesNotFit) as caught:
         machine(memory="2GB", cpus=2, connections=2000)
     hint = caught.value.hint or ""

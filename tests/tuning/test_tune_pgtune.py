@@ -1,6 +1,6 @@
 """PgTune's values for a machine, worked out by hand from its rules, and where ours differ.
 
-Its rules: `mrtuner/tuning/pgtune.py` says where they were read.
+`mrtuner/tuning/pgtune.py` gives the source of these rules.
 """
 
 from __future__ import annotations
@@ -137,7 +137,7 @@ def test_where_the_two_differ_each_says_why() -> None:
     workers = found["max_worker_processes"]
     assert (workers.ours, workers.theirs, workers.rule) == ("8", "4", "as many as CPUs")
     assert "does not start" in found["io_method"].reason
-    # Both take a quarter of memory: what is equal is not listed, however it is written.
+    # Both take a quarter of memory: equal values are not listed, however they are written.
     assert not {"shared_buffers", "max_wal_size", "jit"} & found.keys()
     assert all(one.rule and one.reason and one.ours != one.theirs for one in found.values())
 

@@ -1,6 +1,6 @@
-"""Plans before settings, on real servers: what changes, by what, and what could not be explained.
+"""Plans before settings, on real servers: what changes, why, and what could not be explained.
 
-Costs that are expected are asked of the server by the test itself, with SET and EXPLAIN.
+The test itself gets the expected costs from the server, with SET and EXPLAIN.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from servers import GRID, binaries, sql
 pytestmark = pytest.mark.timed
 
 LOADED = {"shared_preload_libraries": "pg_stat_statements", "fsync": "off", "autovacuum": "off"}
-#: 200,000 rows of 100 bytes; equal `k` lie scattered over all pages, 1,000 rows of each.
+#: 200,000 rows of 100 bytes; each `k` has 1,000 rows, scattered over all pages.
 MADE = (
     "CREATE EXTENSION pg_stat_statements",
     "CREATE TABLE sale (id int PRIMARY KEY, k int, text text)",
@@ -64,7 +64,7 @@ def changed(plans: Plans, part: str) -> ChangedPlan:
 
 
 def cost(cluster: Cluster, statement: str, **settings: Any) -> float:
-    """By EXPLAIN of the same generic statement, under these settings."""
+    """The cost that EXPLAIN gives the generic statement under these settings."""
     with psycopg.connect(cluster.dsn(), autocommit=True) as conn:
         for name, value in settings.items():
             conn.execute(f"SET {name} = '{value}'".encode())
@@ -96,9 +96,9 @@ def test_a_changed_plan_is_shown_with_its_costs_and_the_setting_that_changed_it(
 
 
 def test_costs_are_compared_only_under_the_same_cost_settings(server: Cluster) -> None:
-    """Another plan by another belief: by the one in force it costs more, by the advised one less.
+    """The new plan costs more by the settings in force, and less by the advised ones.
 
-    The expected costs come from the server with the other way of reading switched off.
+    The expected costs come from the server with the other plan's scan switched off.
     """
     seen(server, BY_K)
     one = changed(compare(server.dsn(), 20, {"random_page_cost": "40"}), "WHERE k =")
@@ -171,7 +171,7 @@ def test_utility_statements_which_may_hold_secrets_are_left_out(server: Cluster)
 
 
 def test_what_could_not_be_explained_is_told_with_the_servers_reason(server: Cluster) -> None:
-    """A typed constant becomes `interval $1`, which is no SQL; a table may be gone."""
+    """A typed constant becomes `interval $1`, which is not valid SQL; a table may be gone."""
     seen(
         server,
         "CREATE TABLE gone (id int)",
@@ -197,7 +197,7 @@ def test_a_lock_is_not_waited_for(server: Cluster) -> None:
 
 
 def test_a_text_that_could_be_several_statements_is_not_run(server: Cluster) -> None:
-    """pg_stat_statements keeps one statement an entry; a comment is kept as it stands."""
+    """pg_stat_statements keeps one statement in each entry, including its comments."""
     seen(server, "SELECT count(*) FROM sale /* ; DROP TABLE sale */")
     plans = compare(server.dsn(), 20, {"random_page_cost": "1.1"})
     [one] = [one for one in plans.not_explained if "DROP" in one.statement.text]

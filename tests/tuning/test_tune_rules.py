@@ -1,4 +1,4 @@
-"""Every rule, by values worked out by hand, for a machine that is described.
+"""Every rule, by values worked out by hand, for described machines.
 
 The usual machine has 32 GB, 8 CPUs and an SSD, and runs OLTP with 200 connections on 18.
 What a live server adds is in test_tune_rules_live.py.
@@ -33,7 +33,7 @@ def machine(**changes: Any) -> Tuning:
 
 @dataclass(frozen=True)
 class Case:
-    """A machine, and what its rule must answer; `words` are part of the reason."""
+    """A machine, and what the rule must answer; `words` are part of the reason."""
 
     verdict: str
     words: str
@@ -65,7 +65,7 @@ SMALL: dict[str, Any] = {"memory": "1GB", "cpus": 1, "connections": 20}
 CASES: dict[str, list[Case]] = {
     # --- sessions
     "max_connections": [
-        # What is asked for are sessions of applications; 3 more are for superusers.
+        # The sessions asked for are those of applications; 3 more are for superusers.
         change("203", "200 for applications, and 3 that the server reserves"),
         change("4", "1 for applications", connections=1),
         keep("100", "97 for applications", connections=97),
@@ -98,7 +98,7 @@ CASES: dict[str, list[Case]] = {
         change("819MB", "on a small machine", memory="2GB", connections=50),
         change("512MB", "a quarter", memory="2GB", connections=50, workload="mixed"),
         change("1638MB", memory="5GB", connections=50),
-        # As far as the data fill it: 8 GB * 5 / 4 = 10 GB; 1 GB leaves the quarter; at most
+        # As much as the data fill: 8 GB * 5 / 4 = 10 GB; 1 GB leaves the quarter; at most
         # 32768 MB * 2 / 5 = 13107.2 MB.
         change("10GB", "up to two fifths", data="8GB"),
         change("8GB", "a quarter", data="1GB"),
@@ -172,7 +172,7 @@ CASES: dict[str, list[Case]] = {
     "max_parallel_workers_per_gather": [
         keep("2", "already set"),  # least(2, 8 / 2)
         change("1", cpus=2),
-        change("0", cpus=1),  # one CPU helps nobody
+        change("0", cpus=1),  # parallel workers do not help on one CPU
         change("4", "half the CPUs", **OLAP),  # 8 / 2
         change("16", "half the CPUs", cpus=64, **OLAP),  # 32, held at 16
         unknown("--cpus", "2", cpus=None),
@@ -181,7 +181,7 @@ CASES: dict[str, list[Case]] = {
         change("4", "at most four"),  # 8 / 2
         change("4", cpus=64),
         keep("2", "already set", cpus=4),
-        change("1", cpus=1),  # never none
+        change("1", cpus=1),  # at least one
         unknown("--cpus", "2", cpus=None),
     ],
     "parallel_leader_participation": [
@@ -278,7 +278,7 @@ CASES: dict[str, list[Case]] = {
         keep("0.9", "already set", postgres=14),
     ],
     "max_wal_size": [
-        # Nobody knows the disk: 4 GB at most.
+        # The disk is unknown: 4 GB at most.
         change("4GB", "--disk"),
         change("4GB", memory="256GB"),
         change("2GB", memory="512MB", cpus=1, connections=10),  # greatest(least(2, 16), 0.25)
@@ -304,7 +304,7 @@ CASES: dict[str, list[Case]] = {
         change("1GB", "a quarter"),  # 4 GB / 4
         change("4GB", "a quarter", disk="1TB"),  # 16 GB / 4
         change("1280MB", disk="50GB"),  # 5 GB / 4
-        change("256MB", memory=None),  # a quarter of the default that stays
+        change("256MB", memory=None),  # a quarter of the default, which stays
     ],
     "wal_compression": [
         keep("off", "costs more CPU", postgres=14),

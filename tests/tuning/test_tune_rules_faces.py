@@ -1,4 +1,4 @@
-"""One result behind every face: the mapping, the texts, the JSON, the command."""
+"""Every interface gives the same result: the mapping, the texts, the JSON, the command."""
 
 from __future__ import annotations
 

@@ -83,7 +83,7 @@ def answer(name: str, situation: Situation) -> tuple[str, str]:
 
 
 def wal(rate_mib: float, **changes: Any) -> Wal:
-    """Six hours at so many MiB/s on average; the peak is taken as three times that."""
+    """Six hours at `rate_mib` MiB/s on average; the peak is taken as three times that."""
     window = changes.pop("window", 6 * HOUR)
     fields = {"timed": 72, "requested": 0} | changes
     return Wal(window=window, written=Bytes(int(rate_mib * MIB * window)), **fields)
@@ -157,14 +157,14 @@ def test_measured_wal_is_held_by_the_disk() -> None:
 
 
 def test_a_full_disk_holds_more_than_a_large_one_allows() -> None:
-    """A quarter of the 8 GB free, not a tenth of 1 TB; here for the profile too."""
+    """A quarter of the 8 GB free, not a tenth of 1 TB; the profile's value is limited, too."""
     disk = Disk(Bytes(1024 * GIB), Bytes(8 * GIB))
     assert answer("max_wal_size", live(wal=wal(1), disk=disk)) == ("change", "2GB")
     assert answer("max_wal_size", live(disk=disk)) == ("change", "2GB")
 
 
 def test_where_the_disk_forbids_more_the_gap_is_said() -> None:
-    """A quarter of 2 GB is below the least of 1 GB, which the server has."""
+    """A quarter of 2 GB is below the minimum of 1 GB, which the server has."""
     item = advised("max_wal_size", live(wal=wal(1), disk=Disk(None, Bytes(2 * GIB))))
     assert (item.to_dict()["verdict"], item.value) == ("keep", "1GB")
     assert "an interval needs 5.05 GB" in item.reason
@@ -178,7 +178,7 @@ def test_a_disk_without_any_room_is_not_a_disk_without_a_limit() -> None:
 
 
 def test_max_wal_size_is_never_lowered() -> None:
-    """Neither by a low rate nor by a profile: what you set stays, and is said to suffice."""
+    """Neither a low rate nor a profile lowers it: your value stays, and the reason says why."""
     measured = advised("max_wal_size", live({"max_wal_size": "8192"}, wal=wal(1)))
     assert (measured.to_dict()["verdict"], measured.value) == ("keep", "8GB")
     assert "an interval needs 5.05 GB" in measured.reason
@@ -199,12 +199,12 @@ def test_max_wal_size_is_at_most_4_gb_where_the_disk_is_unknown() -> None:
     assert measured.value == "4GB"
     assert "--disk" in measured.reason
     assert answer("min_wal_size", live(disk=None, wal=wal(1))) == ("change", "1GB")
-    # What a server has already stays.
+    # What a server already has stays.
     assert answer("max_wal_size", live({"max_wal_size": "8192"}, disk=None)) == ("keep", "8GB")
 
 
 def test_wal_on_its_own_volume_counts_with_that_volume() -> None:
-    """Half of 8 GB, and half of the 6 GB free; the data's volume of 1 TB is no matter."""
+    """Half of 8 GB, and half of the 6 GB free; the data's volume of 1 TB does not matter."""
     assert answer("max_wal_size", live(wal_disk=WalDisk(Bytes(8 * GIB), None)))[1] == "4GB"
     apart = WalDisk(Bytes(8 * GIB), Bytes(6 * GIB))
     assert answer("max_wal_size", live(wal_disk=apart, wal=wal(1))) == ("change", "3GB")
@@ -223,14 +223,14 @@ def test_a_volume_of_wal_that_cannot_be_seen_is_taken_to_be_small() -> None:
 
 def test_with_more_than_a_tenth_forced_an_average_rate_is_no_reason_to_keep() -> None:
     """4 GB now; 1 MiB/s on average needs 323 segments of 16 MiB, 5168 MiB, at its assumed peak of
-    three times that; here the average is 0.3, so that 4 GB would seem to do: 0.9 MiB/s over 900 s
+    three times that; here the average is 0.3, so 4 GB would seem to suffice: 0.9 MiB/s over 900 s
     are 51 segments, 52 * 1.9 = 98.8, 1584 MiB. But 10 of 82 checkpoints were forced, and 6 h at
     0.3 MiB/s are 6480 MiB, enough for 3 of them (one every 4096 / 1.9 = 2156 MiB): 3 of 82.
     """
     few = wal(0.3, timed=72, requested=10)
     assert answer("max_wal_size", live({"max_wal_size": "4096"}, wal=few)) == ("keep", "4GB")
-    # With 1 GB one every 539 MiB: all 12 of 84 can have been forced. 1584 MiB are less than
-    # twice the present value.
+    # With 1 GB there is one every 539 MiB, so volume can have forced all 12 of 84. 1584 MiB are
+    # less than twice the present value.
     many = wal(0.3, timed=72, requested=12)
     grown = advised("max_wal_size", live(wal=many))
     assert (grown.value, grown.basis) == ("2GB", "measured")
@@ -274,7 +274,7 @@ def test_the_recovery_allowed_bounds_max_wal_size() -> None:
     lowered = advised("max_wal_size", live({"max_wal_size": "65536"}, rto=minute, wal=wal(1)))
     assert lowered.value == "2400MB"
     assert "--rto" in lowered.reason
-    # What is asked of a small disk stays: a tenth of 15 GB.
+    # A small disk's limit still holds: a tenth of 15 GB.
     small = live(rto=minute, disk=Disk(Bytes(15 * GIB), None))
     assert answer("max_wal_size", small) == ("change", "1536MB")
 
@@ -475,7 +475,7 @@ def test_slightly_less_memory_than_advised_is_left_alone(pages: int, verdict: st
 
 
 def test_near_enough_is_for_memory_alone() -> None:
-    """63 and 64 are different counts; a number costs no restart of memory."""
+    """63 and 64 are different counts, and changing a count does not reallocate memory."""
     running = {"effective_io_concurrency": "63"}
     assert answer("effective_io_concurrency", live(running)) == ("change", "64")
 
@@ -492,7 +492,7 @@ def test_no_more_reads_are_asked_for_than_a_process_may_have_in_flight() -> None
 
 
 def test_more_reads_than_can_be_in_flight_are_left_alone() -> None:
-    """200 has the effect of 64: nothing to gain from a change."""
+    """200 has the same effect as 64, so a change would gain nothing."""
     assert answer("effective_io_concurrency", live({"effective_io_concurrency": "200"})) == (
         "keep", "200",
     )  # fmt: skip
@@ -574,7 +574,7 @@ def test_a_server_without_its_memory_known_gets_the_rest() -> None:
 
 
 def test_a_value_that_the_role_may_not_see_is_unknown_not_the_default() -> None:
-    """shared_preload_libraries is for superusers: an empty list was never said."""
+    """Only superusers see shared_preload_libraries, so the list is not known to be empty."""
     full = live()
     seen = {name: text for name, text in full.running.items() if name != "shared_preload_libraries"}
     item = advised("shared_preload_libraries", replace(full, running=seen))

@@ -33,7 +33,7 @@ def texts(tuning: Tuning) -> str:
     return "\n".join(notice.text for notice in tuning.notices)
 
 
-# --- the sessions that are asked for
+# --- the sessions asked for
 
 
 @pytest.mark.parametrize("wanted", [1, 2, 3, 5, 200])
@@ -60,7 +60,7 @@ def test_a_servers_max_connections_stay_where_nobody_said_a_number() -> None:
 
 
 def test_a_value_that_is_the_default_is_no_change_and_is_written_all_the_same() -> None:
-    """The file may go to a server with another number, and the budget rests on this one."""
+    """The file may go to a server with another value, and the budget assumes this one."""
     tuning = mrtuner.tune(memory="8GB", cpus=2)
     item = tuning["max_connections"]
     assert (item.value, item.current, item.changes) == ("100", "100", False)
@@ -81,7 +81,7 @@ def test_more_sessions_than_were_asked_for_are_open_now_and_that_is_said() -> No
 
 
 def test_page_tables_of_every_session_are_in_the_budget() -> None:
-    """256 GB with 500 sessions, once "it fits" and 62 GB beyond: 500 times a 512th of 64 GB."""
+    """256 GB with 500 sessions: a tuning that "fit" was once 62 GB over, 500/512 of 64 GB."""
     tuning = mrtuner.tune(**LARGE, connections=500)
     budget = tuning.budget
     assert budget is not None
@@ -101,7 +101,7 @@ def test_page_tables_count_no_more_where_somebody_says_that_huge_pages_are_reser
 
 
 def test_huge_pages_and_fewer_sessions_are_both_named_with_their_numbers_and_both_work() -> None:
-    """Held back by 2,000 sessions; either way gives the quarter back."""
+    """2,000 sessions limit shared_buffers; either remedy restores a quarter of memory."""
     held = mrtuner.tune(**LARGE, connections=2000)
     assert held["shared_buffers"].target < 64 * GIB // 8192  # type: ignore[operator]
     said = texts(held)
@@ -177,13 +177,13 @@ NOW = 4266
         ("on", "try", None, NOW),
         ("off", "try", None, None),
         ("off", "try", machine(10_000, 10_000), None),  # reserved, and for some reason not used
-        ("on", "try", machine(3000, 800), NOW + 1600),  # 800 pages nobody has claimed
+        ("on", "try", machine(3000, 800), NOW + 1600),  # 800 pages are unclaimed
         ("on", "try", machine(3000, 800, 300), NOW + 1000),
         (None, "try", None, None),
         (None, "on", None, NOW),  # with on, a server that lacks them does not start
         (None, "try", machine(3000, 952), NOW + 1904),  # 2048 in use: the buffers
-        (None, "try", machine(3000, 953), None),  # one less: somebody else's
-        (None, "try", machine(3000, 3000, 2048), NOW + 1904),  # promised, not touched yet
+        (None, "try", machine(3000, 953), None),  # one page short: somebody else's
+        (None, "try", machine(3000, 3000, 2048), NOW + 1904),  # committed, not touched yet
         (None, "off", machine(3000, 952), None),
     ],
 )
@@ -200,7 +200,7 @@ def test_huge_pages_are_proved_by_their_status_or_by_the_hosts_counters(
 
 
 def test_pages_that_hold_the_buffers_of_today_prove_nothing_for_larger_ones() -> None:
-    """64 GB of memory want 16 GB of buffers: with try, the server would start without any."""
+    """64 GB of memory need 16 GB of buffers: with try, the server would start without the pages."""
     fits, short = Bytes(17 * GIB), Bytes(16 * GIB)
     situation = live(memory=Memory(Bytes(64 * GIB)), huge_pages=HugePages(fits, "test"))
     budget = solve(situation).budget
@@ -282,7 +282,7 @@ def test_active_sessions_that_were_seen_are_offered_and_not_taken_for_a_bound() 
 
 
 def test_effective_cache_size_rests_on_what_is_expected_to_be_in_use() -> None:
-    """32 GB with 2,000 sessions: not 24 GB, less where more of them are active."""
+    """32 GB with 2,000 sessions: below 24 GB, and lower still if more sessions are active."""
     crowd: dict[str, Any] = {**LARGE, "memory": "32GB", "cpus": 8, "connections": 2000}
     usual = mrtuner.tune(**crowd)["effective_cache_size"]
     many = mrtuner.tune(**crowd, active=1000)["effective_cache_size"]

@@ -1,4 +1,4 @@
-"""What only a person can do on the machine: each with its command, the value now, and the risk.
+"""What only a person can do on the machine: each step has a command, the present value, the risk.
 
 The machine is a tree of files: 64 GB (65,536,000 kB) with two NUMA nodes and the kernel's defaults.
 """
@@ -44,7 +44,7 @@ Hugepagesize: 2048 kB""",
 
 
 def found(root: Path, changes: Mapping[str, str] | None = None, **said: Any) -> list[Step]:
-    """The steps for a machine of these files."""
+    """The steps for a machine with these files."""
     for path, text in {**FILES, **(changes or {})}.items():
         file = root / path.lstrip("/")
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -108,7 +108,7 @@ def test_overcommit_is_offered_with_a_ratio_that_leaves_room(tmp_path: Path) -> 
     # 64,000,000 kB are promised already, beyond nine tenths of 65,536,000 kB and 2 GB of swap.
     promised = FILES["/proc/meminfo"].replace("Committed_AS: 8192000", "Committed_AS: 64000000")
     assert "overcommit" not in commands(found(tmp_path, {"/proc/meminfo": promised}))
-    # A cgroup's limit kills whatever the kernel promises.
+    # A cgroup's limit kills, whatever the kernel promises.
     limited = {
         "/proc/self/cgroup": "0::/pod",
         "/proc/self/mountinfo": "30 1 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw",
@@ -133,7 +133,7 @@ def test_transparent_huge_pages_are_left_to_programs_that_ask(tmp_path: Path) ->
 
 
 def test_shared_memory_is_spread_where_one_node_would_fill_up(tmp_path: Path) -> None:
-    """Two fifths of 62.5 GB are 25 GB, more than half of a node's 31.25; 8 GB are less."""
+    """Two fifths of 62.5 GB are 25 GB, more than half of a node's 31.25 GB; 8 GB are less."""
     taken = found(tmp_path, data="500GB")
     assert the_step(taken, "numactl --interleave=all").now == "2 nodes of 31.2 GB"
     assert "numactl" not in commands(found(tmp_path, memory="32GB"))

@@ -1,4 +1,4 @@
-"""Settings by table, with what they rest on."""
+"""Settings by table, with the reason for each."""
 
 from __future__ import annotations
 

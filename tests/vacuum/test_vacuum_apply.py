@@ -1,4 +1,4 @@
-"""Storage parameters set and taken back on a real server, and what a killed run leaves."""
+"""Storage parameters set and undone on a real server, and what a killed run leaves."""
 
 from __future__ import annotations
 

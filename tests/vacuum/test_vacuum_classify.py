@@ -25,7 +25,7 @@ CASES = [
     # 11.6 days: no longer short, and updated twice as often as written otherwise
     (table(), rates(inserts=1, updates=4, deletes=1), TableKind.LONG_LIVED),
     (table(), rates(inserts=1, updates=1, deletes=1), TableKind.MIXED),
-    # 100 a second for 1,000 s; since the reset a million more came than went, and are not there
+    # 100 a second for 1,000 s; since the reset a million more came than went, but are missing
     (table(), rates(inserts=100, vanished=100), TableKind.APPEND_ONLY),  # a tenth of what there was
     (table(), rates(inserts=100, vanished=300), TableKind.RELOADED),
     (table(inserted=2_000_000), rates(inserts=100), TableKind.RELOADED),

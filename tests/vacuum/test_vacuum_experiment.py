@@ -24,7 +24,7 @@ from conftest import NewCluster
 from mrtuner.vacuum import TableKind
 
 KINDS = {"account": TableKind.LONG_LIVED, "session": TableKind.SHORT_LIVED, "job": TableKind.QUEUE}
-#: A session is short-lived by living over 15 minutes: a million rows, a thousand a second.
+#: Sessions count as short-lived if they live over 15 minutes: a million rows, 1,000 a second.
 SHORT = Sizes(account=40_000, session=1_000_000, job=40_000, each=100)
 
 

@@ -1,4 +1,4 @@
-"""Who keeps dead rows, and who does not: every claim is proved by a VACUUM, on every major."""
+"""What keeps dead rows, and what does not: a VACUUM proves every claim, on every major version."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
         made.remove()
 
 
-#: Five minutes are long for a test.
+#: Every age counts as long; a test cannot wait for five minutes.
 YOUNG = Thresholds(long=0)
 
 
@@ -49,7 +49,7 @@ def named(cluster: Cluster, thresholds: Thresholds = YOUNG) -> tuple[Blocker, ..
 
 
 def of(conn: Connection, found: tuple[Blocker, ...]) -> Blocker:
-    """What is said of this session."""
+    """The finding about this session."""
     pid = conn.info.backend_pid
     return next(one for one in found if one.name.startswith(f"process {pid} "))
 
@@ -91,9 +91,9 @@ def test_a_writer_of_another_database_keeps_no_row_by_itself(cluster: Cluster) -
 def test_a_writer_of_another_database_keeps_rows_through_every_snapshot_that_is_taken_here(
     cluster: Cluster,
 ) -> None:
-    """The reader's snapshots are taken when the rows are dead: it needs none of them. As long as
-    the other one writes they are kept all the same, for the old snapshot and for a new one; when
-    it has ended, a new one keeps nothing."""
+    """The reader takes its snapshots when the rows are already dead, so it needs none of them. As
+    long as the writer is there, they are kept all the same, for the old snapshot and a new one;
+    when it has ended, a new snapshot keeps nothing."""
     with writing(cluster, "elsewhere") as writer:
         die(cluster)
         with reading(cluster) as reader:
@@ -112,7 +112,7 @@ def test_a_writer_of_another_database_keeps_rows_through_every_snapshot_that_is_
 def test_a_short_reader_is_not_named_for_the_writer_it_reaches_back_to(
     cluster: Cluster,
 ) -> None:
-    """Both horizons are one transaction back or more; that counts as far here, no time as long."""
+    """Both horizons are at least one transaction back, which is far here; an hour would be long."""
     far = Thresholds(long=3_600, far=1)
     with writing(cluster, "postgres") as writer, reading(cluster) as reader:
         (one,) = named(cluster, far)
@@ -153,7 +153,7 @@ def test_a_logical_slot_of_another_database_keeps_rows_of_system_catalogs_only(
 ) -> None:
     make = "SELECT pg_create_logical_replication_slot('forgotten', 'pgoutput')"
     sql(cluster.dsn("elsewhere"), make)
-    die(cluster)  # and a row of pg_class with the table that was there before
+    die(cluster)  # and a row of pg_class, for the table dropped before
     (one,) = named(cluster)
     assert one.name == "forgotten (system catalogs only)"
     assert (kept(cluster), kept(cluster, "pg_class") > 0) == (0, True)
@@ -214,7 +214,7 @@ def test_a_subscriber_that_copies_is_a_session_not_a_standby(cluster: Cluster) -
 def test_a_standby_counts_the_sessions_of_all_databases_if_it_tells_its_primary(
     new_cluster: NewCluster, feedback: str, number: int
 ) -> None:
-    """In recovery horizons are not told apart by database: ComputeXidHorizons."""
+    """In recovery, horizons do not distinguish databases: ComputeXidHorizons."""
     standby = new_cluster(settings={"hot_standby_feedback": feedback})
     sql(standby.dsn(), "CREATE DATABASE elsewhere")
     standby.stop()
@@ -227,7 +227,7 @@ def test_a_standby_counts_the_sessions_of_all_databases_if_it_tells_its_primary(
 def test_who_spans_the_whole_watch_is_named_however_young(
     cluster: Cluster,
 ) -> None:
-    """One session is there from the beginning to the end; another comes when it has begun."""
+    """One session lasts for the whole watch; another takes its snapshot after the beginning."""
     with reading(cluster) as conn, session(cluster) as late:
 
         def pause(_seconds: float) -> None:

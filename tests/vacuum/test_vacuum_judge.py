@@ -1,4 +1,4 @@
-"""From a picture of a database to what is said of it: server, blockers, wraparound, TOAST."""
+"""From a picture of a database to findings about it: server, blockers, wraparound, TOAST."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ HOUR = 3_600.0
 
 
 def busy(updates: int, **given: Any) -> Vacuum:
-    """A table of a million rows that was updated so often in 1,000 s."""
+    """A table of a million rows with this many updates in 1,000 s."""
     samples = sample(0.0, table()), sample(1_000.0, table(updated=updates))
     return judge(picture(*samples, **given))
 
@@ -83,7 +83,7 @@ def test_autovacuum_switched_off_is_told_first() -> None:
 
 
 def test_a_queue_that_is_all_dead_rows_by_the_next_look_gets_a_shorter_nap() -> None:
-    """1,000 a second for 60 s are 60,000 dead rows beside 500 live ones."""
+    """1,000 deletes a second for 60 s leave 60,000 dead rows beside 500 live ones."""
     queue = {"rows": 500, "live": 500, "pages": 10, "index_pages": 5}
     samples = [
         sample(0.0, table(**queue)),
@@ -122,7 +122,7 @@ def test_a_value_of_10_kb_is_six_chunks() -> None:
 
 
 def test_chunks_of_deleted_rows_are_not_the_updates_doing() -> None:
-    """Ten rows deleted a second take ten chunks each along; five more die by one update each."""
+    """Ten rows a second are deleted with ten chunks each; five are updated, one chunk each."""
     one = table(live=20_000, toast=toast())
     seen = rates(updates=5, deletes=10, toast_deletes=105, toast_inserts=105)
     found = amplification(one, seen)
@@ -148,7 +148,7 @@ def session(**given: Any) -> dict[str, Any]:
 
 
 def seen(*rows: dict[str, Any]) -> tuple[Blocker, ...]:
-    """What is in the way when these sessions are all there is."""
+    """The blockers when there is nothing but these sessions."""
     return blockers([Look(sessions=rows)])
 
 
@@ -162,7 +162,7 @@ def test_a_session_is_in_the_way_when_it_is_old_by_time_or_by_transactions() -> 
 
 
 def test_a_session_that_reaches_back_to_a_writer_is_not_the_one_to_end() -> None:
-    """Both have a horizon a million transactions back, but it is the writer's ID."""
+    """Both have a horizon a million transactions back, but that is the writer's transaction ID."""
     writer = session(pid=7, xid="1000", xid_age=10**6, age=10**6, seconds=60.0, key="7")
     reader = session(pid=8, seconds=0.01, age=10**6, key="8")
     assert [one.name for one in seen(writer, reader)] == ["process 7 (shop)"]
@@ -204,7 +204,7 @@ def test_a_transaction_that_takes_new_snapshots_is_not_long() -> None:
 
 
 def test_a_writer_keeps_its_id_whatever_its_snapshots_do() -> None:
-    """At the first look it ran a statement, at the last one it is idle, without a snapshot."""
+    """It runs a statement at the first look; at the last one it is idle, without a snapshot."""
     first = session(seconds=HOUR, xid="1050", xid_age=5)
     last = {**first, "xmin": None, "state": "idle in transaction"}
     (one,) = blockers([Look(sessions=[first]), Look(sessions=[last])], 20.0)
@@ -251,7 +251,7 @@ def test_a_standby_is_named_when_its_horizon_is_far_or_stands_still() -> None:
     assert (far.name, far.serious) == ("replica", True)
     assert not blockers([Look(feedback=[near])])
     looks = [Look(feedback=[near])] * 2
-    assert not blockers(looks, 20.0)  # it may have told its horizon no more than twice
+    assert not blockers(looks, 20.0)  # too short: it may have reported its horizon only twice
     (still,) = blockers(looks, 60.0)
     assert (still.throughout, still.serious) == (True, False)
 
@@ -292,7 +292,7 @@ ODD = "q\nDROP TABLE x; --\x1b[2J"
 
 
 def swamped(name: str) -> Vacuum:
-    """A queue whose name comes into the reason of a setting of the server."""
+    """A queue whose name appears in the reason for a server setting."""
     queue = {"name": name, "rows": 500, "live": 500, "pages": 10}
     last = table(**queue, inserted=100_000, deleted=100_000)
     return judge(picture(sample(0.0, table(**queue)), sample(100.0, last), database=name))

@@ -1,6 +1,6 @@
 """Storage parameters: what a killed run, another machine or a missing right leaves.
 
-That each step may be the last is tested in tests/change/test_change_killed.py.
+tests/change/test_change_killed.py kills a run at every step.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def options(dsn: str) -> list[Any]:
 def test_what_was_committed_is_known_even_if_somebody_changed_one_since(
     dsn: str, tmp_path: Path
 ) -> None:
-    """Killed after the commit, before it was noted; then somebody else sets one of three."""
+    """Killed after the commit, before the journal noted it; then somebody sets one of three."""
     committed = next(
         killed_at
         for killed_at in count(1)

@@ -22,7 +22,7 @@ SETTINGS = {"autovacuum": "off", "wal_level": "logical", "max_prepared_transacti
 
 @pytest.fixture(scope="module", params=[13, 16, 18], ids="pg{}".format)
 def cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
-    """One for each variant of the queries; nothing is vacuumed behind our back."""
+    """A server for each variant of the queries, without autovacuum."""
     made = Cluster.create(binaries(request.param), scratch_directory(), SETTINGS)
     try:
         with made:
@@ -32,7 +32,7 @@ def cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
 
 
 def watch(cluster: Cluster, *statements: str) -> Vacuum:
-    """Watch for one interval in which the statements run, and settle their counters."""
+    """Watch for one interval, in which the statements run and their counters are reported."""
     return vacuum(cluster.dsn(), watch=5, sleep=_running(cluster, *statements))
 
 
@@ -90,7 +90,7 @@ def test_statistics_reset_during_the_watch_are_a_gap(cluster: Cluster) -> None:
 
 
 def test_what_a_role_without_rights_cannot_see_is_said(cluster: Cluster) -> None:
-    """Its rates are there: counters are everybody's. Other roles' snapshots are not."""
+    """It sees rates, because everyone may read counters, but not other roles' snapshots."""
     documents(cluster)
     sql(cluster.dsn(), "CREATE ROLE nobody LOGIN")
     try:
@@ -115,7 +115,7 @@ def test_a_standby_is_told_to_know_no_rates(new_cluster: NewCluster) -> None:
 def test_what_stands_in_the_way_is_named_with_a_remedy_that_works(
     cluster: Cluster,
 ) -> None:
-    """Five minutes are long for a test."""
+    """A test cannot wait for five minutes, so every age counts as long."""
     import psycopg
 
     young = Thresholds(long=0)
@@ -150,7 +150,7 @@ LOAD = "INSERT INTO staging SELECT generate_series(1, 1000)"
 def test_a_table_that_is_truncated_and_reloaded_is_not_append_only(
     cluster: Cluster, reload: tuple[str, ...]
 ) -> None:
-    """In two transactions and in one: for the first the server counts live rows wrong (2,000)."""
+    """In two transactions and in one; with two, the server counts live rows wrong (2,000)."""
     counted(cluster.dsn(), "DROP TABLE IF EXISTS staging", "CREATE TABLE staging (n int)", LOAD)
     one = report(watch(cluster, *reload), "staging")
     assert (one.kind, one.advice) == (TableKind.RELOADED, ())
@@ -160,7 +160,7 @@ def test_a_table_that_is_truncated_and_reloaded_is_not_append_only(
     counted(cluster.dsn(), *reload, "ANALYZE staging")
     assert (
         report(vacuum(cluster.dsn()), "staging").kind is TableKind.RELOADED
-    )  # since the reset, too
+    )  # also without a watch, from counters since the reset
 
 
 @pytest.mark.parametrize("rewrite", ["VACUUM FULL log", "CLUSTER log USING log_pkey"])
@@ -182,7 +182,7 @@ def test_a_table_that_grows_stays_append_only(cluster: Cluster) -> None:
 def test_a_restart_ends_the_watch_with_what_was_seen(
     new_cluster: NewCluster, how: Literal["fast", "immediate"]
 ) -> None:
-    """Ten seconds are two intervals: the server goes in the second one, and does not come back."""
+    """Ten seconds are two intervals: the server stops in the second one and does not return."""
     server = new_cluster()
     sql(
         server.dsn(),

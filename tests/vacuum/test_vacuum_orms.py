@@ -1,4 +1,4 @@
-"""What object mappers send: a value that nobody changed is written again, or it is not."""
+"""What object mappers send: do they write a value again that nobody changed?"""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def dsn(embedded: Cluster) -> Iterator[str]:
 def test_a_mapper_writes_an_unchanged_value_again_or_not(
     dsn: str, program: str, how: str, writes_again: bool
 ) -> None:
-    """The id under which chunks are stored stays with a copied value, not with a written one."""
+    """A copied value keeps the id of its chunks; a value that is written again gets a new one."""
     state = "SELECT n, pg_column_toast_chunk_id(body)::int8 FROM doc"
     ((before, chunk),) = sql(dsn, state)
     subprocess.run([sys.executable, "-c", program.replace("HOW", how), dsn], check=True, timeout=60)

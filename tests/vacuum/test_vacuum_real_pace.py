@@ -1,4 +1,4 @@
-"""The time that a vacuum is computed to take at least, against what a server takes."""
+"""The computed minimum time of a vacuum, compared with what a server takes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ON = (
 
 
 def computed(dsn: str, dead: int) -> float:
-    """Seconds for a vacuum of the table that removes so many rows."""
+    """Seconds computed for a vacuum of the table that removes `dead` rows."""
     found = vacuum(dsn)
     (table,) = (one.table for one in found.tables)
     prices = cost_settings(found.picture.settings, {})
@@ -51,8 +51,8 @@ def taken(dsn: str) -> float:
 def test_a_server_takes_what_was_computed_at_least_and_seldom_four_times_as_long(
     new_cluster: NewCluster, updated: int, cold: bool
 ) -> None:
-    """From the last checkpoint every page is clean: each one that is changed has its price. A
-    quarter of a worker's time is what a table may take by what is computed, hence the four."""
+    """After a checkpoint every page is clean, so each page that vacuum changes has its cost. By the
+    computed time a table may use a quarter of a worker's time, hence the factor four."""
     settings = {"autovacuum_naptime": "1s", "shared_buffers": "512MB", "fsync": "off"}
     cluster = new_cluster(18, settings)
     dsn = cluster.dsn()

@@ -1,4 +1,4 @@
-"""Rows before and after: unchanged values written again are found, changed ones not accused."""
+"""Rows before and after: unchanged values written again are found, changed ones not reported."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def documents(dsn: str) -> None:
 @pytest.mark.timed
 @pytest.mark.parametrize("major", [16, 18])
 def test_a_server_shows_what_its_updates_did(new_cluster: NewCluster, major: int) -> None:
-    """16 has no chunk ids: its own statistics have to tell that values were written again."""
+    """16 has no chunk ids, so its statistics must show that values were written again."""
     dsn = new_cluster(major, {"autovacuum": "off"}).dsn()
     documents(dsn)
     changes = {
@@ -155,7 +155,7 @@ def test_a_column_is_not_accused_of_what_its_neighbour_does(
         'ALTER TABLE "a doc" ADD COLUMN scan text',
         'ALTER TABLE "a doc" ALTER scan SET STORAGE EXTERNAL',
         f"UPDATE \"a doc\" SET scan = {BODY}, body = repeat('abcdefghij', 3072)",
-    )  # what that session counted must not be added to what VACUUM counts
+    )  # wait for this session's counters, so that they are not added to those of VACUUM
     sql(dsn, 'VACUUM ANALYZE "a doc"')
 
     def update(_seconds: float) -> None:

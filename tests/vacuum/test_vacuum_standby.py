@@ -1,4 +1,4 @@
-"""A standby that tells its horizon: with a slot and without, proved by a VACUUM on its primary."""
+"""A standby that reports its horizon, with and without a slot; VACUUM on its primary proves it."""
 
 from __future__ import annotations
 
@@ -55,9 +55,9 @@ def asked(cluster: Cluster, question: str) -> Any:
 
 
 def await_horizon(primary: Cluster, standby: Cluster) -> None:
-    """Until the standby has told a horizon that it had after all that the primary did so far.
+    """Wait until the standby has reported a horizon newer than all of the primary's work so far.
 
-    It tells one a second, so one came before an answer that it sent two seconds later.
+    It reports one a second, so a reply sent two seconds after the replay follows such a report.
     """
     written = asked(primary, "pg_current_wal_lsn()")
     until(lambda: asked(standby, f"pg_last_wal_replay_lsn() >= '{written}'"), "the replay")
@@ -69,7 +69,7 @@ def await_horizon(primary: Cluster, standby: Cluster) -> None:
 def test_a_reader_on_a_standby_keeps_rows_of_every_database_of_the_primary(
     pair: tuple[Cluster, ...], request: pytest.FixtureRequest
 ) -> None:
-    """Even one of another database: the standby tells one horizon for all."""
+    """Even a reader of another database: the standby reports one horizon for all."""
     primary, standby = pair
     until(lambda: asked(primary, f"EXISTS ({HEARD})"), "a first horizon")
     with reading(standby, "elsewhere"):

@@ -1,7 +1,7 @@
 """The workloads of the field notes' table, once under the defaults and once under our settings.
 
-Both at the same time, on one server, each in a schema of its own: what a busy machine does to one
-it does to the other. `PYTHONPATH=tests python tests/vacuum/vacuum_load.py > docs/vacuum.json` runs
+Both run at the same time on one server, each in its own schema, so a busy machine affects both
+alike. `PYTHONPATH=tests python tests/vacuum/vacuum_load.py > docs/vacuum.json` runs
 it in full.
 """
 
@@ -29,7 +29,7 @@ Dead = dict[tuple[str, str], tuple[int, int]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sizes:
-    """Rows of each table, and rows written of each in a round; a session lives over 15 minutes."""
+    """Rows of each table, and rows written to each in a round; sessions live over 15 min."""
 
     account: int  # long-lived, every one updated again and again
     session: int  # short-lived: inserted, then deleted
@@ -43,7 +43,7 @@ class Sizes:
 
 
 def build(dsn: str, sizes: Sizes) -> None:
-    """The three tables in both schemas."""
+    """Create the three tables in both schemas."""
     for schema in SCHEMAS:
         sql(
             dsn,
@@ -60,7 +60,7 @@ def build(dsn: str, sizes: Sizes) -> None:
 
 @contextmanager
 def load(dsn: str, sizes: Sizes) -> Iterator[None]:
-    """Both schemas written at the same pace until the block ends."""
+    """Write to both schemas at the same pace until the block ends."""
     done = threading.Event()
     workers = [threading.Thread(target=_write, args=(dsn, one, sizes, done)) for one in SCHEMAS]
     for worker in workers:
@@ -92,7 +92,7 @@ def _write(dsn: str, schema: str, sizes: Sizes, done: threading.Event) -> None:
 
 
 def _rounds(done: threading.Event) -> Iterator[int]:
-    """A number every ROUND; a machine that cannot follow writes more slowly."""
+    """Yield a number every ROUND seconds, or more slowly on a machine that cannot keep up."""
     number, due = 0, time.monotonic()
     while not done.wait(max(0.0, due - time.monotonic())):
         yield number
@@ -100,7 +100,7 @@ def _rounds(done: threading.Event) -> Iterator[int]:
 
 
 def advised(dsn: str, watch: float) -> Vacuum:
-    """What our advice is under the load; put into force in one of the schemas."""
+    """Our advice under the load, applied in one of the schemas."""
     found = vacuum(dsn, watch=watch)
     altered = f'ALTER TABLE "{OURS}".'
     lines = [text for text in found.as_sql().splitlines() if text.startswith(altered)]
@@ -109,7 +109,7 @@ def advised(dsn: str, watch: float) -> Vacuum:
 
 
 def report(found: Vacuum, name: str) -> TableReport:
-    """Our copy of a table."""
+    """The report on our schema's table of this name."""
     return next(one for one in found.tables if (one.table.schema, one.table.name) == (OURS, name))
 
 
@@ -119,7 +119,7 @@ def dead(dsn: str) -> Dead:
 
 
 def watch(dsn: str, until: Callable[[float, Dead], bool], every: float) -> list[tuple[float, Dead]]:
-    """Dead rows over time, until it is enough."""
+    """Dead rows over time, until `until` returns true."""
     start, seen = time.monotonic(), []
     while True:
         at = time.monotonic() - start
@@ -135,18 +135,18 @@ def most(seen: list[tuple[float, Dead]]) -> Mapping[tuple[str, str], int]:
 
 
 def vacuums(seen: list[tuple[float, Dead]]) -> Mapping[tuple[str, str], int]:
-    """How often autovacuum came to each table meanwhile."""
+    """How often autovacuum ran on each table meanwhile."""
     (_, first), (_, last) = seen[0], seen[-1]
     return {key: last[key][1] - first[key][1] for key in first}
 
 
-#: The experiment in full: at the default settings a table waits for 200,000 dead rows, 200 s.
+#: The experiment in full: at the default settings a table waits 200 s for 200,000 dead rows.
 FULL = Sizes(account=1_000_000, session=1_000_000, job=300_000, each=100)
 NAP, SECONDS, EVERY = 10, 720.0, 2.0
 
 
 def experiment(dsn: str, seconds: float = SECONDS) -> dict[str, Any]:
-    """Build, load, advise, then watch; as plain data for the documentation."""
+    """Build, load, advise, then watch; the record is plain data for the documentation."""
     build(dsn, FULL)
     with load(dsn, FULL):
         found = advised(dsn, 30)

@@ -17,19 +17,19 @@ if TYPE_CHECKING:
 
     Connection = psycopg.Connection[tuple[Any, ...]]
 
-#: As VACUUM (VERBOSE) says it: until 14, and since.
+#: The wording of VACUUM (VERBOSE): until 14, and since.
 KEPT = r"(\d+) (?:dead row versions cannot be removed yet|are dead but not yet removable)"
 DEAD = 100
 
 
 def die(cluster: Cluster) -> None:
-    """Rows that are dead from now on."""
+    """Create rows and delete them."""
     made = f"CREATE TABLE dead AS SELECT generate_series(1, {DEAD}) AS n"
     sql(cluster.dsn(), "DROP TABLE IF EXISTS dead", made, "DELETE FROM dead")
 
 
 def kept(cluster: Cluster, table: str = "dead") -> int:
-    """Dead rows that a VACUUM here has to leave, as the server counts them."""
+    """Run VACUUM; the number of dead rows that it cannot remove, as the server counts them."""
     import psycopg
 
     said: list[str] = []
@@ -45,7 +45,7 @@ def kept(cluster: Cluster, table: str = "dead") -> int:
 
 @contextmanager
 def session(cluster: Cluster, database: str = "postgres") -> Iterator[Connection]:
-    """A session whose transaction is over when the block ends."""
+    """A session whose transaction is rolled back when the block ends."""
     import psycopg
 
     conn = psycopg.connect(cluster.dsn(database))
@@ -66,7 +66,7 @@ def reading(cluster: Cluster, database: str = "postgres") -> Iterator[Connection
 
 
 def look(conn: Connection) -> None:
-    """A fresh snapshot, kept until the transaction ends."""
+    """Take a fresh snapshot, kept until the transaction ends."""
     conn.rollback()
     conn.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
     conn.execute("SELECT 1")
@@ -81,7 +81,7 @@ def writing(cluster: Cluster, database: str) -> Iterator[Connection]:
 
 
 def end(cluster: Cluster, one: Blocker, conn: Connection) -> None:
-    """End a session as it is said to be ended, and wait until it is gone."""
+    """End a session by the SQL of the finding, and wait until it is gone."""
     assert one.sql == f"SELECT pg_terminate_backend({conn.info.backend_pid});"
     sql(cluster.dsn(), one.sql)
     while sql(cluster.dsn(), f"SELECT 1 FROM pg_stat_activity WHERE pid = {conn.info.backend_pid}"):

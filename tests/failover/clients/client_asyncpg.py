@@ -23,7 +23,7 @@ def wait(work: Coroutine[Any, Any, Any]) -> Any:
 
 
 async def opened() -> Any:
-    """A pool with two connections that have been used."""
+    """A pool whose two connections have both been used."""
     pool = await asyncpg.create_pool(
         sys.argv[2], min_size=2, max_size=2, init=found["limit"], **found["FAILOVER"]
     )

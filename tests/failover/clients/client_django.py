@@ -1,4 +1,4 @@
-"""Django with the generated database merged with where it is: SNIPPET HOST."""
+"""Django with the generated database settings and the server's host: SNIPPET HOST."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def connection() -> Any:
 
 
 def request(made: Any, query: str = "SELECT 1") -> None:
-    """What a request of Django's begins with, then a query."""
+    """Do what Django does at the start of a request, then run a query."""
     made.close_if_unusable_or_obsolete()
     with made.cursor() as cursor:
         cursor.execute(query)

@@ -13,7 +13,7 @@ DSN = f"service=failover host={sys.argv[3]} dbname=postgres user=postgres"
 
 
 class Lost(Exception):
-    """psql ended, as it does when it lost its connection."""
+    """psql ended, as it does when it loses its connection."""
 
 
 def start() -> subprocess.Popen[str]:

@@ -1,6 +1,6 @@
-"""PgBouncer with the generated limits before a client that has none: INI PGBOUNCER PORT.
+"""PgBouncer with the generated limits, used by a client without any: INI PGBOUNCER PORT.
 
-It takes no root, so it runs as another user of a namespace within ours.
+PgBouncer refuses root, so it runs as another user in a nested namespace.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ pools = count()
 
 
 def client() -> psycopg.Connection[Any]:
-    """Of a pool of its own: one that never had a server lets the login wait for one."""
+    """Connect through a new pool: one that never had a server lets the login wait for one."""
     where = f"host=127.0.0.1 port={sys.argv[3]} user=postgres dbname=pool{next(pools)}"
     return psycopg.connect(where, autocommit=True, prepare_threshold=None)
 

@@ -1,4 +1,4 @@
-"""psycopg's pool, as the generated comment makes it: SNIPPET DSN."""
+"""psycopg's pool, made as the generated comment says: SNIPPET DSN."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ made = "ConnectionPool(" + call.replace("\n#", "\n")
 
 
 def pool() -> Any:
-    """With all its connections open, which the snippet leaves to its moment."""
+    """The pool, with all its connections open; the snippet opens them when needed."""
     return eval(made, found)
 
 

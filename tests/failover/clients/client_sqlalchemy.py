@@ -1,4 +1,4 @@
-"""SQLAlchemy's engine out of the generated program: SNIPPET."""
+"""SQLAlchemy's engine from the generated program: SNIPPET."""
 
 from __future__ import annotations
 

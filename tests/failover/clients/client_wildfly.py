@@ -16,7 +16,7 @@ home, base = map(Path, sys.argv[1:3])
 
 
 class Failed(Exception):
-    """What the application said."""
+    """The answer of the application when it failed."""
 
 
 def ask(case: str) -> None:
@@ -27,7 +27,7 @@ def ask(case: str) -> None:
 
 
 def opened() -> None:
-    """Once it has deployed everything."""
+    """Wait until WildFly has deployed everything."""
     for _ in range(400):
         with suppress(URLError, ConnectionError):
             ask("open")

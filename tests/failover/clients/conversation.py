@@ -1,4 +1,4 @@
-"""What every Python client says and hears: see failover_clients.py."""
+"""The protocol of every Python client: see failover_clients.py."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import sys
 import threading
 from collections.abc import Callable
 
-#: In flight while the fault happens.
+#: A query that is in flight when the fault happens.
 ENDLESS = "SELECT pg_sleep(60)"
-#: `print` writes a line in pieces, and two cases may end at the same moment.
+#: `print` writes a line in pieces, and two cases may end at the same time.
 _SPEAKING = threading.Lock()
 
 
 def converse(**cases: Callable[[], object]) -> None:
-    """Say that all is open, then begin a case a line, each in a thread of its own."""
+    """Print `ready`, then run the case named on each line of stdin, each in its own thread."""
     print("ready", flush=True)
     for line in sys.stdin:
         name = line.strip()

@@ -1,6 +1,6 @@
 // Command operators reads a YAML manifest on standard input as kubectl does, then into the operator's
-// own Go type, refusing unknown fields and wrong types; it writes what was understood as JSON. So it
-// does with the kinds of Kubernetes itself that `mrtuner record --unit kubernetes` writes.
+// own Go type, refusing unknown fields and wrong types; it writes what was understood as JSON. It
+// does the same with Kubernetes' own kinds that `mrtuner record --unit kubernetes` writes.
 // With -fixed it lists the parameters that CloudNativePG does not let users set; with -schema it
 // writes the schema that Zalando's operator registers.
 package main
@@ -67,7 +67,7 @@ func check(input io.Reader) error {
 		postgresql := cluster.Spec.PostgresConfiguration
 		return write(understood{postgresql.Parameters, postgresql.AdditionalLibraries})
 	case zalando.PostgresCRDResourceKind:
-		// its own UnmarshalJSON would forget to be strict, so the part that we write is read alone
+		// the type's own UnmarshalJSON is not strict, so the part that we write is read separately
 		var document struct {
 			APIVersion, Kind string
 			Spec             struct{ PostgreSQL zalando.PostgresqlParam }

@@ -3,7 +3,7 @@ import java.io.InputStreamReader;
 import java.util.Map;
 import java.util.concurrent.Callable;
 
-/** What every Java client says and hears. */
+/** The protocol of every Java client. */
 final class Conversation {
     static void hold(Map<String, Callable<?>> cases) throws Exception {
         System.out.println("ready");

@@ -11,7 +11,7 @@ final class Hikari {
         while (pool.getHikariPoolMXBean().getTotalConnections() < pool.getMaximumPoolSize()) {
             Thread.sleep(20);
         }
-        Thread.sleep(600); // it trusts a connection that was used half a second ago
+        Thread.sleep(600); // it does not check a connection used within half a second
         Conversation.hold(Map.of(
             "connect", () -> {
                 var config = new HikariConfig(arguments[0]);

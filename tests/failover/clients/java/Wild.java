@@ -9,7 +9,7 @@ import java.util.List;
 import javax.naming.InitialContext;
 import javax.sql.DataSource;
 
-/** Takes connections of the generated datasource: a case a request. */
+/** Takes connections of the generated datasource; each request runs one case. */
 @WebServlet("/*")
 public final class Wild extends HttpServlet {
     private static volatile Connection held;
@@ -35,7 +35,7 @@ public final class Wild extends HttpServlet {
         }
     }
 
-    /** One is held, three lie idle in the pool. */
+    /** Holds one connection and leaves three idle in the pool. */
     private static void open(DataSource pool) throws Exception {
         List<Connection> idle = new ArrayList<>();
         for (int each = 0; each < 3; each++) {

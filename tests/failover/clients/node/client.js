@@ -1,4 +1,4 @@
-// node-postgres with the generated pool. Where the server is comes from PGHOST and the like.
+// node-postgres with the generated pool. PGHOST and similar variables name the server.
 const { Pool } = require("pg")
 
 const query = "SELECT 1"

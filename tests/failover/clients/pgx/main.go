@@ -34,8 +34,8 @@ func open() *pgxpool.Pool {
 	return pool
 }
 
-// Every Acquire has the deadline that a comment of the snippet gives, as every query has where it
-// gives one.
+// Every Acquire has the deadline that a comment of the snippet gives, and so has every query if a
+// comment gives one.
 func acquire(pool *pgxpool.Pool) (*pgxpool.Conn, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), acquireWithin)
 	defer cancel()
@@ -77,7 +77,7 @@ func main() {
 	for _, conn := range conns[1:] {
 		conn.Release()
 	}
-	time.Sleep(1200 * time.Millisecond) // it asks connections that were idle for a second
+	time.Sleep(1200 * time.Millisecond) // pgx pings connections that were idle for a second
 	cases := map[string]func() error{
 		"connect": func() error { return take(open()) },
 		"idle":    func() error { return take(pool) },
