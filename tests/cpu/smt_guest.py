@@ -13,11 +13,12 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import sys
 import time
+from importlib.metadata import requires
 from pathlib import Path
 from typing import Final
 
-import click
 import pytest
 
 import mrtuner
@@ -114,13 +115,23 @@ def _with_what_they_need(name: str) -> list[str]:
 
 
 def _furnish(tree: Path, options: str) -> None:
-    """Put in our program, what it imports, and the first process."""
-    program = tree / "program"
-    program.mkdir()
-    for package in (mrtuner, click):
-        folder = Path(str(package.__file__)).parent
-        shutil.copytree(folder, program / folder.name, ignore=shutil.ignore_patterns("*.pyc"))
+    """Add our program, the packages that it requires, and the first process."""
     (python,) = (tree / "usr/bin").glob("python3.[0-9]*")
+    program = tree / "program"
+    required = [one for one in requires("mrtuner") or () if "extra ==" not in one]
+    pip = subprocess.run(
+        [
+            *(sys.executable, "-m", "pip", "install", "--quiet", "--target", program),
+            *("--python-version", python.name.removeprefix("python"), "--only-binary=:all:"),
+            *("--platform", "manylinux2014_x86_64", "--platform", "manylinux_2_28_x86_64"),
+            *required,
+        ],
+        check=False, capture_output=True, text=True,
+    )  # fmt: skip
+    if pip.returncode != 0:
+        pytest.skip(f"cannot download Python packages: {pip.stderr.strip().splitlines()[-1]}")
+    folder = Path(str(mrtuner.__file__)).parent
+    shutil.copytree(folder, program / folder.name, ignore=shutil.ignore_patterns("*.pyc"))
     text = INIT.replace("{python}", f"/usr/bin/{python.name}").replace("{options}", options)
     (tree / "init").write_text(text)
     (tree / "init").chmod(0o755)

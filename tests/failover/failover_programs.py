@@ -270,7 +270,7 @@ def rails(made: Settings, directory: Path) -> list[str]:
 @contextmanager
 def mariadb(directory: Path) -> Iterator[Path]:
     """A MariaDB server from Debian's packages; yields its Unix socket."""
-    needed("mariadbd", "mariadb-install-db")
+    needed("mariadbd", "mariadb-install-db", "my_print_defaults")
     data, listening = directory / "mariadb", directory / "mariadb.sock"
     root = ["--user=root"] if os.geteuid() == 0 else []
     build(["mariadb-install-db", "--no-defaults", *root, f"--datadir={data}"], directory)
