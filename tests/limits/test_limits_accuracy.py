@@ -48,6 +48,14 @@ def test_a_case_is_the_same_for_the_same_seed() -> None:
         np.testing.assert_array_equal(values, second.series.metrics[name])
 
 
+def test_what_holds_a_case_down_is_said_for_each_point_of_its_series() -> None:
+    cases = [case(seed) for seed in range(60)]
+    for one in cases:
+        points = len(one.series.metrics["ReadIOPS"])
+        assert {len(truth.minutes) for truth in (*one.truths, *one.hints)} <= {points}
+    assert any(one.truths and one.series.step == 300 for one in cases)
+
+
 def test_a_bucket_holds_the_burst_as_long_as_its_credits_do() -> None:
     """By hand: 200 above 100 drain a bucket of 100 x 60 x 30 in 30 minutes."""
     cap = Cap(

@@ -90,6 +90,14 @@ def test_the_logarithm_turns_at_the_square_root_of_two_exactly() -> None:
     assert formula.evaluate({MEMORY: 10**9 - 1}) == 0
 
 
+def test_a_logarithm_takes_numbers_of_any_size_and_refuses_a_division_by_zero() -> None:
+    """By hand: log2 of (2^63 - 1)^20 is just below 1,260; a float holds no number of that size."""
+    factors = "*".join(["9223372036854775807"] * 20)
+    assert parse(f"{{log({factors})}}").evaluate({}) == 1260
+    with pytest.raises(FormulaError, match="division by zero"):
+        parse("{log(1/DBInstanceVCPU)}").evaluate({"DBInstanceVCPU": 0})
+
+
 @pytest.mark.parametrize(
     ("text", "what", "hint"),
     [

@@ -124,7 +124,7 @@ def test_a_clusters_own_list_and_window_count_for_its_members() -> None:
             Member(identifier="orders", writer=True, group_status="pending-reboot"),
             Member(identifier="other", writer=False, group_status="in-sync"),
         ),
-        maintenance_window="tue:02:00-tue:02:30",
+        maintenance_window="tue:02:00-tue:02:30", pending={"EngineVersion": None},
     )  # fmt: skip
     member = replace(ORDERS, engine="aurora-postgresql", cluster="c")
     action = PendingAction(

@@ -105,6 +105,13 @@ def test_the_distance_to_wraparound_is_a_time() -> None:
     assert (multixacts.age, multixacts.pace, multixacts.to_stop) == (7, 0, None)
 
 
+def test_multixacts_have_no_pace_if_the_oldest_changed_during_the_watch() -> None:
+    samples = sample(0.0, oldest_multixact="1"), sample(10.0, oldest_multixact="5")
+    (_, multixacts) = wraparound(picture(*samples))
+    assert multixacts.pace is None
+    assert "changed during the watch" in multixacts.certainty
+
+
 def test_postgresql_13_stops_a_million_before_the_end() -> None:
     (found, _) = wraparound(picture(sample(0.0), version_num=130023))
     assert found.stops_at == 2**31 - 1_000_000
