@@ -148,7 +148,7 @@ class Arithmetic:
         value = Fraction(_operand(self.first, machine))
         for operator, operand in self.steps:
             number = _operand(operand, machine)
-            value *= number if operator == "*" else 1 / _divisor(number)
+            value = value * number if operator == "*" else value / _nonzero(number)
         return value
 
     def __str__(self) -> str:
@@ -288,15 +288,15 @@ def _operand(operand: int | str | Log, machine: Mapping[str, int]) -> int:
         ) from None
 
 
-def _divisor(number: int) -> Fraction:
+def _nonzero(number: int) -> int:
     if number == 0:
         raise FormulaError("a division by zero", "Divide by a number above zero.")
-    return Fraction(number)
+    return number
 
 
 def _quotient(value: int, divisor: int) -> int:
     """Return the quotient, truncated towards zero."""
-    size = abs(value) // abs(int(_divisor(divisor)))
+    size = abs(value) // abs(_nonzero(divisor))
     return size if (value < 0) == (divisor < 0) else -size
 
 
