@@ -49,7 +49,7 @@ class Outlet:
         try:
             self.queue.put_nowait(batch)
         except Full:
-            self._left_out += 1
+            self._left_out += bool(batch.samples)
             return False
         self._unsent = Batch(instance=self._unsent.instance)
         if self._left_out:
