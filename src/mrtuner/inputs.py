@@ -7,7 +7,7 @@ To add an input, add a field here and say in `tuning.gather` what fact it become
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
@@ -289,6 +289,24 @@ class Switch(Input):
         return {"type": "boolean"}
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Names(Input):
+    """Names of parameters: a list, or a text with commas."""
+
+    metavar: str = "NAME,…"
+
+    def check(self, name: str, value: Any, /) -> frozenset[str]:
+        """Return the names."""
+        given = value.split(",") if isinstance(value, str) else value
+        if not isinstance(given, Collection) or not all(isinstance(one, str) for one in given):
+            raise BadValue(f"{name} {value!r} is no list of names", "Give names such as work_mem.")
+        return frozenset(one.strip().lower() for one in given if one.strip())
+
+    def schema(self) -> dict[str, Any]:
+        """Return the JSON Schema: a list, or text."""
+        return {"anyOf": [{"type": "array", "items": {"type": "string"}}, {"type": "string"}]}
+
+
 class MachineInputs(TypedDict, total=False):
     """What `mrtuner.tune` can be told about a machine; None means the same as leaving it out."""
 
@@ -352,6 +370,10 @@ class MachineInputs(TypedDict, total=False):
             help="Largest share of memory that the worst case may use",
         ),
     ]  # fmt: skip
+    lower: Annotated[
+        str | Collection[str] | None,
+        Names(help="Settings of yours that may be made smaller, such as work_mem", default="none"),
+    ]
 
 
 def declared(inputs: type) -> dict[str, Input]:

@@ -133,7 +133,7 @@ def test_where_the_two_differ_each_says_why() -> None:
     found = {one.name: one for one in differences(machine(memory="16GB", cpus=4, workload="web"))}
     work_mem = found["work_mem"]
     assert (work_mem.ours, work_mem.rule.split(",")[0]) == ("8MB", "what shared_buffers leaves")
-    assert "when measured" in work_mem.reason
+    assert "one merge pass" in work_mem.reason
     workers = found["max_worker_processes"]
     assert (workers.ours, workers.theirs, workers.rule) == ("8", "4", "as many as CPUs")
     assert "does not start" in found["io_method"].reason

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from math import floor
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
@@ -16,20 +16,23 @@ from mrtuner.catalog import parameters
 from mrtuner.inputs import Storage, Workload
 from mrtuner.tuning import notices
 from mrtuner.tuning.crash_recovery import replay
-from mrtuner.tuning.feasibility import solve
+from mrtuner.tuning.feasibility import settle, solve, values_to_lower
 from mrtuner.tuning.situation import (
     BufferWrites,
     Clock,
     Connections,
     Cpus,
+    Data,
     Disk,
     Memory,
     Rto,
+    Seen,
     Situation,
     Spills,
     Throughput,
     Wal,
     WalDisk,
+    Window,
 )
 from mrtuner.units import Bytes
 
@@ -97,8 +100,10 @@ def test_max_wal_size_holds_one_interval_at_the_measured_peak() -> None:
     item = advised("max_wal_size", live(wal=wal(1)))
     assert item.target == 323 * 16
     assert item.value == "5168MB"
-    assert item.basis == "measured"
-    assert item.reason == "3 MB/s of WAL at peak over 15 min; 0 of 72 checkpoints were requested"
+    assert item.basis == "observed"
+    assert item.reason == (
+        "3 MB/s of WAL at peak over 15 min; 0 of 72 checkpoints were requested on this server"
+    )
 
 
 def test_the_size_is_enough_by_the_servers_own_arithmetic() -> None:
@@ -137,16 +142,24 @@ def test_wal_watched_under_load_is_taken_as_the_peak_it_is() -> None:
 
 
 @pytest.mark.parametrize(
-    ("window", "requested", "measured"),
-    [(6 * HOUR, 0, True), (6 * HOUR - 1, 2, False), (6 * HOUR - 1, 3, True), (60.0, 0, False)],
+    ("seconds", "checkpoints", "seen", "enough"),
+    [
+        (3600.0, 3, Seen.RESET, True),
+        (3599.0, 30, Seen.RESET, False),  # less than an hour
+        (36_000.0, 2, Seen.RESET, False),  # too few checkpoint cycles
+        (36_000.0, None, Seen.RESET, False),  # they could not be read
+        (60.0, 1, Seen.WATCHED, False),
+        (3600.0, 3, Seen.WATCHED, True),
+        (60.0, 0, Seen.RECORDED, True),  # the busiest minute of a history
+    ],
 )
-def test_a_short_and_quiet_window_says_nothing(
-    window: float, requested: int, measured: bool
+def test_counters_count_over_an_hour_and_some_checkpoint_cycles(
+    seconds: float, checkpoints: int | None, seen: Seen, enough: bool
 ) -> None:
-    item = advised("max_wal_size", live(wal=wal(1, window=window, requested=requested)))
-    assert item.basis == ("measured" if measured else "convention")
-    if not measured:
-        assert item.value == "16GB"  # the profile
+    window = Window(seconds, checkpoints, seen)
+    assert window.long_enough == enough
+    assert window.shows_wal_rate == (enough or seen is Seen.WATCHED)
+    assert not replace(window, loaded="public.t", seen=Seen.RESET).long_enough
 
 
 def test_measured_wal_is_held_by_the_disk() -> None:
@@ -233,7 +246,7 @@ def test_with_more_than_a_tenth_forced_an_average_rate_is_no_reason_to_keep() ->
     # less than twice the present value.
     many = wal(0.3, timed=72, requested=12)
     grown = advised("max_wal_size", live(wal=many))
-    assert (grown.value, grown.basis) == ("2GB", "measured")
+    assert (grown.value, grown.basis) == ("2GB", "observed")
     assert "--watch" in grown.reason
     # Within the disk: a tenth of 15 GB.
     tight = live(wal=many, disk=Disk(Bytes(15 * GIB), None))
@@ -325,18 +338,58 @@ def test_a_reason_claims_temporary_files_only_where_they_moved_the_value() -> No
 
 
 def test_a_larger_work_mem_that_somebody_set_stays_within_the_budget() -> None:
-    """32 GB for 200 connections leave 72 MB to each: 64 MB fit, 128 MB do not."""
-    own = live({"max_connections": "200", "work_mem": str(64 * 1024)})
-    assert answer("work_mem", own) == ("keep", "64MB")
-    own = live({"max_connections": "200", "work_mem": str(128 * 1024)})
-    assert answer("work_mem", own) == ("change", "8MB")
+    """32 GB for 200 connections leave 72 MB to each, half of it for a hash of twice work_mem: 32 MB
+    fit, 64 MB do not. Only who names the setting gets it lowered.
+    """
+    own = live({"max_connections": "200", "work_mem": str(32 * 1024)})
+    assert answer("work_mem", own) == ("keep", "32MB")
+    assert values_to_lower(own) == {}
+    large = live({"max_connections": "200", "work_mem": str(64 * 1024)})
+    assert answer("work_mem", large) == ("keep", "64MB")
+    assert {name: item.value for name, item in values_to_lower(large).items()} == {
+        "work_mem": "8MB"
+    }
+    named = replace(large, lower=frozenset({"work_mem"}))
+    assert answer("work_mem", named) == ("change", "8MB")
+
+
+def test_nothing_that_needs_memory_is_raised_while_the_worst_case_does_not_fit() -> None:
+    """A quarter of 32 GB would be 8 GB of buffers; 200 times 1 GB of work_mem come first."""
+    large = live({"max_connections": "200", "work_mem": str(1024 * 1024)})
+    held = settle(large).advice["shared_buffers"]
+    assert (held.changes, held.value) == (False, "128MB")
+    assert "does not fit" in held.reason
+    named = settle(replace(large, lower=frozenset({"work_mem"})))
+    assert named.advice["shared_buffers"].value == "8GB"
+
+
+LOWERED: Final = {
+    "work_mem": "262144", "maintenance_work_mem": "4194304", "autovacuum_work_mem": "1048576",
+    "autovacuum_max_workers": "10", "max_parallel_workers": "32",
+    "max_parallel_workers_per_gather": "8", "hash_mem_multiplier": "4", "max_wal_size": "131072",
+    "checkpoint_timeout": "7200", "effective_io_concurrency": "500", "random_page_cost": "2",
+    "autovacuum_vacuum_scale_factor": "0.01", "default_statistics_target": "1000",
+    "wal_buffers": "16384", "bgwriter_lru_maxpages": "1000", "backend_flush_after": "16",
+    "autovacuum_vacuum_cost_limit": "9000", "effective_cache_size": "8388608",
+    "huge_pages": "off", "io_method": "sync",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "own"), LOWERED.items())
+@pytest.mark.parametrize("workload", list(Workload))
+def test_what_a_person_set_is_not_made_worse_without_evidence(
+    name: str, own: str, workload: Workload
+) -> None:
+    """Each is larger, or stricter, than any advice for 32 GB, 8 CPUs and a terabyte of data."""
+    situation = live({name: own}, workload=workload, data=Data(Bytes(TIB)))
+    assert not advised(name, situation).changes
 
 
 def test_temporary_files_never_raise_work_mem_above_the_budget() -> None:
-    """32 GB for 200 connections leave 72.07 MB to each; files of 100 GB want 165 MB."""
+    """32 GB for 200 connections leave 72.07 MB to each, 36 to a sort; 100 GB want 165 MB."""
     crowd = live({"max_connections": "200"}, spills=spills(100 * GIB))
     item = advised("work_mem", crowd)
-    assert (item.value, item.basis) == ("72MB", "arithmetic")
+    assert (item.value, item.basis) == ("36MB", "arithmetic")
     assert "what the budget leaves" in item.reason
     budget = solve(crowd).budget
     assert budget is not None
@@ -368,16 +421,16 @@ def test_the_background_writer_is_let_loose_where_it_was_held_back(
 
 OWN_VALUES = [
     ("max_connections", {"max_connections": "123"}, "keep", "123"),
-    ("huge_pages", {"huge_pages": "off"}, "change", "try"),
+    ("huge_pages", {"huge_pages": "off"}, "keep", "off"),
     ("huge_pages", {"huge_pages": "on"}, "keep", "on"),
     ("autovacuum_vacuum_cost_delay", {"autovacuum_vacuum_cost_delay": "20"}, "change", "2ms"),
     ("autovacuum_vacuum_cost_delay", {"autovacuum_vacuum_cost_delay": "0"}, "keep", "0"),
-    ("autovacuum_max_workers", {"autovacuum_max_workers": "10"}, "change", "3"),
+    ("autovacuum_max_workers", {"autovacuum_max_workers": "10"}, "keep", "10"),
     ("checkpoint_timeout", {"checkpoint_timeout": "3600"}, "keep", "1h"),
     ("checkpoint_timeout", {"checkpoint_timeout": "900"}, "keep", "15min"),
     ("wal_compression", {"wal_compression": "zstd"}, "keep", "zstd"),
     ("wal_compression", {"wal_compression": "lz4"}, "keep", "lz4"),
-    ("io_method", {"io_method": "sync"}, "change", "worker"),
+    ("io_method", {"io_method": "sync"}, "keep", "sync"),
     ("io_method", {"io_method": "io_uring"}, "keep", "io_uring"),
     ("jit", {"jit": "off"}, "keep", "off"),
     ("track_io_timing", {"track_io_timing": "on"}, "keep", "on"),
@@ -418,7 +471,7 @@ def test_a_multiplier_of_your_own_stays_and_is_counted() -> None:
     """18 with 4: work_mem is a fourth of what is left."""
     own = live({"hash_mem_multiplier": "4"})
     assert answer("hash_mem_multiplier", own) == ("keep", "4")
-    assert answer("hash_mem_multiplier", live()) == ("change", "1")
+    assert answer("hash_mem_multiplier", live()) == ("keep", "2")
     assert answer("hash_mem_multiplier", live(major=13)) == ("keep", "1")
     budget = solve(own).budget
     assert budget is not None
@@ -465,7 +518,7 @@ def test_reads_are_timed_where_the_clock_is_cheap(clock: str, expected: tuple[st
         (1048576, "keep"),  # 8 GB: already so
         (996148, "keep"),  # 95.0001 % of it: near enough
         (996147, "change"),  # 94.99999 %
-        (1048577, "change"),  # more than advised is not near: the budget counts it
+        (1048577, "keep"),  # more than advised: somebody's choice
     ],
 )
 def test_slightly_less_memory_than_advised_is_left_alone(pages: int, verdict: str) -> None:
@@ -522,7 +575,7 @@ def test_backend_flush_after_follows_what_this_servers_backends_write() -> None:
     hour = 3600
     busy = BufferWrites(by_backends=1281 * hour, clean_stops=0, window=hour)
     item = advised("backend_flush_after", live(buffer_writes=busy))
-    assert (item.value, item.basis) == ("256kB", "measured")
+    assert (item.value, item.basis) == ("256kB", "observed")
     calm = BufferWrites(by_backends=1280 * hour, clean_stops=0, window=hour)
     assert answer("backend_flush_after", live(buffer_writes=calm)) == ("keep", "0")
 

@@ -98,6 +98,10 @@ def _advice(name: str, major: int) -> str:
     elsewhere = table("parameters.json")["parameters"].get(name)
     if elsewhere:
         return _moved(name, elsewhere, major)
+    replaced = table("meanings.json")["replaced"]
+    if name in replaced:
+        instead = replaced[name]
+        return f"It was removed before 13{f': use {instead}' if instead else ''}."
     close = _close(name, major)
     if close:
         return f"Did you mean {enumerated(close, 'or')}?"

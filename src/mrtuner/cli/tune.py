@@ -111,8 +111,9 @@ def _watched(dsn: str, seconds: float, **machine: Any) -> Tuning:
     from mrtuner.postgres.read import read
     from mrtuner.tuning import tune_server
     from mrtuner.tuning.gather import flags
+    from mrtuner.tuning.situation import Seen
 
-    said = replace(flags(**machine), watched=True)
+    said = replace(flags(**machine), seen=Seen.WATCHED)
     with connect(dsn) as connection:
         server = read(connection)
         terminal.print_note(f"watching the server's counters for {seconds:g} s; keep it under load")
@@ -131,12 +132,13 @@ def _remembered(
     from mrtuner.postgres.read import read
     from mrtuner.tuning import tune_server
     from mrtuner.tuning.gather import flags
+    from mrtuner.tuning.situation import Seen
 
     if dsn is None:
         raise UsageError("--history needs a running server", "Give its connection string.")
     with remembered(directory, instance, since=_REMEMBERED, watch=watch) as (history, about):
         found = peaks(history, about)
-    said = replace(flags(**machine), watched=True)
+    said = replace(flags(**machine), seen=Seen.RECORDED)
     with connect(dsn) as connection:
         return tune_server(replace(read(connection), activity=found.activity), said)
 

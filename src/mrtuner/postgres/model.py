@@ -99,6 +99,7 @@ class Relation:
     analyzes: int
     rows: int = 0  # reltuples, which autovacuum uses
     options: tuple[str, ...] = ()  # reloptions: fillfactor=90
+    changed: int = 0  # updates + deletes
     updated: int = 0
     hot_updated: int = 0
     newpage_updated: int | None = None  # for lack of room on the old page; 16 and later
@@ -107,6 +108,18 @@ class Relation:
     def storage_parameters(self) -> dict[str, str]:
         """The options by name."""
         return dict(option.partition("=")[::2] for option in self.options)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Partitioned:
+    """The partitioned table of which a query without pruning takes most locks.
+
+    Source: pg_partition_tree of the current database's tables, and their indexes.
+    """
+
+    schema: str
+    name: str
+    locks: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,6 +164,7 @@ class JitWork:
     calls: int
     compiling: float
     running: float
+    seconds: float | None = None  # since the oldest of their counters began; 17 and later
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -163,6 +177,7 @@ class RoleSpills:
     size: Bytes
     largest: Bytes  # average per call, of the statement that writes most
     sessions: int  # open sessions of the role now
+    seconds: float | None = None  # since the oldest of their counters began; 17 and later
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -221,6 +236,7 @@ class Server:
     data_directory: str | None
     local_pid: int | None  # the postmaster, if it runs on this host and is visible
     superuser: bool
+    partitioned: Partitioned | None = None  # None: no table is partitioned
     slrus: tuple[Slru, ...] = ()
     slots: tuple[Slot, ...] = ()
     archiver: Archiver | None = None  # None: nothing is archived

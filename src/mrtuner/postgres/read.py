@@ -18,6 +18,7 @@ from mrtuner.postgres.model import (
     JitWork,
     Origin,
     Override,
+    Partitioned,
     Pending,
     Platform,
     Relation,
@@ -95,6 +96,10 @@ def _server(reader: Reader) -> Server:
         data_directory=_text(settings, "data_directory"),
         local_pid=_local_pid(reader),
         superuser=about["superuser"],
+        partitioned=next(
+            (Partitioned(**row) for row in reader.rows_if_allowed("partitioned", "partitions")),
+            None,
+        ),
         slrus=tuple(Slru(**row) for row in reader.rows_if_allowed("slru", "slrus", SEE_STATS)),
         slots=tuple(Slot(**row) for row in reader.rows_if_allowed("slots", "slots", SEE_STATS)),
         archiver=_archiver(reader),

@@ -55,19 +55,21 @@ def screen(tuning: Tuning, look: Look, *, everything: bool = False) -> Iterator[
     """
     yield from _titled(tuning.title, look)
     yield from _given(tuning, look)
+    yield from _dangers(tuning, look)
     yield from advice(tuning, look, everything=everything)
     if tuning.budget:
-        yield from _budget(tuning.budget, look)
+        yield from _budget(tuning.budget, tuning.budget_now, look)
     if tuning.recovery:
         yield from _recovery(tuning.recovery, look)
     yield from _notices(tuning, look)
     yield from _steps(tuning, look)
+    yield from _suggestions(tuning, look)
     yield from _unknown(tuning, look)
     yield from _legend(tuning, look, everything)
 
 
 def advice(tuning: Tuning, look: Look, *, everything: bool = False) -> Iterator[str]:
-    """Yield the settings to change, one table per area; suggestions last, separately."""
+    """Yield the settings to change, one table per area."""
     shown = [item for item in tuning.values() if item.changes or (everything and _kept(item))]
     if not tuning.changes:
         yield ""
@@ -77,7 +79,6 @@ def advice(tuning: Tuning, look: Look, *, everything: bool = False) -> Iterator[
         area: [_cells(item, tuning.situation.live) for item in items]
         for area, items in groupby(shown, key=lambda item: item.rule.area)
     }
-    suggested = [_cells(item, tuning.situation.live) for item in tuning.values() if item.suggested]
     widths = _widths([header, *(row for rows in tables.values() for row in rows)])
     for number, (area, rows) in enumerate(tables.items()):
         yield from heading(area, look)
@@ -85,11 +86,15 @@ def advice(tuning: Tuning, look: Look, *, everything: bool = False) -> Iterator[
             yield from _row(header, widths, look, style="quiet")
         for row in rows:
             yield from _row(row, widths, look)
+
+
+def _suggestions(tuning: Tuning, look: Look) -> Iterator[str]:
+    suggested = [_cells(item, tuning.situation.live) for item in tuning.values() if item.suggested]
     if suggested:
         yield from heading("suggestions: for you to decide, never applied", look)
-        own_widths = _widths(suggested)
+        widths = _widths(suggested)
         for row in suggested:
-            yield from _row(row, own_widths, look)
+            yield from _row(row, widths, look)
 
 
 def _kept(item: Advice) -> bool:
@@ -115,19 +120,28 @@ def _given(tuning: Tuning, look: Look) -> Iterator[str]:
     yield from paragraph(inputs, look, style="quiet")
 
 
-def _budget(budget: Budget, look: Look) -> Iterator[str]:
+def _dangers(tuning: Tuning, look: Look) -> Iterator[str]:
+    if tuning.dangers:
+        yield from heading("danger: what can go wrong with the settings in force", look)
+    for notice in tuning.dangers:
+        yield from paragraph(notice.text, look, style="warning")
+
+
+def _budget(budget: Budget, now: Budget | None, look: Look) -> Iterator[str]:
     share = budget.ceiling / budget.memory
+    before = f"; {pretty_bytes(now.total)} with the settings in force" if now else ""
     yield from heading(
         f"memory budget: worst case {pretty_bytes(budget.total)} of the "
         f"{pretty_bytes(budget.ceiling)} allowed ({share:.0%} of "
-        f"{pretty_bytes(budget.memory)})",
+        f"{pretty_bytes(budget.memory)}){before}",
         look,
     )
     table = [
         (part.name, pretty_bytes(part.size), _bar(part.size, budget, look), part.how)
         for part in budget.parts
     ]
-    table.append(("left over", pretty_bytes(budget.ceiling - budget.total), "", ""))
+    left = budget.ceiling - budget.total
+    table.append(("left over" if left >= 0 else "too much", pretty_bytes(abs(left)), "", ""))
     widths = _widths(table)
     for row in table:
         yield from _row(row, widths, look, right=1)
@@ -135,7 +149,7 @@ def _budget(budget: Budget, look: Look) -> Iterator[str]:
 
 def _bar(size: int, budget: Budget, look: Look) -> str:
     """Return a bar for a part's share of the ceiling; any part above zero is visible."""
-    length = round(_BAR * size / budget.ceiling)
+    length = round(_BAR * size / max(budget.ceiling, budget.total))
     return look.bar * max(length, 1 if size > 0 else 0)
 
 
@@ -153,9 +167,10 @@ def _duration(seconds: float) -> str:
 
 
 def _notices(tuning: Tuning, look: Look) -> Iterator[str]:
-    if tuning.notices:
+    notices = [notice for notice in tuning.notices if notice.level != "danger"]
+    if notices:
         yield from heading("notices", look)
-    for notice in tuning.notices:
+    for notice in notices:
         if notice.level == "warning":
             yield from paragraph(f"warning: {notice.text}", look, style="warning")
         else:

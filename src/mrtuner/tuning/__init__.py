@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Unpack
 from mrtuner.inputs import MachineInputs
 from mrtuner.tuning import gather, notices
 from mrtuner.tuning.advice import Tuning
-from mrtuner.tuning.feasibility import refuse_overflow, solve, with_huge_pages
+from mrtuner.tuning.dangers import dangers
+from mrtuner.tuning.feasibility import in_force, refuse_overflow, settle, with_huge_pages
 from mrtuner.tuning.host_steps import steps
 
 if TYPE_CHECKING:
@@ -31,11 +32,12 @@ def tune(dsn: str | None = None, **given: Unpack[MachineInputs]) -> Tuning:
     nvme, ebs, network or overlay; `workload` is web, oltp, olap, mixed (the default) or desktop;
     `ceiling` is the share of memory that the worst case may use (0.9). `wal_disk` is the size of
     pg_wal's own volume; `iops` and `throughput` [bytes a second] are what the data volume can do;
-    `rto` is the longest crash recovery allowed ("60s"). `memory` or `cpus` without `dsn` describes
-    another machine, on which everything not given is Unknown.
+    `rto` is the longest crash recovery allowed ("60s"). `lower` names settings of a running
+    server that may be made smaller although somebody chose them (``"work_mem"``). `memory` or
+    `cpus` without `dsn` describes another machine, on which everything not given is Unknown.
 
-    Raises BadValue for invalid input, DoesNotFit when the memory cannot hold the connections asked
-    for, and ConnectError when the server cannot be read.
+    Raises BadValue for invalid input, DoesNotFit when the memory cannot hold the connections
+    asked for, and ConnectError when the server cannot be read.
 
     >>> tune(memory="16GB", cpus=4, storage="ssd", postgres=17)["shared_buffers"].value
     '4GB'
@@ -88,8 +90,9 @@ def _finish(
     gathered: gather.Gathered, *, host: Host | None = None, server: Server | None = None
 ) -> Tuning:
     situation = gathered.situation
-    solution = solve(situation)
+    solution = settle(situation)
     refuse_overflow(situation, solution)
+    now = in_force(situation)
     recovery = notices.recovery(situation, solution.advice)
     reserved = with_huge_pages(situation)
     more = [
@@ -107,8 +110,9 @@ def _finish(
         given=tuple(gathered.given),
         advice=solution.advice,
         budget=solution.budget,
+        budget_now=now,
         recovery=recovery,
-        notices=(*gathered.notices, *more),
+        notices=(*dangers(situation, server, host, now), *gathered.notices, *more),
         steps=tuple(to_do),
         missing=tuple(gathered.missing),
         server=server,

@@ -22,10 +22,11 @@ if TYPE_CHECKING:
 
 
 class Level(StrEnum):
-    """How much a notice matters."""
+    """How much a notice matters. Danger: data or service can be lost with what is in force."""
 
     INFO = "info"
     WARNING = "warning"
+    DANGER = "danger"
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +69,7 @@ class Advice:
     scales: Expr | None  # what `target` was computed from: sizes in bytes, counts as they are
     asked: Expr | None = None  # as `scales`, but also if the value in force was near enough to keep
     described: bool = False  # for a described machine: `now` is the default, not what is in force
+    shown: bool = False  # a measurement that covers this machine shows it
 
     @property
     def name(self) -> str:
@@ -134,9 +136,9 @@ class Advice:
 
     @property
     def basis(self) -> Basis:
-        """Whether the value was measured, computed, or is convention."""
+        """Whether the value was observed here, measured elsewhere, computed, or is convention."""
         own = self.verdict.basis if isinstance(self.verdict, Change) else None
-        return own or self.rule.basis
+        return own or (Basis.MEASURED if self.shown else self.rule.basis)
 
     def _show(self, value: Value | None) -> str:
         return "" if value is None else self.parameter.show(value)
@@ -172,6 +174,7 @@ class Tuning(Mapping[str, Advice]):
     given: tuple[Given, ...]
     advice: Mapping[str, Advice]
     budget: Budget | None
+    budget_now: Budget | None  # with the settings in force; None unless a live server was read
     recovery: Recovery | None
     notices: tuple[Notice, ...]
     steps: tuple[Step, ...]
@@ -192,6 +195,11 @@ class Tuning(Mapping[str, Advice]):
     def changes(self) -> list[Advice]:
         """The parameters to change, in the order they were decided."""
         return [item for item in self.advice.values() if item.changes]
+
+    @property
+    def dangers(self) -> list[Notice]:
+        """What can go wrong with the settings in force."""
+        return [notice for notice in self.notices if notice.level is Level.DANGER]
 
     @property
     def title(self) -> str:

@@ -129,6 +129,16 @@ class Chosen:
         return int(self.plain[name])
 
     @property
+    def autovacuum_workers(self) -> int:
+        """Autovacuum workers that can run: since 18 no more than there are slots."""
+        workers = self.count("autovacuum_max_workers")
+        return (
+            min(workers, self.count("autovacuum_worker_slots"))
+            if "autovacuum_worker_slots" in self.plain
+            else workers
+        )
+
+    @property
     def hash_factor(self) -> Fraction:
         """hash_mem_multiplier, exactly."""
         return Fraction(str(self.plain["hash_mem_multiplier"]))
@@ -160,7 +170,7 @@ def ceiling(share: float) -> Expr:
 
 def fixed_parts(chosen: Chosen, major: int, huge_pages: HugePages | None = None) -> list[Part]:
     """Everything except the sessions' own sorts and hashes."""
-    workers = chosen.count("autovacuum_max_workers")
+    workers = chosen.autovacuum_workers
     processes = chosen.count("max_connections") + chosen.count("max_parallel_workers") + workers
     vacuum = chosen.size("autovacuum_work_mem")
     if major < 17:
@@ -176,7 +186,7 @@ def fixed_parts(chosen: Chosen, major: int, huge_pages: HugePages | None = None)
             f"{processes} of {pretty_bytes(BACKEND)} each, plus "
             f"{pretty_bytes(AUXILIARY_MEMORY)} for the server's own",
         ),
-        Part("autovacuum", vacuum * workers, f"{workers} workers with autovacuum_work_mem each"),
+        Part("autovacuum", vacuum * workers, _autovacuum_words(chosen)),
         Part(
             "maintenance",
             chosen.size("maintenance_work_mem"),
@@ -188,6 +198,13 @@ def fixed_parts(chosen: Chosen, major: int, huge_pages: HugePages | None = None)
         how = f"{touching} processes that touched all of shared memory, without huge pages"
         parts.insert(1, Part(PAGE_TABLES, shared.expr * Fraction(touching, PAGE_TABLE_SHARE), how))
     return parts
+
+
+def _autovacuum_words(chosen: Chosen) -> str:
+    words = f"{chosen.autovacuum_workers} workers with autovacuum_work_mem each"
+    if chosen.plain.get("autovacuum") in {False, "off"}:
+        return f"{words}; autovacuum is off, so they run only against wraparound"
+    return words
 
 
 def covered(chosen: Chosen, huge_pages: HugePages | None) -> bool:

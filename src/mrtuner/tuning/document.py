@@ -41,7 +41,7 @@ class Entry(Struct):
     ]
     reason: Annotated[str, Doc("why, in one sentence")]
     formula: Annotated[str | None, Doc("the value as an expression over the machine")]
-    basis: Annotated[str, Doc("measured, computed or convention")]
+    basis: Annotated[str, Doc("observed, measured, arithmetic or convention")]
     source: Annotated[str, Doc("where the rule comes from")]
     risk: Annotated[str, Doc("what can go wrong")]
     restart: Annotated[bool, Doc("whether a change needs a restart")]
@@ -77,7 +77,7 @@ class CrashRecovery(Struct):
 class NoticeText(Struct):
     """Something worth knowing besides the values."""
 
-    level: Annotated[str, Doc("info or warning")]
+    level: Annotated[str, Doc("info, warning or danger")]
     text: Annotated[str, Doc("a sentence")]
 
 
@@ -182,6 +182,10 @@ class TuneDocument(Document, tag="mrtuner.tune/1"):
     given: Annotated[list[Input], Doc("the inputs")]
     advice: Annotated[list[Entry], Doc("one entry for each parameter with a rule")]
     budget: Annotated[MemoryBudget | None, Doc("null when the memory is unknown")]
+    budget_now: Annotated[
+        MemoryBudget | None,
+        Doc("with the settings in force; null without a running server, or if memory is unknown"),
+    ]
     recovery: Annotated[CrashRecovery | None, Doc("after a crash, or null")]
     notices: Annotated[list[NoticeText], Doc("what else is worth knowing")]
     steps: Annotated[list[ManualStep], Doc("what only a person can do")]
@@ -206,6 +210,7 @@ def tune_document(
         given=[convert(one, Input) for one in tuning.given],
         advice=[entry(one) for one in tuning.values()],
         budget=convert(tuning.budget, MemoryBudget) if tuning.budget else None,
+        budget_now=convert(tuning.budget_now, MemoryBudget) if tuning.budget_now else None,
         recovery=_recovery(tuning.recovery) if tuning.recovery else None,
         notices=[convert(one, NoticeText) for one in tuning.notices],
         steps=[convert(one, ManualStep) for one in tuning.steps],

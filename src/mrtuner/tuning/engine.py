@@ -18,6 +18,7 @@ from mrtuner.tuning.budget import Chosen
 from mrtuner.tuning.situation import (
     BufferWrites,
     Clock,
+    Commits,
     Connections,
     Cpus,
     Data,
@@ -28,6 +29,7 @@ from mrtuner.tuning.situation import (
     JitTime,
     Memory,
     ParallelWorkers,
+    Partitions,
     Rto,
     Situation,
     Slrus,
@@ -36,7 +38,17 @@ from mrtuner.tuning.situation import (
     Wal,
     WalDisk,
 )
-from mrtuner.tuning.verdict import RULES, Change, Keep, Rule, Unknown, Value, Verdict
+from mrtuner.tuning.verdict import (
+    RULES,
+    Basis,
+    Change,
+    Keep,
+    OwnValue,
+    Rule,
+    Unknown,
+    Value,
+    Verdict,
+)
 from mrtuner.units import KiB, MiB, memory_unit
 
 #: A value in force this little below the advice is kept: not worth a restart.
@@ -82,8 +94,11 @@ def _settle(
             verdict, target = Unknown((SUPPLY[gap.args[0]],)), now
         else:
             verdict = _unless_settled(verdict, parameter, situation, now, target)
+            if isinstance(verdict, Change):
+                verdict = _unless_own(rule, verdict, parameter, situation, now, target)
             if isinstance(verdict, Keep):
                 target, scales = now, None
+    measured = None if isinstance(verdict, Unknown) else verdict.measured
     return Advice(
         rule=rule,
         parameter=parameter,
@@ -94,6 +109,7 @@ def _settle(
         scales=scales,
         asked=asked,
         described=not situation.live,
+        shown=measured is not None and measured.covers(situation),
     )
 
 
@@ -147,6 +163,8 @@ _FACTS: Mapping[type, Callable[[Situation], object]] = {
     BufferWrites: lambda s: s.buffer_writes,
     FullWalBuffers: lambda s: s.full_wal_buffers,
     ParallelWorkers: lambda s: s.parallel_workers,
+    Commits: lambda s: s.commits,
+    Partitions: lambda s: s.partitions,
     JitTime: lambda s: s.jit_time,
     Slrus: lambda s: s.slrus,
 }
@@ -210,10 +228,40 @@ def _unless_settled(
 ) -> Verdict:
     """Return `Keep` if the value in force is right, or too near to be worth a change."""
     if now == target:
-        return Keep(f"already set: {verdict.because}")
+        return Keep(f"already set: {verdict.because}", measured=verdict.measured)
     if situation.live and _near(parameter, now, target):
         return Keep(f"within 5 % of {parameter.show(target)}: {verdict.because}")
     return verdict
+
+
+def _unless_own(
+    rule: Rule,
+    verdict: Change,
+    parameter: Parameter,
+    situation: Situation,
+    now: Value | None,
+    target: Value,
+) -> Verdict:
+    """Return `Keep` for a value that a person chose, unless it is raised or there is evidence.
+
+    Evidence is an option that asks for it, or this server's own counters. A value equal to the
+    default counts as nobody's: files that initdb or a package wrote cannot be told from choices.
+    """
+    name = rule.name
+    if not situation.chosen_by_person(name) or now == _default(parameter) or rule.suggestion:
+        return verdict
+    if verdict.asked or verdict.basis is Basis.OBSERVED or name in situation.lower:
+        return verdict
+    if rule.own is not OwnValue.LEFT and _improves(rule.own, now, target):
+        return verdict
+    return Keep(f"your choice; without it: {parameter.show(target)}, {verdict.because}")
+
+
+def _improves(own: OwnValue, now: Value | None, target: Value) -> bool:
+    """Whether the target is on the harmless side of a person's value; words have no order."""
+    if now is None or isinstance(now, str) or isinstance(target, str):
+        return now is None or isinstance(target, str)
+    return target > now if own is OwnValue.RAISED else target < now
 
 
 def _near(parameter: Parameter, now: Value | None, target: Value) -> bool:
@@ -274,11 +322,17 @@ def _counted_as(advice: Advice) -> Value | None:
     return -1 if worked_out and not advice.changes else advice.target
 
 
+_COUNTED_EARLY = (
+    "max_worker_processes", "max_parallel_workers", "autovacuum_max_workers",
+    "autovacuum_worker_slots", "autovacuum",
+)  # fmt: skip
+
+
 def _remember_untouched(
     situation: Situation, known: Mapping[str, Parameter], chosen: Chosen
 ) -> None:
     """Record parameters that the budget needs before their own rule has been asked."""
-    for name in ("max_worker_processes", "max_parallel_workers", "autovacuum_max_workers"):
+    for name in _COUNTED_EARLY:
         if name in known:
             value, _ = _in_force(known[name], situation)
             if value is None:

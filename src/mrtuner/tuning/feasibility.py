@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from dataclasses import dataclass, replace
+from typing import Final
 
 from mrtuner.errors import DoesNotFit
 from mrtuner.tuning.advice import Advice
@@ -11,6 +12,14 @@ from mrtuner.tuning.budget import HUGE_PAGE, LEAST_WORK_MEM, Budget, Chosen, dra
 from mrtuner.tuning.engine import decide
 from mrtuner.tuning.situation import USUAL_CEILING, HugePages, Memory, Situation
 from mrtuner.units import Bytes, GiB, MiB, TiB, pretty_bytes
+
+#: What the worst case is computed from.
+NEED_MEMORY: Final = (
+    "shared_buffers", "wal_buffers", "max_connections", "work_mem", "hash_mem_multiplier",
+    "maintenance_work_mem", "autovacuum_work_mem", "autovacuum_max_workers",
+    "max_parallel_workers", "max_worker_processes",
+)  # fmt: skip
+HELD: Final = "not raised while the worst case does not fit in memory"
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +48,64 @@ def solve(situation: Situation) -> Solution:
     return Solution(advice, chosen, budget)
 
 
+def settle(situation: Situation) -> Solution:
+    """As `solve`; but while the worst case does not fit a live server, nothing that needs memory is
+    raised: lowering what its owner chose comes first.
+    """
+    solution = solve(situation)
+    if not situation.live or _fits(solution):
+        return solution
+    held = {name: HELD for name in NEED_MEMORY if _is_raised(solution.advice.get(name))}
+    return solve(replace(situation, fixed={**situation.fixed, **held}))
+
+
+def _is_raised(advice: Advice | None) -> bool:
+    if advice is None or not advice.changes:
+        return False
+    now, target = advice.now, advice.target
+    return not isinstance(now, str) and not isinstance(target, str) and (target or 0) > (now or 0)
+
+
+def in_force(situation: Situation) -> Budget | None:
+    """The budget of a live server's settings as they are; None if there is none, or no memory."""
+    if not situation.live:
+        return None
+    return solve(replace(situation, fixed=dict.fromkeys(situation.running, "as it is"))).budget
+
+
+def values_to_lower(situation: Situation) -> dict[str, Advice]:
+    """The owner's values that have to be lowered until the worst case fits, and to what.
+
+    As few as possible, those that save most first; empty if it fits, or cannot be made to fit.
+    """
+    if _fits(solve(situation)):
+        return {}
+    lowered = situation
+    own = {name for name in NEED_MEMORY if situation.chosen_by_person(name)} - situation.lower
+    while own:
+        tries = {name: replace(lowered, lower=lowered.lower | {name}) for name in own}
+        best = min(sorted(tries), key=lambda name: _total(tries[name]))
+        lowered = tries[best]
+        own.remove(best)
+        solution = solve(lowered)
+        if _fits(solution):
+            return {
+                name: solution.advice[name]
+                for name in sorted(lowered.lower - situation.lower)
+                if solution.advice[name].changes
+            }
+    return {}
+
+
+def _fits(solution: Solution) -> bool:
+    return solution.budget is None or solution.budget.fits
+
+
+def _total(situation: Situation) -> int:
+    budget = solve(situation).budget
+    return budget.total if budget else 0
+
+
 def _budget(situation: Situation, chosen: Chosen, active: int | None) -> Budget | None:
     return draw_up(
         chosen,
@@ -52,20 +119,26 @@ def _budget(situation: Situation, chosen: Chosen, active: int | None) -> Budget 
 
 
 def refuse_overflow(situation: Situation, solution: Solution) -> None:
-    """Raise DoesNotFit if the solution does not fit; the hint says what to change."""
+    """Raise DoesNotFit if the solution does not fit; the hint says what to change.
+
+    A server that runs is not refused an answer: its dangers say the same, unless the user asked for
+    more connections.
+    """
     budget = solution.budget
     if budget is None or solution.holds:
+        return
+    if situation.live and situation.connections.wanted is None:
         return
     sessions = situation.connections.wanted or solution.chosen.count("max_connections")
     raise DoesNotFit(
         f"{sessions} connections do not fit into {pretty_bytes(budget.memory)}: even with "
         f"{pretty_bytes(LEAST_WORK_MEM)} of work_mem the worst case exceeds the ceiling of "
         f"{pretty_bytes(budget.ceiling)}",
-        _what_must_give(situation, sessions),
+        what_must_give(situation, sessions),
     )
 
 
-def _what_must_give(situation: Situation, sessions: int) -> str:
+def what_must_give(situation: Situation, sessions: int) -> str:
     """Return which inputs to change: a fixed parameter, if any; else connections, or memory."""
     for name in ("max_connections", "shared_buffers", "work_mem", "maintenance_work_mem"):
         if name in situation.fixed:

@@ -13,7 +13,7 @@ from mrtuner.facts import Fact, Missing
 from mrtuner.inputs import MachineInputs, Storage, Workload, checked
 from mrtuner.tuning.advice import Given, Level, Notice
 from mrtuner.tuning.budget import shared_bound
-from mrtuner.tuning.observed import observed
+from mrtuner.tuning.observed import observed, too_short
 from mrtuner.tuning.situation import (
     USUAL_CEILING,
     Clock,
@@ -24,10 +24,12 @@ from mrtuner.tuning.situation import (
     HugePages,
     Memory,
     Rto,
+    Seen,
     Situation,
     Throughput,
     WalDisk,
 )
+from mrtuner.tuning.verdict import RULES
 from mrtuner.units import (
     Bytes,
     KiB,
@@ -71,7 +73,8 @@ class Flags:
     huge_pages: bool | None = None
     postgres: int | None = None
     ceiling: float | None = None
-    watched: bool = False  # counters cover a window under load, not the time since their reset
+    lower: frozenset[str] = frozenset()
+    seen: Seen = Seen.RESET  # how the server's counters were observed
 
     @property
     def describe_a_machine(self) -> bool:
@@ -86,6 +89,11 @@ def flags(**given: Unpack[MachineInputs]) -> Flags:
         raise BadValue(
             f"active {said.active} is more than the {said.connections} connections",
             f"Give at most {said.connections}: a session runs one statement at a time.",
+        )
+    for name in said.lower - RULES.keys():
+        raise BadValue(
+            f"there is no rule for {name!r}, so nothing would lower it",
+            "mrtuner explain lists the parameters that have a rule.",
         )
     return said
 
@@ -197,10 +205,13 @@ def _gather(said: Flags, host: Host | None, server: Server | None) -> Gathered:
         clock=Clock(host.clock.value) if host and host.clock else None,
         huge_pages=huge_pages,
         ceiling=said.ceiling or (0.5 if workload is Workload.DESKTOP else USUAL_CEILING),
-        **observed(server, said.watched),
+        lower=said.lower,
+        **observed(server, said.seen),
     )
     gathered = Gathered(situation, collect.given, collect.notices)
-    gathered.notices += _too_few(connections)
+    gathered.notices += [*_too_few(connections), *_believed(said, huge_pages, server)]
+    if situation.window and (text := too_short(situation.window)):
+        gathered.notices.append(Notice(Level.INFO, text))
     gathered.missing = [
         *(item for item in (host.missing if host else ()) if item.name not in collect.said),
         *(server.missing if server else ()),
@@ -220,12 +231,12 @@ def _wal_disk(size: Bytes | None, host: Host | None, server: Server | None) -> W
 def _connections(said: Flags, server: Server | None) -> Connections:
     if server is None:
         return Connections(said.connections, active=said.active)
-    seen = _seen_active(server, said.watched)
+    seen = _seen_active(server, said.seen)
     open_now = max(server.connections, server.activity.peak_sessions or 0)
     return Connections(said.connections, open_now, said.active, seen)
 
 
-def _seen_active(server: Server, watched: bool) -> int | None:
+def _seen_active(server: Server, seen: Seen) -> int | None:
     """Return the most sessions active at once; None if no watch or long window shows it.
 
     That is the most seen active, or the average that follows from the time of statements. An
@@ -233,9 +244,10 @@ def _seen_active(server: Server, watched: bool) -> int | None:
     """
     spent, window = server.activity.active_ms, server.activity.window
     peak = max(server.active, server.activity.peak_active or 0)
-    if spent is None or window <= 0 or not (watched or window >= LONG):
+    averaged = seen is Seen.RESET
+    if spent is None or window <= 0 or (averaged and window < LONG):
         return None
-    average = spent / 1000 / window * (1 if watched else 3)
+    average = spent / 1000 / window * (3 if averaged else 1)
     return max(1, peak, ceil(average))
 
 
@@ -255,17 +267,39 @@ def _too_few(connections: Connections) -> Iterator[Notice]:
 
 def _huge_pages(said: Flags, host: Host | None, server: Server | None) -> HugePages | None:
     """Return what huge pages are proved to hold; None without proof: page tables then count."""
-    if said.huge_pages is not None:
-        return HugePages(None, "--huge-pages") if said.huge_pages else None
+    if said.huge_pages is False:
+        return None
     pages = host.huge_pages.value if host and host.huge_pages else None
+    if said.huge_pages and (server is None or pages is None):
+        return HugePages(None, "--huge-pages")  # nothing here shows whether they are reserved
     unclaimed = max(0, pages.free - pages.committed) * pages.size if pages else 0
     if server is None:
         if not pages or not host or not host.huge_pages or not unclaimed:
             return None
         return HugePages(Bytes(unclaimed), host.huge_pages.source)
     proof = _in_force(server, pages)
-    own = _shared_memory(server)
+    own = _shared_memory(server) if proof else 0
+    if said.huge_pages and own + unclaimed:
+        return HugePages(Bytes(own + unclaimed), proof or "/proc/meminfo: free huge pages")
     return HugePages(Bytes(own + unclaimed), proof) if proof and own else None
+
+
+def _believed(said: Flags, found: HugePages | None, server: Server | None) -> Iterator[Notice]:
+    """Say what --huge-pages rests on, for a server that runs: what is free, or only the word."""
+    if not said.huge_pages or server is None:
+        return
+    status = _text_of(server, "huge_pages_status")
+    got = "" if status is None else f" (huge_pages_status is {status})"
+    if found is None:
+        text = f"--huge-pages: none are free on this machine{got}, so page tables count"
+    elif found.covers is None:
+        text = (
+            f"--huge-pages is taken on trust, since the machine cannot be read{got}: with too few, "
+            "huge_pages = try starts without them, and page tables take memory"
+        )
+    else:
+        text = f"--huge-pages: they hold {pretty_bytes(found.covers)} of shared memory now{got}"
+    yield Notice(Level.WARNING if found is None or found.covers is None else Level.INFO, text)
 
 
 def _in_force(server: Server, pages: Reserved | None) -> str | None:

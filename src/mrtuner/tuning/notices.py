@@ -27,7 +27,7 @@ def recovery(situation: Situation, advice: dict[str, Advice]) -> Recovery | None
     if not isinstance(size, int) or not isinstance(timeout, int):
         return None
     wal, how = size * MiB, "all of max_wal_size"
-    if situation.wal and situation.wal.representative and not _hides_peaks(situation.wal):
+    if situation.wal and not _hides_peaks(situation.wal):
         # The redo point may be a whole interval and a spread checkpoint back.
         by_rate = int(situation.wal.peak_rate * timeout * 1.9)
         if by_rate < wal:
@@ -58,7 +58,7 @@ def notices(
 ) -> Iterator[Notice]:
     """Yield notices on memory, on storage and, for a live server, on its configuration."""
     chosen = solution.chosen
-    if solution.budget is not None:
+    if solution.budget is not None and solution.budget.fits:
         yield from _too_many_connections(chosen)
         yield from _page_tables(situation, solution, reserved)
         yield from _all_at_once(situation, solution)

@@ -2,23 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from mrtuner.tuning.situation import (
+    ENOUGH_CHECKPOINTS,
+    ENOUGH_SECONDS,
     BufferWrites,
+    Commits,
     DeadRows,
     FullWalBuffers,
     JitTime,
     ParallelWorkers,
+    Partitions,
+    Seen,
     Slrus,
     Spills,
     Wal,
+    Window,
 )
+from mrtuner.units import pretty_duration
+from mrtuner.wording import plural
 
 if TYPE_CHECKING:
-    from mrtuner.postgres.model import Activity, JitWork, Relation, Server
+    from mrtuner.postgres.model import Activity, JitWork, Partitioned, Relation, Server
 
+#: A load that lies further back than this [s] no longer dominates the counters.
+A_DAY = 86_400
+#: Inserts of this share of a table's rows, of which it has at least so many, are a load.
+FILLED = 0.8
+SOME_ROWS = 100_000
 #: Tables with fewer rows than this are vacuumed in a moment.
 LARGE_TABLE = 1_000_000
 #: Dead rows at this multiple of the threshold mean autovacuum is late; just past it is normal.
@@ -33,25 +46,78 @@ FOLLOW_PRIMARY = (
 )
 
 
-def observed(server: Server | None, watched: bool) -> dict[str, Any]:
-    """Return what a server adds, by the field names of `Situation`; empty without a server."""
+def observed(server: Server | None, seen: Seen) -> dict[str, Any]:
+    """Return what a server adds, by the field names of `Situation`; empty without a server.
+
+    Counters that cover too little are left out: `too_short` says so.
+    """
     if server is None:
         return {}
-    settings = server.settings.values()
-    return {
+    settings, activity = server.settings.values(), server.activity
+    window = _window(server, seen)
+    counted: dict[str, Any] = {}
+    if window.shows_wal_rate:
+        counted["wal"] = _wal(activity, seen is not Seen.RESET)
+    if window.long_enough:
+        counted |= {
+            "spills": _spills(activity),
+            "buffer_writes": _buffer_writes(activity),
+            "full_wal_buffers": _full_wal_buffers(activity),
+            "parallel_workers": _parallel_workers(activity),
+            "commits": _commits(activity),
+            "jit_time": _jit_time(server.jit),
+            "slrus": _slrus(server),
+        }
+    return counted | {
         "running": {item.name: item.setting for item in settings},
         "origins": {item.name: item.origin for item in settings},
         "enum_values": {item.name: item.enumvals for item in settings if item.enumvals},
         "fixed": _fixed(server),
-        "wal": _wal(server.activity, watched),
-        "spills": _spills(server.activity),
+        "window": window,
         "dead_rows": _dead_rows(server),
-        "buffer_writes": _buffer_writes(server.activity),
-        "full_wal_buffers": _full_wal_buffers(server.activity),
-        "parallel_workers": _parallel_workers(server.activity),
-        "jit_time": _jit_time(server.jit),
-        "slrus": _slrus(server),
+        "partitions": _partitions(server.partitioned),
     }
+
+
+def too_short(window: Window) -> str | None:
+    """Say that counters were not used, and why; None if they were."""
+    if window.long_enough:
+        return None
+    if window.loaded:
+        return (
+            f"the server's counters were not used: {window.loaded} was loaded in the "
+            f"{pretty_duration(window.seconds)} that they cover"
+        )
+    use = "used only for the rate of WAL" if window.shows_wal_rate else "not used"
+    return (
+        f"the server's counters were {use}: they cover {pretty_duration(window.seconds)} and "
+        f"{plural(window.checkpoints or 0, 'checkpoint')}, and an hour with "
+        f"{ENOUGH_CHECKPOINTS} is needed; a history (mrtuner record) shows the busiest times"
+    )
+
+
+def _window(server: Server, seen: Seen) -> Window:
+    activity = server.activity
+    timed, requested = activity.checkpoints_timed, activity.checkpoints_requested
+    known = timed is not None and requested is not None
+    checkpoints = (timed or 0) + (requested or 0) if known else None
+    loaded = _loaded(server.relations) if activity.window < A_DAY else None
+    return Window(activity.window, checkpoints, seen, loaded)
+
+
+def _loaded(relations: Sequence[Relation]) -> str | None:
+    """The largest table, if it was filled in this window and hardly changed since.
+
+    A bulk load writes WAL, buffers and temporary files such as the usual load never does.
+    """
+    if not relations:
+        return None
+    largest = max(relations, key=lambda one: one.size)
+    inserted = largest.written - largest.changed
+    filled = inserted >= largest.live_rows * FILLED and largest.live_rows >= SOME_ROWS
+    if filled and largest.changed < largest.live_rows / 2:
+        return f"{largest.schema}.{largest.name}"
+    return None
 
 
 def _fixed(server: Server) -> dict[str, str]:
@@ -127,8 +193,21 @@ def _parallel_workers(activity: Activity) -> ParallelWorkers | None:
     return None if planned is None or launched is None else ParallelWorkers(planned, launched)
 
 
+def _commits(activity: Activity) -> Commits | None:
+    if activity.commits is None or activity.window <= 0:
+        return None
+    return Commits(activity.commits / activity.window)
+
+
+def _partitions(found: Partitioned | None) -> Partitions | None:
+    return None if found is None else Partitions(f"{found.schema}.{found.name}", found.locks)
+
+
 def _jit_time(jit: JitWork | None) -> JitTime | None:
-    return None if jit is None else JitTime(jit.calls, jit.compiling, jit.running)
+    """Statements that were compiled; None if their own counters cover too little (17 and later)."""
+    if jit is None or (jit.seconds is not None and jit.seconds < ENOUGH_SECONDS):
+        return None
+    return JitTime(jit.calls, jit.compiling, jit.running)
 
 
 def _slrus(server: Server) -> Slrus | None:

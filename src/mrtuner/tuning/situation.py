@@ -8,11 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Final
 
 from mrtuner.inputs import Storage, Workload
-from mrtuner.units import Bytes, GiB
+from mrtuner.units import Bytes, GiB, pretty_duration
 
+#: Origins of a value that somebody chose; the others are defaults, or the server's computation.
+OF_A_PERSON: Final = frozenset({
+    "file", "include", "postgresql.auto.conf", "command line", "environment", "role", "database",
+    "client", "session",
+})  # fmt: skip
 #: Above this share of memory, too little is left for the kernel and its cache.
 USUAL_CEILING: Final = 0.9
 #: Sessions per CPU assumed to run a statement at the same moment, if unknown: while one computes,
@@ -44,11 +50,15 @@ class Disk:
 
     @property
     def room_for_wal(self) -> Bytes:
-        """The most max_wal_size may claim: a tenth of the volume, a quarter of what is free."""
+        """The most max_wal_size may claim: a tenth of the volume, a quarter of what is free.
+
+        The server's default of 1 GB, though, if that is at most a quarter of the volume.
+        """
         known = [
             (size, part) for size, part in ((self.size, 10), (self.free, 4)) if size is not None
         ]
-        return Bytes(max(GiB, min(size // part for size, part in known)))
+        least = GiB if self.size is None else min(GiB, self.size // 4)
+        return Bytes(max(least, min(size // part for size, part in known)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +137,50 @@ class Clock:
     source: str
 
 
+class Seen(StrEnum):
+    """How counters were observed."""
+
+    RESET = "reset"  # since the last reset of statistics
+    WATCHED = "watched"  # for as long as --watch said
+    RECORDED = "recorded"  # in a history, at its busiest times
+
+
+#: Counters since a reset move a value only if they cover an hour [s] and some checkpoint cycles.
+ENOUGH_SECONDS: Final = 3600.0
+ENOUGH_CHECKPOINTS: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """The time that a server's counters cover."""
+
+    seconds: float
+    checkpoints: int | None
+    seen: Seen
+    loaded: str | None = None  # the table whose rows were loaded in this time, if that dominates it
+
+    @property
+    def long_enough(self) -> bool:
+        """Whether the counters show the usual load, and not a moment or a bulk load."""
+        if self.seen is Seen.RECORDED:
+            return True
+        several = self.checkpoints is not None and self.checkpoints >= ENOUGH_CHECKPOINTS
+        return several and self.seconds >= ENOUGH_SECONDS and self.loaded is None
+
+    @property
+    def shows_wal_rate(self) -> bool:
+        """Whether the rate of WAL may be used: a watched minute under load shows a peak."""
+        return self.long_enough or self.seen is Seen.WATCHED
+
+    @property
+    def words(self) -> str:
+        """The window as the end of a reason."""
+        if self.seen is Seen.RECORDED:
+            return "in the recorded history"
+        how = "watched" if self.seen is Seen.WATCHED else "since statistics were reset"
+        return f"in {pretty_duration(self.seconds)} {how}"
+
+
 @dataclass(frozen=True, slots=True)
 class Wal:
     """WAL and checkpoints in one window. Source: pg_stat_wal, pg_stat_checkpointer."""
@@ -136,11 +190,6 @@ class Wal:
     timed: int
     requested: int
     watched: bool = False  # sampled under load just now, rather than averaged since the last reset
-
-    @property
-    def representative(self) -> bool:
-        """Whether the window is long or eventful enough to trust over a profile."""
-        return self.watched or self.window >= 6 * 3600 or self.requested >= 3
 
     @property
     def peak_rate(self) -> float:
@@ -231,6 +280,21 @@ class ParallelWorkers:
 
 
 @dataclass(frozen=True, slots=True)
+class Commits:
+    """Commits a second on average, in all databases. Source: pg_stat_database."""
+
+    rate: float
+
+
+@dataclass(frozen=True, slots=True)
+class Partitions:
+    """The partitioned table of which a query takes most locks: on its partitions and indexes."""
+
+    table: str
+    locks: int
+
+
+@dataclass(frozen=True, slots=True)
 class JitTime:
     """Time of statements that were JIT-compiled [s]. Source: pg_stat_statements (15)."""
 
@@ -272,6 +336,7 @@ class Situation:
     rto: Rto | None = None
     data: Data | None = None
     clock: Clock | None = None
+    window: Window | None = None  # of the counters below; those that it cannot support are None
     huge_pages: HugePages | None = None  # None: not proved, so page tables count
     wal: Wal | None = None
     spills: Spills | None = None
@@ -279,6 +344,8 @@ class Situation:
     buffer_writes: BufferWrites | None = None
     full_wal_buffers: FullWalBuffers | None = None
     parallel_workers: ParallelWorkers | None = None
+    commits: Commits | None = None
+    partitions: Partitions | None = None
     jit_time: JitTime | None = None
     slrus: Slrus | None = None
     #: A live server's values as text in base units, and what its build accepts; empty offline.
@@ -287,6 +354,8 @@ class Situation:
     enum_values: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     #: Parameters that cannot be changed here, with the reason; they keep their value.
     fixed: Mapping[str, str] = field(default_factory=dict)
+    #: Parameters whose own value may be made smaller, because the user named them.
+    lower: frozenset[str] = frozenset()
     ceiling: float = USUAL_CEILING
 
     def active(self, sessions: int) -> Active:
@@ -303,6 +372,15 @@ class Situation:
         usual = max(LEAST_ACTIVE, ACTIVE_A_CPU * self.cpus.count)
         how = f"{ACTIVE_A_CPU} per CPU, at least {LEAST_ACTIVE}"
         return Active(min(usual, sessions), how)
+
+    def chosen_by_person(self, name: str) -> bool:
+        """Whether somebody set a live server's parameter, in a file, for a role or otherwise."""
+        return self.origins.get(name) in OF_A_PERSON
+
+    @property
+    def observed(self) -> str:
+        """The window of the server's counters, as the end of a reason based on them."""
+        return self.window.words if self.window else "on this server"
 
     @property
     def live(self) -> bool:

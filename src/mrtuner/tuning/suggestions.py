@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from mrtuner.tuning.advice import Level, Notice, Step
 from mrtuner.tuning.rules.work_mem import one_merge_pass
-from mrtuner.units import GiB, MiB, pretty_bytes
+from mrtuner.units import GiB, MiB, pretty_bytes, pretty_duration
 from mrtuner.vacuum.commands import identifier
 
 if TYPE_CHECKING:
@@ -128,12 +128,12 @@ def steps(server: Server, chosen: Chosen, budget: Budget | None) -> Iterator[Ste
 
 def _for_role(spills: RoleSpills, value: int) -> Step:
     role, size = identifier(spills.role), f"{value // MiB}MB"
+    age = "" if spills.seconds is None else f" in {pretty_duration(spills.seconds)}"
     return Step(
         f"role {spills.role} wrote {pretty_bytes(spills.size)} of temporary files in "
-        f"{spills.calls:,} calls, up to {pretty_bytes(spills.largest)} in one: with {size} "
+        f"{spills.calls:,} calls{age}, up to {pretty_bytes(spills.largest)} in one: with {size} "
         "of work_mem such a sort takes one merge pass, and the budget has room for it in "
-        "the sessions that the role has open; time it in one session first, since hashes "
-        "gain little",
+        "the sessions that the role has open; time it in one session first",
         (
             f"ALTER ROLE {role} SET work_mem = '{size}';",
             f"ALTER ROLE {role} RESET work_mem;  -- undoes it",

@@ -14,17 +14,27 @@ from enum import StrEnum
 from typing import Final
 
 from mrtuner.formula.expression import Expr
+from mrtuner.tuning.measured import Measurement
 from mrtuner.wording import enumerated
 
 Value = int | float | bool | str
 
 
 class Basis(StrEnum):
-    """Why a rule can be trusted."""
+    """Why a value can be trusted."""
 
-    MEASURED = "measured"  # from this server's counters, or shown in docs/measured-results.md
+    OBSERVED = "observed"  # from this server's own counters, over a window that is long enough
+    MEASURED = "measured"  # a row of docs/measured-results.md shows it for such a machine
     ARITHMETIC = "arithmetic"  # follows from the machine or from PostgreSQL's source
     CONVENTION = "convention"  # common practice; we could show no effect
+
+
+class OwnValue(StrEnum):
+    """What may become of a value that a person chose, without evidence from their server."""
+
+    RAISED = "raised"  # a larger number, or on, is never worse for the server
+    LOWERED = "lowered"  # a smaller number does more: a scale factor, a delay
+    LEFT = "left"  # neither: it stays
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +45,8 @@ class Change:
     because: str
     basis: Basis | None = None  # when it differs from the rule's own
     formula: str | None = None  # a readable form, where the expression itself is hard to read
+    measured: Measurement | None = None  # the row that shows it; counts only within its range
+    asked: bool = False  # the user asked for it with an option, even over their own value
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +70,7 @@ class Keep:
 
     because: str
     offer: Offer | None = None
+    measured: Measurement | None = None  # as in `Change`
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +100,7 @@ class Rule:
     basis: Basis
     suggestion: bool  # advice for people: shown, but never emitted or applied
     always: bool  # written for a described machine even if it equals the default
+    own: OwnValue  # what may become of a value that a person chose
 
     @property
     def method(self) -> str:
@@ -106,6 +120,7 @@ def rule(
     basis: Basis = Basis.CONVENTION,
     suggestion: bool = False,
     always: bool = False,
+    own: OwnValue = OwnValue.RAISED,
 ) -> Callable[[Callable[..., Verdict]], Callable[..., Verdict]]:
     """Register the function below as the rule for parameter `name`."""
 
@@ -119,6 +134,7 @@ def rule(
             basis=basis,
             suggestion=suggestion,
             always=always,
+            own=own,
         )
         return decide
 

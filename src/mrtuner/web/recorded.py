@@ -16,6 +16,7 @@ from mrtuner.tuning import tune_recorded
 from mrtuner.tuning.advice import Given
 from mrtuner.tuning.document import tune_document
 from mrtuner.tuning.gather import flags
+from mrtuner.tuning.situation import Seen
 from mrtuner.web.tuner import entered, told
 
 #: How far back to search for peaks [s]: as long as sampled rows are kept.
@@ -34,7 +35,7 @@ def recorded_answer(history: History, given: Mapping[str, str]) -> dict[str, Any
     about = period(history, given["instance"] or None, since=_REMEMBERED)
     try:
         found = recorded(history, about)
-        said = replace(flags(**entered(fields)), watched=found.peaks)
+        said = replace(flags(**entered(fields)), seen=Seen.RECORDED if found.peaks else Seen.RESET)
         if found.server is None and said.postgres is None:
             said = replace(said, postgres=found.major)
         tuning = tune_recorded(found.server, found.host, said)

@@ -20,11 +20,13 @@ if TYPE_CHECKING:
 
 #: What the form asks for first; the rest is behind a fold.
 _FIRST = ("postgres", "workload", "memory", "cpus", "storage", "connections")
+#: What makes sense only for a server that runs.
+_OF_A_SERVER = ("lower",)
 
 
 def form() -> list[dict[str, Any]]:
     """Return the fields, the most important first; each with the words to choose from, if any."""
-    order = [*_FIRST, *(name for name in MACHINE if name not in _FIRST)]
+    order = [*_FIRST, *(name for name in MACHINE if name not in {*_FIRST, *_OF_A_SERVER})]
     return [_field(name, MACHINE[name]) for name in order]
 
 

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import click
 
@@ -84,17 +84,13 @@ def fits(tuning: Tuning) -> Callable[[Mapping[str, str]], bool]:
 
     They may if the worst case stays below the ceiling, or needs no more memory than now.
     """
-    from mrtuner.tuning.feasibility import solve
+    from mrtuner.tuning.feasibility import in_force
 
-    running = tuning.situation.running
-
-    def worst(values: Mapping[str, str]) -> Any:
-        fixed = dict.fromkeys(running, "as it is")
-        return solve(replace(tuning.situation, running={**running, **values}, fixed=fixed)).budget
+    situation, now = tuning.situation, tuning.budget_now
 
     def check(values: Mapping[str, str]) -> bool:
-        then, now = worst(values), worst({})
-        return then is None or then.fits or then.total <= now.total
+        then = in_force(replace(situation, running={**situation.running, **values}))
+        return then is None or now is None or then.fits or then.total <= now.total
 
     return check
 

@@ -3,6 +3,8 @@ SELECT r.rolname AS role, count(*) AS statements, sum(s.calls)::bigint AS calls,
        sum(s.temp_blks_written)::bigint * current_setting('block_size')::bigint AS size,
        max(s.temp_blks_written / s.calls)::bigint * current_setting('block_size')::bigint
            AS largest,
+       NULL::float AS seconds, -- before 17
+       extract(epoch FROM clock_timestamp() - min(s.stats_since))::float AS seconds, -- since 17
        (SELECT count(*) FROM pg_catalog.pg_stat_activity AS a WHERE a.usesysid = s.userid)
            AS sessions
 FROM pg_stat_statements(false) AS s JOIN pg_catalog.pg_roles AS r ON r.oid = s.userid

@@ -7,8 +7,9 @@ from fractions import Fraction
 from mrtuner.formula.expression import MEMORY, Expr, greatest, least
 from mrtuner.inputs import Workload
 from mrtuner.tuning.budget import BACKEND, PAGE_TABLE_SHARE, Chosen, ceiling, shared_bound
+from mrtuner.tuning.measured import TWO_FIFTHS
 from mrtuner.tuning.situation import BUSY_BACKENDS, Data, HugePages, Situation
-from mrtuner.tuning.verdict import Basis, Change, Keep, Verdict, rule
+from mrtuner.tuning.verdict import Basis, Change, Keep, OwnValue, Verdict, rule
 from mrtuner.units import MiB, pretty_bytes
 
 DOC = "documentation: Resource Consumption, Memory"
@@ -31,12 +32,12 @@ LEAST_BUFFERS = Fraction(1, 8)
 def shared_buffers_by_memory_and_writes(
     situation: Situation, chosen: Chosen, data: Data | None, huge_pages: HugePages | None
 ) -> Verdict:
-    """A quarter of memory, leaving the rest to the kernel's cache and to sessions. For OLTP two
-    fifths where data are known to fill it, and on machines up to 4 GB, where I/O is short too: a
-    page that is changed again before the next checkpoint is then written once; also where sessions
-    were measured to write a tenth of all buffers themselves to make room (16 and later). A
-    sixteenth on a desktop, which has other work. Less where many sessions need the memory: each
-    takes its process and, without huge pages, page tables of up to 1/512 of the buffers.
+    """A quarter of memory. Two fifths for OLTP if the data are large enough to fill it, or if
+    memory is 4 GB or less: pages that change often are then written less often. Two fifths also
+    if sessions had to write a tenth of all buffers themselves, for hours (16 and later), and the
+    data can use it. A sixteenth on a desktop, which has other work. Less where many sessions need
+    the memory: each takes its process and, without huge pages, page tables of up to 1/512 of the
+    buffers.
     """
     wanted = _repaid(situation, data)
     if not isinstance(wanted.to, Expr) or situation.memory is None:
@@ -67,24 +68,34 @@ def _beside_sessions(sessions: int, share: float, *, page_tables: bool) -> Expr:
 
 def _repaid(situation: Situation, data: Data | None) -> Change:
     """Return what workload, data, memory and counters call for, however many sessions there are."""
-    workload, memory = situation.workload, situation.memory
+    workload = situation.workload
     if workload is Workload.DESKTOP:
         return Change(
             greatest(MEMORY / 16, 16 * MiB), "a sixteenth: a desktop runs other programs too"
         )
+    usual = greatest(MEMORY / 4, 16 * MiB)
     share = situation.buffer_writes.share if situation.buffer_writes else None
-    if share is not None and share >= BUSY_BACKENDS and workload is not Workload.OLAP:
-        because = f"two fifths: sessions wrote {share:.0%} of all buffers themselves to make room"
-        return Change(greatest(MEMORY * 2 / 5, 16 * MiB), because, Basis.MEASURED)
+    if share is not None and share >= BUSY_BACKENDS and data and workload is not Workload.OLAP:
+        seen = f"sessions wrote {share:.0%} of all buffers to make room {situation.observed}"
+        because = f"up to two fifths: {seen}"
+        return _up_to_two_fifths(situation, usual, data.size * 5 // 4, because, Basis.OBSERVED)
     if workload is not Workload.OLTP:
-        return Change(greatest(MEMORY / 4, 16 * MiB), A_QUARTER)
-    filled = SMALL_BUFFERS if data is None else data.size * 5 // 4
-    most = greatest(MEMORY / 4, 16 * MiB, least(MEMORY * 2 / 5, filled))
-    if memory is None or min(memory.size * 2 // 5, filled) <= memory.size // 4:
-        return Change(most, A_QUARTER)
+        return Change(usual, A_QUARTER)
     what = "on a small machine" if data is None else f"for {pretty_bytes(data.size)} of data"
     because = f"up to two fifths {what}: pages that soon change again are written only once"
-    return Change(most, because, Basis.MEASURED)
+    filled = SMALL_BUFFERS if data is None else data.size * 5 // 4
+    return _up_to_two_fifths(situation, usual, filled, because, None)
+
+
+def _up_to_two_fifths(
+    situation: Situation, usual: Expr, filled: int, because: str, basis: Basis | None
+) -> Change:
+    """More than a quarter of memory, as far as `filled` [bytes] can use it."""
+    most = greatest(usual, least(MEMORY * 2 / 5, filled))
+    memory = situation.memory
+    if memory is None or min(memory.size * 2 // 5, filled) <= memory.size // 4:
+        return Change(most, A_QUARTER)
+    return Change(most, because, basis, measured=TWO_FIFTHS)
 
 
 @rule(
@@ -92,6 +103,7 @@ def _repaid(situation: Situation, data: Data | None) -> Change:
     basis=Basis.ARITHMETIC,
     source="documentation: Linux Huge Pages",
     risk="with on, the server does not start if too few are reserved",
+    own=OwnValue.LEFT,
 )
 def huge_pages_where_shared_memory_is_large(situation: Situation) -> Verdict:
     """Left at try: it starts everywhere but does nothing until pages are reserved, so the report

@@ -100,6 +100,24 @@ def log_autovacuum_min_duration_for_long_ones(situation: Situation) -> Verdict:
     return Change("1min", "shows where vacuum is slow, and what keeps it from removing rows")
 
 
+@rule("log_min_duration_statement", source=LOGGING,
+      risk="a log line, with its literals, for each slow statement", suggestion=True)  # fmt: skip
+def log_min_duration_statement_for_slow_ones(situation: Situation) -> Verdict:
+    """One second as a suggestion (a minute for OLAP): names slow statements when they happen. Where
+    that is too much, log a sample: log_min_duration_sample with log_statement_sample_rate.
+    """
+    if _is_set(situation, "log_min_duration_statement"):
+        return Keep(SET)
+    limit = "1min" if situation.workload is Workload.OLAP else "1s"
+    return Change(limit, f"names statements that take {limit} or more, with the time of day")
+
+
+@rule("log_min_duration_sample", source=LOGGING + "; release notes 13", risk="as above, by chance")
+def log_min_duration_sample_default() -> Verdict:
+    """Left as it is; use it where log_min_duration_statement logs too much."""
+    return Keep("for servers on which log_min_duration_statement would log too much")
+
+
 @rule("max_slot_wal_keep_size", source="documentation: Replication, Sending Servers",
       risk="a standby or consumer that falls further behind must be set up again",
       suggestion=True)  # fmt: skip
@@ -113,6 +131,38 @@ def max_slot_wal_keep_size_by_disk(situation: Situation) -> Verdict:
     if size is None:
         return Unknown(("--disk or --wal-disk",))
     return Change(_plain(size // 4), "otherwise an abandoned slot keeps WAL until the disk is full")
+
+
+@rule("idle_replication_slot_timeout", source="documentation: Replication; release notes 18",
+      risk="a standby or consumer that is away for longer must be set up again",
+      suggestion=True)  # fmt: skip
+def idle_replication_slot_timeout_two_days(situation: Situation) -> Verdict:
+    """Two days, as a suggestion: a slot that nobody uses keeps WAL, and dead rows, until then."""
+    if _is_set(situation, "idle_replication_slot_timeout", "-1", "0"):
+        return Keep(SET)
+    return Change("2d", "a slot that nobody has used for two days is abandoned")
+
+
+@rule("hot_standby_feedback", source="documentation: Hot Standby", risk="bloat on the primary")
+def hot_standby_feedback_default() -> Verdict:
+    """Left as it is. On, a standby's long queries keep dead rows on the primary; off, replay
+    cancels those queries.
+    """
+    return Keep("a choice between cancelled queries on the standby and bloat on the primary")
+
+
+@rule(
+    "max_standby_streaming_delay", source="documentation: Hot Standby", risk="replay falls behind"
+)
+def max_standby_streaming_delay_default() -> Verdict:
+    """Left as it is (30 s): longer lets reports on the standby finish, shorter keeps it fresh."""
+    return Keep("longer lets reports finish, shorter keeps the standby fresh for a failover")
+
+
+@rule("max_standby_archive_delay", source="documentation: Hot Standby", risk="replay falls behind")
+def max_standby_archive_delay_default() -> Verdict:
+    """Left as it is (30 s), as max_standby_streaming_delay."""
+    return Keep("as max_standby_streaming_delay, while WAL comes from the archive")
 
 
 def _is_set(situation: Situation, name: str, *unset: str) -> bool:

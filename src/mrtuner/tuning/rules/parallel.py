@@ -21,14 +21,17 @@ MANY_MISSING = 0.2
     source=DOC,
     risk="workers share the CPUs with every other session",
 )
-def max_parallel_workers_by_cpus(memory: Memory | None, workers: ParallelWorkers | None) -> Verdict:
+def max_parallel_workers_by_cpus(
+    memory: Memory | None, workers: ParallelWorkers | None, situation: Situation
+) -> Verdict:
     """One per CPU, at least two: more cannot run at the same time. Never more than one for
     each 64 MB of memory: a small container on a large host sees many CPUs.
     """
     to = greatest(2, _workers(memory))
     if workers and workers.missing >= MANY_MISSING:
-        return Change(to, f"{workers.words}; one per CPU; more could not run at the same time",
-                      Basis.MEASURED)  # fmt: skip
+        seen = f"{workers.words} {situation.observed}"
+        because = f"{seen}; one per CPU; more could not run at the same time"
+        return Change(to, because, Basis.OBSERVED)
     return Change(to, "one per CPU; more could not run at the same time")
 
 
@@ -68,8 +71,9 @@ def max_parallel_workers_per_gather_by_workload(
     if workers and workers.missing >= MANY_MISSING and _one_for_each_cpu(situation):
         now = int(situation.running.get("max_parallel_workers_per_gather", 2))
         if now > 1:
-            because = f"{workers.words}, although plans relied on them"
-            return Change(now // 2, because, Basis.MEASURED)
+            seen = f"{workers.words} {situation.observed}"
+            because = f"{seen}, although plans relied on them"
+            return Change(now // 2, because, Basis.OBSERVED)
     if workload is Workload.OLAP:
         return Change(least(16, CPUS / 2), "half the CPUs may help one large query")
     return Change(least(2, CPUS / 2), "half the CPUs, at most two: many sessions share them")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from mrtuner.formula.expression import MEMORY, greatest, least
 from mrtuner.inputs import Storage, Workload
 from mrtuner.tuning.budget import Chosen, left_for_caches
-from mrtuner.tuning.situation import Data, JitTime, Memory, Situation
-from mrtuner.tuning.verdict import LZ4, Basis, Change, Keep, Offer, Unknown, Verdict, rule
+from mrtuner.tuning.situation import Data, JitTime, Memory, Partitions, Situation
+from mrtuner.tuning.verdict import LZ4, Basis, Change, Keep, Offer, OwnValue, Unknown, Verdict, rule
 
 DOC = "documentation: Query Planning, Planner Cost Constants"
 
@@ -49,7 +49,7 @@ def seq_page_cost_is_the_unit() -> Verdict:
     return Keep("the unit of the other costs")
 
 
-@rule("random_page_cost", source=DOC, risk="plans change: more index scans")
+@rule("random_page_cost", source=DOC, risk="plans change: more index scans", own=OwnValue.LEFT)
 def random_page_cost_by_storage(
     workload: Workload, storage: Storage | None, data: Data | None, memory: Memory | None
 ) -> Verdict:
@@ -76,15 +76,15 @@ def _uncached(storage: Storage) -> Verdict:
 
 
 @rule("jit", source="documentation: Just-in-Time Compilation", risk="long queries may slow down")
-def jit_by_workload(workload: Workload, jit_time: JitTime | None) -> Verdict:
+def jit_by_workload(workload: Workload, jit_time: JitTime | None, situation: Situation) -> Verdict:
     """Off, except for OLAP, where the version's default stays (19 turned it off) unless compiling
     was measured to take a quarter of the time of the statements that were compiled: compiling
     costs more than a short query takes.
     """
     share = jit_time.share if jit_time else None
     if jit_time and share is not None and share >= 0.25:
-        calls = f"{jit_time.calls:,} compiled calls"
-        return Change(False, f"compiling took {share:.0%} of the time of {calls}", Basis.MEASURED)
+        calls = f"{jit_time.calls:,} compiled calls {situation.observed}"
+        return Change(False, f"compiling took {share:.0%} of the time of {calls}", Basis.OBSERVED)
     if workload is not Workload.OLAP:
         return Change(False, "compiling costs more than a short query takes")
     if share is not None:
@@ -114,3 +114,27 @@ def default_toast_compression_lz4(situation: Situation) -> Verdict:
     if situation.live:
         return Keep("this build lacks lz4")
     return Keep("lz4 only if the build has it", Offer("lz4", LZ4))
+
+
+def _partitionwise(workload: Workload, partitions: Partitions | None, what: str) -> Verdict:
+    if workload is not Workload.OLAP or partitions is None:
+        return Keep("planning takes longer and more memory; only large reports gain")
+    return Change(True, f"{what} one by one; {partitions.table} is partitioned")
+
+
+@rule("enable_partitionwise_join", source="documentation: Query Planning",
+      risk="longer planning; each partition may use work_mem", suggestion=True)  # fmt: skip
+def enable_partitionwise_join_by_partitions(
+    workload: Workload, partitions: Partitions | None
+) -> Verdict:
+    """On for OLAP with partitioned tables, as a suggestion: set it for the role that reports."""
+    return _partitionwise(workload, partitions, "joins partitions")
+
+
+@rule("enable_partitionwise_aggregate", source="documentation: Query Planning",
+      risk="longer planning; each partition may use work_mem", suggestion=True)  # fmt: skip
+def enable_partitionwise_aggregate_by_partitions(
+    workload: Workload, partitions: Partitions | None
+) -> Verdict:
+    """On for OLAP with partitioned tables, as a suggestion: set it for the role that reports."""
+    return _partitionwise(workload, partitions, "aggregates partitions")

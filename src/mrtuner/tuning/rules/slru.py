@@ -24,7 +24,8 @@ def slru_buffers_where_they_miss(name: str, situation: Situation, slrus: Slrus |
     seen = f"{reads:.0f} pages a second were read, {misses:.0%} of those requested"
     if now >= LARGEST:
         return Keep(f"{seen}; it is already large")
-    return Change(min(LARGEST, now * 2), f"{seen}: doubled", Basis.MEASURED)
+    because = f"{seen}, {situation.observed}: doubled"
+    return Change(min(LARGEST, now * 2), because, Basis.OBSERVED)
 
 
 def _register(name: str) -> None:

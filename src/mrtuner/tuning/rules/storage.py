@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from mrtuner.formula.expression import CPUS, greatest, least
 from mrtuner.inputs import Storage, Workload
+from mrtuner.tuning.measured import FLUSH_AFTER
 from mrtuner.tuning.situation import BufferWrites, Cpus, Situation
-from mrtuner.tuning.verdict import Basis, Change, Keep, Unknown, Verdict, rule
+from mrtuner.tuning.verdict import Basis, Change, Keep, OwnValue, Unknown, Verdict, rule
 from mrtuner.units import GiB, KiB, MiB
 
 DOC = "documentation: Resource Consumption, I/O"
@@ -81,16 +82,16 @@ def _at_once(situation: Situation) -> int | None:
 
 @rule(
     "backend_flush_after",
-    basis=Basis.MEASURED,
     source=DOC + "; docs/measured-results.md",
     risk="more writes if pages evicted from shared buffers soon change again",
+    own=OwnValue.LEFT,
 )
 def backend_flush_after_by_kernel(situation: Situation) -> Verdict:
-    """256 kB for web, OLTP and mixed on network volumes and on machines up to 4 GB, where its
-    effect was measured, and where this server's backends are seen to write much; unless all data
-    are known to fit a quarter of memory. Without it the kernel gathers what backends write and
-    sends it in one burst, behind which every commit waits: stalls of 4 to 20 s were measured under
-    an I/O limit, 0.1 s with it. In memory on fast storage it cost a few per cent: left at 0 there.
+    """256 kB for web, OLTP and mixed on network volumes, on machines up to 4 GB, and where this
+    server's backends are seen to write much; not if all data fit a quarter of memory. Without it
+    the kernel gathers what backends write and sends it in one burst, behind which every commit
+    waits: on a small volume, stalls of 4 to 20 s were measured, and 0.1 s with it. In memory on
+    fast storage it cost a few per cent, so it stays at 0 there.
     """
     if situation.workload in {Workload.OLAP, Workload.DESKTOP}:
         return Keep("throughput of large writes matters more than stalls")
@@ -98,11 +99,13 @@ def backend_flush_after_by_kernel(situation: Situation) -> Verdict:
     if data and memory and data.size * 4 <= memory.size:
         return Keep("all data fit shared buffers: backends write little")
     if writes and backends_write_much(writes):
-        return Change(FLUSH, f"backends write much here: it {SPREADS}", Basis.MEASURED)
+        return Change(
+            FLUSH, f"backends write much {situation.observed}: it {SPREADS}", Basis.OBSERVED
+        )
     small = memory is not None and memory.size <= SMALL
     if small or situation.storage in {Storage.EBS, Storage.NETWORK}:
         where = "a small machine" if small else "a network volume"
-        return Change(FLUSH, f"on {where} it {SPREADS}")
+        return Change(FLUSH, f"on {where} it {SPREADS}", measured=FLUSH_AFTER)
     if situation.storage is None:
         return Unknown(("--storage",))
     return Keep("no known gain on local storage; vm.dirty_background_bytes limits the burst")
@@ -117,6 +120,7 @@ def backends_write_much(writes: BufferWrites) -> bool:
     "io_method",
     source=DOC + "; release notes 18",
     risk="restart; io_uring needs a build with liburing and a kernel policy that allows it",
+    own=OwnValue.LEFT,
 )
 def io_method_worker(situation: Situation) -> Verdict:
     """Left as it is. `worker` works everywhere; io_uring stops a server from starting where the
@@ -171,7 +175,7 @@ def bgwriter_delay_default() -> Verdict:
 
 @rule("bgwriter_lru_maxpages", source=BACKGROUND, risk="more pages written earlier than needed")
 def bgwriter_lru_maxpages_by_backend_writes(
-    writes: BufferWrites | None, cpus: Cpus | None
+    situation: Situation, writes: BufferWrites | None, cpus: Cpus | None
 ) -> Verdict:
     """500 where the writer was measured to stop early more than once a minute, on four CPUs or
     more; else left as it is.
@@ -180,7 +184,8 @@ def bgwriter_lru_maxpages_by_backend_writes(
         return Keep("no measurement calls for more")
     if writes.clean_stops <= writes.window / 60:
         return Keep(f"the writer stopped early only {writes.clean_stops} times")
-    return Change(500, f"the writer stopped early {writes.clean_stops} times", Basis.MEASURED)
+    because = f"the writer stopped early {writes.clean_stops} times {situation.observed}"
+    return Change(500, because, Basis.OBSERVED)
 
 
 @rule("bgwriter_lru_multiplier", source=BACKGROUND, risk="none")

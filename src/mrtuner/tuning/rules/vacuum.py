@@ -4,13 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from fractions import Fraction
-from math import ceil, log2
+from math import ceil
 
 from mrtuner.formula.expression import CPUS, MEMORY, greatest, least
-from mrtuner.inputs import Storage, Workload
+from mrtuner.inputs import Workload
 from mrtuner.tuning.budget import Chosen
-from mrtuner.tuning.situation import Data, DeadRows, Memory, Situation, Throughput
-from mrtuner.tuning.verdict import Basis, Change, Keep, Unknown, Verdict, rule
+from mrtuner.tuning.situation import (
+    Commits,
+    Data,
+    DeadRows,
+    Memory,
+    Situation,
+    Throughput,
+)
+from mrtuner.tuning.verdict import Basis, Change, Keep, OwnValue, Verdict, rule
 from mrtuner.units import GiB, KiB, MiB, pretty_bytes
 
 DOC = "documentation: Vacuuming, Automatic Vacuuming"
@@ -19,6 +26,7 @@ MEMORY_DOC = "documentation: Resource Consumption, Memory"
 #: limit it accepts: guc_parameters.dat.
 USUAL_COST_LIMIT = 200
 USUAL_WORKERS = 3
+MOST_WORKERS = 8
 MOST_COST_LIMIT = 10_000
 #: The limit if only dead rows call for a faster vacuum and the storage's capacity is unknown.
 MOST_FOR_DEAD_ROWS = 2000
@@ -36,12 +44,15 @@ LARGE = 100 * GiB
     source=DOC,
     risk="all workers share one cost limit, which is raised with them",
 )
-def autovacuum_max_workers_by_cpus(memory: Memory | None) -> Verdict:
-    """Three, or one for each eight CPUs up to eight where each has 2 GB of memory behind it.
-    (timescaledb-tune's ten workers are a large part of its worst case of 189 to 228 %.)
+def autovacuum_max_workers_by_cpus(memory: Memory | None, situation: Situation) -> Verdict:
+    """Three, or one for each eight CPUs up to eight where each has 2 GB of memory behind it. From
+    18 no more than autovacuum_worker_slots: the server ignores the others.
     """
-    workers = least(8, CPUS / 8) if memory is None else least(8, CPUS / 8, MEMORY / (2 * GiB))
-    return Change(greatest(3, workers), "one per eight CPUs, at least three")
+    most = int(situation.running.get("autovacuum_worker_slots", MOST_WORKERS))
+    workers = least(CPUS / 8, min(MOST_WORKERS, most))
+    if memory is not None:
+        workers = least(workers, MEMORY / (2 * GiB))
+    return Change(greatest(min(USUAL_WORKERS, most), workers), "one per eight CPUs, at least three")
 
 
 @rule(
@@ -51,11 +62,13 @@ def autovacuum_max_workers_by_cpus(memory: Memory | None) -> Verdict:
     risk="each CREATE INDEX, VACUUM or ALTER TABLE may use it; the budget counts one",
 )
 def maintenance_work_mem_by_memory(workload: Workload) -> Verdict:
-    """A sixteenth of memory, 1 GB at most (4 GB for OLAP): index builds gain little beyond."""
+    """A sixteenth of memory, 1 GB at most (4 GB for OLAP). Builds of B-tree indexes gain little
+    from more; for HNSW raise it in the session that builds the index.
+    """
     most = 4 * GiB if workload is Workload.OLAP else GiB
     return Change(
         greatest(4 * MiB, least(MEMORY / 16, most)),
-        f"a sixteenth, at most {pretty_bytes(most)}: index builds gain little from more",
+        f"a sixteenth, at most {pretty_bytes(most)}; for HNSW set more in the session that builds",
     )
 
 
@@ -82,7 +95,7 @@ def autovacuum_naptime_default() -> Verdict:
     return Keep("a busier launcher showed no gain when measured")
 
 
-@rule("autovacuum_vacuum_cost_delay", source=DOC, risk="none")
+@rule("autovacuum_vacuum_cost_delay", source=DOC, risk="none", own=OwnValue.LOWERED)
 def autovacuum_vacuum_cost_delay_default(situation: Situation) -> Verdict:
     """2 ms, the default; a longer one left from older versions is reset to it."""
     running = situation.running.get("autovacuum_vacuum_cost_delay")
@@ -94,51 +107,33 @@ def autovacuum_vacuum_cost_delay_default(situation: Situation) -> Verdict:
 @rule(
     "autovacuum_vacuum_cost_limit",
     basis=Basis.ARITHMETIC,
-    source=DOC + "; RDS's default groups (a formula over memory)",
+    source=DOC,
     risk="vacuum reads and writes faster, competing with the application",
 )
-def autovacuum_vacuum_cost_limit_by_workers_and_storage(
+def autovacuum_vacuum_cost_limit_by_workers_and_volume(
     situation: Situation,
     chosen: Chosen,
-    storage: Storage | None,
     throughput: Throughput | None,
     dead_rows: DeadRows | None,
 ) -> Verdict:
-    """All workers share it: 200 for the default's three workers, and as much for each further
-    one, so that none slows down. More where the storage can take it: half of --iops and
-    --throughput; else 1,000 on SSD or NVMe with at least eight CPUs, and on EBS what RDS
-    itself sets there, by memory. Twice what is in force, 2,000 at most, where large tables are
-    measured past their own thresholds. Never below what is in force.
+    """200 for the default's three workers, who share it, and as much for each further one, so that
+    none slows down. More if the volume is known to bear it: half of --iops and --throughput. Twice
+    what is in force, 2,000 at most, where large tables are seen past their own thresholds. Never
+    below what is in force.
     """
-    workers = chosen.count("autovacuum_max_workers")
+    workers = chosen.autovacuum_workers
     share = min(MOST_COST_LIMIT, ceil(Fraction(USUAL_COST_LIMIT * workers, USUAL_WORKERS)))
-    bears, why = _cost_limit_of_storage(situation, storage, throughput)
+    bears = 0 if throughput is None else _cost_limit_for_half_of(throughput)
     now = cost_limit_in_force(situation.running)
-    if dead_rows and (faster := max(share, bears or 0, min(MOST_FOR_DEAD_ROWS, now * 2))) > now:
-        return Change(faster, f"{_behind(dead_rows)}: vacuum must go faster", Basis.MEASURED)
-    if bears is None and (storage is None or situation.cpus is None) and workers <= USUAL_WORKERS:
-        return Unknown(_lacking(situation))
-    wanted = max(share, bears or 0)
-    if wanted <= now:
+    if dead_rows and (faster := max(share, bears, min(MOST_FOR_DEAD_ROWS, now * 2))) > now:
+        return Change(faster, f"{_behind(dead_rows)}: vacuum must go faster", Basis.OBSERVED)
+    if max(share, bears) <= now:
+        if throughput is None:
+            return Keep("more only if the volume is known to bear it (--iops, --throughput)")
         return Keep("vacuum must leave I/O and CPU for the application")
-    if bears is not None and bears > share:
-        return Change(bears, why)
+    if bears > share:
+        return Change(bears, "vacuum may take half of what the volume can do")
     return Change(share, f"{workers} workers share it: each stays as fast as one of 3")
-
-
-def _cost_limit_of_storage(
-    situation: Situation, storage: Storage | None, throughput: Throughput | None
-) -> tuple[int | None, str]:
-    """The cost limit that the storage can bear in addition to its load, and why; None: unknown."""
-    if throughput is not None:
-        return _cost_limit_for_half_of(throughput), "vacuum may take half of what the volume can do"
-    cpus = situation.cpus.count if situation.cpus else 0
-    if storage in {Storage.SSD, Storage.NVME} and cpus >= 8:
-        return 1000, "local flash and CPUs to spare: vacuum may go five times as fast"
-    if storage is Storage.EBS and situation.memory:
-        limit = cost_limit_on_rds(situation.memory.size)
-        return limit, "what RDS sets on volumes of this kind, by memory"
-    return None, ""
 
 
 def _cost_limit_for_half_of(throughput: Throughput) -> int:
@@ -155,29 +150,17 @@ def _cost_limit_for_half_of(throughput: Throughput) -> int:
     return max(USUAL_COST_LIMIT, min(MOST_COST_LIMIT, int(pages * COST_OF_A_PAGE / ROUNDS)))
 
 
-def cost_limit_on_rds(memory: int) -> int:
-    """``GREATEST({log(DBInstanceClassMemory/21474836480)*600},200)``; log is base 2, rounded.
-
-    Source: the default groups of RDS; the rounding is inferred, see docs/reference/rds-families.
-    """
-    return max(USUAL_COST_LIMIT, min(MOST_COST_LIMIT, round(log2(memory / (20 * GiB))) * 600))
-
-
 def cost_limit_in_force(running: Mapping[str, str]) -> int:
     """The limit that autovacuum has now; -1 stands for the one of manual VACUUM."""
     own = int(running.get("autovacuum_vacuum_cost_limit", -1))
     return own if own > 0 else int(running.get("vacuum_cost_limit", USUAL_COST_LIMIT))
 
 
-def _lacking(situation: Situation) -> tuple[str, ...]:
-    facts = {"--storage": situation.storage, "--cpus": situation.cpus}
-    return tuple(flag for flag, fact in facts.items() if fact is None)
-
-
 @rule(
     "autovacuum_vacuum_scale_factor",
     source=DOC + "; field notes on large tables",
     risk="large tables are vacuumed more often, each time with less to do",
+    own=OwnValue.LOWERED,
 )
 def autovacuum_vacuum_scale_factor_by_data_size(
     data: Data | None, dead_rows: DeadRows | None, workload: Workload
@@ -199,7 +182,10 @@ def _behind(dead_rows: DeadRows) -> str:
     return f"{worst}, and {more} more large tables are late" if more else worst
 
 
-@rule("autovacuum_analyze_scale_factor", source=DOC, risk="more ANALYZE on large tables")
+@rule(
+    "autovacuum_analyze_scale_factor", source=DOC, risk="more ANALYZE on large tables",
+    own=OwnValue.LOWERED,
+)  # fmt: skip
 def autovacuum_analyze_scale_factor_by_data_size(data: Data | None) -> Verdict:
     """0.05 with 100 GB of data or more; else left as it is."""
     if data and data.size >= LARGE:
@@ -209,9 +195,70 @@ def autovacuum_analyze_scale_factor_by_data_size(data: Data | None) -> Verdict:
     return Keep("a tenth is soon enough for small tables")
 
 
-@rule("autovacuum_vacuum_insert_scale_factor", source=DOC, risk="more vacuums of growing tables")
+@rule(
+    "autovacuum_vacuum_insert_scale_factor", source=DOC, risk="more vacuums of growing tables",
+    own=OwnValue.LOWERED,
+)  # fmt: skip
 def autovacuum_vacuum_insert_scale_factor_by_data_size(data: Data | None) -> Verdict:
     """0.05 with 100 GB of data or more; else left as it is."""
     if data and data.size >= LARGE:
         return Change(0.05, "large insert-only tables are frozen and made visible sooner")
     return Keep("a fifth is soon enough for small tables")
+
+
+def _must_be_on(situation: Situation, name: str, harm: str) -> Verdict:
+    if situation.running.get(name) == "off":
+        return Change(True, f"it is off: {harm}")
+    return Keep("on, as it must be")
+
+
+@rule("autovacuum", source=DOC, risk="after a long time off, it has much to catch up with",
+      suggestion=True)  # fmt: skip
+def autovacuum_on(situation: Situation) -> Verdict:
+    """On. Where it is off, we say so and leave the change to you."""
+    return _must_be_on(situation, "autovacuum", "dead rows pile up until queries crawl")
+
+
+@rule("track_counts", source="documentation: Run-time Statistics", risk="none", suggestion=True)
+def track_counts_on(situation: Situation) -> Verdict:
+    """On. Where it is off, we say so and leave the change to you."""
+    return _must_be_on(situation, "track_counts", "autovacuum sees no changes and does not run")
+
+
+#: Transactions between two forced vacuums of a table: the default, and what busy servers use.
+USUAL_FREEZE_AGE = 200_000_000
+BUSY_FREEZE_AGE = 500_000_000
+#: Less often than this [s], a forced vacuum of every table is no burden.
+A_FEW_DAYS = 3 * 86_400
+
+
+@rule(
+    "autovacuum_freeze_max_age",
+    source="documentation: Routine Vacuuming, Preventing Transaction ID Wraparound Failures",
+    risk="restart; pg_xact keeps more, and less is left until wraparound",
+    suggestion=True,
+)
+def autovacuum_freeze_max_age_by_commits(situation: Situation, commits: Commits | None) -> Verdict:
+    """Left as it is (200 million), unless the server's commits would use it up in three days; then
+    500 million, as a suggestion. Only commits that write count, so the time given is the shortest.
+    """
+    now = int(situation.running.get("autovacuum_freeze_max_age", USUAL_FREEZE_AGE))
+    if commits is None or now >= BUSY_FREEZE_AGE or commits.rate * A_FEW_DAYS <= now:
+        return Keep("no measurement calls for more")
+    hours = now / commits.rate / 3600
+    because = f"{commits.rate:,.0f} commits a second {situation.observed}"
+    return Change(
+        BUSY_FREEZE_AGE, f"{because}: if all write, every table is vacuumed each {hours:.0f} h"
+    )
+
+
+@rule("autovacuum_multixact_freeze_max_age", source=DOC, risk="restart; as for transactions")
+def autovacuum_multixact_freeze_max_age_default() -> Verdict:
+    """Left as it is (400 million): multixacts come from rows that several transactions lock."""
+    return Keep("400 million suffice unless many transactions lock the same rows")
+
+
+@rule("vacuum_failsafe_age", source=DOC + "; release notes 14", risk="none")
+def vacuum_failsafe_age_default() -> Verdict:
+    """Left as it is: 1.6 billion leaves half a billion transactions for the vacuum to finish."""
+    return Keep("1.6 billion leaves half a billion transactions to finish in")

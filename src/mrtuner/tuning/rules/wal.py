@@ -9,6 +9,7 @@ from mrtuner.formula.expression import MEMORY, Expr, as_expr, greatest, least
 from mrtuner.inputs import Workload
 from mrtuner.tuning.budget import Chosen
 from mrtuner.tuning.crash_recovery import replay
+from mrtuner.tuning.measured import PGLZ
 from mrtuner.tuning.situation import Disk, FullWalBuffers, Situation, Wal, WalDisk
 from mrtuner.tuning.verdict import LZ4, Basis, Change, Keep, Offer, Verdict, rule
 from mrtuner.units import Bytes, GiB, KiB, MiB, pretty_bytes, pretty_duration
@@ -29,6 +30,8 @@ MOST_WAL = Bytes(64 * GiB)
 UNSEEN_WAL = Bytes(4 * GiB)
 #: Eight segments; with less, the server does little but checkpoints.
 LEAST_WAL = Bytes(128 * MiB)
+#: The longest crash recovery [s] if --rto does not say.
+USUAL_RTO = 600.0
 #: One in ten checkpoints may be forced without harm.
 FEW = 0.1
 
@@ -48,8 +51,8 @@ def wal_buffers_one_segment(
     what is in force, 256 MB at most.
     """
     if full and full.rate > 1 and (more := _more_wal_buffers(situation)):
-        because = f"they were full {full.times:,} times, {full.rate:.0f} a second"
-        return Change(more, f"{because}: sessions wrote WAL themselves", Basis.MEASURED)
+        because = f"they were full {full.times:,} times {situation.observed}"
+        return Change(more, f"{because}: sessions wrote WAL themselves", Basis.OBSERVED)
     if situation.memory is None:
         return Keep("automatic: a thirty-second of shared_buffers, at most one segment")
     if situation.memory.size < 512 * MiB:
@@ -76,14 +79,11 @@ def _more_wal_buffers(situation: Situation) -> int | None:
 )
 def checkpoint_timeout_by_workload(situation: Situation) -> Verdict:
     """15 minutes (30 for OLAP, 5 on a desktop): each page is written to WAL in full only once
-    in an interval. A longer one that you set stays.
+    in an interval.
     """
     if situation.workload is Workload.DESKTOP:
         return Keep("a desktop writes little and should recover at once")
     minutes = 30 if situation.workload is Workload.OLAP else 15
-    running = situation.running.get("checkpoint_timeout")
-    if running is not None and int(running) > minutes * 60:
-        return Keep("already longer: your choice")
     return Change(
         f"{minutes}min",
         "fewer full-page images: each page is logged in full only once per checkpoint interval",
@@ -111,44 +111,61 @@ class Limit:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What limits max_wal_size: the volume, and the recovery time allowed, if given."""
+    """What limits max_wal_size: the volume, and the recovery time allowed."""
 
     volume: Limit
-    recovery: Limit | None
+    recovery: Limit
+    asked: bool  # the recovery time was given with --rto
+    danger: int | None  # more than this [bytes] can fill the volume; None: unknown
 
     @property
     def least(self) -> Limit:
         """The lower of the limits."""
-        return min(filter(None, (self.recovery, self.volume)), key=lambda limit: limit.size)
+        return min(self.recovery, self.volume, key=lambda limit: limit.size)
 
     def kept(self, now: int) -> int:
-        """How much of a value in force is kept: all of it, or what the allowed recovery leaves."""
-        return now if self.recovery is None else min(now, self.recovery.size)
+        """How much of a value in force is kept: all of it, but for --rto and a volume it may
+        fill.
+        """
+        kept = min(now, self.recovery.size) if self.asked else now
+        full = self.danger is not None and kept > self.danger
+        return min(kept, self.volume.size) if full else kept
 
     def binding(self, now: int) -> Limit:
-        """The limit to name as the reason: the recovery allowed, if it lowers the present value."""
-        lowered = self.recovery if self.kept(now) < now else None
-        return lowered or self.least
+        """The limit to name as the reason: the one that lowers the present value, if one does."""
+        if self.asked and self.recovery.size < now:
+            return self.recovery
+        return self.least
 
 
 def limits_of(situation: Situation) -> Limits:
     """What the volume holds, and what can be replayed in the recovery time allowed."""
-    volume = _limit_of_volume(situation.disk, situation.wal_disk)
-    if situation.rto is None:
-        return Limits(volume, None)
-    seconds = situation.rto.seconds
-    replayed = Bytes(max(LEAST_WAL, int(seconds * replay(situation.throughput).slow)))
+    asked = situation.rto is not None
+    seconds = situation.rto.seconds if situation.rto else USUAL_RTO
+    replayed = Bytes(max(GiB, int(seconds * replay(situation.throughput).slow)))
     words = f"limited to what {pretty_duration(seconds)} can replay (--rto)"
-    return Limits(volume, Limit(replayed, words))
+    return Limits(
+        _limit_of_volume(situation.disk, situation.wal_disk),
+        Limit(replayed, words),
+        asked,
+        volume_filled_by_wal(situation),
+    )
+
+
+def volume_filled_by_wal(situation: Situation) -> int | None:
+    """The max_wal_size [bytes] above which WAL can fill its volume: half of it; None: unknown."""
+    disk = situation.wal_disk or situation.disk
+    return None if disk is None or disk.size is None else disk.size // 2
 
 
 def _limit_of_volume(disk: Disk | None, wal_disk: WalDisk | None) -> Limit:
     if wal_disk is None:
         if disk is None:
             return Limit(UNSEEN_WAL, f"{_at_most(UNSEEN_WAL)} while the disk is unknown (--disk)")
-        return Limit(disk.room_for_wal, "limited by disk size")
+        return Limit(Bytes(max(LEAST_WAL, disk.room_for_wal)), "limited by disk size")
     if wal_disk.room_for_wal is not None:
-        return Limit(wal_disk.room_for_wal, "limited by the size of WAL's own volume")
+        room = Bytes(max(LEAST_WAL, wal_disk.room_for_wal))
+        return Limit(room, "limited by the size of WAL's own volume")
     room = Bytes(min(UNSEEN_WAL, disk.room_for_wal) if disk else UNSEEN_WAL)
     return Limit(room, f"{_at_most(room)} while WAL's volume is unknown (--wal-disk)")
 
@@ -164,24 +181,33 @@ def _at_most(size: int) -> str:
     risk="that much disk is used; crash recovery may read it all",
 )
 def max_wal_size_for_one_interval(situation: Situation, chosen: Chosen) -> Verdict:
-    """Enough that the clock, not the volume, starts checkpoints. From the measured WAL rate
-    where there is one; else by workload (2 to 16 GB), four times memory at most, growing to
-    half of memory (64 GB at most) on large machines that are no desktops. Where more than a
-    tenth of the checkpoints were forced by the volume of WAL, an average rate is not believed: at
-    least twice the present value. Never more than a tenth of the disk or a quarter of what is
-    free, half of a volume that pg_wal has to itself, 4 GB where neither is known, or what --rto
-    leaves time to replay; never below a live server's own value, unless --rto requires it.
+    """Enough that the clock, not the volume, starts checkpoints. From the WAL rate that the
+    server shows, if its counters cover enough; else by workload (2 to 16 GB), four times memory
+    at most, growing to half of memory (64 GB at most) on large machines that are no desktops. If
+    more than a tenth of the checkpoints were forced by WAL, the average rate is not believed: at
+    least twice the present value. Never more than fits the volume: a tenth of it (but 1 GB, if a
+    quarter holds that) or a quarter of what is free; half of a volume that pg_wal has to itself;
+    4 GB if neither is known. Never more than can be replayed in ten minutes, or in --rto, which
+    goes no lower than 1 GB. Never below a live server's own value, unless --rto asks for it or
+    WAL can fill the volume.
     """
     limits, wal = limits_of(situation), situation.wal
     now = int(situation.running.get("max_wal_size", 0)) * MiB
-    if wal and wal.representative and now:
+    if wal and now:
         return _measured_room(situation, chosen, wal, limits)
     usual = pretty_bytes(USUAL_WAL[situation.workload])
     size, because = _usual_room(situation), f"up to {usual} is usual for {situation.workload}"
-    if limits.least.size < MOST_WAL:
+    if limits.least.size < _evaluated(size, situation):
         size = least(size, limits.least.size)
         because += f", {limits.binding(now).words}"
-    return Change(greatest(size, as_expr(limits.kept(now))) if now else size, because)
+    asked = limits.asked and limits.recovery.size < now
+    to = greatest(size, as_expr(limits.kept(now))) if now else size
+    return Change(to, because, asked=asked)
+
+
+def _evaluated(size: Expr, situation: Situation) -> int:
+    """The size on this machine; as large as any where the memory is unknown."""
+    return size.evaluate(situation.machine) if situation.memory else MOST_WAL
 
 
 def _usual_room(situation: Situation) -> Expr:
@@ -201,7 +227,8 @@ def _measured_room(situation: Situation, chosen: Chosen, wal: Wal, limits: Limit
     segments = ceil(wal.peak_rate * interval / segment) + 1
     room = ceil(segments * spread) * segment
     now = int(situation.running["max_wal_size"]) * MiB
-    told = f"{wal.requested} of {wal.timed + wal.requested} checkpoints were requested"
+    total = wal.timed + wal.requested
+    told = f"{wal.requested} of {total} checkpoints were requested {situation.observed}"
     needs = f"an interval needs {pretty_bytes(room)}"
     if not wal.watched and forced_by_volume(wal, now / spread) > FEW:
         room, told = (
@@ -214,7 +241,7 @@ def _measured_room(situation: Situation, chosen: Chosen, wal: Wal, limits: Limit
     if held == now:
         return Keep(f"{told}; {needs}{bound}")
     rate = f"{pretty_bytes(int(wal.peak_rate))}/s of WAL at peak over {interval // 60} min"
-    return Change(held, f"{rate}{bound}; {told}", Basis.MEASURED)
+    return Change(held, f"{rate}{bound}; {told}", Basis.OBSERVED)
 
 
 def forced_by_volume(wal: Wal, trigger: float) -> float:
@@ -242,15 +269,13 @@ def min_wal_size_a_quarter_of_max(chosen: Chosen) -> Verdict:
 
 @rule(
     "wal_compression",
-    basis=Basis.MEASURED,
     source=DOC + "; docs/measured-results.md",
     risk="some CPU for each full-page image",
 )
 def wal_compression_lz4(situation: Situation) -> Verdict:
-    """lz4 where a live server proves that its build has it; else left as it is. pglz cut WAL to a
-    quarter when measured, but took about a fifth of the throughput where the CPU binds and
-    gave none back where I/O operations do. (PgTune always writes lz4: a build without it does
-    not start.)
+    """lz4 if a live server proves that its build has it; else left as it is. pglz cut WAL to a
+    quarter when measured, but took a fifth of the throughput where the CPU was the limit, and gave
+    none back where I/O operations were. A server built without lz4 does not start with it.
     """
     if situation.running.get("wal_compression") in {"lz4", "zstd"}:
         return Keep("already a fast method")
@@ -258,10 +283,10 @@ def wal_compression_lz4(situation: Situation) -> Verdict:
         return Change("lz4", "this build has lz4: less WAL for little CPU", Basis.CONVENTION)
     pglz = "pglz costs more CPU than it gives back"
     if situation.major < 15:
-        return Keep(f"{pglz}; lz4 came with 15")
+        return Keep(f"{pglz}; lz4 came with 15", measured=PGLZ)
     if situation.live:
-        return Keep(f"this build lacks lz4, and {pglz}")
-    return Keep(f"lz4 only if the build has it, and {pglz}", Offer("lz4", LZ4))
+        return Keep(f"this build lacks lz4, and {pglz}", measured=PGLZ)
+    return Keep(f"lz4 only if the build has it, and {pglz}", Offer("lz4", LZ4), PGLZ)
 
 
 @rule("wal_level", source=DOC, risk="lowering it stops replication and archiving")

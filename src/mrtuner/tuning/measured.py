@@ -1,0 +1,46 @@
+"""The rows of docs/measured-results.md that rules rely on, each with the range it was measured in.
+
+A value counts as measured only on a machine within that range; elsewhere it is convention. A test
+compares this table with the page.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from mrtuner.units import GiB
+
+if TYPE_CHECKING:
+    from mrtuner.tuning.situation import Situation
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measurement:
+    """One row: its anchor on the page, and the machines that it speaks of."""
+
+    row: str
+    memory: tuple[int, int]  # bytes, both ends included
+    iops: tuple[int, int] | None = None  # of the data volume; None: storage was not the limit
+
+    def covers(self, situation: Situation) -> bool:
+        """Whether the machine is known to lie within the range; an unknown fact does not."""
+        memory, volume = situation.memory, situation.throughput
+        if memory is None or not self.memory[0] <= memory.size <= self.memory[1]:
+            return False
+        if self.iops is None:
+            return True
+        known = volume.iops if volume else None
+        return known is not None and self.iops[0] <= known <= self.iops[1]
+
+
+#: shared_buffers of two fifths of memory, data three times memory, TPC-B.
+TWO_FIFTHS: Final = Measurement(row="row-two-fifths", memory=(GiB, 2 * GiB), iops=(3000, 3000))
+#: backend_flush_after of 256 kB on the same volume.
+FLUSH_AFTER: Final = Measurement(row="row-flush-after", memory=(GiB, 2 * GiB), iops=(3000, 3000))
+#: A work_mem with which a sort takes one merge pass.
+ONE_MERGE_PASS: Final = Measurement(row="row-one-merge-pass", memory=(GiB, 24 * GiB))
+#: wal_compression = pglz, where the CPU binds.
+PGLZ: Final = Measurement(row="row-pglz", memory=(16 * GiB, 24 * GiB))
+
+MEASUREMENTS: Final = (TWO_FIFTHS, FLUSH_AFTER, ONE_MERGE_PASS, PGLZ)
