@@ -28,6 +28,7 @@ GOOD = {
     "rto": ["60s", 60, 0.5],
     "postgres": [13, 19],
     "ceiling": [0.1, 1],
+    "lower": ["work_mem", ["work_mem", "jit"]],
 }
 BAD = {
     "workload": ["oltpp", 3],
@@ -38,6 +39,7 @@ BAD = {
     "huge_pages": ["yes"],
     "postgres": [12, 20],
     "ceiling": [0.09, 1.01],
+    "lower": [3, [4]],
 }
 
 

@@ -192,7 +192,7 @@ def test_rules_that_cannot_be_followed_are_known() -> None:
         return {rule for rule in RULES if not family(name).settable(rule)}
 
     not_in_17 = {"io_max_workers", "io_method", "io_min_workers", "io_workers"}
-    not_in_17 |= {"io_max_combine_limit"}
+    not_in_17 |= {"io_max_combine_limit", "idle_replication_slot_timeout", "lock_timeout"}
     assert refused("postgres17") == {"fsync", "full_page_writes", "wal_level"} | not_in_17
     assert refused("aurora-postgresql17") == {
         "bgwriter_delay", "bgwriter_lru_maxpages", "bgwriter_lru_multiplier",
@@ -201,7 +201,8 @@ def test_rules_that_cannot_be_followed_are_known() -> None:
         "jit", "maintenance_io_concurrency", "max_wal_size", "min_wal_size", "wal_compression",
         "wal_level", "commit_timestamp_buffers", "log_checkpoints", "multixact_member_buffers",
         "multixact_offset_buffers", "notify_buffers", "serializable_buffers",
-        "subtransaction_buffers", "transaction_buffers",
+        "subtransaction_buffers", "transaction_buffers", "hot_standby_feedback",
+        "max_standby_archive_delay", "max_standby_streaming_delay",
     } | not_in_17  # fmt: skip
 
 

@@ -26,9 +26,11 @@ def test_an_unsupported_major_is_refused_by_name(major: int) -> None:
             18,
             "force_parallel_mode was removed in 16: use debug_parallel_query.",
         ),
-        ("vacuum_defer_cleanup_age", 16, "vacuum_defer_cleanup_age was removed in 16."),
+        ("vacuum_defer_cleanup_age", 16, "vacuum_defer_cleanup_age was removed in 16: use"),
         ("work_men", 18, "Did you mean work_mem"),
-        ("checkpoint_segments", 18, "Did you mean checkpoint_"),
+        ("checkpoint_segments", 18, "It was removed before 13: use max_wal_size"),
+        ("wal_keep_segments", 13, "It was removed before 13: use wal_keep_size"),
+        ("checkpoint_timeouts", 18, "Did you mean checkpoint_"),
         ("zzz", 18, "Use a name from pg_settings."),
     ],
 )

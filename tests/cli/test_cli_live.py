@@ -43,10 +43,10 @@ def value(dsn: str, name: str) -> str:
 def test_a_live_server_is_shown_with_the_origin_of_every_value(new_cluster: NewCluster) -> None:
     cluster = new_cluster(settings={"shared_buffers": "32MB"})
     sql(cluster.dsn(), "ALTER SYSTEM SET random_page_cost = 3", "SELECT pg_reload_conf()")
-    shown = run("tune", cluster.dsn(), *MACHINE).stdout.splitlines()
+    shown = run("tune", cluster.dsn(), *MACHINE, "--all").stdout.splitlines()
     assert next(line for line in shown if "shared_buffers" in line).split()[1:3] == ["32MB", "file"]
     cost = next(line for line in shown if "random_page_cost" in line)
-    assert cost.split()[1:4] == ["3", "auto.conf", "1.1"]
+    assert cost.split()[1:4] == ["3", "auto.conf", "keep"]
 
 
 def test_a_live_server_can_be_watched_and_checked(embedded: Cluster) -> None:
@@ -182,7 +182,7 @@ def test_apply_without_a_terminal_refuses_and_names_yes(
 
 
 def test_apply_and_undo_go_there_and_back(new_cluster: NewCluster, journal: Path) -> None:
-    cluster = new_cluster(settings={"work_mem": "5MB"})
+    cluster = new_cluster(settings={"work_mem": "1MB"})
     dsn, keep = cluster.dsn(), ("--yes", "--json", "--journal", str(journal))
     there = json.loads(run("apply", dsn, *MACHINE, *keep).stdout)
     assert there["schema"] == "mrtuner.apply/1"
@@ -193,7 +193,7 @@ def test_apply_and_undo_go_there_and_back(new_cluster: NewCluster, journal: Path
     back = json.loads(run("undo", dsn, *keep).stdout)
     assert back["outcome"]["result"] == "undone"
     assert value(dsn, "random_page_cost") == "4"
-    assert value(dsn, "work_mem") == "5MB"
+    assert value(dsn, "work_mem") == "1MB"
     auto = (cluster.data / "postgresql.auto.conf").read_text()
     assert "random_page_cost" not in auto
 

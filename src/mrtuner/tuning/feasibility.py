@@ -10,7 +10,7 @@ from mrtuner.errors import DoesNotFit
 from mrtuner.tuning.advice import Advice
 from mrtuner.tuning.budget import HUGE_PAGE, LEAST_WORK_MEM, Budget, Chosen, draw_up
 from mrtuner.tuning.engine import decide
-from mrtuner.tuning.situation import USUAL_CEILING, HugePages, Memory, Situation
+from mrtuner.tuning.situation import OF_OUR_SESSION, USUAL_CEILING, HugePages, Memory, Situation
 from mrtuner.units import Bytes, GiB, MiB, TiB, pretty_bytes
 
 #: What the worst case is computed from.
@@ -19,7 +19,7 @@ NEED_MEMORY: Final = (
     "maintenance_work_mem", "autovacuum_work_mem", "autovacuum_max_workers",
     "max_parallel_workers", "max_worker_processes",
 )  # fmt: skip
-HELD: Final = "not raised while the worst case does not fit in memory"
+HELD: Final = "not raised, since the worst case would not fit in memory"
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,9 @@ def settle(situation: Situation) -> Solution:
     solution = solve(situation)
     if not situation.live or _fits(solution):
         return solution
-    held = {name: HELD for name in NEED_MEMORY if _is_raised(solution.advice.get(name))}
+    lowered = ",".join(values_to_lower(situation))
+    why = f"not raised, since the worst case would not fit: --lower {lowered}" if lowered else HELD
+    held = {name: why for name in NEED_MEMORY if _is_raised(solution.advice.get(name))}
     return solve(replace(situation, fixed={**situation.fixed, **held}))
 
 
@@ -67,8 +69,11 @@ def _is_raised(advice: Advice | None) -> bool:
 
 
 def in_force(situation: Situation) -> Budget | None:
-    """The budget of a live server's settings as they are; None if there is none, or no memory."""
-    if not situation.live:
+    """The budget of a live server's settings as they are; None without a server, its memory, or
+    sight of its own values, which those of our role or session may hide.
+    """
+    hidden = any(situation.origins.get(name) in OF_OUR_SESSION for name in NEED_MEMORY)
+    if not situation.live or hidden:
         return None
     return solve(replace(situation, fixed=dict.fromkeys(situation.running, "as it is"))).budget
 

@@ -14,11 +14,12 @@ from typing import Final
 from mrtuner.inputs import Storage, Workload
 from mrtuner.units import Bytes, GiB, pretty_duration
 
-#: Origins of a value that somebody chose; the others are defaults, or the server's computation.
+#: Origins of a value that somebody chose for the server; the others are defaults, or computed.
 OF_A_PERSON: Final = frozenset({
-    "file", "include", "postgresql.auto.conf", "command line", "environment", "role", "database",
-    "client", "session",
+    "file", "include", "postgresql.auto.conf", "command line", "environment",
 })  # fmt: skip
+#: Origins of a value that belongs to our session, and hides the server's.
+OF_OUR_SESSION: Final = frozenset({"role", "database", "client", "session"})
 #: Above this share of memory, too little is left for the kernel and its cache.
 USUAL_CEILING: Final = 0.9
 #: Sessions per CPU assumed to run a statement at the same moment, if unknown: while one computes,
@@ -374,7 +375,7 @@ class Situation:
         return Active(min(usual, sessions), how)
 
     def chosen_by_person(self, name: str) -> bool:
-        """Whether somebody set a live server's parameter, in a file, for a role or otherwise."""
+        """Whether somebody set a live server's parameter, in a file or at its start."""
         return self.origins.get(name) in OF_A_PERSON
 
     @property
