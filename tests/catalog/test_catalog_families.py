@@ -202,7 +202,7 @@ def test_rules_that_cannot_be_followed_are_known() -> None:
         "wal_level", "commit_timestamp_buffers", "log_checkpoints", "multixact_member_buffers",
         "multixact_offset_buffers", "notify_buffers", "serializable_buffers",
         "subtransaction_buffers", "transaction_buffers", "hot_standby_feedback",
-        "max_standby_archive_delay", "max_standby_streaming_delay",
+        "max_standby_archive_delay",
     } | not_in_17  # fmt: skip
 
 
