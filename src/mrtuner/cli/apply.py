@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +14,7 @@ from mrtuner.wording import plural
 
 if TYPE_CHECKING:
     from mrtuner.change.journal import Journal
-    from mrtuner.change.settings.apply import Outcome, SettingsPlan
+    from mrtuner.change.settings.apply import Outcome, SettingsPlan, Standby
     from mrtuner.cli.common.document import ApplyDocument
     from mrtuner.tuning import Tuning
     from mrtuner.tuning.query_plans import Plans
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     metavar="FILE",
     help="Apply what an earlier mrtuner tune wrote (conf or JSON), not fresh advice.",
 )
+@change.standby_option
 @options.plans_option
 @options.change_options
 def command(
@@ -43,6 +45,7 @@ def command(
     restart: str,
     conf_dir: Path | None,
     source: Path | None,
+    standbys: Sequence[tuple[str, str]],
     plans: int | None,
     journal: Path | None,
     yes: bool,
@@ -68,11 +71,12 @@ def command(
     options.warn_of_password(dsn)
     with terminal.sigterm_as_interrupt(), Journal(journal) as book:
         recovered = change.finish_interrupted(dsn, book, restart)
-        tuning, plan = _prepare(dsn, source, machine)
+        replicas = change.standbys_named(standbys)
+        tuning, plan = _prepare(dsn, source, restart, replicas, machine)
         for line in _shown(plan):
             terminal.print_note(line)
         found = _plans(dsn, plans, plan)
-        outcome = _carried_out(dsn, plan, book, tuning, restart, conf_dir, yes)
+        outcome = _carried_out(dsn, plan, book, tuning, restart, conf_dir, replicas, yes)
     undo = change.undo_command(dsn, restart, journal) if outcome.changed else None
     if as_json:
         terminal.document(_document(plan, recovered, outcome, undo, found))
@@ -82,14 +86,21 @@ def command(
         terminal.print_note(f"to undo: {undo}")
 
 
-def _prepare(dsn: str, source: Path | None, machine: dict[str, Any]) -> tuple[Tuning, SettingsPlan]:
-    from mrtuner.change.settings.apply import plan
+def _prepare(
+    dsn: str,
+    source: Path | None,
+    restart: str,
+    standbys: Sequence[Standby],
+    machine: dict[str, Any],
+) -> tuple[Tuning, SettingsPlan]:
+    from mrtuner.change.settings.apply import NEVER, Restart, checked, plan
     from mrtuner.tuning import tune
 
     tuning = tune(dsn, **machine)
     assert tuning.server is not None  # noqa: S101 - a dsn was given
     settings = change.wanted(tuning) if source is None else change.wanted_in(source)
-    return tuning, plan(tuning.server, settings)
+    how = NEVER if restart == "never" else Restart(run=restart)
+    return tuning, checked(dsn, plan(tuning.server, settings), how, standbys)
 
 
 def _shown(plan: SettingsPlan) -> list[str]:
@@ -118,6 +129,7 @@ def _carried_out(
     tuning: Tuning,
     restart: str,
     conf_dir: Path | None,
+    standbys: Sequence[Standby],
     yes: bool,
 ) -> Outcome:
     """Ask for confirmation if there is something to change, and apply."""
@@ -132,6 +144,7 @@ def _carried_out(
         restart=change.consent(restart, restarts=bool(plan.restart)),
         conf_dir=conf_dir,
         fits=change.fits(tuning),
+        standbys=standbys,
         at=change.observed,
     )
 

@@ -23,12 +23,14 @@ if TYPE_CHECKING:
 @options.command("undo")
 @click.argument("dsn", type=targets.ServerArgument())
 @change.restart_option
+@change.standby_option
 @click.option("--force", is_flag=True, help="Overwrite settings that have been changed since.")
 @click.option("--proof", is_flag=True, help="Remove only what a killed proof left behind.")
 @options.change_options
 def command(
     dsn: str,
     restart: str,
+    standbys: Sequence[tuple[str, str]],
     force: bool,
     proof: bool,
     journal: Path | None,
@@ -64,7 +66,7 @@ def command(
             outcome = (
                 Outcome(result="nothing")
                 if enough  # there is no change to undo, or none that --proof undoes
-                else _undone(dsn, last, book, restart, force, yes)
+                else _undone(dsn, last, book, restart, standbys, force, yes)
             )
     if as_json:
         terminal.document(_document(recovered, outcome, removed))
@@ -76,7 +78,13 @@ def command(
 
 
 def _undone(
-    dsn: str, last: Change | None, book: Journal, restart: str, force: bool, yes: bool
+    dsn: str,
+    last: Change | None,
+    book: Journal,
+    restart: str,
+    standbys: Sequence[tuple[str, str]],
+    force: bool,
+    yes: bool,
 ) -> Outcome:
     from mrtuner.change.settings.apply import undo
 
@@ -88,7 +96,10 @@ def _undone(
     how = change.consent(
         restart, restarts=last is not None and any(e.restart for e in last.entries)
     )
-    return undo(dsn, book, restart=how, fits=_fits(dsn), force=force, at=change.observed)
+    return undo(
+        dsn, book, restart=how, fits=_fits(dsn), standbys=change.standbys_named(standbys),
+        force=force, at=change.observed,
+    )  # fmt: skip
 
 
 def _last(dsn: str, book: Journal) -> Change | None:

@@ -18,7 +18,7 @@ from mrtuner.wording import plural
 if TYPE_CHECKING:
     from mrtuner.change.journal import Journal
     from mrtuner.change.record import Change, Outcome
-    from mrtuner.change.settings.apply import Restart, Wanted
+    from mrtuner.change.settings.apply import Restart, Standby, Wanted
     from mrtuner.change.transaction import StepName
     from mrtuner.tuning import Tuning
 
@@ -29,6 +29,20 @@ restart_option = click.option(
     metavar="never|ask|COMMAND",
     help="How to restart: not at all, ask me for a command, or by this shell command.",
 )
+standby_option = click.option(
+    "--standby", "standbys", nargs=2, multiple=True, metavar="DSN never|COMMAND",
+    help="A standby, and how to restart it: what must rise there first is raised there first.",
+)  # fmt: skip
+
+
+def standbys_named(given: Sequence[tuple[str, str]]) -> tuple[Standby, ...]:
+    """The standbys of --standby."""
+    from mrtuner.change.settings.apply import NEVER, Restart, Standby
+
+    return tuple(
+        Standby(dsn=dsn, restart=NEVER if restart == "never" else Restart(run=restart))
+        for dsn, restart in given
+    )
 
 
 def way_back(done: Change, absent: str, more: Sequence[tuple[str, str]] = ()) -> Iterator[str]:
@@ -164,7 +178,8 @@ def _say_waiting(names: Sequence[str]) -> None:
 
 def observed(step: StepName) -> None:
     """Print the steps that matter to the user: reload, restart, verify and every step back."""
-    if not step.done and (step.reverting or step in {"reload", "restart", "verify"}):
+    named = step in {"reload", "restart", "verify"} or step.startswith("standby ")
+    if not step.done and (step.reverting or named):
         terminal.print_note(f"  {step}")
 
 
