@@ -84,6 +84,9 @@ def command(
     change.say(outcome)
     if undo:
         terminal.print_note(f"to undo: {undo}")
+        for address, how in standbys:
+            again = change.undo_command(address, how, journal)
+            terminal.print_note(f"to undo on that standby, afterwards: {again}")
 
 
 def _prepare(

@@ -150,17 +150,11 @@ def _in_scratch(
     directory = scratch_directory()
     try:
         cluster = Cluster.create(server.binaries, directory)
-        words = [cluster.binaries.program("postgres"), *mode, "-D", cluster.data]
-        settings = [word for option in options for word in ("-c", option)]
-        command: list[str | Path] = [
-            "sh",
-            "-c",
-            f'{_limits(server.pid)}exec "$@"',
-            "sh",
-            *words,
-            *settings,
-        ]
-        return run_as(cluster.user, [*command, *database], cluster.directory, timeout=_PATIENCE)
+        command: list[str | Path] = ["sh", "-c", f'{_limits(server.pid)}exec "$@"', "sh"]
+        command += [cluster.binaries.program("postgres"), *mode, "-D", cluster.data]
+        command += [word for option in options for word in ("-c", option)]
+        command += database
+        return run_as(cluster.user, command, cluster.directory, timeout=_PATIENCE)
     except (MrTunerError, OSError, subprocess.TimeoutExpired) as error:
         raise NotTried(f"the trial did not come about: {error}") from error
     finally:
