@@ -92,7 +92,7 @@ def test_a_server_that_is_no_standby_of_this_one_is_refused(
     primary, standby = pair
     made = planned(primary, max_connections="40")
     for named in ([primary], [standby, standby]):
-        with pytest.raises(Refused, match="not a standby of this server|is given twice"):
+        with pytest.raises(Refused, match=r"not a standby of this server|is given twice"):
             apply(
                 primary.dsn(), made, journal,
                 standbys=[Standby(dsn=one.dsn(), restart=Restart(run="true")) for one in named],

@@ -456,12 +456,25 @@ def test_an_owners_command_restarts_and_brings_back(bench: Bench) -> None:
     command = Restart(run=f"{pg_ctl(bench.cluster, 'restart')}")
     bench.apply(restart=command)
     assert bench.in_force() == TARGET
-    with pytest.raises(ApplyError, match=r"exit code 1.*as they were before"):
+    with pytest.raises(ApplyError, match=r"exit code 1.*as they were before") as failed:
         apply(
             bench.dsn, bench.plan(MINIMAL), bench.journal, restart=command,
             at=a_slot_comes_between(bench),
         )  # fmt: skip
+    said = 'the server\'s log says: FATAL: physical replication slot "late" exists, but'
+    assert said in failed.value.message
     assert (bench.in_force(), bench.entries()) == (TARGET, AFTER)
+
+
+def test_the_limit_of_a_restart_follows_from_the_wal(bench: Bench) -> None:
+    """By hand: a minute, and 80 MiB written and replayed at 40 MiB/s are 4 s more."""
+    bench.sql("CHECKPOINT")
+    with connect(bench.dsn) as conn:
+        assert Restart().limit(conn) == pytest.approx(60, abs=0.2)
+        for _ in range(8):
+            conn.execute("SELECT pg_logical_emit_message(false, 'a', repeat('x', 10485760))")
+        assert Restart().limit(conn) == pytest.approx(64, abs=0.5)
+        assert Restart(patience=5).limit(conn) == 5
 
 
 def test_a_command_that_does_not_restart_is_noticed(bench: Bench) -> None:

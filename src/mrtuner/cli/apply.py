@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +15,7 @@ from mrtuner.wording import plural
 
 if TYPE_CHECKING:
     from mrtuner.change.journal import Journal
-    from mrtuner.change.settings.apply import Outcome, SettingsPlan, Standby
+    from mrtuner.change.settings.apply import Outcome, Restart, SettingsPlan, Standby
     from mrtuner.cli.common.document import ApplyDocument
     from mrtuner.tuning import Tuning
     from mrtuner.tuning.query_plans import Plans
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 @click.argument("dsn", type=targets.ServerArgument())
 @options.machine_options
 @change.restart_option
+@change.timeout_option
 @click.option(
     "--conf-dir",
     type=click.Path(path_type=Path, file_okay=False, exists=True),
@@ -43,6 +45,7 @@ if TYPE_CHECKING:
 def command(
     dsn: str,
     restart: str,
+    timeout: float | None,
     conf_dir: Path | None,
     source: Path | None,
     standbys: Sequence[tuple[str, str]],
@@ -70,13 +73,14 @@ def command(
 
     options.warn_of_password(dsn)
     with terminal.sigterm_as_interrupt(), Journal(journal) as book:
-        recovered = change.finish_interrupted(dsn, book, restart)
+        recovered = change.finish_interrupted(dsn, book, restart, timeout)
         replicas = change.standbys_named(standbys)
+        allowed = partial(change.consent, restart, timeout=timeout)
         tuning, plan = _prepare(dsn, source, restart, replicas, machine)
         for line in _shown(plan):
             terminal.print_note(line)
         found = _plans(dsn, plans, plan)
-        outcome = _carried_out(dsn, plan, book, tuning, restart, conf_dir, replicas, yes)
+        outcome = _carried_out(dsn, plan, book, tuning, allowed, conf_dir, replicas, yes)
     undo = change.undo_command(dsn, restart, journal) if outcome.changed else None
     if as_json:
         terminal.document(_document(plan, recovered, outcome, undo, found))
@@ -130,7 +134,7 @@ def _carried_out(
     plan: SettingsPlan,
     book: Journal,
     tuning: Tuning,
-    restart: str,
+    allowed: Callable[..., Restart],
     conf_dir: Path | None,
     standbys: Sequence[Standby],
     yes: bool,
@@ -140,11 +144,14 @@ def _carried_out(
 
     if plan.steps and not plan.refused and not plan.elsewhere:
         terminal.confirm(f"Change {plural(len(plan.steps), 'setting')}?", yes=yes)
+    how = allowed(restarts=bool(plan.restart))
+    if plan.restart and how.run is not None:
+        change.say_limit(dsn, how)
     return apply(
         dsn,
         plan,
         book,
-        restart=change.consent(restart, restarts=bool(plan.restart)),
+        restart=how,
         conf_dir=conf_dir,
         fits=change.fits(tuning),
         standbys=standbys,

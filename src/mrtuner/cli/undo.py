@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 @options.command("undo")
 @click.argument("dsn", type=targets.ServerArgument())
 @change.restart_option
+@change.timeout_option
 @change.standby_option
 @click.option("--force", is_flag=True, help="Overwrite settings that have been changed since.")
 @click.option("--proof", is_flag=True, help="Remove only what a killed proof left behind.")
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 def command(
     dsn: str,
     restart: str,
+    timeout: float | None,
     standbys: Sequence[tuple[str, str]],
     force: bool,
     proof: bool,
@@ -56,7 +58,7 @@ def command(
 
     options.warn_of_password(dsn)
     with terminal.sigterm_as_interrupt(), Journal(journal) as book:
-        recovered = change.finish_interrupted(dsn, book, restart)
+        recovered = change.finish_interrupted(dsn, book, restart, timeout)
         removed = leftovers.removed(dsn, yes=yes)
         if recovered is not None and recovered.change_is_undone:
             outcome = recovered
@@ -66,7 +68,7 @@ def command(
             outcome = (
                 Outcome(result="nothing")
                 if enough  # there is no change to undo, or none that --proof undoes
-                else _undone(dsn, last, book, restart, standbys, force, yes)
+                else _undone(dsn, last, book, restart, timeout, standbys, force, yes)
             )
     if as_json:
         terminal.document(_document(recovered, outcome, removed))
@@ -82,6 +84,7 @@ def _undone(
     last: Change | None,
     book: Journal,
     restart: str,
+    timeout: float | None,
     standbys: Sequence[tuple[str, str]],
     force: bool,
     yes: bool,
@@ -93,9 +96,8 @@ def _undone(
         for line in (*change.way_back(last, "unset"), *also):
             terminal.print_note(line)
         terminal.confirm(f"Restore {plural(len(last.entries), 'setting')}?", yes=yes)
-    how = change.consent(
-        restart, restarts=last is not None and any(e.restart for e in last.entries)
-    )
+    restarts = last is not None and any(entry.restart for entry in last.entries)
+    how = change.consent(restart, restarts=restarts, timeout=timeout)
     return undo(
         dsn, book, restart=how, fits=_fits(dsn), standbys=change.standbys_named(standbys),
         force=force, at=change.observed,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from mrtuner.cli.common import terminal
+from mrtuner.cli.common import options, terminal
 from mrtuner.errors import MrTunerError, Refused
 from mrtuner.wording import plural
 
@@ -28,6 +28,11 @@ restart_option = click.option(
     show_default=True,
     metavar="never|ask|COMMAND",
     help="How to restart: not at all, ask me for a command, or by this shell command.",
+)
+timeout_option = options.time_option(
+    "--restart-timeout",
+    "How long a restart may take.  [default: by the WAL to replay, at least 60s]",
+    name="timeout",
 )
 standby_option = click.option(
     "--standby", "standbys", nargs=2, multiple=True, metavar="DSN never|COMMAND",
@@ -113,8 +118,8 @@ def fits(tuning: Tuning) -> Callable[[Mapping[str, str]], bool]:
     return check
 
 
-def consent(given: str, *, restarts: bool) -> Restart:
-    """The restart that --restart allows.
+def consent(given: str, *, restarts: bool, timeout: float | None = None) -> Restart:
+    """The restart that --restart allows, within --restart-timeout.
 
     With `ask`, the user is asked for the command if a restart is due; Refused without a terminal.
     """
@@ -123,7 +128,7 @@ def consent(given: str, *, restarts: bool) -> Restart:
     if given == "never":
         return NEVER
     if given != "ask":
-        return Restart(run=given)
+        return Restart(run=given, patience=timeout)
     if not restarts:
         return NEVER
     if not terminal.is_interactive():
@@ -135,14 +140,30 @@ def consent(given: str, *, restarts: bool) -> Restart:
         "Command that restarts this server (empty: do not restart now)", default="", err=True,
         show_default=False,
     )  # fmt: skip
-    return Restart(run=answer) if answer.strip() else NEVER
+    return Restart(run=answer, patience=timeout) if answer.strip() else NEVER
 
 
-def finish_interrupted(dsn: str, journal: Journal, restart: str) -> Outcome | None:
+def say_limit(dsn: str, how: Restart) -> None:
+    """Print how long a restart may take before the old settings are put back."""
+    from mrtuner.postgres.connect import connect
+    from mrtuner.units import pretty_duration
+
+    with connect(dsn) as connection:
+        limit = how.limit(connection)
+    terminal.print_note(
+        f"the restart may take {pretty_duration(limit)} (--restart-timeout), then the old "
+        "settings are put back"
+    )
+
+
+def finish_interrupted(
+    dsn: str, journal: Journal, restart: str, timeout: float | None = None
+) -> Outcome | None:
     """Finish or revert what an interrupted run left half-done, and report it."""
     from mrtuner.change.settings.apply import finish_or_revert_settings
 
-    outcome = finish_or_revert_settings(dsn, journal, restart=consent(restart, restarts=False))
+    how = consent(restart, restarts=False, timeout=timeout)
+    outcome = finish_or_revert_settings(dsn, journal, restart=how)
     print_recovered(outcome)
     if outcome is not None:
         _say_waiting(outcome.waiting)
