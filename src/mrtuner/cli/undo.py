@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 import click
 
 from mrtuner.cli.common import change, leftovers, options, targets, terminal
-from mrtuner.errors import Refused
+from mrtuner.errors import ConnectCause, ConnectError, Refused
 from mrtuner.wording import plural
 
 if TYPE_CHECKING:
     from mrtuner.change.journal import Journal
     from mrtuner.change.record import Change
-    from mrtuner.change.settings.apply import Outcome
+    from mrtuner.change.settings.apply import Outcome, Restart
     from mrtuner.cli.common.document import UndoDocument
 
 
@@ -26,6 +26,13 @@ if TYPE_CHECKING:
 @change.timeout_option
 @change.standby_option
 @click.option("--force", is_flag=True, help="Overwrite settings that have been changed since.")
+@click.option(
+    "--data-directory",
+    "directory",
+    type=click.Path(path_type=Path, file_okay=False, exists=True),
+    metavar="DIR",
+    help="Data directory of a server that is down.  [default: as the journal knows it]",
+)
 @click.option("--proof", is_flag=True, help="Remove only what a killed proof left behind.")
 @options.change_options
 def command(
@@ -34,6 +41,7 @@ def command(
     timeout: float | None,
     standbys: Sequence[tuple[str, str]],
     force: bool,
+    directory: Path | None,
     proof: bool,
     journal: Path | None,
     yes: bool,
@@ -47,7 +55,9 @@ def command(
       mrtuner undo postgresql://postgres@db/app --restart 'systemctl restart postgresql'
       mrtuner undo postgresql://postgres@db/app --force --yes
       mrtuner undo postgresql://postgres@db/app --proof
+      mrtuner undo postgresql://postgres@db/app --data-directory /var/lib/pgsql/data
 
+    If the server is down, its files are put back on this machine, and --restart starts it.
     An interrupted change is finished or reverted first; if it is reverted, nothing more is
     undone. Databases and scratch directories that a killed proof left behind are listed, and
     removed if you confirm; with --proof only they and its settings are removed, and changes
@@ -58,7 +68,12 @@ def command(
 
     options.warn_of_password(dsn)
     with terminal.sigterm_as_interrupt(), Journal(journal) as book:
-        recovered = change.finish_interrupted(dsn, book, restart, timeout)
+        try:
+            recovered = change.finish_interrupted(dsn, book, restart, timeout)
+        except ConnectError as error:
+            how = change.consent(restart, restarts=True, timeout=timeout)
+            _undo_stopped(dsn, book, directory, how, error, force=force, yes=yes, as_json=as_json)
+            return
         removed = leftovers.removed(dsn, yes=yes)
         if recovered is not None and recovered.change_is_undone:
             outcome = recovered
@@ -77,6 +92,40 @@ def command(
         terminal.print_line(f"removed: {', '.join(removed)}")
     if outcome.result != "nothing" or not removed:
         change.say(outcome)
+
+
+def _undo_stopped(
+    dsn: str,
+    book: Journal,
+    directory: Path | None,
+    how: Restart,
+    down: ConnectError,
+    *,
+    force: bool,
+    yes: bool,
+    as_json: bool,
+) -> None:
+    """Undo the last change of a server that does not answer, if its files are on this machine."""
+    from mrtuner.change.settings.apply import address_of
+    from mrtuner.change.settings.stopped import stopped_change, undo_stopped
+
+    last = stopped_change(book, address_of(dsn), directory)
+    if last is None or down.cause not in {ConnectCause.REFUSED, ConnectCause.CLOSED}:
+        raise down
+    for line in change.way_back(last, "unset"):
+        terminal.print_note(line)
+    terminal.print_note("the server is down: its files are changed, in force once it starts")
+    terminal.confirm(f"Restore {plural(len(last.entries), 'setting')}?", yes=yes)
+    outcome = undo_stopped(
+        dsn, book, last, directory, restart=how, force=force, at=change.observed
+    )  # fmt: skip
+    if as_json:
+        terminal.document(_document(None, outcome, ()))
+    elif how.run is not None:
+        change.say(outcome)
+    else:
+        terminal.print_line(f"{plural(len(outcome.changed), 'setting')} restored in {last.file}")
+        terminal.print_note("start the server to put them into force")
 
 
 def _undone(

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mrtuner.change.journal import Journal
-from mrtuner.change.record import Change, Outcome
+from mrtuner.change.record import Change, Outcome, State
 from mrtuner.change.settings import live
 from mrtuner.change.settings.draft import draft, off, start_after, undo_draft
 from mrtuner.change.settings.live import Identity
@@ -24,6 +24,7 @@ from mrtuner.change.settings.restart import NEVER, Restart
 from mrtuner.change.settings.settings_transaction import SettingsTransaction
 from mrtuner.change.settings.standbys import Standby, behind, raised
 from mrtuner.change.settings.start_check import check_start
+from mrtuner.change.settings.stopped import StoppedUndo
 from mrtuner.change.transaction import Observer, StepName, unobserved
 from mrtuner.errors import ConnectError, Refused, UsageError
 from mrtuner.postgres.connect import connect, masked
@@ -146,11 +147,15 @@ def finish_or_revert_settings(
     try:
         conn = connect(dsn)
     except ConnectError:
-        change = _unfinished_at(dsn, journal)
+        change = journal.unfinished_at(address_of(dsn))
         if change is None:
             raise
-        transaction = SettingsTransaction(dsn, journal, change, restart, at, None)
+        kind = SettingsTransaction if change.undoes is None else StoppedUndo
+        transaction = kind(dsn, journal, change, restart, at, None)
         with journal.hold(change.server), closing(transaction):
+            if isinstance(transaction, StoppedUndo) and change.state is not State.REVERTING:
+                transaction.carry_out()  # the older settings are those known to start
+                return transaction.outcome("finished")
             return transaction.put_back()
     with closing(conn):
         who = live.identify(conn)
@@ -253,8 +258,8 @@ def _carry_out(
     return change
 
 
-def _unfinished_at(dsn: str, journal: Journal) -> Change | None:
-    """The interrupted change of a server that does not answer, found by its address."""
+def address_of(dsn: str) -> str:
+    """How the journal names a server that does not answer: by its address, as libpq finds it."""
     from psycopg import pq
     from psycopg.conninfo import conninfo_to_dict
 
@@ -262,4 +267,4 @@ def _unfinished_at(dsn: str, journal: Journal) -> Change | None:
     defaults = {name: value.decode() for name, value in given.items() if value is not None}
     parts = {**defaults, **conninfo_to_dict(dsn)}
     host = parts.get("host") or parts.get("hostaddr") or "/var/run/postgresql"
-    return journal.unfinished_at(f"{host}:{parts.get('port', '5432')}")
+    return f"{host}:{parts.get('port', '5432')}"

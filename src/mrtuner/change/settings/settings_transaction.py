@@ -335,8 +335,10 @@ class SettingsTransaction(Transaction):
         """
         if self.change.method == "include file":
             return self.change.text_before
-        before = {one.name: one.before for one in self.change.entries}
-        return with_entries(read_text(self._file()) or "", before)
+        return self._with_entries({one.name: one.before for one in self.change.entries})
+
+    def _with_entries(self, values: Mapping[str, str | None]) -> str:
+        return with_entries(read_text(self._file()) or "", values)
 
     def _by_hand(self) -> str:
         """What the owner must write, and where, if we cannot reach the file."""
