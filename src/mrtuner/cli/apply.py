@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mrtuner.cli.common import change, options, targets, terminal
+from mrtuner.errors import MissingPart, Refused
 from mrtuner.wording import plural
 
 if TYPE_CHECKING:
@@ -41,6 +42,8 @@ if TYPE_CHECKING:
 )
 @change.standby_option
 @options.plans_option
+@click.option("--no-plans", is_flag=True, help="Do not compare plans of statements.")
+@click.option("--accept-worse-plans", is_flag=True, help="Apply even if a plan gets worse.")
 @options.change_options
 def command(
     dsn: str,
@@ -50,6 +53,8 @@ def command(
     source: Path | None,
     standbys: Sequence[tuple[str, str]],
     plans: int | None,
+    no_plans: bool,
+    accept_worse_plans: bool,
     journal: Path | None,
     yes: bool,
     as_json: bool,
@@ -63,11 +68,12 @@ def command(
       mrtuner apply postgresql://postgres@db/app --restart 'systemctl restart postgresql'
       mrtuner apply postgresql://postgres@db/app --restart ask --workload oltp
       mrtuner apply postgresql://postgres@db/app --from mrtuner.conf --yes
-      mrtuner apply postgresql://postgres@db/app --plans
+      mrtuner apply postgresql://postgres@db/app --plans 50
 
-    The plan is shown first. Every step is recorded in a journal before it is taken, so that
-    the next run finishes or reverts an interrupted change, and mrtuner undo restores exactly
-    what was there.
+    The plan is shown first, with the statements of pg_stat_statements whose execution plan it
+    changes; if one gets worse, nothing is applied unless you accept that. Every step is recorded
+    in a journal before it is taken, so that the next run finishes or reverts an interrupted
+    change, and mrtuner undo restores exactly what was there.
     """
     from mrtuner.change.journal import Journal
 
@@ -79,7 +85,9 @@ def command(
         tuning, plan = _prepare(dsn, source, restart, replicas, machine)
         for line in _shown(plan):
             terminal.print_note(line)
-        found = _plans(dsn, plans, plan)
+        found = None if no_plans else _plans(dsn, plans, plan)
+        if found and not accept_worse_plans:
+            _refuse_worse(found)
         outcome = _carried_out(dsn, plan, book, tuning, allowed, conf_dir, replicas, yes)
     undo = change.undo_command(dsn, restart, journal) if outcome.changed else None
     if as_json:
@@ -117,16 +125,38 @@ def _shown(plan: SettingsPlan) -> list[str]:
 
 
 def _plans(dsn: str, number: int | None, plan: SettingsPlan) -> Plans | None:
-    """What the plan would do to statements, shown before anything is applied."""
-    if number is None:
-        return None
-    from mrtuner.present.query_plans import plans
-    from mrtuner.tuning.query_plans import compare
+    """What the plan would do to statements: always where it can be known, or else the reason."""
+    from mrtuner.tuning.query_plans import BELIEFS, LIMITS, compare
 
-    found = compare(dsn, number, {step.name: step.value for step in plan.steps})
+    advised = {step.name: step.value for step in plan.steps}
+    if number is None and not (BELIEFS | LIMITS).intersection(advised):
+        return None
+    try:
+        found = compare(dsn, number or options.PLANS, advised)
+    except MissingPart as missing:
+        if number is not None:
+            raise
+        terminal.print_note(f"plans of statements were not compared: {missing.message}")
+        return None
+    if number is not None or found.changed:
+        _print_plans(found)
+    return found
+
+
+def _print_plans(found: Plans) -> None:
+    from mrtuner.present.query_plans import plans
+
     for line in plans(found, terminal.look(sys.stderr)):
         terminal.print_note(line)
-    return found
+
+
+def _refuse_worse(found: Plans) -> None:
+    """Raise Refused if a plan costs more by its own estimate; --yes does not answer that."""
+    if worse := [one for one in found.changed if one.verdict == "worse"]:
+        raise Refused(
+            f"{plural(len(worse), 'statement')} would get a worse plan",
+            "Leave out the settings that the plans name, or add --accept-worse-plans.",
+        )
 
 
 def _carried_out(
