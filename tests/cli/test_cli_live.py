@@ -84,17 +84,30 @@ def test_plans_are_shown_beside_the_advice_and_in_its_document(new_cluster: NewC
     assert [one["verdict"] for one in found["changed"] if "ORDER BY" in one["text"]] == ["worse"]
 
 
-def test_a_plan_that_gets_worse_is_a_warning_before_anything_is_applied(
+def test_a_plan_that_gets_worse_stops_apply_unless_it_is_accepted(
     new_cluster: NewCluster, journal: Path
 ) -> None:
+    """The default plan, without --plans: work_mem falls from the 1 GB of the role."""
     dsn = shop(new_cluster(settings=LOADED))
-    keep = ["--journal", str(journal)]
-    refused = run("apply", dsn, *MACHINE, "--plans", *keep)  # nobody to ask
+    keep = ["--journal", str(journal), "--yes"]
+    refused = run("apply", dsn, *MACHINE, *keep)
     assert refused.exit_code == 4
     assert "its plan costs" in refused.stderr
+    assert "error: 1 statement would get a worse plan\n" in refused.stderr
     assert sql(dsn, "SELECT count(*) FROM pg_file_settings WHERE sourcefile ~ 'auto'") == [(0,)]
-    done = run("apply", dsn, *MACHINE, "--plans", "--yes", "--json", *keep)
+    done = run("apply", dsn, *MACHINE, "--accept-worse-plans", "--json", *keep)
     assert json.loads(done.stdout)["plans"]["changed"]
+
+
+def test_plans_that_cannot_be_compared_are_one_line(new_cluster: NewCluster, journal: Path) -> None:
+    dsn = new_cluster().dsn()
+    keep = ["--journal", str(journal), "--yes"]
+    done = run("apply", dsn, *MACHINE, *keep)
+    assert done.exit_code == 0
+    said = "plans of statements were not compared: pg_stat_statements is not installed"
+    assert said in done.stderr
+    assert run("undo", dsn, *keep).exit_code == 0
+    assert said not in run("apply", dsn, *MACHINE, "--no-plans", *keep).stderr
 
 
 def test_a_statement_cannot_act_on_the_terminal(new_cluster: NewCluster) -> None:

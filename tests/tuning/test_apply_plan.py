@@ -171,9 +171,15 @@ def test_a_standby_is_not_given_fewer_connections_than_its_primary() -> None:
     assert plan(SERVER, [lower]).refused == ()
 
 
-def test_raising_what_standbys_must_match_says_which_comes_first() -> None:
-    made = plan(replace(SERVER, standbys=1), [wanted("max_connections", "300")])
-    assert made.steps[0].notes == ("raise it on the standbys first, or they stop replaying",)
+def test_autovacuum_workers_without_a_slot_are_said() -> None:
+    """Since 18, autovacuum_max_workers takes effect only up to autovacuum_worker_slots."""
+    slots = replace(SERVER.settings["max_connections"], name="autovacuum_worker_slots")
+    workers = replace(slots, name="autovacuum_max_workers", setting="3", context="sighup")
+    more = {one.name: one for one in (replace(slots, setting="16"), workers)}
+    server = replace(SERVER, settings={**SERVER.settings, **more})
+    said = "only 16 of them can run: autovacuum_worker_slots is 16"
+    assert plan(server, [wanted("autovacuum_max_workers", "20")]).steps[0].notes == (said,)
+    assert plan(server, [wanted("autovacuum_max_workers", "16")]).steps[0].notes == ()
 
 
 def test_wanting_a_setting_twice_is_an_error() -> None:

@@ -34,7 +34,7 @@ class PendingSetting(Struct):
     value: Annotated[str, Doc("the value after the restart")]
 
 
-class ChangePlan(Struct):
+class ChangePlan(Struct, kw_only=True):
     """What a change would write."""
 
     steps: Annotated[list[PlannedSetting], Doc("what is written, in this order")]
@@ -43,6 +43,7 @@ class ChangePlan(Struct):
         list[SettingNotWritten], Doc("what would be unsafe; if there is any, nothing is written")
     ]
     pending: Annotated[list[PendingSetting], Doc("changes made earlier, by anyone")]
+    unchecked: Annotated[list[str], Doc("what could not be checked about the next start")] = []  # noqa: RUF012 - msgspec copies it
     elsewhere: Annotated[
         str | None, Doc("how settings are changed on this server, if MrTuner cannot")
     ]

@@ -10,26 +10,38 @@ from typing import TYPE_CHECKING
 import click
 
 from mrtuner.cli.common import change, leftovers, options, targets, terminal
-from mrtuner.errors import Refused
+from mrtuner.errors import ConnectCause, ConnectError, Refused
 from mrtuner.wording import plural
 
 if TYPE_CHECKING:
     from mrtuner.change.journal import Journal
     from mrtuner.change.record import Change
-    from mrtuner.change.settings.apply import Outcome
+    from mrtuner.change.settings.apply import Outcome, Restart
     from mrtuner.cli.common.document import UndoDocument
 
 
 @options.command("undo")
 @click.argument("dsn", type=targets.ServerArgument())
 @change.restart_option
+@change.timeout_option
+@change.standby_option
 @click.option("--force", is_flag=True, help="Overwrite settings that have been changed since.")
+@click.option(
+    "--data-directory",
+    "directory",
+    type=click.Path(path_type=Path, file_okay=False, exists=True),
+    metavar="DIR",
+    help="Data directory of a server that is down.  [default: as the journal knows it]",
+)
 @click.option("--proof", is_flag=True, help="Remove only what a killed proof left behind.")
 @options.change_options
 def command(
     dsn: str,
     restart: str,
+    timeout: float | None,
+    standbys: Sequence[tuple[str, str]],
     force: bool,
+    directory: Path | None,
     proof: bool,
     journal: Path | None,
     yes: bool,
@@ -43,7 +55,9 @@ def command(
       mrtuner undo postgresql://postgres@db/app --restart 'systemctl restart postgresql'
       mrtuner undo postgresql://postgres@db/app --force --yes
       mrtuner undo postgresql://postgres@db/app --proof
+      mrtuner undo postgresql://postgres@db/app --data-directory /var/lib/pgsql/data
 
+    If the server is down, its files are put back on this machine, and --restart starts it.
     An interrupted change is finished or reverted first; if it is reverted, nothing more is
     undone. Databases and scratch directories that a killed proof left behind are listed, and
     removed if you confirm; with --proof only they and its settings are removed, and changes
@@ -54,7 +68,12 @@ def command(
 
     options.warn_of_password(dsn)
     with terminal.sigterm_as_interrupt(), Journal(journal) as book:
-        recovered = change.finish_interrupted(dsn, book, restart)
+        try:
+            recovered = change.finish_interrupted(dsn, book, restart, timeout)
+        except ConnectError as error:
+            how = change.consent(restart, restarts=True, timeout=timeout)
+            _undo_stopped(dsn, book, directory, how, error, force=force, yes=yes, as_json=as_json)
+            return
         removed = leftovers.removed(dsn, yes=yes)
         if recovered is not None and recovered.change_is_undone:
             outcome = recovered
@@ -64,7 +83,7 @@ def command(
             outcome = (
                 Outcome(result="nothing")
                 if enough  # there is no change to undo, or none that --proof undoes
-                else _undone(dsn, last, book, restart, force, yes)
+                else _undone(dsn, last, book, restart, timeout, standbys, force, yes)
             )
     if as_json:
         terminal.document(_document(recovered, outcome, removed))
@@ -75,8 +94,49 @@ def command(
         change.say(outcome)
 
 
+def _undo_stopped(
+    dsn: str,
+    book: Journal,
+    directory: Path | None,
+    how: Restart,
+    down: ConnectError,
+    *,
+    force: bool,
+    yes: bool,
+    as_json: bool,
+) -> None:
+    """Undo the last change of a server that does not answer, if its files are on this machine."""
+    from mrtuner.change.settings.apply import address_of
+    from mrtuner.change.settings.stopped import stopped_change, undo_stopped
+
+    last = stopped_change(book, address_of(dsn), directory)
+    if last is None or down.cause not in {ConnectCause.REFUSED, ConnectCause.CLOSED}:
+        raise down
+    for line in change.way_back(last, "unset"):
+        terminal.print_note(line)
+    terminal.print_note("the server is down: its files are changed, in force once it starts")
+    terminal.confirm(f"Restore {plural(len(last.entries), 'setting')}?", yes=yes)
+    outcome = undo_stopped(
+        dsn, book, last, directory, restart=how, force=force, at=change.observed
+    )  # fmt: skip
+    if as_json:
+        terminal.document(_document(None, outcome, ()))
+    elif how.run is not None:
+        change.say(outcome)
+    else:
+        terminal.print_line(f"{plural(len(outcome.changed), 'setting')} restored in {last.file}")
+        terminal.print_note("start the server to put them into force")
+
+
 def _undone(
-    dsn: str, last: Change | None, book: Journal, restart: str, force: bool, yes: bool
+    dsn: str,
+    last: Change | None,
+    book: Journal,
+    restart: str,
+    timeout: float | None,
+    standbys: Sequence[tuple[str, str]],
+    force: bool,
+    yes: bool,
 ) -> Outcome:
     from mrtuner.change.settings.apply import undo
 
@@ -85,10 +145,12 @@ def _undone(
         for line in (*change.way_back(last, "unset"), *also):
             terminal.print_note(line)
         terminal.confirm(f"Restore {plural(len(last.entries), 'setting')}?", yes=yes)
-    how = change.consent(
-        restart, restarts=last is not None and any(e.restart for e in last.entries)
-    )
-    return undo(dsn, book, restart=how, fits=_fits(dsn), force=force, at=change.observed)
+    restarts = last is not None and any(entry.restart for entry in last.entries)
+    how = change.consent(restart, restarts=restarts, timeout=timeout)
+    return undo(
+        dsn, book, restart=how, fits=_fits(dsn), standbys=change.standbys_named(standbys),
+        force=force, at=change.observed,
+    )  # fmt: skip
 
 
 def _last(dsn: str, book: Journal) -> Change | None:

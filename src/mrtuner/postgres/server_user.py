@@ -173,11 +173,16 @@ def _own_directory() -> Path:
 
 
 def run_as(
-    user: ServerUser | None, command: list[str | Path], cwd: Path, *, given: str | None = None
+    user: ServerUser | None,
+    command: list[str | Path],
+    cwd: Path,
+    *,
+    given: str | None = None,
+    timeout: float | None = None,
 ) -> subprocess.CompletedProcess[str]:
     """Run a program as the server's user, in a directory it may enter, without PG* variables.
 
-    `given` is what it reads on stdin.
+    `given` is what it reads on stdin. Raises subprocess.TimeoutExpired after `timeout` [s].
     """
     become = _setpriv(user) if user else ()
     who = {"user": user.uid, "group": user.gid, "extra_groups": ()} if user and not become else {}
@@ -188,6 +193,7 @@ def run_as(
         capture_output=True,
         text=True,
         check=False,
+        timeout=timeout,
         **({"stdin": subprocess.DEVNULL} if given is None else {"input": given}),
         **who,
     )

@@ -332,6 +332,10 @@ def plan_of_change(plan: SettingsPlan, look: Look) -> Iterator[str]:
         yield from heading("not part of this plan: takes effect at the next restart", look)
         for one in plan.pending:
             yield from paragraph(f"{one.name}: {one.before} becomes {one.value}", look)
+    if plan.unchecked:
+        yield from heading("not checked", look)
+        for what in plan.unchecked:
+            yield from paragraph(what, look, style="warning")
     if plan.elsewhere:
         yield from paragraph(plan.elsewhere, look, style="warning")
 

@@ -7,23 +7,29 @@ would do.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mrtuner.change.journal import Journal
-from mrtuner.change.record import Change, Outcome
+from mrtuner.change.record import Change, Outcome, State
 from mrtuner.change.settings import live
-from mrtuner.change.settings.draft import draft, off, undo_draft
+from mrtuner.change.settings.draft import draft, off, start_after, undo_draft
 from mrtuner.change.settings.live import Identity
+from mrtuner.change.settings.next_start import next_start
 from mrtuner.change.settings.plan import LeftAlone, SettingsPlan, SettingStep, Wanted, plan
 from mrtuner.change.settings.restart import NEVER, Restart
 from mrtuner.change.settings.settings_transaction import SettingsTransaction
-from mrtuner.change.transaction import Observer, unobserved
+from mrtuner.change.settings.standbys import Standby, behind, raised
+from mrtuner.change.settings.start_check import check_start
+from mrtuner.change.settings.stopped import StoppedUndo
+from mrtuner.change.transaction import Observer, StepName, unobserved
 from mrtuner.errors import ConnectError, Refused, UsageError
-from mrtuner.postgres.connect import connect
+from mrtuner.postgres.connect import connect, masked
+from mrtuner.postgres.read import read
+from mrtuner.wording import enumerated
 
 if TYPE_CHECKING:
     from mrtuner.postgres.connect import Connection
@@ -36,8 +42,10 @@ __all__ = [
     "Restart",
     "SettingStep",
     "SettingsPlan",
+    "Standby",
     "Wanted",
     "apply",
+    "checked",
     "finish_or_revert_settings",
     "plan",
     "undo",
@@ -59,6 +67,7 @@ def apply(
     restart: Restart = NEVER,
     conf_dir: Path | None = None,
     fits: Fits = _anything_fits,
+    standbys: Sequence[Standby] = (),
     proof: bool = False,
     at: Observer = unobserved,
 ) -> Outcome:
@@ -66,8 +75,9 @@ def apply(
 
     Without a restart, settings that need one are written and stay pending; `fits` decides whether
     the others may be in force together with the old values until then. With `conf_dir`, an include
-    file in that directory is written instead of ALTER SYSTEM. An earlier, interrupted change is
-    cleaned up first. `proof` marks the change in the journal as made for a measurement.
+    file in that directory is written instead of ALTER SYSTEM. What must rise on the `standbys`
+    first is raised there by changes of their own. An earlier, interrupted change is cleaned up
+    first. `proof` marks the change in the journal as made for a measurement.
 
     Raises Refused or MissingPart before anything is changed; ApplyError afterwards, with the
     settings restored unless its message says otherwise.
@@ -78,6 +88,9 @@ def apply(
         return Outcome(result="nothing")
     with _session(dsn, journal) as (conn, who):
         wanted = replace(draft(conn, who, plan, restart, conf_dir), proof=proof)
+        start = start_after(conn, wanted)
+        check_start(conn, start, standbys).refuse()
+        _raise_first(standbys, raised(start), journal, at)
         change = _carry_out(dsn, journal, wanted, restart, at, conn)
     waiting = () if change.restarts else tuple(step.name for step in plan.restart)
     return Outcome(result="applied", change=change.id, changed=change.names, waiting=waiting)
@@ -89,6 +102,7 @@ def undo(
     *,
     restart: Restart = NEVER,
     fits: Fits = _anything_fits,
+    standbys: Sequence[Standby] = (),
     force: bool = False,
     at: Observer = unobserved,
 ) -> Outcome:
@@ -110,6 +124,9 @@ def undo(
             )
         wanted, mixture = undo_draft(conn, who, done, restart, force)
         _refuse_mixture(mixture, fits)
+        start = start_after(conn, wanted)
+        check_start(conn, start, standbys, tries=False).refuse()  # it has run with these
+        _raise_first(standbys, raised(start), journal, at)
         change = _carry_out(dsn, journal, wanted, restart, at, conn)
     waiting = _still_waiting(dsn, done)
     return Outcome(result="undone", change=done.id, changed=change.names, waiting=waiting)
@@ -130,11 +147,15 @@ def finish_or_revert_settings(
     try:
         conn = connect(dsn)
     except ConnectError:
-        change = _unfinished_at(dsn, journal)
+        change = journal.unfinished_at(address_of(dsn))
         if change is None:
             raise
-        transaction = SettingsTransaction(dsn, journal, change, restart, at, None)
+        kind = SettingsTransaction if change.undoes is None else StoppedUndo
+        transaction = kind(dsn, journal, change, restart, at, None)
         with journal.hold(change.server), closing(transaction):
+            if isinstance(transaction, StoppedUndo) and change.state is not State.REVERTING:
+                transaction.carry_out()  # the older settings are those known to start
+                return transaction.outcome("finished")
             return transaction.put_back()
     with closing(conn):
         who = live.identify(conn)
@@ -151,6 +172,36 @@ def finish_or_revert_settings(
                 return transaction.finish_or_revert()
 
 
+def checked(
+    dsn: str, plan: SettingsPlan, restart: Restart = NEVER, standbys: Sequence[Standby] = ()
+) -> SettingsPlan:
+    """The plan with what would keep the server from starting, and what cannot be checked.
+
+    `apply` checks again, and tries a start where it can.
+    """
+    if plan.elsewhere or not plan.steps:
+        return plan
+    wanted = {step.name: step.value for step in plan.steps}
+    restarts = bool(plan.restart) and restart.run is not None
+    with closing(connect(dsn)) as conn:
+        start = next_start(conn, wanted, live.AUTO_CONF, restarts=restarts)
+        found = check_start(conn, start, standbys, tries=False)
+    return replace(plan, refused=plan.refused + found.problems, unchecked=found.unchecked)
+
+
+def _raise_first(
+    standbys: Sequence[Standby], wanted: dict[str, str], journal: Journal, at: Observer
+) -> None:
+    """Raise on each standby what its primary will have, and restart it. ApplyError if one fails."""
+    for standby in standbys:
+        if not (low := behind(standby, wanted)):
+            continue
+        at(StepName(f"standby {masked(standby.dsn)}: raise {enumerated(one.name for one in low)}"))
+        with closing(connect(standby.dsn)) as conn:
+            there = plan(read(conn), low)
+        apply(standby.dsn, there, journal, restart=standby.restart, at=at)
+
+
 # Refusals.
 
 
@@ -158,10 +209,7 @@ def _refuse_unsafe(plan: SettingsPlan, restart: Restart, fits: Fits) -> None:
     if plan.elsewhere:
         raise Refused("settings cannot be changed with ALTER SYSTEM here", plan.elsewhere)
     if plan.refused:
-        raise Refused(
-            "; ".join(one.why for one in plan.refused),
-            "Change the primary first, or leave this setting out.",
-        )
+        raise Refused("; ".join(one.why for one in plan.refused), plan.refused[0].hint)
     if plan.reload and plan.restart and restart.run is None:
         _refuse_mixture(
             {step.name: step.before if step.restart else step.value for step in plan.steps}, fits
@@ -210,8 +258,8 @@ def _carry_out(
     return change
 
 
-def _unfinished_at(dsn: str, journal: Journal) -> Change | None:
-    """The interrupted change of a server that does not answer, found by its address."""
+def address_of(dsn: str) -> str:
+    """How the journal names a server that does not answer: by its address, as libpq finds it."""
     from psycopg import pq
     from psycopg.conninfo import conninfo_to_dict
 
@@ -219,4 +267,4 @@ def _unfinished_at(dsn: str, journal: Journal) -> Change | None:
     defaults = {name: value.decode() for name, value in given.items() if value is not None}
     parts = {**defaults, **conninfo_to_dict(dsn)}
     host = parts.get("host") or parts.get("hostaddr") or "/var/run/postgresql"
-    return journal.unfinished_at(f"{host}:{parts.get('port', '5432')}")
+    return f"{host}:{parts.get('port', '5432')}"

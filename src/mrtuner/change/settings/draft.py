@@ -15,6 +15,7 @@ from mrtuner.change.settings import live
 from mrtuner.change.settings.data_directory import belongs_to, read_text, runs_here
 from mrtuner.change.settings.file_errors import refuse_broken_files
 from mrtuner.change.settings.live import AUTO_CONF, Identity, InForce
+from mrtuner.change.settings.next_start import NextStart, next_start
 from mrtuner.change.settings.plan import SECRET, SettingsPlan, SettingStep
 from mrtuner.change.settings.restart import Restart
 from mrtuner.errors import MissingPart, Refused
@@ -47,6 +48,13 @@ def draft(
         return _include_draft(who, plan, restarts, conf_dir)
     before = _entries_now(conn, rows)
     return _change(conn, who, _entries(plan, before), restarts)
+
+
+def start_after(conn: Connection, change: Change) -> NextStart:
+    """The settings of the next start once a change is carried out."""
+    wanted = {one.name: one.after for one in change.entries}
+    file = change.file if change.method == "include file" else None
+    return next_start(conn, wanted, file or AUTO_CONF, restarts=change.restarts)
 
 
 def _entries(plan: SettingsPlan, before: Mapping[str, str]) -> tuple[Entry, ...]:

@@ -226,15 +226,19 @@ def _denied(conn: Connection, names: Sequence[str]) -> list[str]:
     return [name for (name,) in rows]
 
 
-def in_force(conn: Connection, names: Sequence[str]) -> dict[str, InForce]:
-    """The values in force for new sessions, by name. `conn` must be a new session."""
+def in_force(conn: Connection, names: Sequence[str] | None = None) -> dict[str, InForce]:
+    """The values in force for new sessions, by name; of all parameters unless named.
+
+    `conn` must be a new session.
+    """
     from psycopg.rows import class_row
 
     with translated(), conn.cursor(row_factory=class_row(InForce)) as cursor:
         rows = cursor.execute(
             "SELECT name, setting, unit, vartype, context, boot_val, source, sourcefile,"
-            " pending_restart FROM pg_settings WHERE name = ANY(%s)",
-            (list(names),),
+            " pending_restart FROM pg_settings WHERE %(names)s::text[] IS NULL"
+            " OR name = ANY(%(names)s)",
+            {"names": None if names is None else list(names)},
         ).fetchall()
     return {row.name: row for row in rows}
 

@@ -61,6 +61,7 @@ class LeftAlone:
     name: str
     value: str
     why: str
+    hint: str | None = None  # what to do instead
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,6 +81,7 @@ class SettingsPlan:
     left_alone: tuple[LeftAlone, ...] = ()
     refused: tuple[LeftAlone, ...] = ()  # unsafe here: if there is any, nothing is applied
     pending: tuple[Waiting, ...] = ()  # made earlier, by anyone
+    unchecked: tuple[str, ...] = ()  # what nobody could find out about the next start
     elsewhere: str | None = None  # how settings are changed here, if not by us
 
     @property
@@ -93,6 +95,9 @@ class SettingsPlan:
         return tuple(step for step in self.steps if step.restart)
 
 
+_PRIMARY_FIRST: Final = "Change the primary first, or leave this setting out."
+
+
 def plan(server: Server, wanted: Sequence[Wanted]) -> SettingsPlan:
     """Check every wanted setting against the server. BadValue if one is given twice."""
     _refuse_doubles(wanted)
@@ -103,7 +108,7 @@ def plan(server: Server, wanted: Sequence[Wanted]) -> SettingsPlan:
         if why := _why_left_alone(server, one):
             left.append(LeftAlone(name=one.name, value=_shown(one), why=why))
         elif why := _why_refused(server, one):
-            refused.append(LeftAlone(name=one.name, value=one.value, why=why))
+            refused.append(LeftAlone(name=one.name, value=one.value, why=why, hint=_PRIMARY_FIRST))
         else:
             steps.append(_step(server, one))
     return SettingsPlan(
@@ -211,8 +216,9 @@ def _notes(server: Server, setting: Setting, value: str) -> Iterator[str]:
     for override in server.overrides:
         if override.name == setting.name:
             yield f"{_statement(override)} overrides it in those sessions"
-    if server.standbys and setting.name in STANDBY_FLOOR and not _lowers(setting, value):
-        yield "raise it on the standbys first, or they stop replaying"
+    slots = server.settings.get("autovacuum_worker_slots")
+    if setting.name == "autovacuum_max_workers" and slots and int(value) > int(slots.setting):
+        yield f"only {slots.setting} of them can run: autovacuum_worker_slots is {slots.setting}"
 
 
 def _statement(override: Override) -> str:

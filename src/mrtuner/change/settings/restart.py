@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Final
 
 from mrtuner.change.settings.live import identify
 from mrtuner.errors import ConnectCause, ConnectError, MrTunerError
-from mrtuner.postgres.connect import connect
+from mrtuner.postgres.connect import connect, translated
+from mrtuner.units import MiB
 
 if TYPE_CHECKING:
     from mrtuner.postgres.connect import Connection
@@ -22,6 +23,10 @@ Method = str | Callable[[], object]
 #: After a failed method, the server still gets this long to answer [s].
 _GRACE: Final = 3.0
 _PAUSE: Final = 0.1
+#: What a server gets at least to stop, start and answer [s].
+LEAST: Final = 60.0
+#: WAL replayed at worst, where the volume is not the limit (docs/measured-results.md) [bytes/s].
+_SLOW_REPLAY: Final = 40 * MiB
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,15 +34,39 @@ class Restart:
     """The owner's consent to restart, given as the method to use; without one we never restart.
 
     `start` starts a stopped server, if the method does not. `patience` [s] is how long the
-    server may take to answer, including recovery after a crash.
+    server may take to answer, including recovery after a crash; None follows from its WAL.
     """
 
     run: Method | None = None
     start: Method | None = None
-    patience: float = 60.0
+    patience: float | None = None
+
+    def limit(self, conn: Connection) -> float:
+        """How long a restart of this server may take [s]."""
+        return _by_wal(conn) if self.patience is None else self.patience
 
 
 NEVER: Final = Restart()
+
+
+def _by_wal(conn: Connection) -> float:
+    """A minute, and twice the WAL since the last checkpoint [s].
+
+    Stopping writes the pages that this WAL has changed; if the server crashes instead, it replays
+    the WAL.
+    """
+    from psycopg import errors
+
+    with translated():
+        try:
+            row = conn.execute(
+                "SELECT (CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn()"
+                " ELSE pg_current_wal_lsn() END - redo_lsn)::float FROM pg_control_checkpoint()"
+            ).fetchone()
+        except errors.InsufficientPrivilege:
+            row = None
+    wal = 0.0 if row is None else max(0.0, row[0] or 0.0)
+    return LEAST + 2 * wal / _SLOW_REPLAY
 
 
 class NotAnswering(Exception):

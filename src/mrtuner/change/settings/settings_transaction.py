@@ -24,6 +24,7 @@ from mrtuner.change.settings import live
 from mrtuner.change.settings.data_directory import belongs_to, read_text, replace_file
 from mrtuner.change.settings.live import AUTO_CONF, FileSetting, InForce
 from mrtuner.change.settings.restart import (
+    LEAST,
     Method,
     NotAnswering,
     NotRestarted,
@@ -32,6 +33,7 @@ from mrtuner.change.settings.restart import (
     restarted,
     started,
 )
+from mrtuner.change.settings.server_log import server_log, with_log
 from mrtuner.change.transaction import Observer, Transaction
 from mrtuner.errors import ApplyError, MrTunerError
 from mrtuner.postgres.conf_file import entry, with_entries, with_unit
@@ -57,6 +59,7 @@ class SettingsTransaction(Transaction):
     how: Restart
     at: Observer
     conn: Connection | None
+    limit: float = LEAST  # for a restart [s]
 
     def forward(self) -> None:
         """Write, reload or restart, and verify in a new session."""
@@ -112,7 +115,7 @@ class SettingsTransaction(Transaction):
         if self.conn is not None and _alive(self.conn):
             return self.conn
         self.close()
-        self.conn = answering(self.dsn, self.how.patience)
+        self.conn = answering(self.dsn, self.how.patience or self.limit)
         return self.conn
 
     def _writes(
@@ -147,9 +150,14 @@ class SettingsTransaction(Transaction):
         """Restart with the owner's method and keep a session with the new server."""
         if self.how.run is None:
             raise ApplyError("no way to restart the server was given", None)
-        before = live.identify(self._session()).started
+        conn = self._session()
+        before, log = live.identify(conn).started, server_log(conn)
+        self.limit = self.how.limit(conn)
         self.close()
-        self.conn = restarted(self.dsn, self.how.run, self.how.patience, before)
+        try:
+            self.conn = restarted(self.dsn, self.how.run, self.limit, before)
+        except NotAnswering as error:
+            raise NotAnswering(with_log(str(error), log)) from error
         with suppress(MrTunerError):
             live.lock(self.conn)
 
@@ -305,7 +313,7 @@ class SettingsTransaction(Transaction):
 
     def _start(self, method: Method) -> None:
         try:
-            self.conn = started(self.dsn, method, self.how.patience)
+            self.conn = started(self.dsn, method, self.how.patience or self.limit)
         except NotAnswering as error:
             raise ApplyError(
                 f"the server does not start even with its old settings: {error}",
@@ -327,8 +335,10 @@ class SettingsTransaction(Transaction):
         """
         if self.change.method == "include file":
             return self.change.text_before
-        before = {one.name: one.before for one in self.change.entries}
-        return with_entries(read_text(self._file()) or "", before)
+        return self._with_entries({one.name: one.before for one in self.change.entries})
+
+    def _with_entries(self, values: Mapping[str, str | None]) -> str:
+        return with_entries(read_text(self._file()) or "", values)
 
     def _by_hand(self) -> str:
         """What the owner must write, and where, if we cannot reach the file."""

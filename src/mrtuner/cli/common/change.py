@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from mrtuner.cli.common import terminal
+from mrtuner.cli.common import options, terminal
 from mrtuner.errors import MrTunerError, Refused
 from mrtuner.wording import plural
 
 if TYPE_CHECKING:
     from mrtuner.change.journal import Journal
     from mrtuner.change.record import Change, Outcome
-    from mrtuner.change.settings.apply import Restart, Wanted
+    from mrtuner.change.settings.apply import Restart, Standby, Wanted
     from mrtuner.change.transaction import StepName
     from mrtuner.tuning import Tuning
 
@@ -29,6 +29,25 @@ restart_option = click.option(
     metavar="never|ask|COMMAND",
     help="How to restart: not at all, ask me for a command, or by this shell command.",
 )
+timeout_option = options.time_option(
+    "--restart-timeout",
+    "How long a restart may take.  [default: by the WAL to replay, at least 60s]",
+    name="timeout",
+)
+standby_option = click.option(
+    "--standby", "standbys", nargs=2, multiple=True, metavar="DSN never|COMMAND",
+    help="A standby, and how to restart it: what must rise there first is raised there first.",
+)  # fmt: skip
+
+
+def standbys_named(given: Sequence[tuple[str, str]]) -> tuple[Standby, ...]:
+    """The standbys of --standby."""
+    from mrtuner.change.settings.apply import NEVER, Restart, Standby
+
+    return tuple(
+        Standby(dsn=dsn, restart=NEVER if restart == "never" else Restart(run=restart))
+        for dsn, restart in given
+    )
 
 
 def way_back(done: Change, absent: str, more: Sequence[tuple[str, str]] = ()) -> Iterator[str]:
@@ -95,8 +114,8 @@ def fits(tuning: Tuning) -> Callable[[Mapping[str, str]], bool]:
     return check
 
 
-def consent(given: str, *, restarts: bool) -> Restart:
-    """The restart that --restart allows.
+def consent(given: str, *, restarts: bool, timeout: float | None = None) -> Restart:
+    """The restart that --restart allows, within --restart-timeout.
 
     With `ask`, the user is asked for the command if a restart is due; Refused without a terminal.
     """
@@ -105,7 +124,7 @@ def consent(given: str, *, restarts: bool) -> Restart:
     if given == "never":
         return NEVER
     if given != "ask":
-        return Restart(run=given)
+        return Restart(run=given, patience=timeout)
     if not restarts:
         return NEVER
     if not terminal.is_interactive():
@@ -117,14 +136,30 @@ def consent(given: str, *, restarts: bool) -> Restart:
         "Command that restarts this server (empty: do not restart now)", default="", err=True,
         show_default=False,
     )  # fmt: skip
-    return Restart(run=answer) if answer.strip() else NEVER
+    return Restart(run=answer, patience=timeout) if answer.strip() else NEVER
 
 
-def finish_interrupted(dsn: str, journal: Journal, restart: str) -> Outcome | None:
+def say_limit(dsn: str, how: Restart) -> None:
+    """Print how long a restart may take before the old settings are put back."""
+    from mrtuner.postgres.connect import connect
+    from mrtuner.units import pretty_duration
+
+    with connect(dsn) as connection:
+        limit = how.limit(connection)
+    terminal.print_note(
+        f"the restart may take {pretty_duration(limit)} (--restart-timeout), then the old "
+        "settings are put back"
+    )
+
+
+def finish_interrupted(
+    dsn: str, journal: Journal, restart: str, timeout: float | None = None
+) -> Outcome | None:
     """Finish or revert what an interrupted run left half-done, and report it."""
     from mrtuner.change.settings.apply import finish_or_revert_settings
 
-    outcome = finish_or_revert_settings(dsn, journal, restart=consent(restart, restarts=False))
+    how = consent(restart, restarts=False, timeout=timeout)
+    outcome = finish_or_revert_settings(dsn, journal, restart=how)
     print_recovered(outcome)
     if outcome is not None:
         _say_waiting(outcome.waiting)
@@ -160,7 +195,8 @@ def _say_waiting(names: Sequence[str]) -> None:
 
 def observed(step: StepName) -> None:
     """Print the steps that matter to the user: reload, restart, verify and every step back."""
-    if not step.done and (step.reverting or step in {"reload", "restart", "verify"}):
+    named = step in {"reload", "restart", "verify"} or step.startswith("standby ")
+    if not step.done and (step.reverting or named):
         terminal.print_note(f"  {step}")
 
 

@@ -88,7 +88,8 @@ class Sides:
 
         with connect(self.dsn) as connection:
             before = identify(connection).started
-        restarted(self.dsn, self.restart.run, self.restart.patience, before).close()
+            limit = self.restart.limit(connection)
+        restarted(self.dsn, self.restart.run, limit, before).close()
 
     def __enter__(self) -> Self:
         from mrtuner.change.settings.live import identify

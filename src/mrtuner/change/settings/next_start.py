@@ -1,0 +1,119 @@
+"""The settings that a server would start with next: a draft, over its files, over what is in force.
+
+A change that somebody else has made to the files takes effect at the same restart as ours, so both
+have to be right.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from mrtuner.change.settings import live
+from mrtuner.change.settings.live import FileSetting, InForce
+from mrtuner.postgres.conf_file import elements, number
+
+if TYPE_CHECKING:
+    from mrtuner.postgres.connect import Connection
+
+#: Sources of pg_settings that take precedence over every file.
+_ABOVE_FILES: Final = frozenset({"command line", "override"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NextStart:
+    """The server as it runs, and what is different at its next start."""
+
+    major: int
+    running: Mapping[str, InForce]
+    changed: Mapping[str, str]  # configuration text, by name
+    restarts: bool  # whether the restart is part of the change
+    unseen: tuple[str, ...] = ()  # wait for the restart with a value that the role may not see
+
+    def text(self, name: str) -> str:
+        """The value at the next start; empty if this server has no such parameter."""
+        if name in self.changed:
+            return self.changed[name]
+        return self.running[name].setting if name in self.running else ""
+
+    def number(self, name: str) -> int:
+        """A numeric value at the next start, in base units; 0 without the parameter."""
+        row = self.running.get(name)
+        return 0 if row is None else int(number(self.text(name), row.vartype, row.unit) or 0)
+
+    def list(self, name: str) -> tuple[str, ...]:
+        """The elements of a list at the next start."""
+        return elements(self.text(name))
+
+    def concerns(self, *names: str) -> bool:
+        """Whether one of these changes."""
+        return any(name in self.changed for name in names)
+
+    def lowers(self, name: str) -> bool:
+        """Whether the value falls."""
+        return self.concerns(name) and self.number(name) < int(self.running[name].setting)
+
+    def raises(self, name: str) -> bool:
+        """Whether the value rises."""
+        return self.concerns(name) and self.number(name) > int(self.running[name].setting)
+
+    @property
+    def needs_restart(self) -> bool:
+        """Whether something changes that only a restart puts into force."""
+        return any(self.running[name].context == "postmaster" for name in self.changed)
+
+
+def next_start(
+    conn: Connection, draft: Mapping[str, str | None], file_name: str, *, restarts: bool
+) -> NextStart:
+    """Read what the next start would use; None in the `draft` removes the entry of `file_name`.
+
+    What only waits for a restart counts if there is a restart.
+    """
+    lines = live.file_lines(conn)
+    running = live.in_force(conn)  # after the files: reading them flags what waits
+    wanted = {name: value for name, value in draft.items() if name in running}
+    changed = {
+        name: _without_entry(running[name], lines or (), file_name) if value is None else value
+        for name, value in wanted.items()
+    }
+    others = [row for row in running.values() if row.name not in wanted and _waits(row)]
+    if restarts and lines is not None:
+        changed |= _waiting(others, lines)
+    return NextStart(
+        major=conn.info.server_version // 10000,
+        running=running,
+        changed=changed,
+        restarts=restarts,
+        unseen=tuple(row.name for row in others) if restarts and lines is None else (),
+    )
+
+
+def _waits(row: InForce) -> bool:
+    return row.pending_restart and row.source not in _ABOVE_FILES
+
+
+def _waiting(rows: Sequence[InForce], lines: Sequence[FileSetting]) -> dict[str, str]:
+    """The values that others have written; pending_restart alone does not prove a difference."""
+    found = ((row, _last(row.name, lines)) for row in rows)
+    values = ((row, row.boot_val or "" if value is None else value) for row, value in found)
+    return {row.name: value for row, value in values if not row.gives(value)}
+
+
+def _without_entry(row: InForce, lines: Sequence[FileSetting], file_name: str) -> str:
+    """The value once the entry of our file is gone: that of another file, or the default."""
+    others = [line for line in lines if not live.is_file(line.sourcefile, file_name)]
+    value = _last(row.name, others)
+    return row.boot_val or "" if value is None else value
+
+
+def _last(name: str, lines: Sequence[FileSetting]) -> str | None:
+    """The value on the last line that sets this parameter, or None."""
+    return next(_values(name, reversed(lines)), None)
+
+
+def _values(name: str, lines: Iterator[FileSetting]) -> Iterator[str]:
+    for line in lines:
+        if (line.name or "").lower() == name.lower() and line.value is not None:
+            yield line.value

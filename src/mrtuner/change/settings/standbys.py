@@ -1,0 +1,110 @@
+"""The settings that a standby must have before its primary has them, and who is to get them first.
+
+A standby that replays a higher value of one of these than its own pauses (before 14 it stops) and
+serves older and older data until it has restarted with that value. So a value is raised on the
+standbys first, and lowered on the primary first; a standby may always have the higher one. Managed
+services and Patroni see to this order themselves, and MrTuner does not write there.
+Source: PostgreSQL documentation, Hot Standby, Administrator's Overview.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from mrtuner.change.settings import live
+from mrtuner.change.settings.next_start import NextStart
+from mrtuner.change.settings.plan import STANDBY_FLOOR, LeftAlone, Wanted
+from mrtuner.change.settings.restart import NEVER, Restart
+from mrtuner.errors import Refused
+from mrtuner.postgres.conf_file import number
+from mrtuner.postgres.connect import connect, masked, translated
+from mrtuner.postgres.reader import rows_of
+from mrtuner.wording import enumerated, plural
+
+if TYPE_CHECKING:
+    from mrtuner.postgres.connect import Connection
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standby:
+    """A standby of the server that is changed, and how it may be restarted."""
+
+    dsn: str
+    restart: Restart = NEVER
+
+
+def raised(start: NextStart) -> dict[str, str]:
+    """What rises at the next start of a primary and must rise on its standbys before."""
+    return {name: start.text(name) for name in sorted(STANDBY_FLOOR) if start.raises(name)}
+
+
+def behind(standby: Standby, wanted: dict[str, str]) -> list[Wanted]:
+    """The settings whose value in force on a standby is too low."""
+    with closing(connect(standby.dsn)) as conn:
+        rows = live.in_force(conn, list(wanted))
+    return [
+        Wanted(name=name, value=value)
+        for name, value in wanted.items()
+        if int(rows[name].setting) < (number(value, "integer", None) or 0)
+    ]
+
+
+def would_pause(
+    conn: Connection, start: NextStart, named: Sequence[Standby]
+) -> Iterator[LeftAlone]:
+    """Yield why a value cannot rise yet: a standby that is not named, or cannot go first."""
+    wanted = raised(start)
+    with translated():
+        rows = rows_of(conn, "standbys", conn.info.server_version)
+        recovers = conn.execute("SELECT pg_is_in_recovery()").fetchone() == (True,)
+    if not wanted or recovers:
+        return
+    _refuse_strangers(conn, named)
+    first = next(iter(wanted))
+    if len(rows) > len(named):
+        yield LeftAlone(
+            name=first, value=wanted[first],
+            why=f"{plural(len(rows), 'standby')} of this server "
+            f"({', '.join(row['name'] for row in rows)}) would pause replay if "
+            f"{enumerated(wanted)} rose here first",
+            hint="Name each standby and how it restarts: --standby DSN COMMAND; with never "
+            "instead of COMMAND if it has the value already.",
+        )  # fmt: skip
+    for standby in named:
+        low = behind(standby, wanted)
+        if low and standby.restart.run is None:
+            yield _too_low(standby, low)
+
+
+def _too_low(standby: Standby, low: Sequence[Wanted]) -> LeftAlone:
+    dsn = masked(standby.dsn)
+    statements = [f"ALTER SYSTEM SET {one.name} = {one.value}" for one in low]
+    words = [word for statement in statements for word in ("-c", statement)]
+    return LeftAlone(
+        name=low[0].name, value=low[0].value,
+        why=f"the standby {dsn} would pause replay: "
+        f"{enumerated(one.name for one in low)} must be in force there first",
+        hint=f"Run there: {shlex.join(['psql', dsn, *words])}, and restart it; or give its "
+        "restart command: --standby DSN COMMAND.",
+    )  # fmt: skip
+
+
+def _refuse_strangers(conn: Connection, named: Sequence[Standby]) -> None:
+    """Raise Refused unless each is a standby of this server, given once."""
+    ours, seen = live.identify(conn).system_identifier, set()
+    for standby in named:
+        with closing(connect(standby.dsn)) as other:
+            who = live.identify(other)
+            recovers = other.execute("SELECT pg_is_in_recovery()").fetchone() == (True,)
+        if not recovers or who.system_identifier != ours:
+            raise Refused(
+                f"{masked(standby.dsn)} is not a standby of this server",
+                "Name the standbys that pg_stat_replication shows.",
+            )
+        if who.server in seen:
+            raise Refused(f"{masked(standby.dsn)} is given twice", "Name each standby once.")
+        seen.add(who.server)

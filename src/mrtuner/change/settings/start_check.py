@@ -1,0 +1,225 @@
+"""Will the server start with these settings? Asked before anything is written.
+
+Over SQL alone: a library without a file, fewer connections than sessions, fewer slots than exist,
+settings that contradict each other, a standby that would stop replaying. On the server's own
+machine also the huge pages, and a trial start with the server's own programs (trial_start.py).
+What cannot be found out is listed as not checked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from mrtuner.change.settings import trial_start
+from mrtuner.change.settings.next_start import NextStart
+from mrtuner.change.settings.plan import LeftAlone
+from mrtuner.change.settings.standbys import Standby, would_pause
+from mrtuner.errors import Refused
+from mrtuner.postgres.connect import translated
+from mrtuner.postgres.reader import rows_of
+from mrtuner.wording import plural
+
+if TYPE_CHECKING:
+    from mrtuner.change.settings.trial_start import Here
+    from mrtuner.postgres.connect import Connection
+
+#: Facts of the server, from start_facts.sql.
+Facts = dict[str, Any]
+
+#: The first prevents a start; with the others no session could log in any more.
+_LIBRARIES: Final = (
+    "shared_preload_libraries", "session_preload_libraries", "local_preload_libraries",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StartCheck:
+    """What would go wrong at the next start, and what could not be checked."""
+
+    problems: tuple[LeftAlone, ...] = ()
+    unchecked: tuple[str, ...] = ()
+
+    def refuse(self) -> None:
+        """Raise Refused if there is a problem."""
+        if self.problems:
+            raise Refused("; ".join(one.why for one in self.problems), self.problems[0].hint)
+
+
+def check_start(
+    conn: Connection, start: NextStart, standbys: Sequence[Standby] = (), *, tries: bool = True
+) -> StartCheck:
+    """Check what the server, and its machine if it is this one, can show; `tries` a start."""
+    over_sql, machine = _over_sql(conn, start, standbys), StartCheck()
+    if start.needs_restart and not over_sql.problems:
+        machine = _on_this_machine(conn, start, tries)
+    return StartCheck(
+        problems=over_sql.problems + machine.problems,
+        unchecked=over_sql.unchecked + machine.unchecked,
+    )
+
+
+def _over_sql(conn: Connection, start: NextStart, standbys: Sequence[Standby]) -> StartCheck:
+    with translated():
+        (facts,) = rows_of(conn, "start_facts", conn.info.server_version)
+        problems, unchecked = _libraries(conn, start)
+    problems += [*_sessions(start, facts), *_in_use(start, facts), *_contradictions(start, facts)]
+    problems += would_pause(conn, start, standbys)
+    if start.unseen:
+        names = ", ".join(start.unseen)
+        unchecked.append(f"what else takes effect at the restart: {names} (the files are hidden)")
+    return StartCheck(problems=tuple(problems), unchecked=tuple(unchecked))
+
+
+def _on_this_machine(conn: Connection, start: NextStart, tries: bool) -> StartCheck:
+    problems: list[LeftAlone] = []
+    unchecked: list[str] = []
+    for what, check in (("there are enough huge pages", _huge_pages), ("it starts", _trial)):
+        try:
+            problems += check(trial_start.here(conn), start, tries)
+        except trial_start.NotTried as why:
+            unchecked.append(f"whether {what}: {why}")
+    return StartCheck(problems=tuple(problems), unchecked=tuple(unchecked))
+
+
+def _huge_pages(server: Here, start: NextStart, tries: bool) -> Iterator[LeftAlone]:
+    """With huge_pages = on, the server starts only if there are enough of them."""
+    if start.text("huge_pages") != "on" or not tries:
+        return
+    needed, free = trial_start.pages_needed(server, start), trial_start.pages_available(server)
+    if needed > free:
+        why = f"huge_pages = on needs {needed} huge pages, and {max(0, free)} will be free"
+        hint = "Reserve them first (vm.nr_hugepages), or set huge_pages to try."
+        yield problem(start, "huge_pages", why, hint)
+
+
+def _trial(server: Here, start: NextStart, tries: bool) -> Iterator[LeftAlone]:
+    if tries and (reason := trial_start.start_fails(server, start)):
+        name = next(name for name in start.changed if start.running[name].context == "postmaster")
+        why = f"the server would not start with the new settings: {reason}"
+        yield problem(start, name, why, "Leave out the setting that the server's message names.")
+
+
+def problem(start: NextStart, name: str, why: str, hint: str) -> LeftAlone:
+    """A value that must not be written, why, and the next step."""
+    return LeftAlone(name=name, value=start.text(name), why=why, hint=hint)
+
+
+# Libraries.
+
+
+def _libraries(conn: Connection, start: NextStart) -> tuple[list[LeftAlone], list[str]]:
+    """Libraries that have no file. Whether a file can be loaded, only a trial start shows.
+
+    LOAD in our session would tell more, but it runs the library's code, and a crash there restarts
+    the whole server.
+    """
+    problems: list[LeftAlone] = []
+    unchecked: list[str] = []
+    for name in _LIBRARIES:
+        if not (start.restarts or start.concerns(name)):
+            continue
+        for library in start.list(name):
+            places = _places(start, name, library)
+            there = _any_there(conn, places)
+            if there is None:
+                unchecked.append(f"whether there is a file for {library} ({name})")
+            elif not there:
+                why = f"{name} names {library}, but the server has no file {' or '.join(places)}"
+                hint = "Install the package that contains it, or leave it out."
+                problems.append(problem(start, name, why, hint))
+    return problems, unchecked
+
+
+def _places(start: NextStart, name: str, library: str) -> list[str]:
+    """Where the server looks for a library. Source: dfmgr.c, expand_dynamic_library_name."""
+    if name == "local_preload_libraries" and "/" not in library:
+        library = f"$libdir/plugins/{library}"
+    if "/" in library:
+        return [f"{library.removesuffix('.so')}.so"]
+    path = start.text("dynamic_library_path").split(":")
+    return [f"{directory}/{library.removesuffix('.so')}.so" for directory in path]
+
+
+def _any_there(conn: Connection, places: Sequence[str]) -> bool | None:
+    """Whether one of the files is there; None if the role may not look."""
+    from psycopg import errors
+
+    query = (
+        "SELECT coalesce(bool_or((pg_stat_file(replace(place, '$libdir', setting), true)).size"
+        " IS NOT NULL), false) FROM unnest(%s::text[]) AS place, pg_config"
+        " WHERE name = 'PKGLIBDIR'"
+    )
+    try:
+        row = conn.execute(query, (list(places),)).fetchone()
+    except errors.InsufficientPrivilege:
+        return None
+    return None if row is None else bool(row[0])
+
+
+# What is in use.
+
+
+def _sessions(start: NextStart, facts: Facts) -> Iterator[LeftAlone]:
+    """Fewer connections than sessions: those who come last would find no place."""
+    reserved = start.number("superuser_reserved_connections") + start.number("reserved_connections")
+    most, name = start.number("max_connections"), "max_connections"
+    if start.concerns(name, "superuser_reserved_connections", "reserved_connections") and (
+        reserved >= most
+    ):
+        why = f"max_connections = {most} leaves none besides the {reserved} that are reserved"
+        yield problem(start, name, why, f"Ask for more than {reserved}.")
+    elif start.lowers(name) and facts["sessions"] + reserved > most:
+        why = (
+            f"max_connections = {most} is too low for the {plural(facts['sessions'], 'session')} "
+            f"that the server has, and {reserved} reserved"
+        )
+        hint = f"Ask for at least {facts['sessions'] + reserved}, or close sessions first."
+        yield problem(start, name, why, hint)
+
+
+#: Parameters that must not fall below what is in use, and what that is.
+#: Source: slot.c (RestoreSlotFromDisk), twophase.c (MarkAsPreparing).
+_IN_USE: Final = (
+    ("max_replication_slots", "slots", "replication slot", "Drop those that are not needed."),
+    ("max_wal_senders", "senders", "WAL sender", "Leave it as it is."),
+    ("max_prepared_transactions", "prepared", "prepared transaction",
+     "Commit or roll them back first."),
+    ("max_worker_processes", "workers", "background worker", "Leave it as it is."),
+)  # fmt: skip
+
+
+def _in_use(start: NextStart, facts: Facts) -> Iterator[LeftAlone]:
+    for name, fact, noun, hint in _IN_USE:
+        if start.lowers(name) and start.number(name) < facts[fact]:
+            why = f"{name} = {start.number(name)} is too low for {plural(facts[fact], noun)}"
+            yield problem(start, name, why, hint)
+
+
+def _contradictions(start: NextStart, facts: Facts) -> Iterator[LeftAlone]:
+    """Settings that keep the server from starting. Source: postmaster.c, PostmasterMain; slot.c."""
+    level = start.text("wal_level")
+    if not start.concerns("wal_level", "archive_mode", "max_wal_senders", "summarize_wal"):
+        return
+    if level == "minimal":
+        needs = [
+            *(["archive_mode"] if start.text("archive_mode") not in _OFF else []),
+            *(["max_wal_senders"] if start.number("max_wal_senders") else []),
+            *(["summarize_wal"] if start.text("summarize_wal") not in _OFF else []),
+            *([plural(facts["slots"], "replication slot")] if facts["slots"] else []),
+        ]
+        if needs:
+            why = f"wal_level = minimal is not enough for {', '.join(needs)}"
+            yield problem(start, "wal_level", why, "Leave wal_level at replica.")
+    elif level != "logical" and facts["logical_slots"]:
+        why = f"wal_level = {level} is not enough for {_logical_slots(facts)}"
+        yield problem(start, "wal_level", why, "Leave wal_level at logical, or drop them.")
+
+
+#: How a switch is written when it is off; empty for a parameter that this version lacks.
+_OFF: Final = frozenset({"off", "false", "no", "0", ""})
+
+
+def _logical_slots(facts: Facts) -> str:
+    return plural(facts["logical_slots"], "logical replication slot")

@@ -1,0 +1,131 @@
+"""Undo the last change of a server that is down, in the files of its data directory."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+
+from mrtuner.change.journal import Journal
+from mrtuner.change.record import Change, Entry, Outcome, State
+from mrtuner.change.settings.data_directory import belongs_to, read_text, replace_file
+from mrtuner.change.settings.live import AUTO_CONF
+from mrtuner.change.settings.restart import NEVER, Restart
+from mrtuner.change.settings.settings_transaction import SettingsTransaction
+from mrtuner.change.transaction import Observer, unobserved
+from mrtuner.errors import ApplyError, Refused, UsageError
+from mrtuner.postgres.conf_file import LIST_QUOTED, elements, entries
+
+
+class StoppedUndo(SettingsTransaction):
+    """The undo of a stopped server: done once the file is replaced, which happens at once."""
+
+    def forward(self) -> None:
+        """Replace the file. Starting with it comes after, so that it stays if the start fails."""
+        file = self._file()
+        if self.change.method == "include file":
+            text = self.change.text_after
+        else:
+            after = {one.name: one.after for one in self.change.entries}
+            text = self._with_entries(after)
+        with self._step(State.WRITING, f"put back {file}"):
+            replace_file(file, text)
+        self._note(State.VERIFIED, "verified")
+
+    def back(self) -> tuple[str, ...]:
+        """Leave the file as it was found."""
+        with self._step(State.REVERTING, f"put back {self._file()}"):
+            replace_file(self._file(), self._old_text())
+        self._note(State.REVERTED, "reverted")
+        return ()
+
+    def start(self) -> None:
+        """Start the server and verify. ApplyError if it does not start with the old settings."""
+        method = self.how.start or self.how.run
+        if method is not None:
+            self._start(method)
+            if problems := self._settled("after", may_wait=False):
+                raise ApplyError("; ".join(problems), "See the server's files.")
+
+
+def stopped_change(journal: Journal, address: str, directory: Path | None) -> Change | None:
+    """The last change of the server at an address, or of the one in a data directory."""
+    found = [
+        one
+        for one in journal.changes()
+        if one.state is State.VERIFIED and one.undoes is None and one.group is None
+        and one.method in ("alter system", "include file")
+        and (one.address == address if directory is None
+             else belongs_to(directory, one.system_identifier))
+    ]  # fmt: skip
+    if not found:
+        return None
+    done = found[-1]
+    moved = directory is not None and done.method == "alter system"
+    return replace(done, file=str(directory / AUTO_CONF)) if moved and directory else done
+
+
+def undo_stopped(
+    dsn: str,
+    journal: Journal,
+    done: Change,
+    directory: Path | None = None,
+    *,
+    restart: Restart = NEVER,
+    force: bool = False,
+    at: Observer = unobserved,
+) -> Outcome:
+    """Put back what a change replaced, while its server is down; start it if `restart` says how.
+
+    Refused if a server runs from the directory, if the files are not those of that server, or if
+    a setting was changed since, unless `force`. ApplyError if the server does not start.
+    """
+    file = Path(done.file or AUTO_CONF)
+    _require_stopped(directory or file.parent, done)
+    text = read_text(file)
+    now = entries(text or "")
+    changed = [one.name for one in done.entries if not _as_written(one, now.get(one.name.lower()))]
+    if changed and not force:
+        raise Refused(
+            f"settings were changed since: {', '.join(changed)}",
+            "Restore them first, or overwrite them with --force.",
+        )
+    back = replace(
+        done,
+        entries=tuple(
+            replace(one, before=now.get(one.name.lower()), after=one.before) for one in done.entries
+        ),
+        text_before=text if done.method == "include file" else None,
+        text_after=done.text_before,
+        undoes=done.id,
+        local=True,
+    )
+    with journal.hold(done.server):
+        transaction = StoppedUndo(dsn, journal, journal.begin(back), restart, at, None)
+        transaction.carry_out()
+        transaction.start()
+        transaction.close()
+    return Outcome(result="undone", change=done.id, changed=done.names)
+
+
+def _as_written(one: Entry, now: str | None) -> bool:
+    if one.name in LIST_QUOTED and now is not None and one.after is not None:
+        return elements(now) == elements(one.after)
+    return now == one.after
+
+
+def _require_stopped(directory: Path, done: Change) -> None:
+    if done.method == "alter system" and not belongs_to(directory, done.system_identifier):
+        raise UsageError(
+            f"{directory} is not the data directory of the server that was changed, or cannot be "
+            "written",
+            "Run this on the server's machine as its owner, or name it: --data-directory DIR.",
+        )
+    with suppress(OSError, ValueError):
+        pid = int((directory / "postmaster.pid").read_text().split("\n", 1)[0])
+        if "postgres" in Path(f"/proc/{pid}/comm").read_text() and os.getpid() != pid:
+            raise Refused(
+                f"a server runs from {directory}",
+                "Undo over a connection to it: mrtuner undo DSN.",
+            )
