@@ -82,7 +82,7 @@ MORE: Final = (
     "effective_io_concurrency", "maintenance_io_concurrency", "maintenance_work_mem",
     "autovacuum_max_workers", "max_parallel_workers", "checkpoint_timeout",
 )  # fmt: skip
-MACHINES: Final = [
+MACHINES: Final[list[dict[str, Any]]] = [
     {"memory": memory, "cpus": cpus, "workload": workload, "connections": connections,
      "postgres": 18}
     for memory, cpus, workload, connections in product(
@@ -113,7 +113,7 @@ def sizes(tuning: Tuning) -> dict[str, float]:
     return found
 
 
-def most(name: str, fact: str, value: Any, given: dict[str, Any]) -> float | None:
+def most(name: str, fact: str, value: Any, memory: int) -> float | None:
     """The most that a fact allows to a parameter, worked out by hand; None: no such limit."""
     wal = {"max_wal_size": 1.0, "min_wal_size": 0.25}.get(name)
     if wal is not None:
@@ -121,14 +121,14 @@ def most(name: str, fact: str, value: Any, given: dict[str, Any]) -> float | Non
     if name == "work_mem" and fact == "data":
         return ONE_PASS[value]
     if name == "shared_buffers" and fact == "data":
-        return max(value * 1.25, given["memory"] / 4)
+        return max(int(value) * 1.25, memory / 4)
     if name.endswith("io_concurrency") and value == "hdd":
         return 16  # a disk has few heads
     return None
 
 
-def _room_for_wal(fact: str, value: Any) -> float | None:
-    """A tenth of a disk but 1 GB if a quarter holds it; half of WAL's own; ten minutes of replay."""
+def _room_for_wal(fact: str, value: int) -> float | None:
+    """A tenth of a disk, 1 GB if a quarter holds it; half of WAL's own; ten minutes of replay."""
     if fact == "disk":
         return max(128 * MIB, value / 10, min(GIB, value / 4))
     if fact == "wal_disk":
@@ -147,7 +147,7 @@ def test_a_known_fact_never_gives_a_worse_answer_than_an_unknown_one(fact: str) 
         for value in FACTS[fact]:
             known = sizes(mrtuner.tune(**given, **{fact: value}))
             for name in MORE:
-                allowed = most(name, fact, value, given)
+                allowed = most(name, fact, value, given["memory"])
                 least = unknown[name] if allowed is None else min(unknown[name], allowed)
                 if known[name] < least * 0.99:  # sizes are rounded down to whole MB
                     worse.append((name, value, known[name], least, given))

@@ -217,7 +217,7 @@ def test_the_databases_are_added_up() -> None:
 
 
 #: Checkpoints enough for a window that counts.
-SOME = {"checkpoints_timed": 3, "checkpoints_requested": 0}
+SOME: dict[str, Any] = {"checkpoints_timed": 3, "checkpoints_requested": 0}
 
 
 def active(**counters: Any) -> Situation:

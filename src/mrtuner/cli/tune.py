@@ -38,7 +38,7 @@ _REMEMBERED: Final = 35 * 86_400.0
     "--compare", "peer", type=click.Choice(["pgtune"]),
     help="Also list where another tool's value differs, with its rule and our reason.",
 )  # fmt: skip
-@options.check_option("there is something to change")
+@options.check_option("there is something to change, or a danger")
 @options.output_option
 @click.pass_context
 def command(
@@ -87,7 +87,7 @@ def command(
     found = _plans(dsn, plans, tuning)
     text = _written(tuning, form, everything, output, found, compared=peer is not None)
     terminal.deliver(text, output)
-    if check and tuning.changes:
+    if check and (tuning.changes or tuning.dangers):
         ctx.exit(exit_codes.FOUND)
 
 
@@ -108,16 +108,14 @@ def _watched(dsn: str, seconds: float, **machine: Any) -> Tuning:
 
     from mrtuner.postgres.activity import watch
     from mrtuner.postgres.connect import connect
-    from mrtuner.postgres.read import read
-    from mrtuner.tuning import tune_server
+    from mrtuner.tuning import tune_connected
     from mrtuner.tuning.gather import flags
     from mrtuner.tuning.situation import Seen
 
     said = replace(flags(**machine), seen=Seen.WATCHED)
     with connect(dsn) as connection:
-        server = read(connection)
         terminal.print_note(f"watching the server's counters for {seconds:g} s; keep it under load")
-        return tune_server(replace(server, activity=watch(connection, seconds)), said)
+        return tune_connected(connection, said, watch(connection, seconds))
 
 
 def _remembered(
@@ -129,8 +127,7 @@ def _remembered(
     from mrtuner.cli.history.remembered import remembered
     from mrtuner.history.peaks import peaks
     from mrtuner.postgres.connect import connect
-    from mrtuner.postgres.read import read
-    from mrtuner.tuning import tune_server
+    from mrtuner.tuning import tune_connected
     from mrtuner.tuning.gather import flags
     from mrtuner.tuning.situation import Seen
 
@@ -140,7 +137,7 @@ def _remembered(
         found = peaks(history, about)
     said = replace(flags(**machine), seen=Seen.RECORDED)
     with connect(dsn) as connection:
-        return tune_server(replace(read(connection), activity=found.activity), said)
+        return tune_connected(connection, said, found.activity)
 
 
 def _refuse_plans(dsn: str | None, form: str) -> None:

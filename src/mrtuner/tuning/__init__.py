@@ -5,9 +5,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
+from mrtuner.facts import Missing
 from mrtuner.inputs import MachineInputs
 from mrtuner.tuning import gather, notices
 from mrtuner.tuning.advice import Tuning
@@ -16,10 +18,14 @@ from mrtuner.tuning.feasibility import in_force, refuse_overflow, settle, with_h
 from mrtuner.tuning.host_steps import steps
 
 if TYPE_CHECKING:
-    from mrtuner.host.model import Host
-    from mrtuner.postgres.model import Server
+    from collections.abc import Iterator
 
-__all__ = ["Tuning", "tune", "tune_server"]
+    from mrtuner.change.settings.start_check import StartCheck
+    from mrtuner.host.model import Host
+    from mrtuner.postgres.connect import Connection
+    from mrtuner.postgres.model import Activity, Server
+
+__all__ = ["Tuning", "tune", "tune_connected", "tune_server"]
 
 
 def tune(dsn: str | None = None, **given: Unpack[MachineInputs]) -> Tuning:
@@ -55,16 +61,45 @@ def tune(dsn: str | None = None, **given: Unpack[MachineInputs]) -> Tuning:
 
 def _tune_dsn(dsn: str, said: gather.Flags) -> Tuning:
     from mrtuner.postgres.connect import connect
-    from mrtuner.postgres.read import read
 
     with connect(dsn) as connection:
-        return tune_server(read(connection), said)
+        return tune_connected(connection, said)
 
 
-def tune_server(server: Server, said: gather.Flags | None = None) -> Tuning:
-    """Advise settings for a server already read; probe its machine if it is this one."""
+def tune_connected(
+    connection: Connection, said: gather.Flags, activity: Activity | None = None
+) -> Tuning:
+    """Advise settings for the server of an open session; `activity` replaces its counters."""
+    from mrtuner.postgres.read import read
+
+    server = read(connection)
+    if activity is not None:
+        server = replace(server, activity=activity)
+    return tune_server(server, said, _next_start(connection, server))
+
+
+def _next_start(connection: Connection, server: Server) -> StartCheck | None:
+    """What keeps the server from starting again as it is; None where a provider starts it."""
+    from mrtuner.change.settings.live import AUTO_CONF
+    from mrtuner.change.settings.next_start import next_start
+    from mrtuner.change.settings.start_check import check_start
+
+    if not server.platform.alter_system:
+        return None
+    start = next_start(connection, {}, AUTO_CONF, restarts=True)
+    return check_start(connection, start, tries=False)
+
+
+def tune_server(
+    server: Server, said: gather.Flags | None = None, start: StartCheck | None = None
+) -> Tuning:
+    """Advise settings for a server already read; probe its machine if it is this one.
+
+    `start` is what was found out about its next start.
+    """
     host = _host_of(server)
-    return _finish(gather.live(said or gather.Flags(), server, host), host=host, server=server)
+    gathered = gather.live(said or gather.Flags(), server, host)
+    return _finish(gathered, host=host, server=server, start=start)
 
 
 def tune_recorded(server: Server | None, host: Host, said: gather.Flags) -> Tuning:
@@ -86,8 +121,17 @@ def _host_of(server: Server) -> Host | None:
     return probe(pid=server.local_pid, data_directory=directory)
 
 
+def _unchecked(start: StartCheck | None) -> Iterator[Missing]:
+    for what in start.unchecked if start else ():
+        yield Missing("next start", f"not checked: {what}")
+
+
 def _finish(
-    gathered: gather.Gathered, *, host: Host | None = None, server: Server | None = None
+    gathered: gather.Gathered,
+    *,
+    host: Host | None = None,
+    server: Server | None = None,
+    start: StartCheck | None = None,
 ) -> Tuning:
     situation = gathered.situation
     solution = settle(situation)
@@ -112,9 +156,9 @@ def _finish(
         budget=solution.budget,
         budget_now=now,
         recovery=recovery,
-        notices=(*dangers(situation, server, host, now), *gathered.notices, *more),
+        notices=(*dangers(situation, server, host, now, start), *gathered.notices, *more),
         steps=tuple(to_do),
-        missing=tuple(gathered.missing),
+        missing=(*gathered.missing, *_unchecked(start)),
         server=server,
         host=host,
     )

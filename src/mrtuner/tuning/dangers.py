@@ -18,6 +18,7 @@ from mrtuner.units import MiB, pretty_bytes
 from mrtuner.wording import enumerated
 
 if TYPE_CHECKING:
+    from mrtuner.change.settings.start_check import StartCheck
     from mrtuner.host.model import Host
     from mrtuner.postgres.model import Server
 
@@ -31,14 +32,22 @@ _MUST_BE_ON: Final = {
 
 
 def dangers(
-    situation: Situation, server: Server | None, host: Host | None, now: Budget | None
+    situation: Situation,
+    server: Server | None,
+    host: Host | None,
+    now: Budget | None,
+    start: StartCheck | None = None,
 ) -> Iterator[Notice]:
-    """Yield the dangers of a running server; `now` is the budget of its settings."""
+    """Yield the dangers of a running server.
+
+    `now` is the budget of its settings, `start` what was found out about its next start.
+    """
     if server is None:
         return
     texts = [
         *_switched_off(situation, "fsync", "full_page_writes"),
         *_more_memory_than_there_is(situation, now),
+        *_no_next_start(start),
         *_too_few_huge_pages(situation, host),
         *_wal_fills_the_volume(situation),
         *_switched_off(situation, "autovacuum", "track_counts"),
@@ -79,6 +88,11 @@ def _way_out(situation: Situation) -> str:
     if any(situation.running.get(name) is None for name in ("work_mem", "max_connections")):
         return "What to lower cannot be said, since the role may not see all settings"
     return what_must_give(situation, int(situation.running["max_connections"]))
+
+
+def _no_next_start(start: StartCheck | None) -> Iterator[str]:
+    for one in start.problems if start else ():
+        yield f"the server will not start again: {one.why}. {one.hint or ''}".rstrip()
 
 
 def _too_few_huge_pages(situation: Situation, host: Host | None) -> Iterator[str]:

@@ -153,8 +153,8 @@ def _any_there(conn: Connection, places: Sequence[str]) -> bool | None:
     )
     try:
         row = conn.execute(query, (list(places),)).fetchone()
-    except errors.InsufficientPrivilege:
-        return None
+    except (errors.InsufficientPrivilege, errors.UndefinedFunction, errors.UndefinedTable):
+        return None  # forks lack one or the other
     return None if row is None else bool(row[0])
 
 
