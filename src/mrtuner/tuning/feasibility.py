@@ -57,11 +57,12 @@ def settle(situation: Situation) -> Solution:
         return solution
     lowered = ",".join(values_to_lower(situation))
     why = f"not raised, since the worst case would not fit: --lower {lowered}" if lowered else HELD
-    held = {name: why for name in NEED_MEMORY if _is_raised(solution.advice.get(name))}
+    held = {name: why for name in NEED_MEMORY if is_raised(solution.advice.get(name))}
     return solve(replace(situation, fixed={**situation.fixed, **held}))
 
 
-def _is_raised(advice: Advice | None) -> bool:
+def is_raised(advice: Advice | None) -> bool:
+    """Whether the advice sets a larger number than is in force."""
     if advice is None or not advice.changes:
         return False
     now, target = advice.now, advice.target

@@ -9,10 +9,19 @@ from typing import TYPE_CHECKING, Final
 from mrtuner.tuning.advice import Advice, Level, Notice, Recovery
 from mrtuner.tuning.budget import Chosen
 from mrtuner.tuning.crash_recovery import replay
-from mrtuner.tuning.feasibility import Solution, if_all_sorted, most_sessions_with, pages_for, solve
+from mrtuner.tuning.feasibility import (
+    Solution,
+    if_all_sorted,
+    is_raised,
+    most_sessions_with,
+    pages_for,
+    solve,
+)
+from mrtuner.tuning.observed import FOLLOW_PRIMARY
 from mrtuner.tuning.rules.wal import FEW
 from mrtuner.tuning.situation import Situation, Wal
 from mrtuner.units import Bytes, MiB, pretty_bytes, pretty_duration
+from mrtuner.wording import enumerated, plural
 
 if TYPE_CHECKING:
     from mrtuner.postgres.model import Override, Server
@@ -66,6 +75,7 @@ def notices(
     if situation.storage == "overlay":
         yield _warn("the data directory is in a container's own layer: use a volume")
     if server is not None:
+        yield from _standbys_first(server, solution)
         yield from _server_notices(server, chosen)
 
 
@@ -141,6 +151,17 @@ def _fewer_active(situation: Situation, solution: Solution) -> Iterator[Notice]:
             f"at most {seen} sessions were seen active at the same time: if there are "
             f"never more, --active {seen} gives {pretty_bytes(vouched.work_mem)} of "
             f"work_mem instead of {pretty_bytes(solution.work_mem)}",
+        )
+
+
+def _standbys_first(server: Server, solution: Solution) -> Iterator[Notice]:
+    """Warn of what pauses replay on standbys that do not have it yet."""
+    raised = [name for name in FOLLOW_PRIMARY if is_raised(solution.advice.get(name))]
+    if server.standbys and raised:
+        yield _warn(
+            f"{plural(server.standbys, 'standby')} would stop replaying if the primary "
+            f"had a larger {enumerated(raised)}: change the standbys first, or name them with "
+            "mrtuner apply --standby"
         )
 
 

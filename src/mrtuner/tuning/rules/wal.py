@@ -195,8 +195,10 @@ def max_wal_size_for_one_interval(situation: Situation, chosen: Chosen) -> Verdi
     now = int(situation.running.get("max_wal_size", 0)) * MiB
     if wal and now:
         return _measured_room(situation, chosen, wal, limits)
-    usual = pretty_bytes(USUAL_WAL[situation.workload])
-    size, because = _usual_room(situation), f"up to {usual} is usual for {situation.workload}"
+    usual, size = USUAL_WAL[situation.workload], _usual_room(situation)
+    because = f"up to {pretty_bytes(usual)} is usual for {situation.workload}"
+    if situation.memory and usual < _evaluated(size, situation):
+        because = f"half of memory, at most {pretty_bytes(MOST_WAL)}"
     if limits.least.size < _evaluated(size, situation):
         size = least(size, limits.least.size)
         because += f", {limits.binding(now).words}"
