@@ -84,7 +84,7 @@ def command(
     else:
         tuning = advise(dsn, watch, **machine)
     unjudged = _unjudged(tuning)
-    for one in unjudged:
+    for one in unjudged if check.wanted else ():
         terminal.print_note(not_judged(one.name, one.why, one.supply))
     found = _plans(dsn, plans, tuning)
     text = _written(tuning, form, everything, output, found, compared=peer is not None)

@@ -65,13 +65,13 @@ class Vacuum:
 
         A table with few writes is left out: it cannot keep vacuum busy.
         """
-        from mrtuner.vacuum.read import CHUNK_SIZE
+        from mrtuner.vacuum.read import DETAILS
 
         reset = tuple(
             Missing(f"{one.table.schema}.{one.table.name}", one.because, option="--watch again")
             for one in self.tables if not one.rates.seconds
         )  # fmt: skip
-        return (*(one for one in self.picture.missing if one.name != CHUNK_SIZE), *reset)
+        return (*(one for one in self.picture.missing if one.name not in DETAILS), *reset)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for --json, as `mrtuner.vacuum.document` describes it."""

@@ -18,8 +18,10 @@ if TYPE_CHECKING:
 
 #: For a server with 8 kB blocks. Source: TOAST_MAX_CHUNK_SIZE, access/heaptoast.h.
 USUAL_CHUNK: Final = 1996
-#: The one fact whose absence changes no verdict.
 CHUNK_SIZE: Final = "TOAST chunk size"
+REST: Final = "the rest of the watch"
+#: Facts whose absence changes no verdict: what was seen counts.
+DETAILS: Final = frozenset({CHUNK_SIZE, REST})
 #: A watch is divided into this many intervals, so that a reset of statistics spoils only one.
 INTERVALS: Final = 20
 SHORTEST: Final = 5.0  # [s]
@@ -187,7 +189,7 @@ def _missing(sight: Row, settings: Mapping[str, str], lost: str | None) -> Itera
     if lost is not None:
         why = f"the connection to the server was lost: {lost}"
         hint = "The server may have restarted; run again."
-        yield Missing("the rest of the watch", why, hint=hint)
+        yield Missing(REST, why, hint=hint)
     if settings.get("track_counts") == "off":
         why = "track_counts is off, so autovacuum runs only to prevent wraparound"
         hint = "ALTER SYSTEM SET track_counts = on; SELECT pg_reload_conf();"

@@ -119,9 +119,10 @@ def _resource(block: HclBlock, label: str, source: str, *, cluster: bool) -> Wri
         source=source,
         name=block.text("name") or label,
         family=block.text("family"),
+        unknown_family=", ".join(_unread(block, "family")),
         cluster=cluster,
         line=block.line,
-        unread=(*_unread(block, "family"), *unread),
+        unread=tuple(unread),
     )
 
 
@@ -180,11 +181,9 @@ def _module(block: HclBlock, label: str, source: str, rows: list[str]) -> Writte
         source=source,
         name=block.text("parameter_group_name") or label,
         family=block.text("family"),
+        unknown_family=", ".join(_unread(block, "family")),
         line=block.line,
-        unread=(
-            *_unread(block, "family"),
-            *(() if items or found == [] else (f"parameters on line {line}",)),
-        ),
+        unread=() if items or found == [] else (f"parameters on line {line}",),
         users=(_user(block, f"module.{label}"),),
     )
 

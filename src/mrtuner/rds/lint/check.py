@@ -62,7 +62,7 @@ def lint(
         return (_of(group, other),)
     if name is None and not _is_of_postgresql(group):
         return (_of(group, _unchecked(_ANY_ENGINE, "Specify the family with --family.")),)
-    known, about_family = _family(name)
+    known, about_family = _family(name, group)
     engine = known.engine if known else _engine(name) or POSTGRES
     if classes is None and smallest is None:
         classes = _classes_of_users(group)
@@ -198,10 +198,13 @@ def _other_engine(name: str) -> Finding | None:
     )
 
 
-def _family(name: str | None) -> tuple[Family | None, list[Finding]]:
+def _family(name: str | None, group: WrittenGroup) -> tuple[Family | None, list[Finding]]:
     """Return the family, or why names and bounds are not checked."""
     if name is None:
-        why = "no family is given: only what is the same in all known families is checked"
+        given = "no family is given"
+        if group.unknown_family:
+            given = f"known only at deployment: {group.unknown_family}"
+        why = f"{given}: only what is the same in all known families is checked"
         return None, [_unchecked(why, "Specify it with --family.")]
     if not _POSTGRES.fullmatch(name):
         return None, [_no_such_family(name)]
