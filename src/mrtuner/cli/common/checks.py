@@ -5,18 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import wraps
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from mrtuner.cli.common import exit_codes
 from mrtuner.cli.common.terminal import print_note
-from mrtuner.wording import plural_was
+from mrtuner.wording import first_few
 
 if TYPE_CHECKING:
     from mrtuner.facts import Missing
 
 Function = Callable[..., Any]
+#: The number of things not judged that are named in one line.
+_NAMED: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +37,8 @@ class Check:
             return
         passed_over = bool(unjudged) and not self.allow_unknown
         if passed_over and not found:
-            what = plural_was(len(unjudged), "thing")
-            print_note(f"the check does not pass: {what} not judged; --allow-unknown accepts that")
+            names = first_few([one.name for one in unjudged], _NAMED)
+            print_note(f"the check does not pass over {names}; --allow-unknown accepts that")
         if found or passed_over:
             click.get_current_context().exit(exit_codes.FOUND)
 
