@@ -397,7 +397,8 @@ EXIT_CODES: Final = {
     0: "done; of a check: nothing to do",
     1: "failed",
     2: "usage: the command or call was given something it cannot use",
-    3: "a check found something to do: `--check`, or `mrtuner pods check`; no other ends with it",
+    3: "a check (`--check`, or `mrtuner pods check`; no other command ends with it) found "
+    "something to do, or [could not judge everything](../concepts/verdicts.md#what-was-not-judged)",
     4: "refused: possible, but not safe",
     5: "measured worse",
     6: "unfinished: it waits for others, or the server ended a watch; run it again",

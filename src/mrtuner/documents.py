@@ -27,7 +27,7 @@ import json
 import pkgutil
 from collections.abc import Iterator, Mapping
 from importlib import import_module
-from typing import Any, Final, TypeVar
+from typing import Annotated, Any, Final, TypeVar
 
 import msgspec
 from msgspec import UNSET, UnsetType, field
@@ -57,13 +57,21 @@ class Struct(msgspec.Struct):
     """A part of a document."""
 
 
-class Document(Struct, tag_field="schema"):
-    """A whole document; its tag is the field ``schema``: name, slash, version."""
-
-
 def Doc(text: str) -> msgspec.Meta:
     """Return what a field means, for the reference page and the JSON Schema."""
     return msgspec.Meta(description=text)
+
+
+class NotJudged(Struct):
+    """Something that was not judged: no check passes over it unless it is allowed to."""
+
+    name: Annotated[str, Doc("what was not judged")]
+    why: Annotated[str, Doc("why not")]
+    supply: Annotated[str | None, Doc("how to supply what is missing, or null")]
+
+
+class Document(Struct, tag_field="schema"):
+    """A whole document; its tag is the field ``schema``: name, slash, version."""
 
 
 def convert(source: object, kind: type[_T]) -> _T:

@@ -80,3 +80,12 @@ def first_upper(text: str) -> str:
     'With JIT'
     """
     return text[:1].upper() + text[1:]
+
+
+def not_judged(name: str, why: str, supply: str | None) -> str:
+    """The line that says what was not judged; each answer begins with these.
+
+    >>> not_judged("throughput", "no metric of writes is there", None)
+    'not judged: throughput: no metric of writes is there'
+    """
+    return f"not judged: {name}: {why}{f'; {supply}' if supply else ''}"

@@ -82,6 +82,7 @@ def test_json_is_one_document_of_groups_and_findings(wrong: str) -> None:
                         "remedy": "Write {DBInstanceClassMemory/32768}",
                         "file": wrong,
                         "line": 6,
+                        "judged": True,
                     }
                 ],
             }

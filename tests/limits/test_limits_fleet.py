@@ -115,7 +115,7 @@ def test_a_fleet_is_judged_from_two_calls(three: Lab, began: datetime) -> None:
     text = list(lines(told))
     assert any("instance throughput, before December 2019" in line for line in text)
     assert any(line.startswith("2 of 3 instances reached a limit") for line in text)
-    assert "  not judged: 1 x CloudWatch has no data for new in that period" in text
+    assert text[0] == "not judged: 1 x CloudWatch has no data for new in that period"
 
 
 def test_the_command_lists_them_and_a_check_ends_with_3(three: Lab) -> None:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from mrtuner.cli.common import exit_codes, options, prerequisites, terminal
+from mrtuner.cli.common import checks, exit_codes, options, prerequisites, terminal
 from mrtuner.cli.common.targets import TargetKind, instance_named, kind_of
 from mrtuner.cli.history.store_options import LONGEST_PERIOD
 from mrtuner.errors import UsageError
+from mrtuner.facts import Missing
 
 if TYPE_CHECKING:
     from mrtuner.limits import Limits
@@ -67,7 +68,7 @@ _UNITS: Final = ("B/s", "kB/s", "KiB/s", "MB/s", "MiB/s")
     "ceilings only]",
 )
 @options.history_options("Use what mrtuner record recorded there about the server's host.")
-@options.check_option("a limit was reached")
+@checks.check_option("a limit was reached")
 @click.option(
     "--example",
     is_flag=True,
@@ -86,7 +87,7 @@ _UNITS: Final = ("B/s", "kB/s", "KiB/s", "MB/s", "MiB/s")
 @click.pass_context
 def command(
     ctx: click.Context, /, targets: tuple[str, ...], everything: bool, example: bool,
-    html: Path | None, check: bool, as_json: bool, **given: Any,
+    html: Path | None, check: checks.Check, as_json: bool, **given: Any,
 ) -> None:  # fmt: skip
     """Find which hard limit was reached, when, and what to change.
 
@@ -136,8 +137,8 @@ def _packages(targets: tuple[str, ...], everything: bool) -> Iterator[str]:
 
 
 def _tell_one(
-    ctx: click.Context, target: str | None, given: dict[str, Any], html: Path | None, check: bool,
-    as_json: bool,
+    ctx: click.Context, target: str | None, given: dict[str, Any], html: Path | None,
+    check: checks.Check, as_json: bool,
 ) -> None:  # fmt: skip
     from mrtuner.cli.common import limits_sources
 
@@ -152,13 +153,12 @@ def _tell_one(
     _tell(found, html, as_json)
     if cut_short:
         ctx.exit(cut_short)
-    if check and found.pegged:
-        ctx.exit(exit_codes.FOUND)
+    check.conclude(found=bool(found.pegged), unjudged=found.unjudged)
 
 
 def _tell_fleet(
     ctx: click.Context, names: Sequence[str], given: dict[str, Any], html: Path | None,
-    check: bool, as_json: bool,
+    check: checks.Check, as_json: bool,
 ) -> None:  # fmt: skip
     from mrtuner.cli.common import limits_sources
     from mrtuner.present.limits_fleet import lines
@@ -171,8 +171,18 @@ def _tell_fleet(
     terminal.answer(told, lines(told), as_json)
     if told["failures"]:
         ctx.exit(exit_codes.FAILED)
-    if check and any(one["pegged"] for one in told["instances"]):
-        ctx.exit(exit_codes.FOUND)
+    check.conclude(
+        found=any(one["pegged"] for one in told["instances"]),
+        unjudged=[one for each in told["instances"] for one in _unjudged(each)],
+    )
+
+
+def _unjudged(told: Mapping[str, Any]) -> Iterator[Missing]:
+    """Yield what is not known of an instance of a fleet."""
+    if told["unknown"] is not None:
+        yield Missing(told["instance"], told["unknown"])
+    for one in told["unjudged"]:
+        yield Missing(f"{told['instance']}, {one['name']}", one["why"], hint=one["supply"])
 
 
 def _tell(found: Limits, html: Path | None, as_json: bool) -> None:

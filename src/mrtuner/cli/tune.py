@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from mrtuner.cli.common import exit_codes, options, targets, terminal
+from mrtuner.cli.common import checks, options, targets, terminal
 from mrtuner.errors import UsageError
 from mrtuner.formats import NAMES, for_containers
+from mrtuner.wording import not_judged
 
 if TYPE_CHECKING:
+    from mrtuner.facts import Missing
     from mrtuner.tuning import Tuning
     from mrtuner.tuning.query_plans import Plans
 
@@ -38,12 +40,9 @@ _REMEMBERED: Final = 35 * 86_400.0
     "--compare", "peer", type=click.Choice(["pgtune"]),
     help="Also list where another tool's value differs, with its rule and our reason.",
 )  # fmt: skip
-@options.check_option("there is something to change, or a danger")
+@checks.check_option("there is something to change, or a danger")
 @options.output_option
-@click.pass_context
 def command(
-    ctx: click.Context,
-    /,
     dsn: str | None,
     form: str | None,
     as_json: bool,
@@ -53,7 +52,7 @@ def command(
     instance: str | None,
     plans: int | None,
     peer: str | None,
-    check: bool,
+    check: checks.Check,
     output: Path | None,
     **machine: Any,
 ) -> None:
@@ -84,11 +83,30 @@ def command(
         tuning = _remembered(dsn, history, instance, watch, **machine)
     else:
         tuning = advise(dsn, watch, **machine)
+    unjudged = _unjudged(tuning)
+    for one in unjudged if check.wanted else ():
+        terminal.print_note(not_judged(one.name, one.why, one.supply))
     found = _plans(dsn, plans, tuning)
     text = _written(tuning, form, everything, output, found, compared=peer is not None)
     terminal.deliver(text, output)
-    if check and (tuning.changes or tuning.dangers):
-        ctx.exit(exit_codes.FOUND)
+    check.conclude(found=bool(tuning.changes or tuning.dangers), unjudged=unjudged)
+
+
+def _unjudged(tuning: Tuning) -> list[Missing]:
+    """Settings without a verdict, and what was not checked of the next start.
+
+    A missing fact that no verdict needs does not matter, nor a setting that only shows more.
+    """
+    from mrtuner.facts import Missing
+    from mrtuner.tuning import NEXT_START
+    from mrtuner.tuning.verdict import Unknown
+
+    unknown = [
+        Missing(one.name, one.verdict.because)
+        for one in tuning.values()
+        if isinstance(one.verdict, Unknown) and one.rule.area != "monitoring"
+    ]
+    return [*unknown, *(one for one in tuning.missing if one.name == NEXT_START)]
 
 
 def advise(dsn: str | None, watch: float | None, **machine: Any) -> Tuning:

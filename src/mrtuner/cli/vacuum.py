@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from mrtuner.cli.common import (
-    exit_codes,
+    checks,
     options,
     prerequisites,
     storage_parameters,
@@ -58,7 +58,7 @@ _sample = click.option(
     "--long", "Report sessions and prepared transactions that are older.  [default: 5min]"
 )
 @options.html_option("Write an HTML page with a chart of dead rows now and with the advice.")
-@options.check_option("there is something to do")
+@checks.check_option("there is something to do")
 @options.yes_option
 @click.pass_context
 def command(
@@ -75,7 +75,7 @@ def command(
     top: int,
     long: float | None,
     html: Path | None,
-    check: bool,
+    check: checks.Check,
     yes: bool,
 ) -> None:
     """Advise autovacuum settings for each table, and find what blocks vacuum.
@@ -112,8 +112,7 @@ def command(
         terminal.save_and_tell(html, page(told))
     if cut_short:
         ctx.exit(cut_short)
-    if check and found.to_do:
-        ctx.exit(exit_codes.FOUND)
+    check.conclude(found=found.to_do, unjudged=found.unjudged)
 
 
 @command.verb("apply")

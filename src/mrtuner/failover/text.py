@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from mrtuner.failover.predict.hang_times import Case, Prediction, Situation, pretty_span
 from mrtuner.tables import aligned, bulleted
+from mrtuner.wording import not_judged
 
 if TYPE_CHECKING:
     from mrtuner.failover.audit.check import Audit, Audited
@@ -89,14 +90,15 @@ def settings(chosen: Settings) -> Iterator[str]:
 
 
 def audit(done: Audit) -> Iterator[str]:
-    """A row per connection, then the problems."""
+    """What was not judged, a row per connection, then the problems."""
+    yield from (not_judged(one.name, one.why, one.supply) for one in done.unjudged)
     if done.connections:
         head = ("process", "connection", "idle, then a query", "query in flight")
         yield from aligned([head, *map(_audited, done.connections)])
     for one in done.connections:
         yield from bulleted(_owner(one), one.findings)
     yield from bulleted("the server, and what stands in between", done.findings)
-    if not done.found:
+    if not done.found and not done.unjudged:
         yield ""
         yield f"no case hangs longer than {done.within:g} s"
 

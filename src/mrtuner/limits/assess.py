@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from mrtuner.catalog.classes import InstanceClass, instance_class
 from mrtuner.catalog.volumes import Volume, volume
 from mrtuner.errors import UsageError
+from mrtuner.facts import Missing
 from mrtuner.limits.ceilings import AURORA, Ceiling, Resource, ceilings
 from mrtuner.limits.confirmation import emptied
 from mrtuner.limits.forecast import Forecast, forecasts
@@ -48,6 +49,14 @@ class Limits:
     needs: Mapping[Resource, Need]
     what_if: Candidate | None
     notices: tuple[str, ...]
+    incomplete: tuple[Missing, ...] = ()  # resources with too few metrics
+
+    @property
+    def unjudged(self) -> tuple[Missing, ...]:
+        """The resources of which it is not known whether they reached a limit."""
+        if not self.series.points:
+            return (Missing("every resource", "nothing was measured", option="--watch 10m"),)
+        return self.incomplete
 
     @property
     def pegged(self) -> tuple[Pegged, ...]:
@@ -121,7 +130,7 @@ def limits(
     missing = tuple(_missing(series))
     if not totals(series):
         raise UsageError(
-            "no resource can be judged: " + "; ".join(missing),
+            "no resource can be judged: " + "; ".join(one.why for one in missing),
             "Give both reads and writes: ceilings apply to their sum.",
         )
     known = ceilings(instance, below, connections=connections, aurora=aurora)
@@ -138,9 +147,10 @@ def limits(
         needs=wanted,
         what_if=None if other is None else judge(*other, wanted),
         notices=(
-            *series.notices, *missing, *_memory(series, known), *_credits(series),
+            *series.notices, *_memory(series, known), *_credits(series),
             *([_NOT_EBS] if aurora else []),
         ),
+        incomplete=missing,
     )  # fmt: skip
 
 
@@ -168,6 +178,7 @@ def on_host(
         needs=needs(series, findings) if enough else {},
         what_if=None,
         notices=(*series.notices, *_memory(series, known)),
+        incomplete=tuple(_missing(series)),
     )
 
 
@@ -193,12 +204,13 @@ def _other(
     return (instance, below) if what_if else None
 
 
-def _missing(series: Series) -> Iterator[str]:
+def _missing(series: Series) -> Iterator[Missing]:
     """Report resources with only some of their metrics, and a disk without any."""
+    disk = {Resource.THROUGHPUT, Resource.IOPS}
     for resource, parts in PARTS.items():
         absent = [name for name in parts if name not in series.metrics]
-        if absent and (len(absent) < len(parts) or resource is Resource.THROUGHPUT):
-            yield f"{resource} is not judged: {', '.join(absent)} missing"
+        if absent and (len(absent) < len(parts) or resource in disk):
+            yield Missing(str(resource), f"{', '.join(absent)} missing")
 
 
 def _memory(series: Series, known: Sequence[Ceiling]) -> Iterator[str]:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Final
 
-from mrtuner.documents import UNSET, Doc, Document, Struct, UnsetType, convert, field
+from mrtuner.documents import UNSET, Doc, Document, NotJudged, Struct, UnsetType, convert, field
 from mrtuner.limits.assess import calendar, spans
 from mrtuner.limits.ceilings import CeilingKind, Resource, binding
 from mrtuner.limits.confirmation import Support
@@ -163,6 +163,9 @@ class LimitsDocument(Document, tag="mrtuner.limits/1"):
     candidates: Annotated[list[ClassCandidate], Doc("sufficient classes, smallest first")]
     what_if: Annotated[ClassCandidate | None, Doc("the candidate of `--what-if`, or null")]
     forecasts: Annotated[list[ResourceForecast], Doc("when ceilings will be reached")]
+    unjudged: Annotated[list[NotJudged], Doc("resources that may have reached a limit")] = field(
+        default_factory=list
+    )
 
 
 class FleetPegged(Struct):
@@ -187,6 +190,9 @@ class FleetInstance(Struct):
     pegged: Annotated[list[FleetPegged], Doc("what was at a ceiling, longest first")]
     advice: Annotated[str | None, Doc("the first advice, or null")]
     unknown: Annotated[str | None, Doc("why it could not be judged, or null")]
+    unjudged: Annotated[list[NotJudged], Doc("its resources that may have reached a limit")] = (
+        field(default_factory=list)
+    )
 
 
 class RegionFailure(Struct):
@@ -219,6 +225,7 @@ def limits_document(found: Limits) -> LimitsDocument:
         end=found.series.end.isoformat(),
         step=found.series.step,
         notices=list(found.notices),
+        unjudged=[convert(one, NotJudged) for one in found.unjudged],
         verdict=found.verdict,
         ceilings=[
             _ceiling(one, binding=one is binding(found.ceilings, one.resource))

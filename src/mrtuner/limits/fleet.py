@@ -16,6 +16,7 @@ from mrtuner.aws import rds
 from mrtuner.aws.rows import Instance
 from mrtuner.aws.session import Account, client, region_of
 from mrtuner.errors import MrTunerError
+from mrtuner.facts import Missing
 from mrtuner.limits.assess import Limits, limits
 from mrtuner.limits.ceilings import Resource
 from mrtuner.limits.fetch import Fetched, Tell, fetch_all
@@ -62,6 +63,7 @@ class CheckedInstance:
     pegged: tuple[Reached, ...]
     advice: str | None  # the first sentence of it
     unknown: str | None
+    unjudged: tuple[Missing, ...] = ()  # resources
 
     @property
     def minutes(self) -> float:
@@ -119,6 +121,7 @@ def _as_row(
         pegged=tuple(_reached(at, found.series) for at in found.pegged) if found else (),
         advice=next(iter(found.advice), None) if found else None,
         unknown=unknown,
+        unjudged=found.unjudged if found else (),
     )
 
 

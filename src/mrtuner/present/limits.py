@@ -10,7 +10,7 @@ from mrtuner.limits.ceilings import Resource
 from mrtuner.limits.levels import DISK
 from mrtuner.limits.sentences import lasting, quantity
 from mrtuner.tables import bulleted
-from mrtuner.wording import enumerated
+from mrtuner.wording import enumerated, not_judged
 
 #: Line width of text on a terminal.
 WIDE: Final = 100
@@ -23,6 +23,7 @@ _SHADES: Final = (" ", ".", ":", "+", "#")
 
 def lines(told: Mapping[str, Any]) -> Iterator[str]:
     """Yield the answer (``mrtuner.limits/1``) for a terminal, line by line."""
+    yield from (not_judged(**one) for one in told["unjudged"])
     yield f"{told['instance'] or told['class']}: {told['verdict']}"
     yield (
         f"  {told['class'] or 'server'}, storage {told['storage'] or 'not given'}, "

@@ -15,6 +15,8 @@ _HEADER: Final = ("region", "instance", "class", "storage", "at", "ceiling", "fo
 
 def lines(told: Mapping[str, Any]) -> Iterator[str]:
     """Yield the document ``mrtuner.limits.fleet/1``, line by line."""
+    reasons = Counter(why for one in told["instances"] for why in _unjudged(one))
+    yield from (f"not judged: {count} x {why}" for why, count in reasons.most_common())
     rows = [_cells(one, at) for one in told["instances"] for at in one["pegged"]]
     if rows:
         yield from aligned([_HEADER, *rows])
@@ -24,9 +26,13 @@ def lines(told: Mapping[str, Any]) -> Iterator[str]:
         f"{pegged:,} of {len(told['instances']):,} instances reached a limit, "
         f"{told['start'][:16]} to {told['end'][:16]} UTC"
     )
-    reasons = Counter(one["unknown"] for one in told["instances"] if one["unknown"])
-    yield from (f"  not judged: {count} x {why}" for why, count in reasons.most_common())
     yield from (f"  failed: {one['region']}: {one['error']}" for one in told["failures"])
+
+
+def _unjudged(one: Mapping[str, Any]) -> Iterator[str]:
+    if one["unknown"]:
+        yield one["unknown"]
+    yield from (f"{each['name']}: {each['why']}" for each in one["unjudged"])
 
 
 def _cells(one: Mapping[str, Any], at: Mapping[str, Any]) -> tuple[str, ...]:

@@ -17,6 +17,7 @@ from mrtuner.present.axes import frame
 from mrtuner.present.html import rendered
 from mrtuner.present.limits import DAYS, demand_words, forecast_words, is_long, steady_words
 from mrtuner.stats.plateaus import numpy, runs
+from mrtuner.wording import not_judged
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -65,6 +66,7 @@ def page(answer: Limits, told: Mapping[str, Any]) -> str:
     return rendered(
         "limits.html",
         told=told,
+        not_judged=not_judged,
         picture=picture(answer) if any(_has(answer, one) for one in _TOGETHER) else "",
         quantity=lambda resource, value: quantity(Resource(resource), value),
         lasting=lasting,

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from mrtuner.tables import aligned, bulleted
 from mrtuner.units import pretty_bytes, pretty_duration
-from mrtuner.wording import plural
+from mrtuner.wording import not_judged, plural
 
 Row = Mapping[str, Any]
 
@@ -23,6 +23,7 @@ _DURING: Final = {
 
 def check(told: Row) -> Iterator[str]:
     """Yield the answer, who connects, the stages, the limits, ways to make it fit, and sources."""
+    yield from (not_judged(**one) for one in told["unjudged"])
     yield verdict(told)
     yield from _first(told)
     yield ""
@@ -37,7 +38,7 @@ def check(told: Row) -> Iterator[str]:
     yield ""
     yield from _limits(told["limits"])
     yield from _expected(told)
-    if not told["fits"]:
+    if told["ways"]:
         yield from _ways(told)
     yield from bulleted("warnings", told["warnings"])
     yield from bulleted("notes", told["notes"])
@@ -49,11 +50,15 @@ def check(told: Row) -> Iterator[str]:
 def verdict(told: Row) -> str:
     """Return whether it fits, in one sentence with both numbers of the limit that decides."""
     limit = next(one for one in told["limits"] if one["name"] == told["first"])
-    reached = _count(limit["reachable"])
+    least = "at least " if told["unjudged"] and limit["reachable"] is not None else ""
+    reached = least + _count(limit["reachable"])
     what = "clients" if limit["clients"] else "connections"
     when = _DURING[told["stage"]]
     if told["fits"]:
         return f"fits: at most {reached} of {limit['admits']:,} {what} can be reached {when}"
+    if told["ways"] is None:
+        of = f"{reached} of {limit['admits']:,} {what} can be reached {when}"
+        return f"it is not known whether it fits: {of}"
     if limit["reachable"] is None:
         return f"does not fit: {what} are unbounded, and {limit['admits']:,} are admitted"
     admitted = f"{limit['admits']:,} are admitted"
@@ -61,7 +66,7 @@ def verdict(told: Row) -> str:
 
 
 def _first(told: Row) -> Iterator[str]:
-    if told["fits"]:
+    if told["ways"] is None:
         yield f"the limit with the least to spare is {told['first']}"
         return
     when = "" if told["gives_at"] in {None, "at rest"} else f", at the stage {told['gives_at']!r}"

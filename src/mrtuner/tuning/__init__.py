@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Unpack
+from typing import TYPE_CHECKING, Final, Unpack
 
 from mrtuner.facts import Missing
 from mrtuner.inputs import MachineInputs
@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from mrtuner.host.model import Host
     from mrtuner.postgres.connect import Connection
     from mrtuner.postgres.model import Activity, Server
+
+#: The fact that the server would start again as it is.
+NEXT_START: Final = "next start"
 
 __all__ = ["Tuning", "tune", "tune_connected", "tune_server"]
 
@@ -123,7 +126,7 @@ def _host_of(server: Server) -> Host | None:
 
 def _unchecked(start: StartCheck | None) -> Iterator[Missing]:
     for what in start.unchecked if start else ():
-        yield Missing("next start", f"not checked: {what}")
+        yield Missing(NEXT_START, f"not checked: {what}")
 
 
 def _finish(

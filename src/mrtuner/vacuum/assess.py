@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from mrtuner.errors import UsageError
+from mrtuner.facts import Missing
 from mrtuner.vacuum.blockers import USUAL, Thresholds
 from mrtuner.vacuum.classify import classify
 from mrtuner.vacuum.model import (
@@ -57,6 +58,20 @@ class Vacuum:
         )
         advice = any(one.advice for one in self.tables)
         return bool(self.settings) or serious or waste or advice or not self.capacity.keeps_up
+
+    @property
+    def unjudged(self) -> tuple[Missing, ...]:
+        """What could change the verdict if it were known.
+
+        A table with few writes is left out: it cannot keep vacuum busy.
+        """
+        from mrtuner.vacuum.read import DETAILS
+
+        reset = tuple(
+            Missing(f"{one.table.schema}.{one.table.name}", one.because, option="--watch again")
+            for one in self.tables if not one.rates.seconds
+        )  # fmt: skip
+        return (*(one for one in self.picture.missing if one.name not in DETAILS), *reset)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for --json, as `mrtuner.vacuum.document` describes it."""

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from mrtuner.change.document import ChangeOutcome
-from mrtuner.documents import Doc, Document, Struct, convert
+from mrtuner.documents import Doc, Document, NotJudged, Struct, convert, field
 from mrtuner.vacuum.classify import lifetime
 from mrtuner.vacuum.model import TableKind
 from mrtuner.vacuum.sample import ColumnVerdict
@@ -231,6 +231,9 @@ class VacuumDocument(Document, tag="mrtuner.vacuum/1"):
     wraparound: Annotated[list[WraparoundDistance], Doc("how far the counters have come")]
     proofs: Annotated[list[TableComparison], Doc("with `--sample`: rows that were compared")]
     missing: Annotated[list[MissingFact], Doc("what could not be read")]
+    unjudged: Annotated[list[NotJudged], Doc("what could change the verdict")] = field(
+        default_factory=list
+    )
 
 
 class PlannedParameter(Struct):
@@ -279,6 +282,7 @@ def vacuum_document(found: Vacuum) -> VacuumDocument:
         wraparound=[convert(one, WraparoundDistance) for one in found.wraparound],
         proofs=[convert(one, TableComparison) for one in found.proofs],
         missing=[convert(one, MissingFact) for one in picture.missing],
+        unjudged=[convert(one, NotJudged) for one in found.unjudged],
     )
 
 

@@ -18,6 +18,10 @@ if TYPE_CHECKING:
 
 #: For a server with 8 kB blocks. Source: TOAST_MAX_CHUNK_SIZE, access/heaptoast.h.
 USUAL_CHUNK: Final = 1996
+CHUNK_SIZE: Final = "TOAST chunk size"
+REST: Final = "the rest of the watch"
+#: Facts whose absence changes no verdict: what was seen counts.
+DETAILS: Final = frozenset({CHUNK_SIZE, REST})
 #: A watch is divided into this many intervals, so that a reset of statistics spoils only one.
 INTERVALS: Final = 20
 SHORTEST: Final = 5.0  # [s]
@@ -185,10 +189,11 @@ def _missing(sight: Row, settings: Mapping[str, str], lost: str | None) -> Itera
     if lost is not None:
         why = f"the connection to the server was lost: {lost}"
         hint = "The server may have restarted; run again."
-        yield Missing("the rest of the watch", why, hint=hint)
+        yield Missing(REST, why, hint=hint)
     if settings.get("track_counts") == "off":
         why = "track_counts is off, so autovacuum runs only to prevent wraparound"
-        yield Missing("rates", why, hint="Turn track_counts on.")
+        hint = "ALTER SYSTEM SET track_counts = on; SELECT pg_reload_conf();"
+        yield Missing("rates", why, hint=hint)
     if sight["in_recovery"]:
         why = "this is a standby; only the primary counts and vacuums rows"
         yield Missing("rates", why, hint="Connect to the primary.")
@@ -198,5 +203,5 @@ def _missing(sight: Row, settings: Mapping[str, str], lost: str | None) -> Itera
 
 
 def _chunk(reader: _Reader) -> int:
-    rows = reader.rows_if_allowed("vacuum_chunk", "TOAST chunk size")
+    rows = reader.rows_if_allowed("vacuum_chunk", CHUNK_SIZE)
     return int(rows[0]["chunk"]) if rows else USUAL_CHUNK

@@ -134,6 +134,9 @@ def _switched_off(settings: Mapping[str, str]) -> Iterator[Setting]:
             "effect"
         )
         yield Setting(name="autovacuum", now="off", value="on", because=because, restart=False)
+    if settings.get("track_counts") == "off":
+        because = "without it, autovacuum does not see dead rows, and runs only against wraparound"
+        yield Setting(name="track_counts", now="off", value="on", because=because, restart=False)
 
 
 def _workers(

@@ -6,24 +6,28 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from mrtuner.units import pretty_duration
-from mrtuner.wording import plural
+from mrtuner.wording import not_judged, plural
 
 _TOP: Final = 20
 Row = Mapping[str, Any]
 
 
 def lines(told: Row, top: int = _TOP) -> Iterator[str]:
-    """Yield the findings line by line: capacity, blockers, wraparound, then tables.
+    """Yield the findings line by line: what comes first, what was not judged, then capacity,
+    blockers, wraparound and tables.
 
     Tables without findings are only counted, and at most `top` tables are shown in full.
     """
+    yield from _first(told)
+    yield from (not_judged(**one) for one in told["unjudged"])
     yield headline(told)
     gaps = sum(1 for one in told["tables"] if one["rates"]["gaps"])
     if gaps:
         yield (
             f"statistics of {gaps:,} of them were reset during the watch; that interval is left out"
         )
-    yield from (f"not known: {one['name']}: {one['why']}" for one in told["missing"])
+    judged = [one for one in told["missing"] if one not in told["unjudged"]]
+    yield from (f"not known: {one['name']}: {one['why']}" for one in judged)
     yield ""
     yield verdict(told)
     yield told["capacity"]["words"]
@@ -51,14 +55,33 @@ def headline(told: Row) -> str:
     return f"{told['database']}: {plural(number, 'table')}, {rates}"
 
 
+def _first(told: Row) -> Iterator[str]:
+    """What comes before all other advice, which has no effect without it."""
+    for one in _switched_off(told):
+        yield f"first: {one['name']} is off: {one['because']}"
+        yield f"      ALTER SYSTEM SET {one['name']} = on; SELECT pg_reload_conf();"
+
+
+def _switched_off(told: Row) -> list[Row]:
+    return [one for one in told["settings"] if one["name"] in {"autovacuum", "track_counts"}]
+
+
 def verdict(told: Row) -> str:
     """Whether vacuum keeps up, in words."""
+    if _switched_off(told):
+        return "Autovacuum does not run"
     if any(one["serious"] for one in told["blockers"]):
         return "Vacuum is held back"
     if not told["capacity"]["keeps_up"]:
         return "Vacuum cannot keep up"
     if (told["capacity"]["used"] or 0) > 1:
         return "Vacuum does not keep up; with this advice it would"
+    if told["unjudged"]:
+        return "It is not known whether vacuum keeps up"
+    return _keeping_up(told)
+
+
+def _keeping_up(told: Row) -> str:
     late = sum(1 for one in told["tables"] if one["advice"])
     if not late:
         return "Vacuum keeps up"

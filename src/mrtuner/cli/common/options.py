@@ -172,11 +172,6 @@ def html_option(help_text: str) -> Callable[[Function], Function]:
     )
 
 
-def check_option(what: str) -> Callable[[Function], Function]:
-    """The option --check, which makes a command exit with 3 if `what` is the case."""
-    return click.option("--check", is_flag=True, help=f"Exit with status 3 if {what}.")
-
-
 yes_option = click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 server_bin_option = click.option(
     "--server-bin",

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from mrtuner.cli.common import exit_codes, options, targets, terminal
+from mrtuner.cli.common import checks, options, targets, terminal
 from mrtuner.errors import MrTunerError, UsageError
 
 if TYPE_CHECKING:
@@ -22,16 +22,13 @@ if TYPE_CHECKING:
 @options.time_option(
     "--within", "Report connections that may hang longer than this.", default="60s"
 )
-@options.check_option("a connection may hang longer, or backends without clients are never ended")
+@checks.check_option("a connection may hang longer, or backends without clients are never ended")
 @options.json_option
-@click.pass_context
 def command(
-    ctx: click.Context,
-    /,
     target: str | None,
     port: int | None,
     within: float,
-    check: bool,
+    check: checks.Check,
     as_json: bool,
 ) -> None:
     """Show what is in force on live connections, at the server, and in between.
@@ -60,8 +57,7 @@ def command(
     else:
         for line in text.audit(done):
             terminal.print_line(line)
-    if check and done.found:
-        ctx.exit(exit_codes.FOUND)
+    check.conclude(found=done.found, unjudged=done.unjudged)
 
 
 def _audited(target: str | None, port: int | None, within: float) -> Audit:

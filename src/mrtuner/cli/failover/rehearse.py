@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from mrtuner.cli.common import exit_codes, options, prerequisites, targets, terminal
+from mrtuner.cli.common import checks, exit_codes, options, prerequisites, targets, terminal
 from mrtuner.cli.common.commands import Command
 from mrtuner.cli.rds import change
 from mrtuner.errors import UsageError
+from mrtuner.wording import not_judged
 
 if TYPE_CHECKING:
     from mrtuner.failover.rehearse.paths import ClientPath
@@ -54,7 +55,7 @@ _PATIENT: Final = 30.0
 )
 @click.option("--no-write", is_flag=True, help="Probe with reads only, without a ledger of writes.")
 @options.html_option("Write the report, with a time line, as one HTML page.")
-@options.check_option("a client waited longer than --within, or an acknowledged write was lost")
+@checks.check_option("a client waited longer than --within, or an acknowledged write was lost")
 @change.account_options
 @options.yes_option
 @options.json_option
@@ -67,7 +68,7 @@ def command(
     within: float | None,
     through: str | None,
     html: Path | None,
-    check: bool,
+    check: checks.Check,
     yes: bool,
     as_json: bool,
     **rest: Any,
@@ -111,14 +112,17 @@ def command(
             )  # fmt: skip
     from mrtuner.failover.rehearse.report import document
 
+    found = _judged(ways, runs)
+    unjudged = [missing for one in found for missing in one.unjudged(within)]
     told = document(
-        _judged(ways, runs), trigger=trigger.words, within=within, cautions=cautions
+        found, trigger=trigger.words, within=within, cautions=cautions
     )  # fmt: skip
+    for one in unjudged:
+        terminal.print_note(not_judged(one.name, one.why, one.supply))
     _show(told, as_json, html)
     if not told["failed_over"]:
         ctx.exit(exit_codes.FAILED)
-    if check and not told["kept"]:
-        ctx.exit(exit_codes.FOUND)
+    check.conclude(found=not told["kept"], unjudged=unjudged)
 
 
 def _trigger(what: str, given: Mapping[str, Any], stack: ExitStack) -> Trigger:

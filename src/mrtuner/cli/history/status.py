@@ -7,20 +7,23 @@ from pathlib import Path
 
 import click
 
-from mrtuner.cli.common import exit_codes, options, terminal
+from mrtuner.cli.common import checks, options, terminal
 from mrtuner.cli.history.store_options import directory_option
+from mrtuner.facts import Missing
 
 
 @options.command("status")
 @directory_option
 @click.option("--instance", metavar="NAME", help="Show only this one, with each of its sources.")
-@options.check_option(
+@checks.check_option(
     "no recorder is running, nothing was sampled, an instance is unreachable, or a source is late"
 )
 @options.json_option
-@click.pass_context
 def command(
-    ctx: click.Context, /, directory: Path | None, instance: str | None, check: bool, as_json: bool
+    directory: Path | None,
+    instance: str | None,
+    check: checks.Check,
+    as_json: bool,
 ) -> None:
     """Show whether a recorder is running, and how long ago each source was sampled.
 
@@ -41,6 +44,9 @@ def command(
 
     told = as_builtins(status(history_directory(directory), time.time(), instance))
     terminal.answer(told, status_lines(told), as_json)
+    unjudged = [
+        Missing(f"{one['instance']}, {one['source']}", one["why"], hint=one["hint"])
+        for one in told["sources"] if one["why"] is not None and not one["late"]
+    ]  # fmt: skip
     late = not told["sources"] or any(one["late"] for one in told["sources"])
-    if check and (late or not told["recording"]):
-        ctx.exit(exit_codes.FOUND)
+    check.conclude(found=late or not told["recording"], unjudged=unjudged)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
-from mrtuner.cli.common import exit_codes, options, targets, terminal
+from mrtuner.cli.common import checks, options, targets, terminal
 from mrtuner.cli.pods import manifest
 from mrtuner.cli.rds import change
 from mrtuner.errors import BadValue, UsageError
@@ -135,14 +135,13 @@ _pods_options = options.stacked(
 @options.declared_option("postgres")
 @click.option("--example", is_flag=True, help="Print the manifest of an example shop.")
 @change.account_options
+@checks.always_checks
 @options.json_option
-@click.pass_context
 def command(
-    ctx: click.Context,
-    /,
     manifests: tuple[str, ...],
     rollout: str,
     example: bool,
+    check: checks.Check,
     as_json: bool,
     account: Account,
     **given: Any,
@@ -162,7 +161,8 @@ def command(
 
     MANIFEST is a file of Kubernetes objects, or - for standard input; --pods does without. Every
     pod counts with every connection that its pools allow, while a rollout runs: new pods start
-    before terminating ones have gone. Exits with 3 if that does not fit. Options win over the
+    before terminating ones have gone. Exits with 3 if that does not fit, or if something could
+    not be counted and --allow-unknown is not given. Options win over the
     manifest, its connection strings and variables over the defaults of frameworks.
     """
     if example:
@@ -177,8 +177,7 @@ def command(
 
     told = as_builtins(pods_check_document(done))
     terminal.answer(told, pods.check(told), as_json)
-    if not done.fits:
-        ctx.exit(exit_codes.FOUND)
+    check.conclude(found=done.exceeds, unjudged=done.unjudged)
 
 
 def _checked(manifests: Sequence[str], rollout: str, account: Account, given: Any) -> Check:

@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 import click
 
-from mrtuner.cli.common import exit_codes, options, prerequisites, progress, terminal
+from mrtuner.cli.common import checks, exit_codes, options, prerequisites, progress, terminal
 from mrtuner.errors import UsageError
 from mrtuner.tables import aligned
-from mrtuner.wording import plural
+from mrtuner.wording import not_judged, plural
 
 if TYPE_CHECKING:
+    from mrtuner.facts import Missing
     from mrtuner.rds.fleet.audit import AuditFinding, AuditRow, Event, Failure, Surveyed
 
 _HEADER: Final = ("region", "instance", "class", "group", "memory", "drift", "findings")
@@ -32,7 +33,7 @@ _HEADER: Final = ("region", "instance", "class", "group", "memory", "drift", "fi
     default="mixed",
     help="Workload of the servers; drift is measured against the advice for it.  [default: mixed]",
 )
-@options.check_option("something needs attention")
+@checks.check_option("something needs attention")
 @click.option("--profile", metavar="NAME", help="AWS profile to use.  [default: AWS_PROFILE]")
 @options.json_option
 @click.pass_context
@@ -42,7 +43,7 @@ def command(
     all_regions: bool,
     regions: tuple[str, ...],
     workload: str,
-    check: bool,
+    check: checks.Check,
     profile: str | None,
     as_json: bool,
 ) -> None:
@@ -78,8 +79,7 @@ def command(
         _print(found)
     if found.failures:
         ctx.exit(exit_codes.FAILED)
-    if check and any(row.pressing for row in found.rows):
-        ctx.exit(exit_codes.FOUND)
+    check.conclude(found=any(row.pressing for row in found.rows), unjudged=found.unjudged)
 
 
 @dataclass(slots=True)
@@ -112,6 +112,11 @@ class Fleet:
         return sorted(self.rows, key=lambda row: (row.region, row.instance))
 
     @property
+    def unjudged(self) -> tuple[Missing, ...]:
+        """The instances that could not be judged, by region and name."""
+        return tuple(one for row in self.ordered for one in row.unjudged)
+
+    @property
     def others(self) -> int:
         """Number of instances of other engines."""
         return sum(done.others for done in self.surveyed)
@@ -128,6 +133,8 @@ def _regions(all_regions: bool, regions: Sequence[str], profile: str | None) -> 
 
 
 def _print(found: Fleet) -> None:
+    for one in found.unjudged:
+        terminal.print_line(not_judged(one.name, one.why, one.supply))
     if found.ordered:
         for line in aligned([_HEADER, *map(_cells, found.ordered)]):
             terminal.print_line(line)

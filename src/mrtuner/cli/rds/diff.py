@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from mrtuner.cli.common import exit_codes, options, targets, terminal
+from mrtuner.cli.common import checks, options, targets, terminal
 from mrtuner.cli.rds import change
+from mrtuner.wording import not_judged
 
 if TYPE_CHECKING:
     from mrtuner.aws.session import Account
@@ -24,20 +25,17 @@ if TYPE_CHECKING:
 @change.workload_option
 @change.connections_option
 @click.option("--all", "everything", is_flag=True, help="Also list parameters that need no change.")
-@options.check_option("there is something to do")
+@checks.check_option("there is something to do")
 @change.account_options
 @options.json_option
-@click.pass_context
 def command(
-    ctx: click.Context,
-    /,
     instance: str,
     against: str | None,
     dsn: str | None,
     workload: str,
     connections: int | None,
     everything: bool,
-    check: bool,
+    check: checks.Check,
     account: Account,
     as_json: bool,
 ) -> None:
@@ -61,8 +59,7 @@ def command(
     else:
         for line in _screen(found, notes, everything=everything):
             terminal.print_line(line)
-    if check and (found.differing or found.advised or found.waiting or found.down):
-        ctx.exit(exit_codes.FOUND)
+    check.conclude(found=found.to_do, unjudged=found.unjudged)
 
 
 def _compared(
@@ -97,6 +94,8 @@ def _screen(found: Diff, notes: Sequence[str], *, everything: bool) -> Iterator[
     look = terminal.look(sys.stdout)
     target = found.target
     yield from heading(f"{target}, {target.class_name}, group {found.group}", look)
+    for one in found.unjudged:
+        yield from paragraph(not_judged(one.name, one.why, one.supply), look, style="warning")
     yield from paragraph(f"DBInstanceClassMemory: {found.machine.memory}", look)
     lines = [line for line in found.lines if everything or _worth_telling(line)]
     if lines:
@@ -109,7 +108,7 @@ def _screen(found: Diff, notes: Sequence[str], *, everything: bool) -> Iterator[
         yield from paragraph(_why_down(found), look, style="warning")
     for note in notes:
         yield from paragraph(note, look, style="warning")
-    if not lines:
+    if not lines and not found.unjudged:
         yield "nothing to change"
 
 

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from mrtuner.cli.common import exit_codes, options, terminal
+from mrtuner.cli.common import checks, options, terminal
 from mrtuner.cli.rds import change
 from mrtuner.errors import UsageError
+from mrtuner.facts import Missing
 from mrtuner.wording import enumerated
 
 if TYPE_CHECKING:
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
 _ENGINES: Final = ("postgres", "aurora-postgresql")
 #: Width of the table if the output is not a terminal: nothing is cut off.
 _WIDE: Final = 140
+_NO_RANGE: Final = Missing(
+    "the parameter's range", "the formula's parameter is not named", "--parameter NAME"
+)
 
 
 @options.command("evaluate")
@@ -51,12 +55,9 @@ _WIDE: Final = 140
     help="Engine whose classes and memory to use; Aurora reserves less.",
 )  # fmt: skip
 @click.option("--pg", "major", type=int, metavar="MAJOR", help="PostgreSQL version.  [default: 18]")
-@options.check_option("the value is out of the parameter's range or makes no sense")
+@checks.check_option("the value is out of the parameter's range or makes no sense")
 @options.json_option
-@click.pass_context
 def command(
-    ctx: click.Context,
-    /,
     formula: str,
     parameter: str | None,
     class_name: str | None,
@@ -67,7 +68,7 @@ def command(
     storage: int | None,
     engine: str,
     major: int | None,
-    check: bool,
+    check: checks.Check,
     as_json: bool,
 ) -> None:
     """Evaluate a parameter group's formula: the number, its size, and whether it makes sense.
@@ -97,8 +98,8 @@ def command(
             class_name, memory, options.warn_of_password(dsn), engine, vcpus, storage
         )
         found = [_one(formula, known, family, machine, engine, as_json)]
-    if check and any(each.problems for each in found):
-        ctx.exit(exit_codes.FOUND)
+    unjudged = [] if known else [_NO_RANGE]
+    check.conclude(found=any(each.problems for each in found), unjudged=unjudged)
 
 
 def _newest() -> int:

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from mrtuner.cli.common import exit_codes, options, terminal
+from mrtuner.cli.common import checks, options, terminal
 from mrtuner.cli.rds import change
 from mrtuner.errors import UsageError
+from mrtuner.facts import Missing
 from mrtuner.wording import enumerated, plural
 
 if TYPE_CHECKING:
@@ -37,19 +38,16 @@ _STYLES: Final = {"error": "error", "warning": "warning", "info": "quiet"}
 )  # fmt: skip
 @click.option("--smallest", metavar="CLASS", help="Check the values on this class and larger ones.")
 @click.option("--cluster", is_flag=True, help="Treat GROUP as a DB cluster parameter group.")
-@options.check_option("there is an error or a warning")
+@checks.check_option("there is an error or a warning")
 @change.account_options
 @options.json_option
-@click.pass_context
 def command(
-    ctx: click.Context,
-    /,
     targets: tuple[str, ...],
     family: str | None,
     class_names: tuple[str, ...],
     smallest: str | None,
     cluster: bool,
-    check: bool,
+    check: checks.Check,
     account: Account,
     as_json: bool,
 ) -> None:
@@ -78,8 +76,13 @@ def command(
         terminal.document(lint_document(found))
     else:
         _print(found)
-    if check and any(finding.to_be_mended for _, findings in found for finding in findings):
-        ctx.exit(exit_codes.FOUND)
+    every = [one for _, findings in found for one in findings]
+    check.conclude(
+        found=any(one.to_be_mended for one in every),
+        unjudged=[
+            Missing(one.location, one.what, hint=one.remedy) for one in every if not one.judged
+        ],
+    )
 
 
 def _groups(target: str, *, cluster: bool, account: Account) -> Sequence[WrittenGroup]:
@@ -120,20 +123,19 @@ def _findings(
 
 def _print(found: Sequence[tuple[WrittenGroup, tuple[Finding, ...]]]) -> None:
     look = terminal.look(sys.stdout)
-    counts: Counter[str] = Counter()
-    for _, findings in found:
-        for finding in findings:
-            counts[finding.severity] += 1
-            for line in _lines(finding, look):
-                terminal.print_line(line)
+    every = [finding for _, findings in found for finding in findings]
+    for finding in sorted(every, key=lambda one: one.judged):
+        for line in _lines(finding, look):
+            terminal.print_line(line)
     parameters = sum(len(group.entries) for group, _ in found)
-    terminal.print_note(f"{_counted(counts)} in {plural(parameters, 'parameter')}")
+    terminal.print_note(f"{_counted(every)} in {plural(parameters, 'parameter')}")
 
 
 def _lines(finding: Finding, look: Look) -> Iterator[str]:
     """``main.tf:12: error: shared_buffers: …`` and below it why and what to write."""
     paint = look.paint or (lambda text, _style: text)
-    severity = paint(f"{finding.severity}:", _STYLES[finding.severity])
+    kind = finding.severity if finding.judged else "not checked"
+    severity = paint(f"{kind}:", _STYLES[finding.severity])
     subject = f"{finding.parameter}: " if finding.parameter else ""
     yield f"{finding.location}: {severity} {subject}{finding.what}"
     if finding.why:
@@ -142,6 +144,10 @@ def _lines(finding: Finding, look: Look) -> Iterator[str]:
         yield f"    remedy: {finding.remedy}"
 
 
-def _counted(counts: Counter[str]) -> str:
+def _counted(findings: Sequence[Finding]) -> str:
+    """``1 error and 2 warnings``; nothing to fix only where everything was checked."""
+    counts = Counter(one.severity if one.judged else "not checked" for one in findings)
     words = [plural(counts[kind], kind) for kind in ("error", "warning") if counts[kind]]
+    if counts["not checked"]:
+        words.append(f"{counts['not checked']:,} not checked")
     return enumerated(words) or "nothing to fix"

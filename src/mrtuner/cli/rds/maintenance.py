@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from mrtuner.cli.common import exit_codes, options, prerequisites, targets, terminal
+from mrtuner.cli.common import checks, exit_codes, options, prerequisites, targets, terminal
 from mrtuner.cli.common.commands import offer_verbs
 from mrtuner.cli.rds import change
 from mrtuner.errors import UsageError
@@ -50,19 +50,16 @@ _QUEUED: Final = 1800.0
     help="Instances with the same value of this tag take turns, like those of a cluster.",
 )
 @options.time_option("--gap", "Minimum time between two windows of one group.", default="30min")
-@options.check_option("something is pending or windows are too close together")
+@checks.check_option("something is pending or windows are too close together")
 @change.account_options
 @options.json_option
-@click.pass_context
 def command(
-    ctx: click.Context,
-    /,
     instances: tuple[str, ...],
     everything: bool,
     timezone: str | None,
     tag: str | None,
     gap: float,
-    check: bool,
+    check: checks.Check,
     account: Account,
     as_json: bool,
 ) -> None:
@@ -92,8 +89,7 @@ def command(
     else:
         for line in _lines(found, calendar, minutes, zone, now):
             terminal.print_line(line)
-    if check and _something_to_do(found, calendar, minutes):
-        ctx.exit(exit_codes.FOUND)
+    check.conclude(found=_something_to_do(found, calendar, minutes), unjudged=())
 
 
 def _something_to_do(found: Sequence[Upkeep], calendar: Sequence[CalendarEntry], gap: int) -> bool:

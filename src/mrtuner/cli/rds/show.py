@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mrtuner.cli.common import exit_codes, options, terminal
+from mrtuner.cli.common import checks, options, terminal
 
 if TYPE_CHECKING:
     from mrtuner.rds.group.derive import Design
@@ -19,15 +19,12 @@ if TYPE_CHECKING:
 @options.group_options
 @click.option("--all-classes", is_flag=True, help="Show a table of the values on every class.")
 @options.html_option("Write an HTML page with the group, every class and a chart.")
-@options.check_option("the values do not fit on some class")
+@checks.check_option("the values do not fit on some class")
 @options.json_option
-@click.pass_context
 def command(
-    ctx: click.Context,
-    /,
     all_classes: bool,
     html: Path | None,
-    check: bool,
+    check: checks.Check,
     as_json: bool,
     **wanted: Any,
 ) -> None:
@@ -56,8 +53,7 @@ def command(
     _show(made, here, everywhere, all_classes=all_classes, as_json=as_json)
     if html is not None:
         terminal.print_note(f"page written to {html}")
-    if check and not all(size.holds for size in everywhere):
-        ctx.exit(exit_codes.FOUND)
+    check.conclude(found=not all(size.holds for size in everywhere), unjudged=())
 
 
 def _show(

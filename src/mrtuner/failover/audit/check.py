@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from mrtuner.catalog.timers import driver
+from mrtuner.facts import Missing
 from mrtuner.failover.audit.connections import Connection
 from mrtuner.failover.predict.client import Client
 from mrtuner.failover.predict.hang_times import (
@@ -58,6 +59,17 @@ class Audit:
     def found(self) -> bool:
         """Whether there is anything to fix."""
         return bool(self.findings) or any(one.findings for one in self.connections)
+
+    @property
+    def unjudged(self) -> tuple[Missing, ...]:
+        """Connections of which only the armed timer is known, not when it gives up."""
+        return tuple(
+            Missing(
+                f"{one.connection.local} - {one.connection.peer}", "its socket could not be read",
+                hint="Run as root, on a kernel that has pidfd_getfd.",
+            )
+            for one in self.connections if not one.cases and not one.findings
+        )  # fmt: skip
 
 
 def audit(

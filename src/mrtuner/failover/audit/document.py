@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated
 
-from mrtuner.documents import Doc, Document, Struct, convert, field
+from mrtuner.documents import Doc, Document, NotJudged, Struct, convert, field
 from mrtuner.failover.predict.document import PredictedCase, predicted_case
 
 if TYPE_CHECKING:
@@ -46,6 +46,9 @@ class AuditDocument(Document, tag="mrtuner.failover.audit/1"):
         Doc("settings against ghost backends by name, in base units; empty without a session"),
     ]
     findings: Annotated[list[str], Doc("about the server, and about what is in between")]
+    unjudged: Annotated[list[NotJudged], Doc("connections that could not be judged")] = field(
+        default_factory=list
+    )
 
 
 def audit_document(done: Audit) -> AuditDocument:
@@ -55,6 +58,7 @@ def audit_document(done: Audit) -> AuditDocument:
         connections=[_connection(one) for one in done.connections],
         server=dict(done.server),
         findings=list(done.findings),
+        unjudged=[convert(one, NotJudged) for one in done.unjudged],
     )
 
 

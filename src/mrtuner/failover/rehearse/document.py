@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
-from mrtuner.documents import UNSET, Doc, Document, Struct, UnsetType
+from mrtuner.documents import UNSET, Doc, Document, NotJudged, Struct, UnsetType, convert, field
 from mrtuner.failover.predict.document import PredictedCase, predicted_case
 from mrtuner.failover.predict.hang_times import Case
 from mrtuner.failover.rehearse.report import findings, headline, limits, moments
@@ -113,6 +113,9 @@ class RehearsalDocument(Document, tag="mrtuner.failover.rehearsal/1"):
         list[RehearsedWay], Doc("the connection string, and that of `--through` if there is one")
     ]
     limits: Annotated[list[str], Doc("what this does not show")]
+    unjudged: Annotated[list[NotJudged], Doc("cases that no probe experienced")] = field(
+        default_factory=list
+    )
 
 
 def rehearsal_document(
@@ -127,6 +130,7 @@ def rehearsal_document(
         kept=all(one.kept(within) for one in found),
         ways=[_way(one, within) for one in found],
         limits=list(limits(found)),
+        unjudged=[convert(each, NotJudged) for one in found for each in one.unjudged(within)],
     )
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from mrtuner.facts import Missing
 from mrtuner.failover.rehearse.hangs import Hang, hangs, longest
 from mrtuner.failover.rehearse.paths import ClientPath
 from mrtuner.failover.rehearse.takeover import RehearsalEffect, Stale, outcome, stale
@@ -45,6 +46,12 @@ class Rehearsed:
         """Whether writes were sent that could not be counted afterwards."""
         seen = self.run.observation
         return seen.ledger is None and any(kind.writes for kind in seen.kinds)
+
+    def unjudged(self, within: float | None) -> Iterator[Missing]:
+        """Yield the cases that no probe experienced: whether a client hangs is not known."""
+        for one in self.hangs:
+            if within is not None and one.within(within) is None:
+                yield Missing(f"{self.name}: {one.case.words}", "no probe experienced the outage")
 
     def kept(self, within: float | None) -> bool:
         """Whether no wait exceeded `within` [s], and every write is there once.

@@ -22,6 +22,7 @@ from mrtuner.aws.session import Account, client
 from mrtuner.catalog.classes import InstanceClass, instance_class
 from mrtuner.catalog.ec2 import class_from_ec2
 from mrtuner.errors import BadValue, MrTunerError
+from mrtuner.facts import Missing
 from mrtuner.inputs import Workload
 from mrtuner.rds.live.assessment import Assessment, assess
 from mrtuner.units import Bytes, GiB
@@ -52,7 +53,9 @@ class AuditFinding(StrEnum):
 
 
 #: Findings that need action; the others are for information.
-PRESSING: Final = frozenset(AuditFinding) - {AuditFinding.DRIFT, AuditFinding.DEFAULT}
+PRESSING: Final = frozenset(AuditFinding) - {
+    AuditFinding.UNKNOWN, AuditFinding.DRIFT, AuditFinding.DEFAULT,
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,6 +91,12 @@ class AuditRow:
             AuditFinding.DEFAULT: self.group.startswith("default."),
         }
         return tuple(finding for finding, there in seen.items() if there)
+
+    @property
+    def unjudged(self) -> tuple[Missing, ...]:
+        """The instance, if its group or its class could not be judged."""
+        why = self.assessment.unknown
+        return () if why is None else (Missing(f"{self.instance} in {self.region}", why),)
 
     @property
     def pressing(self) -> bool:

@@ -7,6 +7,7 @@ or YAML, a Terraform configuration, or one of our documents. A file can hold sev
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -14,6 +15,7 @@ from mrtuner.errors import BadValue
 from mrtuner.files import read_file
 from mrtuner.rds.group import read_documents, read_terraform
 from mrtuner.rds.group.source import Entry, WrittenGroup
+from mrtuner.rds.group.terraform_files import files_beside
 
 if TYPE_CHECKING:
     from mrtuner.aws.rds import GroupParameter
@@ -42,12 +44,18 @@ def is_file(target: str) -> bool:
 
 def read(path: Path) -> tuple[WrittenGroup, ...]:
     """Return every parameter group in a file; BadValue for none or an unknown kind of file."""
-    return read_text(read_file(path, hint=_HINT), suffix=path.suffix, source=str(path))
+    text, reader = read_file(path, hint=_HINT), _READERS.get(path.suffix)
+    if reader is read_terraform.read:
+        reader = partial(read_terraform.read, beside=files_beside(path))
+    return _read(text, reader, source=str(path))
 
 
 def read_text(text: str, *, suffix: str, source: str) -> tuple[WrittenGroup, ...]:
     """Return every parameter group in a text; the suffix names its format."""
-    reader = _READERS.get(suffix)
+    return _read(text, _READERS.get(suffix), source=source)
+
+
+def _read(text: str, reader: Reader | None, *, source: str) -> tuple[WrittenGroup, ...]:
     if reader is None:
         raise BadValue(
             f"unknown file format: {source}", f"Known extensions: {', '.join(SUFFIXES)}."

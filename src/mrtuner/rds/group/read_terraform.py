@@ -2,21 +2,25 @@
 
 Reads the resources aws_db_parameter_group and aws_rds_cluster_parameter_group, modules with a
 `family` and a list of `parameters` such as terraform-aws-modules/rds, and the instances and
-clusters that use the group. Values of variables are unknown here, and reported as such.
+clusters that use the group. Variables have the values of the directory's .tfvars files, or else
+their defaults; what is given only when Terraform runs is unknown, and reported as such.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from mrtuner.errors import BadValue
 from mrtuner.extras import without
 from mrtuner.rds.group.source import Entry, User, WrittenGroup, together
-from mrtuner.rds.group.terraform_expressions import Scope, evaluate
+from mrtuner.rds.group.terraform_expressions import Definition, Scope, evaluate
+from mrtuner.rds.group.terraform_files import is_values
 from mrtuner.rds.group.terraform_values import Either, Unknown, Value, texts, written
 from mrtuner.wording import enumerated
 
@@ -74,16 +78,21 @@ class HclBlock:
         return written(self.value(name))
 
 
-def read(text: str, source: str) -> tuple[WrittenGroup, ...]:
-    """Return every group in a configuration. Raises BadValue for text that is not Terraform."""
+def read(
+    text: str, source: str, beside: Mapping[str, str] = MappingProxyType({})
+) -> tuple[WrittenGroup, ...]:
+    """Return every group in a configuration. Raises BadValue for text that is not Terraform.
+
+    `beside`: the texts of the other files of its module, by name (`module_files`).
+    """
     try:
-        return tuple(_read(text, source))
+        return tuple(_read(text, source, beside))
     except RecursionError:
         raise BadValue(f"{source} is nested too deeply", "Move nested parts into locals.") from None
 
 
-def _read(text: str, source: str) -> Iterator[WrittenGroup]:
-    blocks = _parsed(text, source)
+def _read(text: str, source: str, beside: Mapping[str, str]) -> Iterator[WrittenGroup]:
+    blocks = _parsed(text, source, beside)
     users = _Users(blocks)
     for block in blocks:
         match block:
@@ -99,6 +108,7 @@ def _resource(block: HclBlock, label: str, source: str, *, cluster: bool) -> Wri
     for one in block.blocks:
         if one.kind == "parameter":
             entries.append(_entry(one))
+            unread += _unread(one, "name", "apply_method")
         elif one.kind == "dynamic" and one.labels == ("parameter",):
             found = _dynamic(one)
             entries += found or ()
@@ -109,10 +119,19 @@ def _resource(block: HclBlock, label: str, source: str, *, cluster: bool) -> Wri
         source=source,
         name=block.text("name") or label,
         family=block.text("family"),
+        unknown_family=", ".join(_unread(block, "family")),
         cluster=cluster,
         line=block.line,
         unread=tuple(unread),
     )
+
+
+def _unread(block: HclBlock, *names: str) -> Iterator[str]:
+    """Yield the attributes that are there and whose value is not known."""
+    for name in names:
+        found = block.get(name)
+        if found is not None and isinstance(found.value, Unknown | Either):
+            yield f"{name} = {_expression(found.value)} on line {found.line}"
 
 
 def _dynamic(block: HclBlock) -> list[Entry] | None:
@@ -147,7 +166,7 @@ def _entry(block: HclBlock) -> Entry:
     return Entry(
         name=block.text("name") or "",
         value=value.text if value else None,
-        method=block.text("apply_method") or _METHOD,
+        method=block.text("apply_method") if "apply_method" in block.attributes else _METHOD,
         line=value.line if value else block.line,
         unknown="" if value and value.text is not None else _expression(value and value.value),
         either=_alternatives(value and value.value),
@@ -162,6 +181,7 @@ def _module(block: HclBlock, label: str, source: str, rows: list[str]) -> Writte
         source=source,
         name=block.text("parameter_group_name") or label,
         family=block.text("family"),
+        unknown_family=", ".join(_unread(block, "family")),
         line=block.line,
         unread=() if items or found == [] else (f"parameters on line {line}",),
         users=(_user(block, f"module.{label}"),),
@@ -283,16 +303,43 @@ def expression(text: str, variables: Mapping[str, Value]) -> Value:
         return Unknown(text)
 
 
-def _parsed(text: str, source: str) -> tuple[HclBlock, ...]:
+def _parsed(text: str, source: str, beside: Mapping[str, str]) -> tuple[HclBlock, ...]:
     body = _tree(text, source)
-    plain = Scope(text=text)
-    local = {
-        name: node
-        for block in _blocks(body, plain)
-        if block.kind == "locals"
-        for name, (node, _) in block.attributes.items()
-    }
-    return tuple(_blocks(body, replace(plain, locals=local)))
+    defined = definitions({**trees(beside), source: (body, text)})
+    return tuple(_blocks(body, Scope(text=text, defined=defined)))
+
+
+def trees(files: Mapping[str, str]) -> dict[str, tuple[Node, str]]:
+    """Return each file's tree and text; what a file defines that cannot be read stays unknown."""
+    found = {}
+    for name, text in files.items():
+        with suppress(BadValue):
+            found[name] = (_tree(text, name), text)
+    return found
+
+
+def definitions(
+    files: Mapping[str, tuple[Node, str]],
+) -> dict[str, dict[str, Definition]]:
+    """Return the locals and variables of a module; values in .tfvars files replace defaults."""
+    local: dict[str, Definition] = {}
+    default: dict[str, Definition] = {}
+    given: dict[str, Definition] = {}
+    for name, (body, text) in files.items():
+        if is_values(name):
+            given |= _as_definitions(_attributes(body), text)
+            continue
+        for block in _blocks(body, Scope(text=text)):
+            match block:
+                case HclBlock("locals"):
+                    local |= _as_definitions(block.attributes, text)
+                case HclBlock("variable", (label,)) if "default" in block.attributes:
+                    default[label] = Definition(block.attributes["default"][0], text)
+    return {"local": local, "var": {**default, **given}}
+
+
+def _as_definitions(attributes: Mapping[str, tuple[Node, int]], text: str) -> dict[str, Definition]:
+    return {name: Definition(node, text) for name, (node, _) in attributes.items()}
 
 
 def _tree(text: str, source: str = "") -> Node:

@@ -57,6 +57,7 @@ class WrittenGroup:
     source: str  # a file's name, or how AWS was queried
     name: str | None = None  # the group's, or the resource's where it has none of its own
     family: str | None = None  # postgres17; None where the text does not give it
+    unknown_family: str = ""  # source text of a family that is only known when the program runs
     cluster: bool = False  # a DB cluster parameter group
     line: int | None = None
     unread: tuple[str, ...] = ()  # source texts that cannot be known without running the program

@@ -1,10 +1,10 @@
 """Evaluate Terraform expressions, as far as possible without running Terraform.
 
-    evaluate(node, Scope(text=text, locals={"pages": …}))
+    evaluate(node, Scope(text=text, defined={"local": {"pages": …}}))
 
 It understands literals, arithmetic, comparisons, ternaries, templates, lists and objects,
-`local.…` of the same file, and a few functions. A ternary with an unknown condition gives
-`Either`; anything else that is unknown gives `Unknown` with the expression's own text.
+`local.…` and `var.…` that are defined, and a few functions. A ternary with an unknown condition
+gives `Either`; anything else that is unknown gives `Unknown` with the expression's own text.
 Source: HCL native syntax specification, "Expressions"; Terraform language, "Functions".
 """
 
@@ -40,13 +40,22 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
+class Definition:
+    """The expression that defines a local or a variable, and the text of the file it is in."""
+
+    node: Node
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class Scope:
     """The meaning of names in a file."""
 
     text: str  # of the whole file
-    locals: Mapping[str, Node] = field(default_factory=dict)
+    #: By kind, local or var, and name.
+    defined: Mapping[str, Mapping[str, Definition]] = field(default_factory=dict)
     names: Mapping[str, Value] = field(default_factory=dict)  # such as a dynamic block's iterator
-    open: frozenset[str] = frozenset()  # locals that are being evaluated
+    open: frozenset[tuple[str, str]] = frozenset()  # definitions that are being evaluated
 
 
 def evaluate(node: Node, scope: Scope) -> Value:
@@ -190,21 +199,25 @@ def _pair(element: Node, scope: Scope) -> tuple[str, Value]:
 def _attribute(node: Node, scope: Scope) -> Value:
     owner, attribute = _parts(node)
     name = str(_parts(attribute)[0].children[0])
-    if _is_local(owner) and "local" not in scope.names:
-        return _local(name, scope)
+    kind = _identifier(owner)
+    if kind in scope.defined and kind not in scope.names:
+        return _defined(kind, name, scope)
     return within(_evaluated(owner, scope), name)
 
 
-def _is_local(node: Node) -> bool:
+def _identifier(node: Node) -> str:
     inner = _parts(node)
-    return len(inner) == 1 and inner[0].data == "identifier" and inner[0].children[0] == "local"
+    plain = len(inner) == 1 and inner[0].data == "identifier"
+    return str(inner[0].children[0]) if plain else ""
 
 
-def _local(name: str, scope: Scope) -> Value:
-    """Return a local's value; unknown if it refers to itself."""
-    if name not in scope.locals or name in scope.open:
+def _defined(kind: str, name: str, scope: Scope) -> Value:
+    """Return the value of a local or a variable; unknown if it refers to itself."""
+    found = scope.defined[kind].get(name)
+    if found is None or (kind, name) in scope.open:
         raise NotKnown
-    return _evaluated(scope.locals[name], replace(scope, names={}, open=scope.open | {name}))
+    inside = replace(scope, text=found.text, names={}, open=scope.open | {(kind, name)})
+    return _evaluated(found.node, inside)
 
 
 def _index(node: Node, scope: Scope) -> Value:

@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from mrtuner.catalog import MAJORS, parameters
 from mrtuner.catalog.classes import POSTGRES, InstanceClass, instance_class, instance_classes
-from mrtuner.catalog.families import ENGINES, FIRST, LAST, Family, FamilyParameter
+from mrtuner.catalog.families import ENGINES, FIRST, LAST, Family, FamilyParameter, families
 from mrtuner.catalog.families import family as known_family
 from mrtuner.errors import BadValue
 from mrtuner.formula.class_memory import class_memory
@@ -35,7 +35,10 @@ __all__ = ["Finding", "Severity", "lint"]
 #: The smallest volume, a typical one, and the largest. Source: RDS User Guide, DB instance storage.
 _STORAGE: Final = (20 * GiB, 100 * GiB, 64 * TiB)
 _PORT: Final = 5432
-_POSTGRES: Final = re.compile(r"(?P<engine>postgres|aurora-postgresql)(?P<major>[0-9]+)(\.[0-9]+)?")
+#: Families of PostgreSQL that exist or may exist; up to 9.6, two numbers are the major version.
+_POSTGRES: Final = re.compile(
+    r"(?P<engine>postgres|aurora-postgresql)((?P<major>[1-9][0-9])|9\.[3-6])"
+)
 _ORDER: Final = {Severity.ERROR: 0, Severity.WARNING: 1, Severity.INFO: 2}
 
 
@@ -59,7 +62,7 @@ def lint(
         return (_of(group, other),)
     if name is None and not _is_of_postgresql(group):
         return (_of(group, _unchecked(_ANY_ENGINE, "Specify the family with --family.")),)
-    known, about_family = _family(name)
+    known, about_family = _family(name, group)
     engine = known.engine if known else _engine(name) or POSTGRES
     if classes is None and smallest is None:
         classes = _classes_of_users(group)
@@ -121,7 +124,7 @@ def _budget(
 def _nearest(name: str) -> Family:
     """Return the known family with the version nearest to an unknown one."""
     major = _POSTGRES.fullmatch(name)
-    number = min(max(int(major["major"]), FIRST), LAST) if major else LAST
+    number = min(max(int(major["major"] or FIRST), FIRST), LAST) if major else LAST
     return known_family(f"{_engine(name) or POSTGRES}{number}")
 
 
@@ -178,8 +181,14 @@ def _of(group: WrittenGroup, finding: Finding) -> Finding:
     return replace(finding, source=group.source, line=finding.line or group.line)
 
 
+#: Families of RDS's other engines begin with these. Source: aws rds describe-db-engine-versions.
+_OTHERS: Final = re.compile(
+    r"(aurora-mysql|aurora5|custom|db2|docdb|mariadb|mysql|neptune|oracle|sqlserver)[-0-9]"
+)
+
+
 def _other_engine(name: str) -> Finding | None:
-    if _POSTGRES.fullmatch(name):
+    if not _OTHERS.match(name):
         return None
     return Finding(
         check="other-engine",
@@ -189,16 +198,35 @@ def _other_engine(name: str) -> Finding | None:
     )
 
 
-def _family(name: str | None) -> tuple[Family | None, list[Finding]]:
+def _family(name: str | None, group: WrittenGroup) -> tuple[Family | None, list[Finding]]:
     """Return the family, or why names and bounds are not checked."""
     if name is None:
-        why = "no family is given: only what is the same in all known families is checked"
+        given = "no family is given"
+        if group.unknown_family:
+            given = f"known only at deployment: {group.unknown_family}"
+        why = f"{given}: only what is the same in all known families is checked"
         return None, [_unchecked(why, "Specify it with --family.")]
+    if not _POSTGRES.fullmatch(name):
+        return None, [_no_such_family(name)]
     try:
         return known_family(name), []
     except BadValue as error:
-        why = f"{error.message}, so names, types and RDS's own bounds are not checked"
+        why = f"{error.message}: only what is the same in all known families is checked"
         return None, [_unchecked(why, error.hint or "")]
+
+
+def _no_such_family(name: str) -> Finding:
+    from difflib import get_close_matches  # only needed for a family that does not exist
+
+    close = get_close_matches(name, families(), n=1, cutoff=0.0)
+    return Finding(
+        check="no-such-family",
+        severity=Severity.ERROR,
+        parameter=None,
+        what=f"there is no family {name}",
+        why="RDS rejects it; only what is the same in all known families is checked",
+        remedy=f"Write {close[0]}." if close else "",
+    )
 
 
 def _unchecked(what: str, remedy: str) -> Finding:
@@ -249,7 +277,7 @@ def _each(
             Subject(
                 entry=entry,
                 family=family,
-                known=_known(entry, family, anyone=name is None),
+                known=_known(entry, family, anyone=family is None),
                 parameter=ours.get(_CASED.get(lower, lower)),
                 machines=machines,
                 cluster=group.cluster,
@@ -266,14 +294,14 @@ _CASED: Final = {"datestyle": "DateStyle", "intervalstyle": "IntervalStyle", "ti
 def _major(name: str | None) -> int:
     """Return the major version of a family; the newest release if it is unknown."""
     found = _POSTGRES.fullmatch(name or "")
-    major = int(found["major"]) if found else 0
+    major = int(found["major"] or 0) if found else 0
     return major if major in MAJORS else MAJORS[-2]
 
 
 def _known(entry: Entry, family: Family | None, *, anyone: bool) -> FamilyParameter | None:
     """Return the family's data on a parameter, overridden by what AWS itself reported.
 
-    `anyone`: no family was given, so what all families agree on is enough.
+    `anyone`: the family is not known, so what all families agree on is enough.
     """
     agreed = in_every_family() if anyone else {}
     known = (family.parameters if family else agreed).get(entry.name.lower())

@@ -24,6 +24,7 @@ class LintFinding(Struct):
     remedy: Annotated[str | None, Doc("a sentence; null where there is nothing to add")]
     source: Annotated[str, Doc("the file, or the group in AWS")] = field(name="file")
     line: Annotated[int | None, Doc("in the file")]
+    judged: Annotated[bool, Doc("false: it says what was not checked")] = True
 
 
 class LintedGroup(Struct):
@@ -69,4 +70,5 @@ def _finding(finding: Finding) -> LintFinding:
         remedy=finding.remedy or None,
         source=finding.source,
         line=finding.line,
+        judged=finding.judged,
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Final
 
 
 class Severity(StrEnum):
@@ -12,6 +13,10 @@ class Severity(StrEnum):
     ERROR = "error"  # RDS or the server refuses it, or it is implausible
     WARNING = "warning"  # probably not intended, or refused as far as is known
     INFO = "info"  # worth knowing
+
+
+#: Checks whose findings say what was not checked.
+_NOT_JUDGED: Final = frozenset({"not-known", "family-unknown", "other-engine"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +36,11 @@ class Finding:
     def location(self) -> str:
         """A location to jump to: ``main.tf:12``."""
         return self.source if self.line is None else f"{self.source}:{self.line}"
+
+    @property
+    def judged(self) -> bool:
+        """False if it says what was not checked."""
+        return self.check not in _NOT_JUDGED
 
     @property
     def to_be_mended(self) -> bool:

@@ -10,6 +10,7 @@ from mrtuner.aws import rds
 from mrtuner.catalog.classes import InstanceClass
 from mrtuner.catalog.families import family
 from mrtuner.change.settings.live import InForce, in_force
+from mrtuner.facts import Missing
 from mrtuner.formula.class_memory import TELLING, class_memory
 from mrtuner.postgres.connect import connect
 from mrtuner.rds.live.compare import (
@@ -36,6 +37,7 @@ class Diff:
     group: str
     machine: InstanceMachine
     lines: tuple[ParameterLine, ...]
+    compared: bool = False  # with what the server runs
     notes: tuple[str, ...] = ()
     culprits: tuple[str, ...] = ()  # what keeps an instance in incompatible-parameters
 
@@ -53,6 +55,23 @@ class Diff:
     def waiting(self) -> tuple[ParameterLine, ...]:
         """What comes into force at the next reboot."""
         return tuple(line for line in self.lines if line.verdict is ParameterVerdict.WAITS)
+
+    @property
+    def to_do(self) -> bool:
+        """Whether anything differs, waits, does not start, or should be changed."""
+        return bool(self.differing or self.advised or self.waiting or self.down)
+
+    @property
+    def unjudged(self) -> tuple[Missing, ...]:
+        """What the server runs, where it was not read: it may differ from the group."""
+        if not self.compared:
+            why = "the server was not asked what it runs"
+            return (Missing("differences from the group", why, option="--connect DSN"),)
+        return tuple(
+            Missing(line.name, "its value in the group or on the server is not known")
+            for line in self.lines
+            if line.source == "user" and line.verdict is ParameterVerdict.UNKNOWN
+        )
 
     @property
     def advised(self) -> tuple[ParameterLine, ...]:
@@ -87,6 +106,7 @@ def diff(
         group=group,
         machine=here,
         lines=lines,
+        compared=rows is not None,
         notes=here.memory.notes,
         culprits=found,
     )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from mrtuner.aws.rows import ApplyMethod
 from mrtuner.change.document import ChangeOutcome
-from mrtuner.documents import Doc, Document, Struct, convert, field
+from mrtuner.documents import Doc, Document, NotJudged, Struct, convert, field
 from mrtuner.rds.group.document import ClassMemory
 from mrtuner.rds.live.compare import ParameterVerdict, formula_gives
 
@@ -52,6 +52,9 @@ class DiffDocument(Document, tag="mrtuner.rds.diff/1"):
     culprits: Annotated[list[str], Doc("parameters that keep them from it, as far as is known")]
     parameters: Annotated[list[ComparedParameter], Doc("those that the group sets or we advise")]
     notes: Annotated[list[str], Doc("what it is based on, if unusual")]
+    unjudged: Annotated[list[NotJudged], Doc("what could not be compared")] = field(
+        default_factory=list
+    )
 
 
 class GroupStep(Struct):
@@ -136,6 +139,7 @@ def diff_document(found: Diff, notes: Sequence[str]) -> DiffDocument:
         culprits=list(found.culprits),
         parameters=[_line(one) for one in found.lines],
         notes=list(notes),
+        unjudged=[convert(one, NotJudged) for one in found.unjudged],
     )
 
 

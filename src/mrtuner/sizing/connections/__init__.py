@@ -147,7 +147,7 @@ def check(
         others=[*found.others, *_others(others or {})],
         pooler=_pooler(pgbouncer, found, frozenset(direct)),
         direct=frozenset(direct), stage=stage, expected=expected, seen=seen,
-        notes=found.notes, warnings=found.warnings,
+        notes=found.notes, warnings=found.warnings, unjudged=found.unjudged,
     )  # fmt: skip
 
 

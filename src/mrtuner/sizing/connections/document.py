@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from mrtuner.documents import Doc, Document, Struct, convert, field
+from mrtuner.documents import Doc, Document, NotJudged, Struct, convert, field
 
 if TYPE_CHECKING:
     from mrtuner.facts import Fact
@@ -151,7 +151,9 @@ class MostSeen(Struct):
 class PodsCheckDocument(Document, tag="mrtuner.pods.check/1"):
     """Written by `mrtuner pods check --json`."""
 
-    fits: Annotated[bool, Doc("whether no limit can be exceeded at this stage")]
+    fits: Annotated[
+        bool, Doc("whether no limit can be exceeded at this stage, and everything was counted")
+    ]
     stage: Annotated[StageName, Doc("that was checked")]
     reachable: Annotated[
         int | None, Doc("connections to the server that can be reached; null: unbounded")
@@ -171,7 +173,9 @@ class PodsCheckDocument(Document, tag="mrtuner.pods.check/1"):
     stages: Annotated[list[StageOfRollout], Doc("every stage of a rollout")]
     limits: Annotated[list[ConnectionLimit], Doc("every limit")]
     numbers: Annotated[list[CountRead], Doc("every number in the sum")]
-    ways: Annotated[WaysToFit | None, Doc("three ways to make it fit; null if it does")]
+    ways: Annotated[
+        WaysToFit | None, Doc("three ways to make it fit; null if no limit is exceeded")
+    ]
     warnings: Annotated[list[str], Doc("what is probably a mistake")]
     notes: Annotated[list[str], Doc("what was assumed, and what was not counted")]
     sessions: Annotated[list[OpenSessions], Doc("open now, by application")] = field(
@@ -181,6 +185,9 @@ class PodsCheckDocument(Document, tag="mrtuner.pods.check/1"):
         default_factory=list
     )
     seen: Annotated[MostSeen | None, Doc("null without `--history`")] = None
+    unjudged: Annotated[
+        list[NotJudged], Doc("what could not be counted: the numbers are the least there can be")
+    ] = field(default_factory=list)
 
 
 def pods_check_document(done: Check) -> PodsCheckDocument:
@@ -211,12 +218,13 @@ def pods_check_document(done: Check) -> PodsCheckDocument:
         ],
         limits=[_limit(one, done.stage) for one in done.limits],
         numbers=list(_numbers(done)),
-        ways=None if done.fits else convert(done.remedies(), WaysToFit),
+        ways=convert(done.remedies(), WaysToFit) if done.exceeds else None,
         warnings=list(done.warnings),
         notes=list(done.notes),
         sessions=[convert(one, OpenSessions) for one in done.database.sessions],
         pools=[convert(one, PoolerPool) for one in (done.pooler.now if done.pooler else ())],
         seen=None if done.seen is None else convert(done.seen, MostSeen),
+        unjudged=[convert(one, NotJudged) for one in done.unjudged],
     )  # fmt: skip
 
 

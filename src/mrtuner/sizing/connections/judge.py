@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from mrtuner.facts import Fact
+from mrtuner.facts import Fact, Missing
 from mrtuner.sizing.connections.database import Database
 from mrtuner.sizing.connections.model import (
     Count,
@@ -54,11 +54,17 @@ class Check:
     notes: tuple[str, ...]
     warnings: tuple[str, ...]
     seen: Fact[int] | None = None  # the most sessions that a history has of the server
+    unjudged: tuple[Missing, ...] = ()  # what could not be counted: there are at least so many
+
+    @property
+    def exceeds(self) -> bool:
+        """Whether a limit can be exceeded at the chosen stage, by what was counted alone."""
+        return not all(one.fits(self.stage) for one in self.limits)
 
     @property
     def fits(self) -> bool:
-        """Whether no limit can be exceeded at the chosen stage."""
-        return all(one.fits(self.stage) for one in self.limits)
+        """Whether everything was counted, and no limit can be exceeded at the chosen stage."""
+        return not self.exceeds and not self.unjudged
 
     @property
     def first(self) -> Limit:
@@ -92,6 +98,7 @@ def judge(
     direct: frozenset[str] = frozenset(), stage: Stage = Stage.OVERLAP,
     expected: Fact[float] | None = None, seen: Fact[int] | None = None,
     notes: Sequence[str] = (), warnings: Sequence[str] = (),
+    unjudged: Sequence[Missing] = (),
 ) -> Check:  # fmt: skip
     """Compare all terms with all limits; `direct` names workloads that avoid the pooler."""
     pooled = frozenset(
@@ -117,7 +124,18 @@ def judge(
         notes=tuple(dict.fromkeys(told)),
         warnings=tuple(dict.fromkeys(said)),
         seen=seen,
+        unjudged=(*unjudged, *_behind_unknown_pooler(workloads, pooler)),
     )
+
+
+def _behind_unknown_pooler(
+    workloads: Sequence[Workload], pooler: Pooler | None
+) -> Iterator[Missing]:
+    """Yield the clients of a PgBouncer whose settings, which limit its sessions, are not here."""
+    for one in workloads:
+        if pooler is None and any(pool.pgbouncer for pool in one.pools):
+            why = "it connects to a PgBouncer, whose pools are not known"
+            yield Missing(one.name, why, option="--pgbouncer FILE")
 
 
 def _more_than_reachable(

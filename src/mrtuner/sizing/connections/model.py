@@ -73,6 +73,7 @@ class Pool:
     database: str | None = None
     host: str | None = None
     starts_first: bool = False  # an init container: gone before the others start
+    pgbouncer: bool = False  # its connection string says that it leads to one
 
     @property
     def connections(self) -> Count:

@@ -7,13 +7,13 @@ a variable that is named like a pool, the framework's default.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
 from mrtuner.catalog.frameworks import AppServer, Framework, PoolDefault, frameworks
 from mrtuner.errors import BadValue
-from mrtuner.facts import Fact
+from mrtuner.facts import Fact, Missing
 from mrtuner.sizing.connections.applications import (
     detected,
     framework_of,
@@ -60,6 +60,7 @@ class Found:
     pools: list[Pool] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
+    unjudged: list[Missing] = field(default_factory=list)
 
 
 def pools(container: Container, given: Given) -> Found:
@@ -95,6 +96,7 @@ def pools(container: Container, given: Given) -> Found:
             database=chosen.database or _libpq(container, "PGDATABASE") or given.dbname,
             host=chosen.host or _libpq(container, "PGHOST"),
             starts_first=container.starts_first,
+            pgbouncer=chosen.parameters.get("pgbouncer") == "true",
         )
     )
     _tell(container, known, found)
@@ -134,6 +136,17 @@ def _tell_uncounted(container: Container, found: Found) -> None:
         f"it uses PostgreSQL{absent}; --pool {container.workload}=N counts it"
     )
     (found.warnings if absent else found.notes).append(said)
+    if absent:
+        found.unjudged.append(_hidden(container, container.absent))
+
+
+def _hidden(container: Container, sources: Sequence[str]) -> Missing:
+    """What is not known of a container whose variables are partly elsewhere."""
+    return Missing(
+        f"{container.workload}, container {container.name}",
+        f"{enumerated(sources)} may hold its connections, and is not available",
+        hint=f"add its manifest, or --pool {container.workload}=N",
+    )
 
 
 def _no_client(container: Container, strings: Mapping[str, ConnectionString]) -> bool:
@@ -275,6 +288,8 @@ def _number(told: Fact[str], known: Framework | None) -> Fact[Count]:
 def _default(case: _Case) -> Fact[Count]:
     """What the framework does by default; BadValue if that is unknown."""
     known, default, container = case.known, case.default, case.container
+    if sources := (*container.absent, *_without_value(container)):
+        case.found.unjudged.append(_hidden(container, sources))
     if known is None or default is None:
         raise _unknown(container)
     version = case.version or f"since {default.since}"
@@ -340,8 +355,14 @@ def _tell(container: Container, known: Framework | None, found: Found) -> None:
         "was read"
         for absent in container.absent
     ]
+    found.notes += [
+        f"{source} is not available: a pool size in it would win over what was read"
+        for source in _without_value(container)
+    ]
+
+
+def _without_value(container: Container) -> Iterator[str]:
+    """Yield the variables of a database whose values are in objects that are not here."""
     for name, one in container.environment.items():
         if one.value is None and _OF_A_DATABASE.search(name):
-            found.notes.append(
-                f"{one.source} is not available: a pool size in it would win over what was read"
-            )
+            yield one.source

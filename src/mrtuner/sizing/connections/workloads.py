@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from mrtuner.errors import BadValue
-from mrtuner.facts import Fact
+from mrtuner.facts import Fact, Missing
 from mrtuner.sizing.connections.cluster import Cluster, entries
 from mrtuner.sizing.connections.container import image_name
 from mrtuner.sizing.connections.containers import TEMPLATE, containers, odd_memory, pod_of
@@ -37,6 +37,7 @@ class Gathered:
     configurations: list[tuple[str, str]] = field(default_factory=list)  # PgBouncer's: text, where
     notes: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
+    unjudged: list[Missing] = field(default_factory=list)  # what could not be counted
 
 
 def gather(resources: Sequence[Resource], given: Given) -> Gathered:
@@ -62,6 +63,7 @@ def gather(resources: Sequence[Resource], given: Given) -> Gathered:
             found.warnings.append(
                 f"{one.where}: {one.kind} {one.name} is not counted: its kind is not known"
             )
+            found.unjudged.append(Missing(f"{one.kind} {one.name}", "its kind is not known"))
     _refuse_unknown_names(found, resources, given)
     return found
 
@@ -81,6 +83,7 @@ def _add(resource: Resource, known: Cluster, given: Given, found: Gathered) -> N
         opened += inside.pools
         found.notes += [note for note in inside.notes if note not in found.notes]
         found.warnings += inside.warnings
+        found.unjudged += inside.unjudged
     found.warnings += odd_memory(pod)
     if not opened and not pooler:
         return
