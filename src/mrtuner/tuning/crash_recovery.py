@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from mrtuner.change.settings.restart import SLOW_REPLAY
 from mrtuner.tuning.situation import Throughput
 from mrtuner.units import KiB, MiB, pretty_bytes
 
 #: Bytes of WAL a second where the volume is not the limit: small records, page images. A run on
 #: a fast disk replayed 118 MB/s (docs/measured-results.md, crash recovery).
-UNBOUND: Final = (40 * MiB, 200 * MiB)
+UNBOUND: Final = (SLOW_REPLAY, 200 * MiB)
 PAGE: Final = 8 * KiB
 #: The largest write into which the kernel merges neighbouring pages.
 MERGED: Final = 128 * KiB

@@ -26,7 +26,7 @@ _PAUSE: Final = 0.1
 #: What a server gets at least to stop, start and answer [s].
 LEAST: Final = 60.0
 #: WAL replayed at worst, where the volume is not the limit (docs/measured-results.md) [bytes/s].
-_SLOW_REPLAY: Final = 40 * MiB
+SLOW_REPLAY: Final = 40 * MiB
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +66,7 @@ def _by_wal(conn: Connection) -> float:
         except errors.InsufficientPrivilege:
             row = None
     wal = 0.0 if row is None else max(0.0, row[0] or 0.0)
-    return LEAST + 2 * wal / _SLOW_REPLAY
+    return LEAST + 2 * wal / SLOW_REPLAY
 
 
 class NotAnswering(Exception):
