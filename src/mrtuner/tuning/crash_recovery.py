@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from mrtuner.change.settings.restart import SLOW_REPLAY
+from mrtuner.postgres.replay import SLOW_REPLAY
 from mrtuner.tuning.situation import Throughput
 from mrtuner.units import KiB, MiB, pretty_bytes
 

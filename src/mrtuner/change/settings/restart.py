@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Final
 from mrtuner.change.settings.live import identify
 from mrtuner.errors import ConnectCause, ConnectError, MrTunerError
 from mrtuner.postgres.connect import connect, translated
-from mrtuner.units import MiB
 
 if TYPE_CHECKING:
     from mrtuner.postgres.connect import Connection
@@ -25,8 +24,6 @@ _GRACE: Final = 3.0
 _PAUSE: Final = 0.1
 #: What a server gets at least to stop, start and answer [s].
 LEAST: Final = 60.0
-#: WAL replayed at worst, where the volume is not the limit (docs/measured-results.md) [bytes/s].
-SLOW_REPLAY: Final = 40 * MiB
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
