@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 from mrtuner.change.settings.live import identify
 from mrtuner.errors import ConnectCause, ConnectError, MrTunerError
 from mrtuner.postgres.connect import connect, translated
+from mrtuner.postgres.replay import SLOW_REPLAY
 
 if TYPE_CHECKING:
     from mrtuner.postgres.connect import Connection
