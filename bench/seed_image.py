@@ -10,7 +10,8 @@ tests/image/image_seed.py, which gives the layers that the notes describe. What 
 received is compared with what `mrtuner image cost` predicts, and each push is repeated through
 lines of several speeds (uplink.py). Builds have no network: stand-ins install the gems and make the
 assets.
-Needs root, podman, docker-registry, busybox-static, iproute2 and PYTHONPATH=tests/image.
+Needs root, podman, docker-registry, busybox-static, iproute2 and
+PYTHONPATH=tools:tests:tests/image.
 """
 
 from __future__ import annotations

@@ -23,7 +23,8 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from playwright.sync_api import sync_playwright
-from served import CHROMIUM
+
+from machine import program
 
 ROOT = Path(__file__).parents[1]
 #: Changes the address to another machine, and returns how long its answer took to be drawn [ms].
@@ -53,7 +54,9 @@ def main() -> None:
         handler = partial(_Quiet, directory=name)
         with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
             threading.Thread(target=server.serve_forever, daemon=True).start()
-            browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+            browser = playwright.chromium.launch(
+                executable_path=program("chromium"), args=["--no-sandbox"]
+            )
             address = f"http://127.0.0.1:{server.server_address[1]}/"
             _measure(browser, address, options.openings, options.machines)
             browser.close()

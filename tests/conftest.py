@@ -16,7 +16,9 @@ from image_podman import podman  # noqa: F401 - for the tests of image/
 from served import browser, example, recorded, sealed, viewer  # noqa: F401 - for the tests of web/
 
 import leftovers
+import machine
 from labs import _lab, client, lab, server_lab  # noqa: F401 - fixtures for every test
+from machine import asks  # noqa: F401 - a fixture for every test
 from mrtuner.change.journal import Journal
 from mrtuner.errors import MissingPart
 from mrtuner.failover.namespaces import require
@@ -71,6 +73,7 @@ def pytest_configure(config: pytest.Config) -> None:
     _share(config.stash[PLACE], INITDB_CACHE, "initdb")
     _share(config.stash[PLACE], SHARED, "shared")
     config.stash[LEFT] = []
+    machine.hide(config.stash[PLACE] / "programs")
 
 
 def _share(place: Path, variable: str, name: str) -> None:
@@ -94,12 +97,18 @@ def pytest_collection_modifyitems(items: list[pytest.Function]) -> None:
     for item in items:
         if item.get_closest_marker("quiet"):
             item.add_marker("slow")
+    machine.mark(items)
     # The tests of web/ run last; their slowest file starts first, so as not to run on alone.
     items.sort(key=lambda item: item.path.parent.name == "web" and item.path.name != LONGEST)
     again = pytest.mark.flaky(reruns=2, only_rerun=list(ENVIRONMENT), rerun_except=[AssertionError])
     for item in items:
         if item.get_closest_marker("timed") or SERVERS.intersection(item.fixturenames):
             item.add_marker(again)
+
+
+@pytest.hookimpl(tryfirst=True)  # before fixtures are made
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    machine.skip(item)
 
 
 def pytest_collection_finish() -> None:

@@ -13,6 +13,8 @@ from typing import Final
 
 import pytest
 
+from machine import program
+
 ROOT: Final = Path(__file__).resolve().parents[1]
 PLACE: Final = ROOT / ".cache" / "clients" / "node"
 _WANTED: Final = ROOT / "tests" / "failover" / "clients" / "node" / "package.json"
@@ -43,9 +45,7 @@ def _there() -> bool:
 
 def _fetch() -> None:
     own = Path(sys.executable).parent
-    npm = shutil.which("npm", path=f"{own}{os.pathsep}{os.environ.get('PATH', '')}")
-    if npm is None:
-        pytest.skip("npm is not installed")
+    npm = program("npm")
     shutil.copy(_WANTED, PLACE)
     environment = {**os.environ, "PATH": f"{own}{os.pathsep}{os.environ.get('PATH', '')}"}
     command = [npm, "install", "--silent", "--no-audit", "--no-fund"]

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from machine import debian_server
 from mrtuner.errors import MissingPart, UsageError
 from mrtuner.postgres.binaries import Binaries, find_binaries
 
@@ -39,7 +40,7 @@ def binaries(major: int) -> Binaries:
 
 @cache
 def _search(major: int) -> tuple[Binaries | None, str]:
-    for candidate in (None, Path(f"/usr/lib/postgresql/{major}/bin")):
+    for candidate in (None, debian_server(major)):
         try:
             found = find_binaries(candidate)
         except (MissingPart, UsageError):
@@ -113,7 +114,7 @@ def at_hand() -> dict[int, str]:
     """Majors that can be used without fetching anything, and their versions; for the header."""
     versions = {}
     for major in MAJORS:
-        for place in (None, Path(f"/usr/lib/postgresql/{major}/bin"), _cached(major)):
+        for place in (None, debian_server(major), _cached(major)):
             try:
                 found = find_binaries(place)
             except (MissingPart, UsageError):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import sys
 import tomllib
 from collections.abc import Iterator
@@ -11,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from bench_grids import a_plan
+from machine import needs
 from mrtuner.bench.engine.grid import run_grid
 from mrtuner.bench.load.drivers import (
     CommandDriver,
@@ -290,10 +290,9 @@ def test_a_server_that_dies_in_a_cell_costs_that_run_and_the_rest_goes_on(tmp_pa
     assert [one.label for one in record.samples] == ["a", "a"]  # it was tried twice
 
 
+@needs("sysbench")
 def test_a_grid_of_sysbench_is_measured_with_latencies(tmp_path: Path) -> None:
     binaries(18)
-    if shutil.which("sysbench") is None:
-        pytest.skip("no sysbench here: Debian's package is sysbench")
     oltp = Workload(name="oltp", sysbench=Sysbench(script="oltp_read_write"))
     record = run_grid(tiny(oltp, rates=("", "30"), clients=(2,)), tmp_path / "run")
     assert not record.failures
@@ -303,9 +302,8 @@ def test_a_grid_of_sysbench_is_measured_with_latencies(tmp_path: Path) -> None:
     assert 15 < paced.tps < 60
 
 
+@needs("sysbench")
 def test_sysbench_fills_its_tables_by_scale_over_tcp_too(cluster: Cluster) -> None:
-    if shutil.which("sysbench") is None:
-        pytest.skip("no sysbench here: Debian's package is sysbench")
     oltp = Workload(
         name="oltp",
         sysbench=Sysbench(
@@ -316,18 +314,16 @@ def test_sysbench_fills_its_tables_by_scale_over_tcp_too(cluster: Cluster) -> No
     assert sql(cluster.dsn(), "SELECT count(*) FROM sbtest2") == [(300,)]
 
 
+@needs("sysbench")
 def test_a_script_that_sysbench_does_not_know_is_said_in_its_words(cluster: Cluster) -> None:
-    if shutil.which("sysbench") is None:
-        pytest.skip("no sysbench here: Debian's package is sysbench")
     with pytest.raises(MrTunerError, match="sysbench failed: FATAL: Cannot find benchmark"):
         prepare(Workload(name="w", sysbench=Sysbench(script="tpcx")), cluster.dsn(), 1)
 
 
+@needs("sysbench")
 def test_a_script_of_ones_own_for_sysbench_finds_what_lies_beside_it(
     cluster: Cluster, tmp_path: Path
 ) -> None:
-    if shutil.which("sysbench") is None:
-        pytest.skip("no sysbench here: Debian's package is sysbench")
     (tmp_path / "beside.lua").write_text('statement = "SELECT count(*) FROM mine"\n')
     (tmp_path / "own.lua").write_text(
         'require("beside")\n'

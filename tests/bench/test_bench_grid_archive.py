@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from bench_grids import HOST, SETTINGS, a_plan, a_sample
+from machine import needs
 from mrtuner.bench.plan.model import Cell
 from mrtuner.bench.record.archive import Archive, load, locked
 from mrtuner.bench.record.document import RunDocument
@@ -137,10 +138,9 @@ def test_a_damaged_line_is_an_error(run: Path) -> None:
         load(run)
 
 
+@needs("/dev/full")
 def test_a_full_disk_is_one_clear_error(tmp_path: Path) -> None:
     """/dev/full takes no byte."""
-    if not Path("/dev/full").exists():
-        pytest.skip("no /dev/full here")
     (tmp_path / "lines.jsonl").symlink_to("/dev/full")
     with pytest.raises(MrTunerError, match="No space left"):
         Archive(tmp_path).note("anything", "now")

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from bench_grids import a_plan
+from machine import needs
 from mrtuner.bench.engine.grid import run_grid
 from mrtuner.bench.engine.machine import family
 from mrtuner.bench.plan.model import Network, Variant
@@ -183,11 +184,10 @@ def limits_of(pid: int) -> list[int]:
     return found
 
 
+@needs("cgroup v1 blkio")
 def test_all_of_a_server_in_a_container_is_under_the_caps_of_its_volume(stack: ExitStack) -> None:
     """On cgroup v1 the caps are on the root group, but the engine puts its processes in another."""
     require("host")
-    if not Path("/sys/fs/cgroup/blkio").is_dir():
-        pytest.skip("no cgroup v1 here")
     arms = (Variant(name="a"), Variant(name="v", network="host", iops=5000, disk=256 * MiB))
     try:
         server = stack.enter_context(servers(a_plan(variants=arms)))["v"]

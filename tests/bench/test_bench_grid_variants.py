@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shlex
 import tomllib
 from collections.abc import Iterator
@@ -12,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from bench_grids import a_plan
+from machine import debian_server, needs
 from mrtuner.bench.engine.grid import run_grid
 from mrtuner.bench.plan.model import Variant, from_dict
 from mrtuner.bench.plan.toml import example_text, plan
@@ -25,12 +25,7 @@ from servers import binaries, sql
 pytestmark = pytest.mark.timed
 
 SMALLEST = '[[workload]]\nbuiltin = "tpcb"\n[[variant]]\nname = "a"\n[[variant]]\nname = "b"\n'
-overlays = pytest.mark.skipif(
-    os.geteuid() != 0 or "overlay" not in Path("/proc/filesystems").read_text().split()
-    if Path("/proc/filesystems").exists()
-    else True,
-    reason="mounting an overlay needs root on Linux",
-)
+overlays = needs("root", "overlay file systems")
 
 
 def parsed(text: str, base: Path = Path("/plans")) -> object:
@@ -101,7 +96,7 @@ def test_a_comparison_that_is_left_without_two_is_not_run() -> None:
             possible(a_plan(variants=variants))
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may do all this")
+@needs("a user other than root")
 def test_what_needs_root_is_left_out_for_others() -> None:
     binaries(18)
     wanting = (Variant(name="o", storage="overlay"), Variant(name="n", network="host"))
@@ -112,8 +107,8 @@ def test_what_needs_root_is_left_out_for_others() -> None:
 
 def test_older_majors_get_checksums_as_18_has_them() -> None:
     """Otherwise the two would not be equally durable and could not be compared."""
-    older = Path("/usr/lib/postgresql/15/bin")
-    if not (older / "pg_checksums").exists():
+    older = debian_server(15)
+    if older is None or not (older / "pg_checksums").exists():
         pytest.skip("no PostgreSQL 15 of Debian's here")
     with ExitStack() as stack:
         cluster = sites.make(stack, Variant(name="v", server_bin=str(older)), None).cluster

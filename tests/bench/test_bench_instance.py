@@ -3,25 +3,20 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+import machine
+from machine import needs
 from mrtuner.bench.server.instance import Volume, limits, memory_limit, require, volume
 from mrtuner.errors import MissingPart
 from mrtuner.units import Bytes, MiB
 
 CGROUP = Path("/sys/fs/cgroup")
-possible = pytest.mark.skipif(
-    os.geteuid() != 0
-    or not (CGROUP / "memory").is_dir()
-    or not (CGROUP / "blkio").is_dir()
-    or not all(map(shutil.which, ("losetup", "mkfs.ext4", "mount"))),
-    reason="limits need root, cgroup v1 and loop devices",
-)
+possible = needs("root", "cgroup v1 memory", "cgroup v1 blkio", "losetup", "mkfs.ext4", "mount")
 #: Allocates the given number of MiB and says so.
 EATER = "import sys; kept = bytearray(int(sys.argv[1]) << 20); print('eaten')"
 #: Joins a group while it starts eaters of 16 and 128 MiB, then starts another outside.
@@ -76,8 +71,7 @@ def test_a_volume_is_a_file_system_whose_operations_can_be_capped() -> None:
 
 @pytest.fixture
 def unified(tmp_path: Path) -> Path:
-    if os.geteuid() != 0:
-        pytest.skip("limits need root")
+    machine.require("root")
     (tmp_path / "cgroup.controllers").write_text("cpuset cpu io memory pids\n")
     (tmp_path / "cgroup.subtree_control").write_text("cpu memory\n")
     return tmp_path

@@ -10,11 +10,12 @@ from pathlib import Path
 import psycopg
 import pytest
 
+from machine import needs
 from mrtuner.bench.engine.machine import CpuTime, Noise, noise_between, postmaster_of, read
 from mrtuner.host.tree import Tree
 from mrtuner.postgres.cluster import Cluster
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+pytestmark = needs("/proc")
 
 
 def add_process(proc: Path, pid: int, name: str, parent: int, *ticks: int) -> None:

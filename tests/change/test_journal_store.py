@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import sqlite3
 import subprocess
@@ -14,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from machine import needs
 from mrtuner.change.journal import Journal, JournalError, journal_directory
 from mrtuner.change.record import Change, Entry, GroupChange, State
 from mrtuner.errors import Refused, UsageError
@@ -146,9 +146,8 @@ def test_a_killed_process_leaves_its_last_step_and_no_lock(tmp_path: Path) -> No
         assert found.state is State.WRITING
 
 
+@needs("root")
 def test_a_full_disk_is_said_before_anything_else_happens(tmp_path: Path) -> None:
-    if os.geteuid() != 0:
-        pytest.skip("mounting a small filesystem needs root")
     mounted = subprocess.run(
         ["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(tmp_path)], check=False
     )

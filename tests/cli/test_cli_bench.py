@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from machine import needs
 from mrtuner.bench.record.archive import load
 from mrtuner.cli import main
 from servers import binaries
@@ -90,7 +91,7 @@ def test_a_script_with_a_mistake_is_found_before_anything_is_measured(folder: Pa
     assert again.returncode == 0, again.stderr
 
 
-@pytest.mark.skipif(not Path("/proc/stat").exists(), reason="nothing can be told of a busy machine")
+@needs("/proc")
 def test_a_busy_machine_is_refused_and_named(folder: Path) -> None:
     text = QUICK.replace("foreign_limit = 1", "foreign_limit = 0.001")
     (folder / "plan.toml").write_text(text)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -15,13 +14,14 @@ from typing import Any
 
 import pytest
 
+from machine import needs
 from mrtuner.postgres.cluster import Cluster
 
 pytestmark = pytest.mark.timed
 
 PROGRAM = Path(sys.executable).parent / "mrtuner"
 QUICK = ("--seconds", "0.1", "--repeats", "2", "--force", "--seed", "3")
-linux = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+linux = needs("/proc")
 
 
 def run(*arguments: str, before: tuple[str, ...] = ()) -> subprocess.CompletedProcess[str]:
@@ -95,10 +95,9 @@ def test_on_one_cpu_the_second_worker_makes_both_wait() -> None:
 
 
 @linux
+@needs("two CPUs")
 def test_a_cpuset_is_named_as_what_binds() -> None:
     """The field notes' pod: a quota of two CPUs, and a cpuset of one."""
-    if (os.cpu_count() or 1) < 2:
-        pytest.skip("needs two CPUs")
     memory = Path("/sys/fs/cgroup/cpuset/cpuset.mems")
     nodes = memory.read_text().strip() if memory.exists() else "0"
     limits = {"cpuset__cpus": one_cpu(), "cpuset__mems": nodes}
@@ -168,10 +167,11 @@ def test_a_server_is_not_burnt_on_without_consent(embedded: Cluster) -> None:
 
 
 @linux
+@needs("unshare")
 def test_the_cpus_of_a_server_elsewhere_have_to_be_given(embedded: Cluster) -> None:
     """Run in its own process namespace, the command cannot see the server's processes."""
     elsewhere = ("unshare", "--pid", "--fork", "--mount-proc")
-    if not shutil.which("unshare") or subprocess.run([*elsewhere, "true"], check=False).returncode:
+    if subprocess.run([*elsewhere, "true"], check=False).returncode:
         pytest.skip("may not make namespaces here")
     asked = run(embedded.dsn(), "--yes", before=elsewhere)
     assert asked.returncode == 2

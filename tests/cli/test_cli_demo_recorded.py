@@ -20,6 +20,7 @@ from typing import Any
 
 import pytest
 
+from machine import PAGE, require
 from mrtuner.cli.common.recorded_loads import has_statements, with_statements
 from mrtuner.cli.demo import _ourselves
 from mrtuner.history.reading import open_history
@@ -143,10 +144,7 @@ def test_the_last_line_is_the_command_that_shows_it(once: tuple[Path, list[str]]
 def test_a_second_demo_goes_on_with_it_and_serve_shows_it_until_it_is_asked_to_end(
     once: tuple[Path, list[str]],
 ) -> None:
-    from mrtuner.web.app import STATIC
-
-    if not (STATIC / "index.html").is_file():
-        pytest.skip("the page has not been built: make page")
+    require(PAGE)
     place, _ = once
     with demo(place, "--serve", seconds=1) as process:
         assert process.stdout is not None

@@ -10,6 +10,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from json_schemas import assert_valid
+from machine import needs
 from mrtuner.cli import main
 from mrtuner.units import pretty_bytes
 
@@ -64,6 +65,7 @@ def test_the_document_satisfies_its_schema(app: Path) -> None:
     assert told["arguments"] == ["GIT_SHA"]
 
 
+@needs("patch")
 def test_the_patch_is_written_and_applies(app: Path, tmp_path: Path) -> None:
     patch = tmp_path / "image.patch"
     done = run("advise", app, "--patch", patch)

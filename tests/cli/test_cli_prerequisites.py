@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import subprocess
 import sys
@@ -12,6 +11,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from machine import needs
 from mrtuner.cli import main
 from mrtuner.cli.common.prerequisites import require
 from mrtuner.errors import UsageError
@@ -57,7 +57,7 @@ def test_a_directory_is_no_file(tmp_path: Path) -> None:
         require(page=tmp_path)
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root writes everywhere")
+@needs("a user other than root")
 def test_a_directory_of_somebody_else_is_refused(tmp_path: Path) -> None:
     tmp_path.chmod(0o500)
     with pytest.raises(UsageError, match="cannot write"):

@@ -11,6 +11,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from json_schemas import assert_valid
+from machine import needs
 from mrtuner.cli import main
 from mrtuner.postgres.cluster import Cluster
 from mrtuner.postgres.server_user import scratch_directory
@@ -102,7 +103,7 @@ def test_a_command_gets_the_secret_on_its_standard_input(app: App) -> None:
     assert json.loads(app.secret.read_text())["password"] not in done.output
 
 
-@pytest.mark.skipif(not Path("/proc/self/cmdline").exists(), reason="there is no /proc here")
+@needs("/proc")
 def test_no_argument_of_any_process_has_the_password(app: App, tmp_path: Path) -> None:
     seen = tmp_path / "seen"
     look = f"cat > {app.secret}; cat /proc/[0-9]*/cmdline > {seen} 2> /dev/null; true"

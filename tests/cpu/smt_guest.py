@@ -24,7 +24,7 @@ import pytest
 
 import mrtuner
 
-PROGRAMS: Final = ("qemu-system-x86_64", "cpio", "apt-get", "apt-cache", "dpkg-deb")
+NEEDED: Final = ("two CPUs", "qemu-system-x86_64", "cpio", "apt-get", "apt-cache", "dpkg-deb")
 #: For each CPU of the guest, the host's CPU that runs it; 0 and 1 are threads of one core.
 PINNED: Final = {0: 0, 1: 0, 2: 1, 3: 1}
 INIT: Final = """#!/bin/busybox sh
@@ -43,15 +43,6 @@ echo off > /sys/devices/system/cpu/smt/control
 measure > /dev/ttyS2
 /bin/busybox poweroff -f
 """
-
-
-def require() -> None:
-    """Skip the test where the guest cannot be built or run."""
-    missing = [name for name in PROGRAMS if shutil.which(name) is None]
-    if missing:
-        pytest.skip(f"needs {', '.join(missing)} (Debian's qemu-system-x86 and cpio)")
-    if (os.cpu_count() or 1) < 2:
-        pytest.skip("needs two CPUs")
 
 
 def run(place: Path, options: str) -> tuple[str, str]:

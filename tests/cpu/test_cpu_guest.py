@@ -6,15 +6,16 @@ import json
 from typing import Any
 
 import pytest
-from smt_guest import require, run
+from smt_guest import NEEDED, run
 
-pytestmark = [pytest.mark.quiet, pytest.mark.timeout(1200)]
+from machine import needs
+
+pytestmark = [pytest.mark.quiet, pytest.mark.timeout(1200), needs(*NEEDED)]
 
 
 @pytest.fixture(scope="module")
 def said(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], dict[str, Any]]:
     """What is found with both threads of each core, and with the siblings off-line."""
-    require()
     threads, cores = run(tmp_path_factory.mktemp("guest"), "--seconds 1 --repeats 4")
     return json.loads(threads), json.loads(cores)
 

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import os
-import sys
 from itertools import combinations
 
-import pytest
-
+from machine import needs
 from mrtuner.cpu.model import Mode
 from mrtuner.cpu.pairs import judge, to_try, tried
 
@@ -53,12 +51,10 @@ def test_one_cpu_has_no_pairs() -> None:
     assert judge(0.5, {}) == ()
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="pins workers")
+@needs("/proc", "two CPUs")
 def test_a_real_pair_of_cpus_is_tried() -> None:
     """Half a second of work; a busy machine makes it wait, which is not CPU time."""
     cpus = sorted(os.sched_getaffinity(0))[:2]
-    if len(cpus) < 2:
-        pytest.skip("needs two CPUs")
     said: list[str] = []
     solo, (pair,) = tried(Mode.INTEGER, cpus, tell=said.append)
     assert said == ["pairs of CPUs to try: 1"]

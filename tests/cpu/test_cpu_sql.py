@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from dataclasses import replace
 
 import pytest
 
 from conftest import NewCluster
+from machine import needs
 from mrtuner.cpu.model import Mode, TrialPlan
 from mrtuner.cpu.session import Setup, server
 from mrtuner.cpu.sql import Patience, Sessions
@@ -18,7 +18,7 @@ from servers import MAJORS, sql
 
 pytestmark = pytest.mark.timed
 
-linux = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+linux = needs("/proc")
 PLAN = TrialPlan(
     mode=Mode.SQL, counts=(1, 2), repeats=2, seconds=0.2, pieces=5, seed=1, pairs=False, forced=True
 )  # fmt: skip

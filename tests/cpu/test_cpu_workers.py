@@ -11,13 +11,14 @@ from pathlib import Path
 
 import pytest
 
+from machine import needs
 from mrtuner.cpu.crew import crew, steps_per_second
 from mrtuner.cpu.model import Mode
 from mrtuner.errors import MrTunerError
 
 pytestmark = pytest.mark.timed
 
-linux = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+linux = needs("/proc")
 
 
 def alive(pid: int) -> bool:

@@ -15,11 +15,13 @@ from typing import TYPE_CHECKING
 import pytest
 from docs_pages import ROOT, all_pages, commands, examples, name_of, needs_the_lab, not_run
 
+from machine import needs
 from mrtuner.rds.lab import Lab, seed
 
 pytestmark = pytest.mark.timed
 
 if TYPE_CHECKING:
+    from _pytest.mark import ParameterSet
     from docs_pages import Command
 
     from conftest import NewCluster
@@ -28,7 +30,12 @@ PAGES = [page for page in all_pages() if commands(page)]
 OURS = ("mrtuner", "rdstune", "python", "grep", "mkdir", "echo", "printf")
 
 
-@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def _case(page: Path) -> ParameterSet:
+    patches = any("patch -p1" in command.words for command in commands(page))
+    return pytest.param(page, id=name_of(page), marks=[needs("patch")] if patches else [])
+
+
+@pytest.mark.parametrize("page", [_case(page) for page in PAGES])
 def test_every_command_of_a_page_works_as_shown(
     page: Path, tmp_path: Path, new_cluster: NewCluster
 ) -> None:

@@ -27,7 +27,6 @@ from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from itertools import count
 from pathlib import Path
-from shutil import which
 from typing import Any
 
 from mrtuner.failover.namespaces import enter
@@ -41,8 +40,10 @@ _APART = 0.037
 
 def command() -> list[str]:
     """The command line of this program, with real-time priority where that is allowed."""
+    from machine import find
+
     first = ["chrt", "--fifo", "1"]
-    allowed = which("chrt") and subprocess.run([*first, "true"], check=False).returncode == 0
+    allowed = find("chrt") and subprocess.run([*first, "true"], check=False).returncode == 0
     return [*(first if allowed else []), *enter([sys.executable, __file__])]
 
 

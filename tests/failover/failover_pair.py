@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from conftest import NewCluster
+from machine import program
 from mrtuner.postgres.cluster import Cluster, free_port
 from mrtuner.postgres.server_user import scratch_directory, server_user
 from servers import sql
@@ -102,7 +103,7 @@ class Pair:
     def thaw(self) -> None:
         """Resume every stopped process of the primary, so that it can be ended."""
         found = subprocess.run(
-            ["ps", "-o", "pid=", "--ppid", str(self.primary.pid)],
+            [program("ps"), "-o", "pid=", "--ppid", str(self.primary.pid)],
             capture_output=True, text=True, check=False,
         )  # fmt: skip
         for pid in [*map(int, found.stdout.split()), self.primary.pid]:
@@ -149,10 +150,9 @@ class PgBouncer:
         configuration.chmod(0o644)
         user = server_user()
         who: dict[str, Any] = {"user": user.uid, "group": user.gid} if user else {}
-        program = shutil.which("pgbouncer") or "/usr/sbin/pgbouncer"
         self.child = subprocess.Popen(
-            [program, "-q", configuration], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-            cwd="/", **who,
+            [program("pgbouncer"), "-q", configuration], cwd="/",
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, **who,
         )  # fmt: skip
 
     def __enter__(self) -> PgBouncer:

@@ -174,17 +174,6 @@ def _as_the_servers_user() -> list[str]:
     ]  # fmt: skip
 
 
-def able() -> str | None:
-    """Why such a cluster cannot run here; None if it can."""
-    for package in ("patroni", "pysyncobj"):
-        if subprocess.run([sys.executable, "-c", f"import {package}"], check=False,
-                          capture_output=True).returncode:  # fmt: skip
-            return f"{package} is not installed"
-    if server_user() is not None and shutil.which("setpriv") is None:
-        return "setpriv is not here, and PostgreSQL refuses root"
-    return None
-
-
 def _free_ports(number: int) -> list[int]:
     probes = [socket.create_server((HOST, 0)) for _ in range(number)]
     ports = [probe.getsockname()[1] for probe in probes]

@@ -17,13 +17,14 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from shutil import which
 from typing import TYPE_CHECKING, Final
 from zipfile import ZipFile
 
 import pytest
 from failover_stacks import CLIENTS, OURS, THEIRS, opened, python, written
 
+import machine
+from machine import require
 from mrtuner.failover.namespaces import SERVER
 from node_packages import node_packages
 
@@ -45,13 +46,6 @@ GO: Final = {
     "GOFLAGS": "-mod=readonly -modcacherw -buildvcs=false",
 }
 _PLACE: Final = "// SNIPPET"
-
-
-def needed(*programs: str) -> None:
-    """Skip unless all programs are installed."""
-    for program in programs:
-        if which(program) is None:
-            pytest.skip(f"{program} is not installed")
 
 
 def fetch(command: Sequence[str], directory: Path, **environment: str) -> None:
@@ -111,16 +105,20 @@ def _with_package(package: str, program: str, *arguments: str) -> list[str]:
 
 def node(made: Settings, directory: Path) -> list[str]:
     """node-postgres."""
-    needed("node")
     packages = node_packages()
     program = with_snippet(CLIENTS / "node" / "client.js", directory, made.text)
     where = {"NODE_PATH": str(packages), "PGHOST": SERVER, "PGUSER": "postgres"}
-    return ["env", *(f"{name}={value}" for name, value in where.items()), "node", str(program)]
+    return [
+        "env",
+        *(f"{name}={value}" for name, value in where.items()),
+        machine.program("node"),
+        str(program),
+    ]
 
 
 def pgx(made: Settings, directory: Path) -> list[str]:
     """pgx and its pool."""
-    needed("go")
+    require("go")
     for name in ("go.mod", "go.sum"):
         shutil.copy(CLIENTS / "pgx" / name, directory)
     fetch(["go", "mod", "download"], directory, **GO)
@@ -135,7 +133,7 @@ def pgx(made: Settings, directory: Path) -> list[str]:
 
 def pgx_compiles(version: str, made: Settings, directory: Path) -> None:
     """Compile the same program with another release of pgx."""
-    needed("go")
+    require("go")
     place = directory / version
     place.mkdir()
     flags = {**GO, "GOFLAGS": GO["GOFLAGS"].replace("readonly", "mod")}
@@ -157,7 +155,7 @@ def _deadline(of: str, snippet: str) -> str:
 
 def jars(*artifacts: str) -> str:
     """The class path of these artifacts, fetched if needed."""
-    needed("java", "javac")
+    require("java", "javac")
     return ":".join(str(fetched(artifact, "jar")) for artifact in artifacts)
 
 
@@ -167,7 +165,7 @@ def fetched(artifact: str, kind: str) -> Path:
     _, name, version = artifact.split(":")
     file = place / f"{name}-{version}.{kind}"
     if not file.is_file():
-        needed("mvn")
+        require("mvn")
         what = (f"-Dartifact={artifact}:{kind}", f"-DoutputDirectory={place}")
         fetch(["mvn", "-q", "-B", "dependency:copy", *what], place)
     return file
@@ -195,7 +193,7 @@ def hikaricp(made: Settings, directory: Path) -> list[str]:
 
 def wildfly(made: Settings, directory: Path) -> list[str]:
     """WildFly with the generated datasource in its standalone.xml, and a servlet."""
-    needed("java", "javac")
+    require("java", "javac")
     home = _unpacked(fetched(WILDFLY, "zip"))
     base = directory / "standalone"
     shutil.copytree(home / "standalone", base)
@@ -257,12 +255,7 @@ def _war(place: Path, home: Path, directory: Path) -> None:
 
 def rails(made: Settings, directory: Path) -> list[str]:
     """ActiveRecord and ruby-pg from Debian's packages."""
-    needed("ruby")
-    tried = subprocess.run(
-        ["ruby", "-e", "require 'pg'; require 'active_record'"], check=False, capture_output=True
-    )
-    if tried.returncode:
-        pytest.skip("ruby-activerecord and ruby-pg are not installed")
+    require("pg", "active_record/version")
     yaml = written(directory, "database.yml", made.text)
     return ["ruby", str(CLIENTS / "client_rails.rb"), yaml, SERVER]
 
@@ -270,7 +263,7 @@ def rails(made: Settings, directory: Path) -> list[str]:
 @contextmanager
 def mariadb(directory: Path) -> Iterator[Path]:
     """A MariaDB server from Debian's packages; yields its Unix socket."""
-    needed("mariadbd", "mariadb-install-db", "my_print_defaults")
+    require("mariadbd", "mariadb-install-db", "my_print_defaults")
     data, listening = directory / "mariadb", directory / "mariadb.sock"
     root = ["--user=root"] if os.geteuid() == 0 else []
     build(["mariadb-install-db", "--no-defaults", *root, f"--datadir={data}"], directory)

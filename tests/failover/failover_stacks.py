@@ -10,13 +10,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from shutil import which
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from failover_clients import lead
 from psycopg.conninfo import conninfo_to_dict
 
+from machine import find
 from mrtuner.errors import MissingPart
 from mrtuner.failover.namespaces import SERVER, enter, require
 
@@ -106,11 +106,6 @@ def opened(target: str, path: Path) -> Iterator[Path]:
         listening.shutdown(socket.SHUT_RDWR)
 
 
-def pgbouncer() -> str | None:
-    """The path of PgBouncer, which Debian installs in /usr/sbin; None if there is none."""
-    return which("pgbouncer") or which("pgbouncer", path="/usr/sbin")
-
-
 def python_programs(
     made: Mapping[str, Settings], directory: Path, psql: Mapping[str, Path]
 ) -> dict[str, list[str]]:
@@ -126,7 +121,7 @@ def python_programs(
     }
     for name, program in psql.items():
         programs[name] = python("client_libpq.py", texts["libpq"], str(program), SERVER)
-    bouncer = pgbouncer()
+    bouncer = find("pgbouncer")
     if bouncer:
         port = "6432"
         ini = written(directory, "pgbouncer.ini", bouncer_ini(made["pgbouncer"].text, port))

@@ -15,6 +15,7 @@ from failover_clients import lead
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from conftest import PASSWORD
+from machine import needs
 from mrtuner.errors import MrTunerError, UsageError
 from mrtuner.failover.audit.check import audit, judged
 from mrtuner.failover.audit.connections import Connection, of_process, parsed, to_port
@@ -75,6 +76,7 @@ def test_the_options_of_a_socket_are_what_was_set() -> None:
         assert sock.fileno() >= 0  # still open for its owner
 
 
+@needs("ss")
 def test_another_processs_connection_is_read_from_its_socket() -> None:
     with child_connected() as (pid, port):
         for found in (of_process(pid), to_port(port)):

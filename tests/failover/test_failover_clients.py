@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING
 import pytest
 from failover_stacks import Hang, door, hangs, python_programs
 
+from machine import debian_server
 from mrtuner.failover.predict.hang_times import SLACK
 from mrtuner.failover.predict.kernel import local
 from mrtuner.failover.predict.path import Path as NetworkPath
 from mrtuner.failover.settings.advice import Settings, settings
+from servers import MAJORS
 
-pytestmark = pytest.mark.timed
+pytestmark = [pytest.mark.timed, pytest.mark.usefixtures("asks")]
 
 if TYPE_CHECKING:
     from mrtuner.postgres.cluster import Cluster
@@ -24,7 +26,11 @@ WITHIN = 5.0
 LATE = 0.3
 STACKS = ("libpq", "psycopg", "sqlalchemy", "django", "pgbouncer")
 #: Debian's client libraries, where installed.
-DEBIAN = sorted(Path("/usr/lib/postgresql").glob("*/bin/psql"))
+DEBIAN = [
+    place / "psql"
+    for place in map(debian_server, MAJORS)
+    if place is not None and (place / "psql").exists()
+]
 
 
 @pytest.fixture(scope="module")

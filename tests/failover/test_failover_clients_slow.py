@@ -19,7 +19,12 @@ if TYPE_CHECKING:
     from mrtuner.postgres.cluster import Cluster
 
 # #: The first run fetches: WildFly alone is 250 MB.
-pytestmark = [pytest.mark.quiet, pytest.mark.timed, pytest.mark.timeout(900)]
+pytestmark = [
+    pytest.mark.quiet,
+    pytest.mark.timed,
+    pytest.mark.timeout(900),
+    pytest.mark.usefixtures("asks"),
+]
 
 #: Node's ten probes leave no room below 13 s.
 WITHIN = {"node-postgres": 14.0, "rails": 10.0}

@@ -10,19 +10,22 @@ import json
 import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path as File
 from typing import Any
 
 import failover_far
 import pytest
 
+from machine import needs
 from mrtuner.failover.predict.client import Client, defaults
 from mrtuner.failover.predict.hang_times import SLACK, Case, Situation, predict
 from mrtuner.failover.predict.kernel import Kernel, local
 from mrtuner.failover.predict.path import Path
 from mrtuner.failover.settings.advice import settings
 
-pytestmark = [pytest.mark.timed, pytest.mark.quiet]
+pytestmark = [
+    pytest.mark.timed, pytest.mark.quiet, pytest.mark.usefixtures("asks", "namespaces"),
+    needs("/dev/net/tun", "ip"),
+]  # fmt: skip
 
 #: From an office network to the far side of an ocean [s].
 ROUND_TRIPS = (0.0002, 0.025, 0.07, 0.14, 0.25)
@@ -40,12 +43,6 @@ LIMITED: list[dict[str, Any]] = [
 FLIGHT: list[dict[str, Any]] = [
     {"case": "flight", "keepalive": [2, 1, 3], "exchanges": exchanges} for exchanges in (1, 5)
 ]
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _tun(namespaces: None) -> None:
-    if not File("/dev/net/tun").exists():
-        pytest.skip("there is no /dev/net/tun here")
 
 
 def measured(

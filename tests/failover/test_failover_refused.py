@@ -12,10 +12,10 @@ from click.testing import CliRunner
 from failover_clients import lead
 from failover_grid import KERNEL
 from failover_pair import PgBouncer
-from failover_stacks import pgbouncer
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from conftest import PASSWORD
+from machine import needs
 from mrtuner.cli import main
 from mrtuner.errors import BadValue
 from mrtuner.failover.audit.session import met
@@ -102,7 +102,7 @@ def test_who_stands_in_between_is_found_at_predicting(dsn: str) -> None:
     proxy.shutdown(socket.SHUT_RDWR)
 
 
-@pytest.mark.skipif(pgbouncer() is None, reason="pgbouncer is not installed")
+@needs("pgbouncer")
 def test_predict_through_pgbouncer_says_so_and_how_to_predict_what_is_behind(
     new_cluster: NewCluster,
 ) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -14,6 +13,7 @@ from click.testing import CliRunner, Result
 from failover_pair import Pair, PgBouncer, streaming_pair
 
 from conftest import NewCluster
+from machine import needs
 from mrtuner.cli import main
 from mrtuner.postgres.cluster import Cluster
 from mrtuner.rehearsal.ledger import SCHEMA_PREFIX
@@ -144,10 +144,7 @@ def test_a_rehearsal_in_which_nothing_happens_says_so_and_gives_no_seconds(
     assert schemas(embedded.dsn()) == []
 
 
-@pytest.mark.skipif(
-    not (shutil.which("pgbouncer") or Path("/usr/sbin/pgbouncer").exists()),
-    reason="pgbouncer is not installed",
-)
+@needs("pgbouncer")
 def test_by_hand_and_through_a_pooler_that_is_recognised(new_cluster: NewCluster) -> None:
     cluster = new_cluster()
 
@@ -167,6 +164,7 @@ def test_by_hand_and_through_a_pooler_that_is_recognised(new_cluster: NewCluster
     assert schemas(cluster.dsn()) == []
 
 
+@needs("ps")
 def test_clients_of_a_frozen_primary_wait_until_we_give_up_on_them(pair: Pair) -> None:
     """New clients find the new primary; connected clients get no more answers."""
     meanwhile(pair.move_when_promoted)

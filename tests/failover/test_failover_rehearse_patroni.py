@@ -7,16 +7,19 @@ from collections.abc import Iterator
 
 import pytest
 from click.testing import CliRunner, Result
-from failover_patroni import PatroniCluster, able
+from failover_patroni import PatroniCluster
 
 from conftest import PASSWORD
+from machine import needs
 from mrtuner.cli import main
 from mrtuner.errors import MrTunerError, Refused
 from mrtuner.failover.rehearse.patroni import Patroni
 
+pytest.importorskip("patroni")
+pytest.importorskip("pysyncobj")
 pytestmark = [
     pytest.mark.timed,
-    pytest.mark.skipif(able() is not None, reason=able() or ""),
+    needs("setpriv"),  # PostgreSQL refuses root
 ]
 
 

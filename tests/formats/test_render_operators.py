@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -18,6 +17,7 @@ from typing import Any
 import pytest
 import yaml
 
+from machine import require
 from mrtuner.formats import Line, cloudnativepg, parse, render
 from mrtuner.history.service import written
 
@@ -73,10 +73,9 @@ def go(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.fixture(scope="module")
-def operators(tmp_path_factory: pytest.TempPathFactory) -> Operators:
+def operators(asks: None, tmp_path_factory: pytest.TempPathFactory) -> Operators:
     """Run the checker on a manifest: what it read is on stdout, why it refused is on stderr."""
-    if shutil.which("go") is None:
-        pytest.skip("go is not installed")
+    require("go")
     if go("mod", "download", *MODULES).returncode:
         pytest.skip("the operators' Go modules cannot be had here")
     program = tmp_path_factory.mktemp("operators") / "operators"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 import socket
 import subprocess
 import threading
@@ -26,6 +25,7 @@ from prometheus_client import start_http_server
 from prometheus_client.parser import text_string_to_metric_families
 
 from conftest import NewCluster
+from machine import needs
 from mrtuner.history.export.alerts import ALERTS, alerts
 from mrtuner.history.export.grafana import PANELS, dashboard
 from mrtuner.history.export.latest import Figure, latest
@@ -395,7 +395,7 @@ def test_the_load_has_the_line_of_the_cpus() -> None:
     assert {"id": "custom.stacking", "value": {"mode": "none"}} in override["properties"]
 
 
-@pytest.mark.skipif(shutil.which("promtool") is None, reason="promtool is not installed")
+@needs("promtool")
 def test_promtool_accepts_the_alerts_and_the_metrics(store: Path, tmp_path: Path) -> None:
     rules = tmp_path / "mrtuner.rules.yml"
     rules.write_text(alerts())
@@ -408,7 +408,7 @@ def test_promtool_accepts_the_alerts_and_the_metrics(store: Path, tmp_path: Path
     assert linted.returncode == 0, linted.stdout + linted.stderr
 
 
-@pytest.mark.skipif(shutil.which("prometheus") is None, reason="Prometheus is not installed")
+@needs("prometheus")
 def test_a_real_prometheus_scrapes_it(store: Path, tmp_path: Path) -> None:
     with prometheus(store, tmp_path) as port:
         (found,) = answers(port, "mrtuner_wal_bytes_total")
@@ -416,7 +416,7 @@ def test_a_real_prometheus_scrapes_it(store: Path, tmp_path: Path) -> None:
     assert found["metric"]["server"] == INSTANCE
 
 
-@pytest.mark.skipif(shutil.which("prometheus") is None, reason="Prometheus is not installed")
+@needs("prometheus")
 def test_every_panel_of_the_dashboard_has_data(tmp_path: Path) -> None:
     directory = tmp_path / "history"
     everything(directory)

@@ -15,6 +15,7 @@ from history_data import SECOND, batch, queue, row
 from history_recorder import WAIT, recorder, rows, samples
 
 from conftest import NewCluster
+from machine import require
 from mrtuner.history.recorder import record
 from mrtuner.history.sample import Sample
 from mrtuner.history.size import verify
@@ -31,8 +32,7 @@ def disk(tmp_path: Path) -> Iterator[Path]:
     """Eight megabytes in memory."""
     place = tmp_path / "disk"
     place.mkdir()
-    if os.geteuid() != 0:
-        pytest.skip("only root may mount a small file system")
+    require("root")
     mounted = subprocess.run(
         ["mount", "-t", "tmpfs", "-o", "size=8m", "tmpfs", place],
         capture_output=True, text=True, check=False,

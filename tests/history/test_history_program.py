@@ -14,6 +14,7 @@ import pytest
 from history_recorder import recorder, samples
 
 from conftest import NewCluster
+from machine import needs
 from mrtuner.errors import BadValue
 from mrtuner.history.program import Place, Rows
 from mrtuner.history.sample import Sample, Sampler
@@ -166,7 +167,7 @@ def column(sample: Sample, name: str) -> Any:
     return row.values[place]
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+@needs("/proc")
 def test_the_host_of_a_local_server_is_sampled(new_cluster: NewCluster) -> None:
     """Half a second of CPU time, and 16 MB written and flushed, are seen in the counters."""
     host: Source = built_in()["host"]

@@ -22,6 +22,7 @@ import pytest
 import yaml
 
 from conftest import NewCluster
+from machine import needs
 from mrtuner import __version__
 from mrtuner.errors import BadValue, UsageError
 from mrtuner.history.service import written
@@ -63,9 +64,7 @@ def unit(*targets: str, directory: Path | None = None) -> dict[str, str]:
     return dict(parser["Service"])
 
 
-@pytest.mark.skipif(
-    shutil.which("systemd-analyze") is None, reason="systemd-analyze is not installed"
-)
+@needs("systemd-analyze")
 @pytest.mark.parametrize("directory", [None, Path("/srv/my history 100%")])
 def test_systemd_accepts_the_unit(tmp_path: Path, directory: Path | None) -> None:
     def verified(text: str) -> str:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
 import signal
 import subprocess
 from collections.abc import Iterator
@@ -29,18 +28,16 @@ from history_engines import (
     texts_file,
 )
 
+from machine import needs
 from waiting import until
 
 pytestmark = [
-    pytest.mark.slow, pytest.mark.filterwarnings("ignore"), pytest.mark.timeout(1800)
+    pytest.mark.slow, pytest.mark.filterwarnings("ignore"), pytest.mark.timeout(1800), needs("java")
 ]  # fmt: skip
 HOST = "127.0.0.1"
 WORKERS = 2
 #: A JVM starts slowly on a busy machine.
 WAIT = 180.0
-
-if shutil.which("java") is None:
-    pytest.skip("no Java here, which Spark runs on", allow_module_level=True)
 
 
 @contextmanager

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from groups import real_group
+from machine import needs
 from mrtuner.facts import Fact
 from mrtuner.host import probe
 from mrtuner.host.cpus import count_by_library
@@ -22,7 +23,7 @@ from mrtuner.units import MiB
 
 pytestmark = pytest.mark.timed
 
-linux = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+linux = needs("/proc")
 
 WAIT = "import sys; print(flush=True); sys.stdin.read()"
 
@@ -137,6 +138,7 @@ def test_a_real_quota_of_another_process_is_found() -> None:
 
 
 @linux
+@needs("unshare")
 def test_a_real_process_in_its_own_mount_namespace_is_asked_for_its_mounts(tmp_path: Path) -> None:
     """8 MiB of tmpfs that only the child has at that path."""
     mounting = f'mount -t tmpfs -o size=8m tmpfs {tmp_path} && exec "$@"'
@@ -152,6 +154,7 @@ def test_a_real_process_in_its_own_mount_namespace_is_asked_for_its_mounts(tmp_p
 
 
 @linux
+@needs("unshare")
 def test_with_sys_mounted_anew_the_limit_is_found_or_its_absence_is_said() -> None:
     """What `ip netns exec` does to a server, done with the same system calls."""
     code = "from mrtuner.host import probe; print([m.why for m in probe().missing], probe().memory)"
@@ -174,8 +177,7 @@ def test_without_proc_the_library_is_asked() -> None:
     assert cpus.value == os.cpu_count()
 
 
-@linux
-@pytest.mark.skipif(not Path("/dev/shm").is_mount(), reason="/dev/shm is no mount of its own")
+@needs("/proc", "/dev/shm as a mount")
 def test_pg_wal_on_its_own_mount_counts_with_that_mounts_size(tmp_path: Path) -> None:
     """A link to another file system, as `initdb --waldir` makes it."""
     with tempfile.TemporaryDirectory(dir="/dev/shm") as wal:

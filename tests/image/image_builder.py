@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from image_podman import BUSYBOX
 
+import machine
 from mrtuner.errors import MissingPart, MrTunerError
 from mrtuner.image import builder as builders
 from mrtuner.image import registry as registries
@@ -24,7 +24,7 @@ def a_directory(root: Path, recipe: str, files: Mapping[str, bytes] | None = Non
     root.mkdir(parents=True, exist_ok=True)
     for name, content in (files or {}).items():
         (root / name).write_bytes(content)
-    shutil.copy(BUSYBOX, root / "busybox")
+    shutil.copy(machine.program("busybox"), root / "busybox")
     (root / "Dockerfile").write_text(recipe)
     (root / ".dockerignore").write_text("Dockerfile\n.dockerignore\n")
     return root
@@ -45,8 +45,7 @@ def store_with(base: Path, work: Path) -> Iterator[Path]:
 
 def skip_unless_it_builds(program: Program, work: Path) -> None:
     """Skip the test, with the reason, where this machine cannot build or has no registry."""
-    if not BUSYBOX.exists():
-        pytest.skip("there is no static busybox: install busybox-static")
+    machine.require(program, "docker-registry", "busybox")
     try:
         builders.require(program)
         registries.require()

@@ -8,7 +8,7 @@ import re
 import shutil
 from pathlib import Path
 
-from image_podman import BUSYBOX
+from machine import program
 
 _FILES = [  # all but the last are copied somewhere
     "a.py",
@@ -32,7 +32,7 @@ class Pair:
             path = root / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(f"{name} {number}\n")
-        shutil.copy(BUSYBOX, root / "busybox")
+        shutil.copy(program("busybox"), root / "busybox")
         (root / ".dockerignore").write_text("left\nDockerfile\n")
         self._write([row for stage in self._stages(seed) for row in stage])
 

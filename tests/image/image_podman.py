@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-BUSYBOX = Path("/bin/busybox")
+from machine import program, require
+
 _STEP = re.compile(r"^(?:\[(\d+)/\d+\] )?STEP \d+/\d+: (.*)$")
 
 
@@ -87,14 +88,11 @@ class Podman:
 
 def podman_or_skip(storage: Path) -> Podman:
     """A builder that keeps its images in this directory; skips the test where it cannot build."""
-    if shutil.which("podman") is None:
-        pytest.skip("podman is not installed")
-    if not BUSYBOX.exists():
-        pytest.skip("there is no static busybox: install busybox-static")
+    require("podman")
     found = Podman(storage)
     trial = storage / "trial"
     trial.mkdir()
-    shutil.copy(BUSYBOX, trial / "busybox")
+    shutil.copy(program("busybox"), trial / "busybox")
     (trial / "Dockerfile").write_text(
         'FROM scratch\nCOPY busybox /bin/sh\nRUN ["/bin/sh", "-c", "true"]\n'
     )
@@ -105,7 +103,7 @@ def podman_or_skip(storage: Path) -> Podman:
 
 
 @pytest.fixture(scope="session")
-def podman() -> Iterator[Podman]:
+def podman(asks: None) -> Iterator[Podman]:
     """Podman with an empty storage of its own, whose path may have at most 50 characters."""
     with tempfile.TemporaryDirectory(prefix="podman-", ignore_cleanup_errors=True) as storage:
         found = podman_or_skip(Path(storage))

@@ -13,7 +13,7 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
-from image_podman import BUSYBOX
+from machine import program
 
 #: Stands for a megabyte of the seed [bytes].
 UNIT = 4_096
@@ -67,7 +67,7 @@ def base(root: Path, stocked: Callable[[Path], None] = stock) -> Path:
     """Make the directory of the base image; its RUN leaves the builder's own files there."""
     for name in ("bin", "lib", "etc", "tmp", "srv"):
         (root / "files" / name).mkdir(parents=True)
-    shutil.copy(BUSYBOX, root / "files/bin/busybox")
+    shutil.copy(program("busybox"), root / "files/bin/busybox")
     for name in _APPLETS:
         (root / "files/bin" / name).symlink_to("busybox")
     for name, script in _TOOLS.items():

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from image_seed import HISTORY, LOGS, SOURCE, UNIT, seed
 
+from machine import needs, program
 from mrtuner.errors import BadValue, UsageError
 from mrtuner.image.advice.advise import Advised, Saving, advise
 from mrtuner.image.advice.package_managers import PACKAGE_CACHES, PACKAGE_MANAGERS
@@ -18,6 +19,8 @@ from mrtuner.image.cost import cost
 from mrtuner.image.deploys import expected
 from mrtuner.image.model import model_of
 from mrtuner.image.tree import tree_of
+
+pytestmark = pytest.mark.usefixtures("asks")
 
 
 def make(root: Path, text: str, *names: str) -> Path:
@@ -34,10 +37,10 @@ def make(root: Path, text: str, *names: str) -> Path:
     return root
 
 
-def applied(root: Path, patch: str, *program: str) -> None:
+def applied(root: Path, patch: str, *command: str) -> None:
     """Apply a patch as its reader would; both programs refuse one that does not fit."""
     done = subprocess.run(
-        program or ("patch", "-p1", "--fuzz=0"), input=patch.encode(), cwd=root,
+        command or (program("patch"), "-p1", "--fuzz=0"), input=patch.encode(), cwd=root,
         capture_output=True, check=False, env={**os.environ, "GIT_CEILING_DIRECTORIES": str(root)},
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
@@ -450,7 +453,10 @@ def test_patches_one_after_the_other_bring_the_seed_to_its_end_state_and_beyond(
     assert code.pushed.bytes == pytest.approx(2 * UNIT, rel=0.06)  # the two files of its directory
 
 
-@pytest.mark.parametrize("program", [("patch", "-p1", "--fuzz=0"), ("git", "apply")])
+@pytest.mark.parametrize(
+    "program",
+    [pytest.param(("patch", "-p1", "--fuzz=0"), marks=needs("patch")), ("git", "apply")],
+)
 def test_what_is_computed_is_what_the_patched_directory_costs(
     tmp_path: Path, program: tuple[str, ...]
 ) -> None:

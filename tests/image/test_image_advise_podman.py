@@ -16,6 +16,8 @@ from test_image_cache import planned, told
 from mrtuner.image.advice.advise import advise
 from mrtuner.image.cache import Store
 
+pytestmark = pytest.mark.usefixtures("asks")
+
 #: What an image is made of: by path its type, mode, owner, group, target and content.
 Files = dict[str, tuple[object, ...]]
 

@@ -8,11 +8,12 @@ from pathlib import Path
 
 import pytest
 from image_pairs import Pair
-from image_podman import BUSYBOX, Podman
+from image_podman import Podman
 from image_seed import BASE
 from test_image_advise import applied
 from test_image_advise_podman import builder, files
 
+from machine import needs
 from mrtuner.image.advice.advise import Advised, advise
 from mrtuner.image.deploys import expected
 from mrtuner.image.dockerfile import instructions
@@ -55,7 +56,7 @@ def a_tree(root: Path, seed: int, *, builds: bool) -> Advised:
     return advise(root)
 
 
-@pytest.mark.skipif(not BUSYBOX.exists(), reason="there is no static busybox")
+@needs("busybox", "patch")
 def test_every_patch_applies_and_costs_what_was_said(tmp_path: Path) -> None:
     pieces = 0
     for seed in range(20):
@@ -76,6 +77,7 @@ def test_every_patch_applies_and_costs_what_was_said(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
+@needs("busybox", "patch")
 def test_no_patch_for_a_random_dockerfile_changes_a_file(builder: Podman, tmp_path: Path) -> None:
     """Only logs, Dockerfile and .dockerignore, left out on purpose, may be missing."""
     tried = 0

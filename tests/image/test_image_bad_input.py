@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from machine import needs
 from mrtuner.errors import BadValue, MrTunerError, UsageError
 from mrtuner.image.advice.advise import advise
 from mrtuner.image.cost import cost
@@ -80,7 +81,7 @@ def test_a_stage_that_names_a_later_one_takes_an_image_from_elsewhere(tmp_path: 
     ]  # fmt: skip
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+@needs("a user other than root")
 def test_a_file_that_may_not_be_read_is_named(tmp_path: Path) -> None:
     a_tree(tmp_path, "FROM debian\nCOPY src /src\n")
     (tmp_path / "src/a.py").chmod(0)

@@ -14,6 +14,8 @@ from image_builder import a_directory, recipe, skip_unless_it_builds
 from mrtuner.errors import MrTunerError
 from mrtuner.image.builder import PROGRAMS, Builder, Program, short_directory
 
+pytestmark = pytest.mark.usefixtures("asks")
+
 SHELL = "FROM scratch\nCOPY busybox /bin/sh\n"
 
 

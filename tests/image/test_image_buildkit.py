@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from machine import needs
 from mrtuner.errors import BadValue
 from mrtuner.image.cache import plan
 from mrtuner.image.context import read_context
@@ -86,7 +87,7 @@ def test_only_what_changed_is_sent(tmp_path: Path) -> None:
     assert change(again, "a.py").sent == again.context.sent > 3 * 512
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="root alone may give a file away")
+@needs("root")
 def test_who_owns_a_file_is_not_compared(tmp_path: Path) -> None:
     (tmp_path / "a").touch()
     recipe = parse("FROM debian\nCOPY a /\n")

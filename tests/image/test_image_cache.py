@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -11,6 +10,7 @@ import pytest
 from image_pairs import Pair
 from image_podman import Podman, Step
 
+from machine import find
 from mrtuner.errors import BadValue
 from mrtuner.image.cache import Plan, State, Store, plan
 from mrtuner.image.context import Entry, read_context
@@ -128,6 +128,7 @@ def test_what_comes_from_an_address_is_unknown(tmp_path: Path) -> None:
     assert states_after(tmp_path, text) == ["unknown", "unknown"]
 
 
+@pytest.mark.usefixtures("asks")
 @pytest.mark.parametrize("source", ["missing", "*.none", "ignored", "dead", "out"])
 def test_a_copy_of_nothing_is_refused(
     request: pytest.FixtureRequest, tmp_path: Path, source: str
@@ -139,6 +140,6 @@ def test_a_copy_of_nothing_is_refused(
     (tmp_path / "Dockerfile").write_text(f"FROM scratch\nCOPY {source} /x\n")
     with pytest.raises(BadValue, match="line 2 of the Dockerfile copies"):
         planned(tmp_path)
-    if shutil.which("podman"):
+    if find("podman"):
         podman: Podman = request.getfixturevalue("podman")
         assert podman.build(tmp_path).returncode != 0

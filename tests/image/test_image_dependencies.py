@@ -11,6 +11,8 @@ from test_image_advise import applied, recipe_after, rules_found
 
 from mrtuner.image.advice.advise import advise
 
+pytestmark = pytest.mark.usefixtures("asks")
+
 PROJECT = """[project]
 name = "app"
 dependencies = ["flask>=3", "tomli; python_version < '3.11'"]

@@ -14,6 +14,8 @@ from mrtuner.image.builder import Builder, short_directory
 from mrtuner.image.registry import Registry
 from mrtuner.image.stored import read_image
 
+pytestmark = pytest.mark.usefixtures("asks")
+
 SHELL = "FROM scratch\nCOPY busybox /bin/sh\n"
 
 

@@ -11,18 +11,14 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from mrtuner.errors import MissingPart
-from mrtuner.image import registry as registries
+from machine import needs, require
 from mrtuner.image.builder import short_directory
 from mrtuner.image.registry import Received, Registry
 
 
 @pytest.fixture
-def registry() -> Iterator[Registry]:
-    try:
-        registries.require()
-    except MissingPart as missing:
-        pytest.skip(missing.message)
+def registry(asks: None) -> Iterator[Registry]:
+    require("docker-registry")
     with short_directory() as work, Registry(work / "r") as found:
         yield found
 
@@ -72,11 +68,8 @@ def test_only_this_machine_reaches_it(registry: Registry) -> None:
     assert registry.address.startswith("127.0.0.1:")
 
 
+@needs("docker-registry")
 def test_a_registry_that_does_not_start_says_why(tmp_path: Path) -> None:
-    try:
-        registries.require()
-    except MissingPart as missing:
-        pytest.skip(missing.message)
     found = Registry(tmp_path / ("long" * 40))  # a socket's path has 107 bytes at most
     with pytest.raises(Exception, match="the registry does not start"):
         found.__enter__()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import json
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -14,7 +13,10 @@ from typing import Any
 import pytest
 from image_builder import skip_unless_it_builds
 
+from machine import require
 from mrtuner.image.builder import short_directory
+
+pytestmark = pytest.mark.usefixtures("asks")
 
 ROOT = Path(__file__).parents[2]
 UNIT = 4_096
@@ -33,8 +35,7 @@ def three_layers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 
 def benched(place: Path, *words: str) -> list[dict[str, Any]]:
     """The forms that the benchmark writes for a seed whose megabyte is 4 kB."""
-    if shutil.which("tc") is None:
-        pytest.skip("tc is not installed: install iproute2")
+    require("tc")
     with short_directory() as work:
         skip_unless_it_builds("podman", work)
     done = subprocess.run(
@@ -42,7 +43,7 @@ def benched(place: Path, *words: str) -> list[dict[str, Any]]:
             sys.executable, ROOT / "bench/seed_image.py", "--unit", str(UNIT), "--rates", "4Mbit/s",
             "--write", place, *words,
         ],
-        env=os.environ | {"PYTHONPATH": f"{ROOT / 'src'}:{ROOT / 'tests/image'}"},
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
         check=False, capture_output=True, text=True,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr

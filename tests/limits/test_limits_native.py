@@ -7,7 +7,6 @@ lets the kernel's write-back escape.
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from machine import needs
 from mrtuner.bench.server.instance import Volume, volume
 from mrtuner.limits import Limits, Resource
 from mrtuner.limits.assess import on_host
@@ -25,12 +25,8 @@ from mrtuner.units import Bytes, MiB
 from servers import binaries
 
 CGROUP = Path("/sys/fs/cgroup/blkio")
-possible = pytest.mark.skipif(
-    os.geteuid() != 0
-    or not CGROUP.is_dir()
-    or not any(line.endswith(":blkio:/") for line in Path("/proc/self/cgroup").read_text().split())
-    or not all(map(shutil.which, ("losetup", "mkfs.ext4", "mount"))),
-    reason="a limit on a loop device needs root, cgroup v1 blkio and loop devices",
+possible = needs(
+    "root", "cgroup v1 blkio", "the root group of blkio", "losetup", "mkfs.ext4", "mount"
 )
 pytestmark = [pytest.mark.quiet, possible]
 #: Direct I/O bypasses the page cache; every machine manages a thousand reads a second.

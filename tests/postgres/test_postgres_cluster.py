@@ -15,13 +15,14 @@ from pathlib import Path
 import pytest
 
 from conftest import PASSWORD, NewCluster
+from machine import needs
 from mrtuner.errors import ConnectError, MissingPart, UsageError
 from mrtuner.postgres.binaries import find_binaries
 from mrtuner.postgres.cluster import INITDB_CACHE, Cluster
 from mrtuner.postgres.server_user import scratch_directory, server_user
 from servers import binaries, sql
 
-AS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="only root changes to another user")
+AS_ROOT = needs("root")
 
 
 def test_every_major_starts_and_answers(each_major: int, new_cluster: NewCluster) -> None:

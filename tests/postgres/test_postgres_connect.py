@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import socket
 import subprocess
@@ -14,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from conftest import PASSWORD, NewCluster
+from machine import program
 from mrtuner.errors import ConnectError, MrTunerError, UsageError
 from mrtuner.postgres.cluster import Cluster, free_port
 from mrtuner.postgres.connect import connect, masked, translated
@@ -160,17 +160,15 @@ class Bouncer:
 
 
 @pytest.fixture(params=["session", "transaction", "statement"])
-def bouncer(request: pytest.FixtureRequest, embedded: Cluster) -> Iterator[Bouncer]:
-    program = shutil.which("pgbouncer", path=f"{os.environ['PATH']}:/usr/sbin")
-    if program is None:
-        pytest.skip("pgbouncer is not installed")
+def bouncer(asks: None, request: pytest.FixtureRequest, embedded: Cluster) -> Iterator[Bouncer]:
+    bouncer = program("pgbouncer")
     directory = scratch_directory()
     port = free_port()
     config = directory / "pgbouncer.ini"
     config.write_text(_config(embedded, directory, port, request.param))
     config.chmod(0o644)
     who = {"user": embedded.user.uid, "group": embedded.user.gid} if embedded.user else {}
-    process = subprocess.Popen([program, "-q", str(config)], **who)  # type: ignore[call-overload]
+    process = subprocess.Popen([bouncer, "-q", str(config)], **who)  # type: ignore[call-overload]
     try:
         _wait_for(port)
         yield Bouncer(port)

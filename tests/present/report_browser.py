@@ -10,7 +10,6 @@ import base64
 import json
 import os
 import select
-import shutil
 import subprocess
 import time
 from collections.abc import Iterator
@@ -18,23 +17,19 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from machine import program
+
 
 class Held(Exception):
     """The browser did not respond for a minute on a busy machine; conftest.py tries again."""
 
 
-PROGRAMS = ("chromium", "chromium-browser", "google-chrome")
 PATIENCE_S = 60
 _OPTIONS = (
     "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--hide-scrollbars",
     "--disable-background-networking", "--disable-component-update", "--disable-sync",
     "--disable-dev-shm-usage", "--disable-extensions", "--remote-debugging-pipe",
 )  # fmt: skip
-
-
-def program() -> str | None:
-    """A browser on this machine, if there is one."""
-    return next((found for name in PROGRAMS if (found := shutil.which(name))), None)
 
 
 class Browser:
@@ -128,8 +123,7 @@ class Browser:
 @contextmanager
 def browser(profile: Path) -> Iterator[Browser]:
     """Run a browser with an empty profile; stop it at the end of the block."""
-    found = program()
-    assert found is not None
+    found = program("chromium")
     page_reads, we_write = os.pipe()
     we_read, page_writes = os.pipe()
     with (profile / "log").open("wb") as log:
@@ -141,6 +135,7 @@ def browser(profile: Path) -> Iterator[Browser]:
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
+            env={**os.environ, "TMPDIR": str(profile)},
             start_new_session=True,
         )
     os.close(page_reads)

@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from report_browser import Browser, browser, program
+from report_browser import Browser, browser
 from report_pages import PAGES
 
-pytestmark = pytest.mark.skipif(
-    program() is None, reason="no chromium here: apt-get install chromium"
-)
+from machine import needs
+
+pytestmark = needs("chromium")
 
 PHONE, DESK = 390, 1200
 

@@ -11,9 +11,10 @@ from xml.etree import ElementTree
 
 import jsonschema  # type: ignore[import-untyped]
 import pytest
-from report_browser import browser, program
+from report_browser import browser
 
 from bench_grids import SETTINGS, a_grid, a_plan, a_record, a_sample, six_blocks, with_rejected
+from machine import needs
 from mrtuner.bench.plan.model import Cell, Variant
 from mrtuner.bench.record.model import Failure, Record
 from mrtuner.bench.verdict.document import bench_report_document
@@ -204,7 +205,7 @@ def test_names_and_settings_are_escaped_and_secrets_masked() -> None:
     assert "&lt;b&gt;" in made
 
 
-@pytest.mark.skipif(program() is None, reason="no browser here")
+@needs("chromium")
 def test_a_browser_shows_the_page_without_complaint_at_every_width(
     grid: Record, tmp_path: Path
 ) -> None:

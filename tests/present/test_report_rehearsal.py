@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from report_browser import Browser, browser, program
+from report_browser import Browser, browser
 
 from mrtuner.errors import BadValue
 from mrtuner.present.rds_rehearsal import lines, moments, page
@@ -209,9 +209,7 @@ def test_a_long_run_gets_a_second_picture_from_nearer() -> None:
 
 
 @pytest.fixture(scope="module")
-def opened(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
-    if program() is None:
-        pytest.skip("no chromium here: apt-get install chromium")
+def opened(asks: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
     with browser(tmp_path_factory.mktemp("profile")) as running:
         yield running
 

@@ -9,13 +9,12 @@ from pathlib import Path
 
 import pytest
 import report_data as data
-from report_browser import Browser, browser, program
+from report_browser import Browser, browser
 
+from machine import needs
 from mrtuner.present.tuning_page import page
 
-pytestmark = pytest.mark.skipif(
-    program() is None, reason="no chromium here: apt-get install chromium"
-)
+pytestmark = needs("chromium")
 
 
 @pytest.fixture(scope="module")

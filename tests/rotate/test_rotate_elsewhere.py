@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import socket
 import subprocess
@@ -16,6 +15,7 @@ import psycopg
 import pytest
 from rotating import ADMIN, IMPATIENT, admin, login, may_login, rotate, running, unused
 
+from machine import program
 from mrtuner import rotate as face
 from mrtuner.errors import ConnectError, Refused
 from mrtuner.postgres.cluster import Cluster, free_port
@@ -23,7 +23,7 @@ from mrtuner.postgres.server_user import scratch_directory
 from mrtuner.rotate import RotationStep
 from servers import sql
 
-pytestmark = pytest.mark.timed
+pytestmark = [pytest.mark.timed, pytest.mark.usefixtures("asks")]
 
 LOOKUP = (
     "CREATE FUNCTION public.lookup(name text, OUT usename name, OUT passwd text)"
@@ -42,9 +42,6 @@ def server() -> Iterator[Cluster]:
 @contextmanager
 def pgbouncer(server: Cluster, directory: Path, users: str, settings: str) -> Iterator[int]:
     """The port of a pgbouncer that asks for passwords."""
-    program = shutil.which("pgbouncer", path=f"{os.environ['PATH']}:/usr/sbin")
-    if program is None:
-        pytest.skip("pgbouncer is not installed")
     port = free_port()
     (directory / "users").write_text(users)
     (directory / "pgbouncer.ini").write_text(f"""
@@ -62,7 +59,9 @@ auth_file = {directory}/users
         (directory / name).chmod(0o644)
     who = {"user": server.user.uid, "group": server.user.gid} if server.user else {}
     process = subprocess.Popen(  # type: ignore[call-overload]
-        [program, "-q", str(directory / "pgbouncer.ini")], stderr=subprocess.DEVNULL, **who
+        [program("pgbouncer"), "-q", str(directory / "pgbouncer.ini")],
+        stderr=subprocess.DEVNULL,
+        **who,
     )
     try:
         deadline = time.monotonic() + 20

@@ -19,6 +19,7 @@ import psycopg
 import pytest
 from rotating import ADMIN, Applications, admin, login, may_login, rotate, running, unused
 
+from machine import needs
 from mrtuner.postgres.cluster import Cluster
 from servers import sql
 from waiting import until
@@ -291,12 +292,11 @@ def test_a_store_that_cannot_work_is_found_before_roles_are_made(
     assert sorted(each.name for each in tmp_path.iterdir()) == ["note", "state"]
 
 
+@needs("root")
 def test_a_directory_that_cannot_be_written_to_is_found_before_roles_are_made(
     server: Cluster, tmp_path: Path
 ) -> None:
     """Not by root, who may write anywhere; the directory has a file of somebody else's."""
-    if os.geteuid() != 0:
-        pytest.skip("becoming another user needs root")
     group, closed = unused("unmade"), Path("/var/tmp") / unused("closed")
     closed.mkdir(mode=0o755)
     try:

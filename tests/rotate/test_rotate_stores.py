@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from machine import needs
 from mrtuner.errors import ApplyError, UsageError
 from mrtuner.rotate.model import Credential
 from mrtuner.rotate.stores import absolute, store
@@ -44,7 +45,7 @@ def test_a_file_keeps_what_is_not_the_user_s_nor_the_password_s(tmp_path: Path) 
     assert (tmp_path / "db.json.previous").stat().st_mode & 0o777 == 0o600
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file to another user")
+@needs("root")
 def test_an_application_that_is_another_user_goes_on_reading_its_file(tmp_path: Path) -> None:
     path, link = tmp_path / "db.json", tmp_path / "link"
     path.write_text("{}")

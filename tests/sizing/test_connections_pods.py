@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import subprocess
 
 import pytest
@@ -11,6 +10,7 @@ from hypothesis import given as drawn
 from hypothesis import strategies as st
 from sizing_manifests import URL, autoscaler, checked, cron_job, deployment, plain
 
+from machine import needs
 from mrtuner.catalog.frameworks import app_servers, framework, frameworks
 from mrtuner.catalog.timers import EVIDENCE
 from mrtuner.errors import BadValue
@@ -387,6 +387,7 @@ def test_node_postgres_has_this_default() -> None:
     assert size == 10
 
 
+@needs("active_record/version")
 def test_rails_has_this_default_and_a_url_wins() -> None:
     """Asked of Active Record itself."""
     given = {"plain": "postgresql://db/shop", "pool": "postgresql://db/shop?pool=7"}
@@ -396,16 +397,8 @@ def test_rails_has_this_default_and_a_url_wins() -> None:
         "all = ActiveRecord::DatabaseConfigurations.new(known);"
         "print JSON[known.to_h { |name, _| [name, all.configs_for(env_name: name).first.pool] }]"
     )
-    ruby = shutil.which("ruby")
-    if (
-        ruby is None
-        or subprocess.run(
-            [ruby, "-e", 'require "active_record/version"'], capture_output=True, check=False
-        ).returncode
-    ):
-        pytest.skip("no Active Record (apt-get install ruby-activerecord)")
     done = subprocess.run(
-        [ruby, "-e", asked, json.dumps(given)], capture_output=True, text=True, check=True
+        ["ruby", "-e", asked, json.dumps(given)], capture_output=True, text=True, check=True
     )
     assert framework("rails").default().size == 5
     assert json.loads(done.stdout) == {"plain": 5, "pool": 7}

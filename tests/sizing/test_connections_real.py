@@ -15,6 +15,7 @@ import pytest
 from sizing_manifests import deployment
 
 from conftest import NewCluster
+from machine import program
 from mrtuner.postgres.cluster import Cluster, free_port
 from mrtuner.postgres.connect import connect
 from mrtuner.postgres.server_user import scratch_directory
@@ -31,6 +32,8 @@ from mrtuner.sizing.connections import (
 from mrtuner.sizing.connections.database import of_server
 from mrtuner.tuning.gather import Flags
 from servers import sql
+
+pytestmark = pytest.mark.usefixtures("asks")
 
 #: Small, so that a test can take every slot. Autovacuum would take one of a database's limit.
 FEW: dict[str, str | int | float] = {
@@ -167,9 +170,7 @@ def test_a_limit_counts_for_the_role_that_a_connection_string_names(
 @contextmanager
 def bouncer(cluster: Cluster, settings: str, databases: str = "") -> Iterator[tuple[str, int]]:
     """Run a real PgBouncer; yield its configuration and its port."""
-    program = shutil.which("pgbouncer") or shutil.which("pgbouncer", path="/usr/sbin")
-    if program is None:
-        pytest.skip("pgbouncer is not installed")
+    pgbouncer = program("pgbouncer")
     directory = scratch_directory()
     port = free_port()
     users = directory / "users"
@@ -187,7 +188,7 @@ def bouncer(cluster: Cluster, settings: str, databases: str = "") -> Iterator[tu
     who: dict[str, Any] = (
         {"user": cluster.user.uid, "group": cluster.user.gid} if cluster.user else {}
     )
-    process = subprocess.Popen([program, "-q", str(config)], stderr=subprocess.DEVNULL, **who)
+    process = subprocess.Popen([pgbouncer, "-q", str(config)], stderr=subprocess.DEVNULL, **who)
     try:
         _await_port(port)
         yield text, port

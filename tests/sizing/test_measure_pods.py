@@ -15,13 +15,14 @@ import pytest
 from click.testing import CliRunner
 
 from groups import real_group
+from machine import needs
 from mrtuner.cli import main
 from mrtuner.errors import BadValue, MissingPart, MrTunerError, UsageError
 from mrtuner.host.tree import Tree
 from mrtuner.sizing.measure import measure
 from mrtuner.sizing.measure.pods import asked, chosen, containers
 
-linux = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+linux = needs("/proc")
 WEB, PROXY, OTHER = (letter * 64 for letter in "abc")
 
 

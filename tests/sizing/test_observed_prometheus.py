@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import shutil
 import subprocess
 import time
 import urllib.error
@@ -21,6 +20,7 @@ from prometheus_client import CollectorRegistry, Counter, Summary, generate_late
 from prometheus_client import Histogram as ClientHistogram
 from prometheus_client.exposition import start_http_server
 
+from machine import needs
 from mrtuner.cli import main
 from mrtuner.errors import BadValue, ConnectError, MrTunerError, UsageError
 from mrtuner.postgres.cluster import free_port
@@ -338,10 +338,7 @@ BEGIN = 1_795_392_000  # 2026-11-23 00:00 UTC
 #: Ten requests a second; in the ten minutes from 01:00 on a hundred, and slower ones.
 BUSY = range(3600, 4200)
 END = BEGIN + 7200
-real = pytest.mark.skipif(
-    shutil.which("prometheus") is None or shutil.which("promtool") is None,
-    reason="Prometheus is not installed",
-)
+real = needs("prometheus", "promtool")
 
 
 def two_hours(begin: int) -> str:

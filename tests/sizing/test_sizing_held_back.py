@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import socket
 import subprocess
 import sys
@@ -18,6 +17,7 @@ import pytest
 from click.testing import CliRunner
 
 from groups import real_group
+from machine import needs
 from mrtuner.cli import main
 from mrtuner.errors import UsageError
 from mrtuner.facts import Fact
@@ -29,7 +29,7 @@ from mrtuner.sizing.measure import Cause, Measurement, held_back, measure
 from mrtuner.sizing.measure.reading import ProcessUse, QuotaUse
 from mrtuner.sizing.measure.runtimes import beliefs, usable
 
-linux = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+linux = needs("/proc")
 
 #: A loop that never waits, in so many threads of one interpreter.
 BURN = """
@@ -247,10 +247,9 @@ def test_a_real_affinity_is_found() -> None:
 
 
 @linux
+@needs("two CPUs")
 def test_a_real_cpuset_is_found() -> None:
     """The field notes' pod: whether it gets all of its one CPU depends on the machine."""
-    if (os.cpu_count() or 1) < 2:
-        pytest.skip("needs two CPUs")
     memory = Path("/sys/fs/cgroup/cpuset/cpuset.mems")
     nodes = memory.read_text().strip() if memory.exists() else "0"
     one = str(min(os.sched_getaffinity(0)))
@@ -358,9 +357,8 @@ def test_bad_input_is_named(given: list[str], message: str) -> None:
 )
 def test_a_process_is_shown_by_the_title_that_it_gave_itself(line: list[str], title: str) -> None:
     """A title is one argument with blanks that replaces the command line."""
-    program = shutil.which("cat")
     with subprocess.Popen(
-        line, executable=program, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0
+        line, executable="cat", stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0
     ) as process:
         assert process.stdin is not None
         assert process.stdout is not None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -18,6 +17,7 @@ import yaml
 from click.testing import CliRunner
 from test_sizing_django_example import PATIENCE, answered
 
+from machine import needs
 from mrtuner.cli import main
 from mrtuner.postgres.cluster import Cluster, free_port
 from mrtuner.sizing.observed import activity
@@ -25,7 +25,7 @@ from servers import sql
 
 EXAMPLE = Path(__file__).parents[2] / "examples/pods/rails"
 MANIFEST = EXAMPLE / "deployment.yaml"
-RAILS = 'require "rails/version"; require "active_record/version"; require "pg"'
+pytestmark = needs("puma", "rails/version", "active_record/version", "pg")
 
 
 @pytest.fixture
@@ -37,17 +37,9 @@ def database(embedded: Cluster) -> Iterator[Cluster]:
     sql(embedded.dsn(), "DROP DATABASE shop WITH (FORCE)")
 
 
-def rails_is_here() -> bool:
-    if shutil.which("puma") is None:
-        return False
-    return not subprocess.run(["ruby", "-e", RAILS], capture_output=True, check=False).returncode
-
-
 @contextmanager
 def shop(cluster: Cluster, log: Path) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
     """Run the manifest's container with that database; yield its process and its port."""
-    if not rails_is_here():
-        pytest.skip("no Rails (apt-get install puma ruby-pg ruby-railties ruby-activerecord)")
     (container,) = yaml.safe_load(MANIFEST.read_text())["spec"]["template"]["spec"]["containers"]
     environment = {one["name"]: one.get("value", 64 * "0") for one in container["env"]}
     # Rails accepts no _ in a host.

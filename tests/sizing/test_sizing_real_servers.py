@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import socket
 import subprocess
 import sys
@@ -14,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from machine import require
 from mrtuner.formats.application import Application, render
 from mrtuner.postgres.cluster import free_port
 
@@ -69,8 +69,7 @@ def serving(server: str, threads: int, here: Path) -> Iterator[tuple[subprocess.
     (here / "config.ru").write_text(RACK)
     if server in {"puma-6", "unicorn"}:
         program = server.removesuffix("-6")
-        if shutil.which(program) is None:
-            pytest.skip(f"{program} is not installed (apt-get install {program})")
+        require(program)
         file, bind = here / "server.rb", {
             "puma": f'bind "tcp://127.0.0.1:{port}"\n', "unicorn": f'listen "127.0.0.1:{port}"\n',
         }[program]  # fmt: skip
@@ -103,6 +102,7 @@ def _environment(signs: Path) -> dict[str, str]:
     return {**os.environ, "SIGNS": str(signs)}
 
 
+@pytest.mark.usefixtures("asks")
 @pytest.mark.parametrize(
     ("server", "threads"), [("gunicorn", 1), ("gthread", 2), ("unicorn", 1), ("puma-6", 2)]
 )

@@ -17,6 +17,7 @@ from changed_things import pg_ctl
 from killed import CHILDREN, Verb, started, was_killed
 
 from conftest import PASSWORD, NewCluster
+from machine import needs
 from mrtuner.change.journal import Journal
 from mrtuner.change.settings.apply import (
     NEVER,
@@ -274,11 +275,10 @@ def elsewhere(dsn: str, state: Path, uid: int, stop: str, said: object) -> None:
             said.put((error.message, error.hint))  # type: ignore[attr-defined]
 
 
+@needs("root")
 def test_an_unreachable_server_that_is_down_is_told_how_to_be_mended(
     new_cluster: NewCluster, tmp_path: Path
 ) -> None:
-    if os.geteuid() != 0:
-        pytest.skip("becoming another user needs root")
     cluster = new_cluster(listen=True)
     with connect(cluster.dsn()) as conn:
         conn.execute("ALTER SYSTEM SET work_mem = '8MB'")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import subprocess
 import time
@@ -14,6 +13,7 @@ from typing import Protocol
 import pytest
 
 from conftest import NewCluster
+from machine import require
 from mrtuner.change.journal import Journal, JournalError
 from mrtuner.change.settings.apply import (
     NEVER,
@@ -525,8 +525,7 @@ def test_an_interrupt_takes_everything_back(bench: Bench) -> None:
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
-    if os.geteuid() != 0:
-        pytest.skip("mounting a small filesystem needs root")
+    require("root")
     place = tmp_path / "small"
     place.mkdir()
     mount = ["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", str(place)]

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import mrtuner
+from machine import needs
 from mrtuner.errors import DoesNotFit, UsageError
 from mrtuner.inputs import Workload
 from mrtuner.postgres.activity import watch
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
 
 MIB, GIB = 2**20, 2**30
 MEMINFO = Path("/proc/meminfo")
-on_linux = pytest.mark.skipif(not MEMINFO.exists(), reason="there is no /proc here")
+on_linux = needs("/proc")
 
 
 def texts(tuning: Tuning) -> list[str]:
@@ -209,8 +210,7 @@ def test_a_build_with_lz4_gets_it_and_takes_it(new_cluster: NewCluster) -> None:
 # --- where WAL lies, and how much can be in flight
 
 
-@on_linux
-@pytest.mark.skipif(not Path("/dev/shm").is_mount(), reason="/dev/shm is no mount of its own")
+@needs("/proc", "/dev/shm as a mount")
 def test_pg_wal_of_a_real_server_on_its_own_mount_is_found_and_its_size_counts(
     new_cluster: NewCluster,
 ) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-import shutil
+import os
 import signal
 import socket
 import subprocess
@@ -19,17 +19,12 @@ from typing import Any
 
 import pytest
 
+from machine import AXE, PAGE, needs, program, require
 from shared import made_once
 
-CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
-#: axe-core is not part of the package; the tests use the copy that `make page` installs.
-AXE = Path(__file__).parents[2] / "ui" / "node_modules" / "axe-core" / "axe.min.js"
 #: How long to wait for a page on a busy machine [ms].
 PATIENCE = 120_000
-in_a_browser = pytest.mark.skipif(
-    CHROMIUM is None or not AXE.is_file(),
-    reason="needs chromium (apt-get install chromium) and the page (make page)",
-)
+in_a_browser = needs("chromium", PAGE, "axe-core (make page)")
 
 DESK, PHONE = {"width": 1400, "height": 875}, {"width": 390, "height": 780}
 #: The hour of `history_story`, as in an address.
@@ -179,20 +174,20 @@ def sealed() -> Path:
 @pytest.fixture(scope="session")
 def viewer(recorded: Path) -> Iterator[Viewer]:
     """A viewer of the `recorded` store."""
-    from mrtuner.web.app import STATIC
-
-    if not (STATIC / "index.html").is_file():
-        pytest.skip("the page has not been built: make page")
+    require(PAGE)
     with serving(recorded) as found:
         yield found
 
 
 @pytest.fixture(scope="session")
-def browser() -> Iterator[Any]:
+def browser(asks: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """A headless Chromium, one for all tests: Playwright can start only once in a process."""
     sync_api = pytest.importorskip("playwright.sync_api", reason="no playwright: make install")
     with sync_api.sync_playwright() as playwright:
-        running = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        running = playwright.chromium.launch(
+            executable_path=program("chromium"), args=["--no-sandbox"],
+            env={**os.environ, "TMPDIR": str(tmp_path_factory.mktemp("browser"))},
+        )  # fmt: skip
         yield running
         running.close()
 

@@ -30,10 +30,11 @@ from lambda_emulator import (
 )
 from served import HOUR, PATIENCE, in_a_browser
 
+from machine import PAGE, needs
 from mrtuner.cli import main
 from mrtuner.rds.iam_policy import Scope, policy
 from mrtuner.web.access import hash_of
-from mrtuner.web.app import HEADERS, STATIC
+from mrtuner.web.app import HEADERS
 from mrtuner.web.screens import SCREENS
 from mrtuner.web.serverless.deployment import (
     LARGEST,
@@ -48,9 +49,7 @@ from mrtuner.web.serverless.deployment import (
 WAL = "/api/screens/wal"
 PASSWORD = "correct-horse-battery"
 KEY = "arn:aws:kms:eu-central-1:123456789012:key/11111111-2222-3333-4444-555555555555"
-pytestmark = pytest.mark.skipif(
-    not (STATIC / "index.html").is_file(), reason="the page has not been built: make page"
-)
+pytestmark = needs(PAGE)
 
 
 def deployment(**more: Any) -> Deployment:

@@ -17,6 +17,7 @@ import pytest
 from click.testing import CliRunner
 from served import Viewer, serving, serving_here
 
+from machine import PAGE, needs, require
 from mrtuner.cli import main
 from mrtuner.web.access import Access, hash_of
 from mrtuner.web.screens import SCREENS
@@ -147,6 +148,7 @@ def test_a_huge_form_is_refused_and_a_slow_client_holds_up_nobody(untried: Viewe
         assert ask(untried, "GET", "/api/fleet").status == 401
 
 
+@needs("ps")
 def test_the_password_stands_nowhere(closed: Viewer) -> None:
     assert PASSWORD not in subprocess.run(
         ["ps", "-eo", "args"], capture_output=True, text=True, check=True
@@ -157,15 +159,13 @@ def test_the_password_stands_nowhere(closed: Viewer) -> None:
 
 
 def test_the_login_has_its_style_before_anybody_has_logged_in(closed: Viewer) -> None:
-    from mrtuner.web.app import STATIC
-
-    if not (STATIC / "index.html").is_file():
-        pytest.skip("the page has not been built: make page")
+    require(PAGE)
     page = ask(closed, "GET", "/login").body
     (style,) = re.findall(r'<link rel="stylesheet" href="([^"]+)"', page)
     assert "prefers-color-scheme: dark" in ask(closed, "GET", style).body
 
 
+@needs("openssl")
 def test_with_a_certificate_it_speaks_tls(recorded: Path, secret: Path, tmp_path: Path) -> None:
     cert, key = tmp_path / "cert.pem", tmp_path / "key.pem"
     subprocess.run(

@@ -22,6 +22,7 @@ from served import (
     violations,
 )
 
+from machine import PAGE, require
 from mrtuner.history.example.statements import LOADS
 from mrtuner.limits.example_upgrade import DAYS, START
 from mrtuner.web.screens import SCREENS
@@ -32,10 +33,7 @@ pytestmark = [in_a_browser, pytest.mark.timeout(600)]
 @pytest.fixture(scope="module")
 def shop(example: Path) -> Iterator[Viewer]:
     """A viewer of the example."""
-    from mrtuner.web.app import STATIC
-
-    if not (STATIC / "index.html").is_file():
-        pytest.skip("the page has not been built: make page")
+    require(PAGE)
     with serving(example) as found:
         yield found
 

@@ -24,6 +24,7 @@ from served import (
 
 import mrtuner
 from bench_grids import a_grid
+from machine import PAGE, require
 from mrtuner.bench.record.archive import Archive
 from mrtuner.bench.record.document import RunDocument
 from mrtuner.bench.record.model import Record
@@ -81,10 +82,7 @@ def records(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def shown(recorded: Path, records: Path) -> Iterator[Viewer]:
     """A viewer with them."""
-    from mrtuner.web.app import STATIC
-
-    if not (STATIC / "index.html").is_file():
-        pytest.skip("the page has not been built: make page")
+    require(PAGE)
     with serving(recorded, "--records", str(records)) as found:
         yield found
 

@@ -24,6 +24,7 @@ from moto import mock_aws
 from moto.core import set_initial_no_auth_action_count
 from served import HOUR, Viewer, serving
 
+from machine import PAGE, require
 from mrtuner.aws.errors import AwsError
 from mrtuner.aws.session import client
 from mrtuner.cli import main
@@ -34,7 +35,6 @@ from mrtuner.history.store import parquet, s3, sealing
 from mrtuner.history.store.parquet import File
 from mrtuner.history.store.writer import Writer
 from mrtuner.rds.iam_policy import Scope, called, policy
-from mrtuner.web.app import STATIC
 from mrtuner.web.screens import SCREENS
 
 
@@ -48,8 +48,7 @@ def bucket(sealed: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[StandIn]:
 
 @pytest.fixture
 def on_s3(bucket: StandIn) -> Iterator[Viewer]:
-    if not (STATIC / "index.html").is_file():
-        pytest.skip("the page has not been built: make page")
+    require(PAGE)
     with serving(URL) as viewer:
         yield viewer
 
@@ -72,8 +71,7 @@ def test_a_bucket_that_goes_away_is_an_error_of_the_api(on_s3: Viewer, bucket: S
 
 
 def test_where_nothing_answers_the_api_says_so(sealed: Path, tmp_path: Path) -> None:
-    if not (STATIC / "index.html").is_file():
-        pytest.skip("the page has not been built: make page")
+    require(PAGE)
     with pytest.MonkeyPatch.context() as patch:
         with stand_in(sealed) as bucket:
             for name, value in bucket.environment.items():
