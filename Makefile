@@ -7,7 +7,7 @@ WORKERS ?= 3
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: install page site demo test test-web test-browser test-access test-site test-lambda test-slow test-killed test-engines engines dist lint types docs requirements catalog pictures bench-start bench-tune bench-worth bench-overhead bench-same bench-demo bench-history bench-recording bench-bursts bench-viewer bench-fleet bench-serverless bench-tuner-page bench-image bench-image-steps bench-image-seed clean bench-waiting bench-pods
+.PHONY: install page site demo test test-bare test-programs test-web test-browser test-access test-site test-lambda test-slow test-killed test-engines engines dist lint types docs requirements catalog pictures bench-start bench-tune bench-worth bench-overhead bench-same bench-demo bench-history bench-recording bench-bursts bench-viewer bench-fleet bench-serverless bench-tuner-page bench-image bench-image-steps bench-image-seed clean bench-waiting bench-pods
 
 install: $(STAMP)
 
@@ -42,10 +42,11 @@ demo: install
 
 # Python container images set PYTHONDONTWRITEBYTECODE, which would make every program that a test
 # starts compile MrTuner again.
-test test-web test-browser test-access test-site test-lambda test-slow test-killed test-engines: export PYTHONDONTWRITEBYTECODE :=
+test test-bare test-web test-browser test-access test-site test-lambda test-slow test-killed test-engines: export PYTHONDONTWRITEBYTECODE :=
 
 # Other majors are fetched once into .cache/postgres; their tests are skipped without Maven, and
-# those of the pages without the npm registry. Lambda's emulator is fetched into .cache/lambda.
+# those of the pages without the npm registry. Lambda's emulator is fetched into .cache/lambda, and a
+# browser into .cache/browser where no Chromium is installed.
 # Three workers on two cores, because many tests wait (WORKERS=4 starts four). All tests of a file
 # run in one worker, so that the server they share is created once. Files run in order of their
 # names, so that the slowest do not come last. mypy keeps one core busy for a minute: it runs beside
@@ -54,6 +55,7 @@ test test-web test-browser test-access test-site test-lambda test-slow test-kill
 test: install
 	-$(BIN)/python tools/fetch_servers.py
 	-$(BIN)/python tools/fetch_lambda.py
+	-$(BIN)/python tools/fetch_browser.py
 	-$(MAKE) page
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check --quiet .
@@ -62,6 +64,16 @@ test: install
 	$(BIN)/python -m pytest --collect-only -qq -p no:xdist -m "not slow" > /dev/null 2>&1; \
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder -m "not slow"; tests=$$?; \
 	wait $$checking; typed=$$?; [ $$typed = 0 ] || cat $$types; rm $$types; [ $$tests$$typed = 00 ]
+
+# The tests that ask for programs, in a clean clone of what is committed, as an ordinary user from
+# whom all these programs are hidden.
+test-bare:
+	WORKERS=$(WORKERS) tools/test_bare.sh
+
+# Debian's packages with the programs that tests run; without them their tests are skipped.
+# ARGS=--slow adds those of test-slow.
+test-programs:
+	$(PYTHON) tools/install_programs.py $(ARGS)
 
 # Only the tests of the viewer and the tuner page, all of them or by topic: the pages in Chromium,
 # access, the static site, and the functions on Lambda's emulator.
@@ -73,6 +85,7 @@ test-lambda: WEB_TESTS = $(WEB)deploy_lambda.py
 test-web: WEB_TESTS = tests/web
 test-web test-browser test-access test-site test-lambda: install
 	-$(BIN)/python tools/fetch_lambda.py
+	-$(BIN)/python tools/fetch_browser.py
 	-$(MAKE) page
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile -m "not slow" $(WEB_TESTS)
 
@@ -187,13 +200,13 @@ bench-image: install
 # Improves images step by step, building and pushing each step: MrTuner's own from a clone, its
 # recorder's, and the seed's at a small scale. Half an hour; needs root, podman, docker-registry.
 bench-image-steps: install
-	for subject in seed wheel clone; do PYTHONPATH=tests/image $(BIN)/python bench/image_steps.py $$subject $(ARGS) || exit 1; done
+	for subject in seed wheel clone; do PYTHONPATH=tools:tests:tests/image $(BIN)/python bench/image_steps.py $$subject $(ARGS) || exit 1; done
 
 # The image of the seed at full scale, in five forms: builds one changed line, pushes it, and pushes
 # it through slower lines. Half an hour, 10 GB of disk; needs root, podman, docker-registry. To keep
 # the result, use ARGS='--write docs', then make docs.
 bench-image-seed: install
-	PYTHONPATH=tests/image $(BIN)/python bench/seed_image.py $(ARGS)
+	PYTHONPATH=tools:tests:tests/image $(BIN)/python bench/seed_image.py $(ARGS)
 
 # Application servers under load, compared with the simulation: 25 minutes. Needs root, and Debian's
 # puma, unicorn, ruby-pg, pgbouncer. ARGS="--only puma --puma-of sid" uses Puma 8 (trixie has 6.6),
