@@ -130,7 +130,7 @@ def hide(directory: Path) -> None:
         return
     directory.mkdir()
     for place in map(Path, f"{os.environ['PATH']}:{_SBIN}".split(":")):
-        for file in place.iterdir() if place.is_dir() else ():
+        for file in place.iterdir() if os.access(place, os.R_OK | os.X_OK) else ():
             link = directory / file.name
             if not _hidden(file.name) and not link.is_symlink():
                 link.symlink_to(file)
