@@ -283,7 +283,7 @@ def test_terraform_of_other_hands_is_read_too() -> None:
 
 
 def test_azure_knows_every_parameter_that_a_rule_writes() -> None:
-    """Except those of PostgreSQL 19, which Azure does not offer yet. Rules of standbys only keep."""
+    """Except those of 19, which Azure does not offer yet. Rules of standbys only keep."""
     known = platform("azure").parameters
     written = {name for name, rule in RULES.items() if not rule.suggestion}
     kept = {"hot_standby_feedback", "max_standby_archive_delay", "max_standby_streaming_delay"}
