@@ -363,6 +363,21 @@ def test_nothing_that_needs_memory_is_raised_while_the_worst_case_does_not_fit()
     assert named.advice["shared_buffers"].value == "8GB"
 
 
+def test_work_mem_is_not_made_useless_where_it_is_not_alone_to_blame() -> None:
+    """2 GB, and 16 workers with maintenance_work_mem of 256 MB are 4 GB: nothing is left for sorts."""
+    own = {"max_connections": "160", "work_mem": "102400", "autovacuum_max_workers": "16",
+           "maintenance_work_mem": str(256 * 1024)}  # fmt: skip
+    situation = live(own, memory=Memory(Bytes(2 * GIB)), lower=frozenset({"work_mem"}))
+    held = settle(situation).advice["work_mem"]
+    assert (held.changes, held.value) == (False, "100MB")
+    assert "--lower autovacuum_max_workers" in held.reason
+    assert not settle(situation).advice["wal_buffers"].changes
+    both = replace(situation, lower=frozenset({"work_mem", *values_to_lower(situation)}))
+    fits = settle(both)
+    assert fits.holds
+    assert fits.work_mem >= 256 * 1024
+
+
 LOWERED: Final = {
     "work_mem": "262144", "maintenance_work_mem": "4194304", "autovacuum_work_mem": "1048576",
     "autovacuum_max_workers": "10", "max_parallel_workers": "32",

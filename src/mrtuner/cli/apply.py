@@ -83,7 +83,7 @@ def command(
         replicas = change.standbys_named(standbys)
         allowed = partial(change.consent, restart, timeout=timeout)
         tuning, plan = _prepare(dsn, source, restart, replicas, machine)
-        for line in _shown(plan):
+        for line in _shown(tuning, plan):
             terminal.print_note(line)
         found = None if no_plans else _plans(dsn, plans, plan)
         if found and not accept_worse_plans:
@@ -118,10 +118,12 @@ def _prepare(
     return tuning, checked(dsn, plan(tuning.server, settings), how, standbys)
 
 
-def _shown(plan: SettingsPlan) -> list[str]:
-    from mrtuner.present.text import plan_of_change
+def _shown(tuning: Tuning, plan: SettingsPlan) -> list[str]:
+    """What can go wrong already, and what the plan would do."""
+    from mrtuner.present.text import dangers, plan_of_change
 
-    return list(plan_of_change(plan, terminal.look(sys.stderr)))
+    look = terminal.look(sys.stderr)
+    return [*dangers(tuning, look), *plan_of_change(plan, look)]
 
 
 def _plans(dsn: str, number: int | None, plan: SettingsPlan) -> Plans | None:

@@ -55,7 +55,7 @@ def screen(tuning: Tuning, look: Look, *, everything: bool = False) -> Iterator[
     """
     yield from _titled(tuning.title, look)
     yield from _given(tuning, look)
-    yield from _dangers(tuning, look)
+    yield from dangers(tuning, look)
     yield from advice(tuning, look, everything=everything)
     if tuning.budget:
         yield from _budget(tuning.budget, tuning.budget_now, look)
@@ -120,7 +120,8 @@ def _given(tuning: Tuning, look: Look) -> Iterator[str]:
     yield from paragraph(inputs, look, style="quiet")
 
 
-def _dangers(tuning: Tuning, look: Look) -> Iterator[str]:
+def dangers(tuning: Tuning, look: Look) -> Iterator[str]:
+    """Yield what can go wrong with the settings in force."""
     if tuning.dangers:
         yield from heading("danger: what can go wrong with the settings in force", look)
     for notice in tuning.dangers:

@@ -79,12 +79,13 @@ def _more_memory_than_there_is(situation: Situation, now: Budget | None) -> Iter
 
 def _way_out(situation: Situation) -> str:
     """What makes the worst case fit: the owner's values to lower; else the inputs to change."""
-    if (budget := solve(situation).budget) and budget.fits:
+    if solve(situation).holds:
         return "The advice below fits"
     lowered = values_to_lower(situation)
     if lowered:
         values = [f"{name} to {item.value}" for name, item in lowered.items()]
-        return f"--lower {','.join(lowered)} sets {enumerated(values)}"
+        names = ",".join(sorted({*situation.lower, *lowered}))
+        return f"--lower {names} sets {enumerated(values)}"
     if any(situation.running.get(name) is None for name in ("work_mem", "max_connections")):
         return "What to lower cannot be said, since the role may not see all settings"
     return what_must_give(situation, int(situation.running["max_connections"]))

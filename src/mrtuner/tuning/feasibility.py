@@ -19,7 +19,7 @@ NEED_MEMORY: Final = (
     "maintenance_work_mem", "autovacuum_work_mem", "autovacuum_max_workers",
     "max_parallel_workers", "max_worker_processes",
 )  # fmt: skip
-HELD: Final = "not raised, since the worst case would not fit in memory"
+HELD: Final = "not changed, since the worst case would not fit in memory"
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,15 +50,26 @@ def solve(situation: Situation) -> Solution:
 
 def settle(situation: Situation) -> Solution:
     """As `solve`; but while the worst case does not fit a live server, nothing that needs memory is
-    raised: lowering what its owner chose comes first.
+    raised, nor is work_mem made useless: lowering what its owner chose comes first.
     """
     solution = solve(situation)
-    if not situation.live or _fits(solution):
+    if not situation.live or solution.holds:
         return solution
-    lowered = ",".join(values_to_lower(situation))
-    why = f"not raised, since the worst case would not fit: --lower {lowered}" if lowered else HELD
-    held = {name: why for name in NEED_MEMORY if is_raised(solution.advice.get(name))}
-    return solve(replace(situation, fixed={**situation.fixed, **held}))
+    lowered = values_to_lower(situation)
+    named = ",".join(sorted({*situation.lower, *lowered}))
+    why = f"not changed, since the worst case would not fit: --lower {named}" if lowered else HELD
+    # A value that is held may make another one rise instead: wal_buffers follow shared_buffers.
+    while not solution.holds and (held := _held(solution)):
+        situation = replace(situation, fixed={**situation.fixed, **dict.fromkeys(held, why)})
+        solution = solve(situation)
+    return solution
+
+
+def _held(solution: Solution) -> list[str]:
+    advice = solution.advice
+    raised = [name for name in NEED_MEMORY if is_raised(advice.get(name))]
+    useless = advice["work_mem"].changes and solution.work_mem < LEAST_WORK_MEM
+    return [*raised, "work_mem"] if useless and "work_mem" not in raised else raised
 
 
 def is_raised(advice: Advice | None) -> bool:
@@ -84,7 +95,7 @@ def values_to_lower(situation: Situation) -> dict[str, Advice]:
 
     As few as possible, those that save most first; empty if it fits, or cannot be made to fit.
     """
-    if _fits(solve(situation)):
+    if solve(situation).holds:
         return {}
     lowered = situation
     own = {name for name in NEED_MEMORY if situation.chosen_by_person(name)} - situation.lower
@@ -94,17 +105,13 @@ def values_to_lower(situation: Situation) -> dict[str, Advice]:
         lowered = tries[best]
         own.remove(best)
         solution = solve(lowered)
-        if _fits(solution):
+        if solution.holds:
             return {
                 name: solution.advice[name]
                 for name in sorted(lowered.lower - situation.lower)
                 if solution.advice[name].changes
             }
     return {}
-
-
-def _fits(solution: Solution) -> bool:
-    return solution.budget is None or solution.budget.fits
 
 
 def _total(situation: Situation) -> int:
