@@ -11,7 +11,7 @@ from mrtuner.bench.record.model import Record, Sample
 from mrtuner.bench.verdict.pairs import ALPHA, covers_a_cycle, pairs, throughput
 from mrtuner.stats.comparison import FEWEST_BLOCKS, Verdict
 from mrtuner.stats.steady import CV_REFUSE, CV_WARN, HALF_RUN_DRIFT, half_run_drift, robust_cv
-from mrtuner.wording import plural, plural_was
+from mrtuner.wording import plural, plural_is, plural_was
 
 if TYPE_CHECKING:
     from mrtuner.bench.verdict.judge import CellVerdict
@@ -20,12 +20,21 @@ if TYPE_CHECKING:
 _SATURATED: Final = 0.9
 #: The canary may differ by this share between two runs of a block.
 _CANARY: Final = 0.25
+#: What a run shorter than a checkpoint cycle means, by whether anything but throughput is judged.
+_UNSEEN: Final = {
+    False: "it is judged as measured and including the checkpoint that it left behind",
+    True: "what a checkpoint does to it is not seen",
+}
 #: With fewer transactions in a run, the halves differ by chance and by where a second ends.
 _FEWEST_FOR_DRIFT: Final = 200
 
 
-def refusals(record: Record, cell: Cell, variant: str) -> Iterator[str]:
-    """Why there can be no verdict: runs that scatter, a load generator at its own limit."""
+def refusals(record: Record, cell: Cell, variant: str, finished: int) -> Iterator[str]:
+    """Why there can be no verdict: this alone decides whether a result counts.
+
+    Too few blocks, runs that scatter, a load generator at its own limit. What else is said beside a
+    verdict is a caution, and never that the result cannot be judged.
+    """
     workload = record.plan.by_name[cell.workload]
     scatter = _scatter_that_counts(record, cell, variant) if workload.judges_throughput else ()
     for what, cv in scatter:
@@ -39,6 +48,8 @@ def refusals(record: Record, cell: Cell, variant: str) -> Iterator[str]:
         )
         if busy > _SATURATED:
             yield f"pgbench was busy {busy * 100:.0f} % of the time with {name!r}: use more threads"
+    if finished < FEWEST_BLOCKS:
+        yield f"{plural_is(finished, 'block')} too few: a proof needs {FEWEST_BLOCKS} or more"
 
 
 def cautions(record: Record, one: CellVerdict) -> Iterator[str]:
@@ -58,8 +69,6 @@ def _on_the_numbers(one: CellVerdict) -> Iterator[str]:
     seen = one.comparison
     if one.variant.bound:
         yield "a bound: it shows the most that could be gained by risking data; never advice"
-    if seen.pairs < FEWEST_BLOCKS:
-        yield f"{seen.pairs} blocks are too few: a proof needs {FEWEST_BLOCKS} or more"
     if seen.disagreement:
         yield "a second method (signed ranks) gives another verdict"
     if seen.near_resolution:
@@ -88,8 +97,7 @@ def _on_writing(record: Record, one: CellVerdict) -> Iterator[str]:
             timeout = record.settings.get(name, {}).get("checkpoint_timeout", "unknown")
             yield (
                 f"the run of {record.plan.seconds} s is shorter than a checkpoint cycle of"
-                f" {name} (checkpoint_timeout {timeout} s): write settings cannot be judged from"
-                " this alone"
+                f" {name} (checkpoint_timeout {timeout} s): {_UNSEEN[one.with_checkpoint is None]}"
             )
     paid = one.with_checkpoint
     if paid is not None and paid.verdict != one.comparison.verdict:

@@ -28,7 +28,7 @@ from mrtuner.bench.verdict.pairs import (
 )
 from mrtuner.errors import BadValue
 from mrtuner.stats.comparison import (
-    FEWEST_PAIRS,
+    FEWEST_BLOCKS,
     Calibration,
     Comparison,
     Pair,
@@ -67,7 +67,9 @@ class CellVerdict:
     @property
     def more_blocks(self) -> int | None:
         """Blocks still needed, where that would help."""
-        return self.comparison.more_blocks if self.verdict is Verdict.UNDECIDED else None
+        if self.verdict is not Verdict.UNDECIDED:
+            return None
+        return self.comparison.more_blocks or max(FEWEST_BLOCKS - self.comparison.pairs, 0) or None
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +156,7 @@ def _cell_verdict(
     test: _Test, seen: Comparison, paid: Comparison, p: float, verdict: Verdict
 ) -> CellVerdict:
     record, cell = test.record, test.cell
-    refused = tuple(cautions.refusals(record, cell, test.variant.name))
+    refused = tuple(cautions.refusals(record, cell, test.variant.name, seen.pairs))
     slowest = pairs(record, cell, (record.plan.baseline.name, test.variant.name), latency(0.99))
     twice = calibration_pairs(record, cell)
     made = CellVerdict(
@@ -184,7 +186,7 @@ def _adjusted_verdict(test: _Test, values: Sequence[Pair], p: float, tests: int)
     strict = test.compared(values, ALPHA / tests)
     if strict.verdict is Verdict.EQUIVALENT:
         return Verdict.EQUIVALENT
-    if p >= ALPHA or strict.pairs < FEWEST_PAIRS:
+    if p >= ALPHA:
         return Verdict.UNDECIDED
     better = (strict.ratio > 1) is test.higher_is_better
     return Verdict.BETTER if better else Verdict.WORSE
