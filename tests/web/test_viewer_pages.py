@@ -145,6 +145,7 @@ def test_from_the_first_page_on_one_finds_what_held_the_instance_down(
         page.wait_for_url(lambda url: "from=" in url)
         page.wait_for_selector("main .bar h1")
         reached = page.locator("[data-chart=throughput] .ceilings a")
+        reached.filter(has_text="212.5 MB/s: reached").wait_for()  # the screen before had others
         assert reached.first.inner_text() == (
             "instance throughput, before December 2019 212.5 MB/s: reached"
         )
