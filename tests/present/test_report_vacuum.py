@@ -32,6 +32,7 @@ def told(*tables: dict[str, Any], **given: Any) -> dict[str, Any]:
         "schema": "mrtuner.vacuum/1", "database": "app", "watched": 900.0, "recorded": False,
         "capacity": {"words": "vacuum needs 1 %", "used": 0.01, "keeps_up": True}, "settings": [],
         "tables": list(tables), "blockers": [], "wraparound": [], "proofs": [], "missing": [],
+        "unjudged": [],
     }  # fmt: skip
     return {**plain, **given}
 
