@@ -364,7 +364,7 @@ def test_nothing_that_needs_memory_is_raised_while_the_worst_case_does_not_fit()
 
 
 def test_work_mem_is_not_made_useless_where_it_is_not_alone_to_blame() -> None:
-    """2 GB, and 16 workers with maintenance_work_mem of 256 MB are 4 GB: nothing is left for sorts."""
+    """2 GB, and 16 workers with maintenance_work_mem of 256 MB are 4 GB: none is left for sorts."""
     own = {"max_connections": "160", "work_mem": "102400", "autovacuum_max_workers": "16",
            "maintenance_work_mem": str(256 * 1024)}  # fmt: skip
     situation = live(own, memory=Memory(Bytes(2 * GIB)), lower=frozenset({"work_mem"}))
