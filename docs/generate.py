@@ -30,6 +30,7 @@ from mrtuner import cli, errors, formats
 from mrtuner.catalog import MAJORS, Parameter, history, parameter, parameters
 from mrtuner.catalog.load import table
 from mrtuner.catalog.platforms import platform
+from mrtuner.change.settings.plan import STANDBY_FLOOR
 from mrtuner.formats import application, crunchy
 from mrtuner.limits import limits
 from mrtuner.limits.example import CLASS, STORAGE, simulated_week
@@ -39,6 +40,7 @@ from mrtuner.present.figures import stand_alone
 from mrtuner.tuning import Tuning, tune
 from mrtuner.tuning.verdict import RULES, Rule
 from mrtuner.units import MiB
+from mrtuner.wording import enumerated
 
 DOCS: Final = Path(__file__).resolve().parent
 HEAD: Final = "<!-- Made from the code by `python -m docs.generate`: do not edit. -->\n\n"
@@ -278,6 +280,8 @@ def formats_page() -> Iterator[str]:
     yield "parameter and for many nasty texts. A parameter that an operator owns, or that a managed"
     yield "server refuses, is left out and named in a comment. `text` is the screen; `json` is"
     yield "described in [JSON](json.md)."
+    yield ""
+    yield from standbys_first()
     for name, summary in formats.FORMATS.items():
         module = inspect.getmodule(formats.known_format(name).write)
         yield f"\n## `{name}`"
@@ -290,6 +294,15 @@ def formats_page() -> Iterator[str]:
         yield from owned(module)
         yield from on_platform(module)
     yield from application_formats()
+
+
+def standbys_first() -> Iterator[str]:
+    """Which formats name the order of a primary and its standbys, and which need not."""
+    free = [f"`{name}`" for name in formats.NAMES if not formats.known_format(name).orders_standbys]
+    yield f"{enumerated(sorted(f'`{name}`' for name in STANDBY_FLOOR))}"
+    yield "must not be lower on a standby than on its primary, or replay pauses there."
+    yield f"{enumerated(free)} say so when one of them"
+    yield "is written: nobody orders the servers there. The other platforms do that themselves."
 
 
 def application_formats() -> Iterator[str]:

@@ -7,7 +7,7 @@ import yaml
 from markdown_it import MarkdownIt
 
 from mrtuner.errors import BadValue, Refused
-from mrtuner.formats import Line, parse, render
+from mrtuner.formats import FORMATS, Line, parse, render
 
 SHARED_BUFFERS = Line(
     name="shared_buffers", value="4GB", quoted=False, comment="a quarter", restart=True
@@ -140,6 +140,27 @@ def test_patroni_and_its_operators_tell_the_order_of_restarts() -> None:
         rendering = render(format, [line("max_connections", "200")])
         assert "max_connections: stored once for the primary" in rendering
         assert "stored once for the primary" not in render(format, [line("jit", "off")])
+
+
+MANAGED = ("patroni", "cloudnativepg", "crunchy", "zalando", "cloudsql", "cloudsql-terraform",
+           "azure", "azure-terraform")  # fmt: skip
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_only_where_nobody_orders_them_standbys_come_first(format: str) -> None:
+    """Once, beside the title, so in every notation that has comments."""
+    given = [line("max_connections", "200"), line("max_wal_senders", "20"), SHARED_BUFFERS]
+    note = "If max_connections and max_wal_senders rise, change and restart standbys before their"
+    found = " ".join(render(format, given, title="16 GB").replace("\\", "").split("\n# "))
+    assert found.count(note) == (format not in MANAGED)
+    assert "standbys before their" not in render(format, [SHARED_BUFFERS])
+
+
+def test_an_offer_alone_has_no_note_on_standbys() -> None:
+    offer = Line(
+        name="max_connections", value="9", quoted=False, comment="", restart=True, condition="if x"
+    )
+    assert "standbys" not in render("conf", [offer])
 
 
 def test_cloudnativepg_names_libraries_in_their_own_field() -> None:

@@ -20,7 +20,9 @@ from pkgutil import iter_modules
 from types import MappingProxyType
 from typing import Any, Final
 
+from mrtuner.change.settings.plan import STANDBY_FLOOR
 from mrtuner.formats.line import Format, Line, checked, known
+from mrtuner.wording import enumerated
 
 __all__ = ["FORMATS", "NAMES", "Line", "for_containers", "known_format", "parse", "render"]
 
@@ -39,12 +41,24 @@ NAMES: Final = tuple(
 def render(format: str, lines: Sequence[Line], *, title: str = "") -> str:
     """Return the lines in a format of `FORMATS`, in the order given, below a one-line title.
 
+    Where nobody orders a primary and its standbys, the title says which of them changes first.
+
     Raises BadValue for an unknown format, a name or value that no file can contain, or a duplicate
     name; Refused where the operator accepts fewer parameters than these.
     """
     chosen = known_format(format)
     taken = [line for line in checked(lines) if chosen.conditional or not line.condition]
-    return chosen.write(taken, title)
+    note = "" if chosen.orders_standbys else _standbys_first(taken)
+    return chosen.write(taken, ". ".join(part for part in (title, note) if part))
+
+
+def _standbys_first(lines: Sequence[Line]) -> str:
+    """Return what pauses replay on standbys if it rises on their primary first; "" if nothing."""
+    names = [line.name for line in lines if line.name in STANDBY_FLOOR and not line.condition]
+    if not names:
+        return ""
+    rise = "rises" if len(names) == 1 else "rise"
+    return f"If {enumerated(names)} {rise}, change and restart standbys before their primary."
 
 
 def for_containers(format: str) -> bool:

@@ -91,5 +91,5 @@ def _option(words: list[str], *names: str) -> str:
 
 FORMAT = Format(
     name="azure", summary="Azure flexible server: a script of az calls",
-    write=write, read=read,
+    write=write, read=read, orders_standbys=True,
 )  # fmt: skip

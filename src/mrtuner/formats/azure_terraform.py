@@ -55,5 +55,5 @@ def read(text: str) -> dict[str, str]:
 
 FORMAT = Format(
     name="azure-terraform", summary="Azure flexible server: Terraform resources",
-    write=write, read=read,
+    write=write, read=read, orders_standbys=True,
 )  # fmt: skip

@@ -74,4 +74,5 @@ FORMAT = Format(
     write=write,
     read=read,
     container=True,
+    orders_standbys=True,
 )

@@ -46,6 +46,7 @@ class Format:
     read: Callable[[str], dict[str, str]]  # raises BadValue
     conditional: bool = False  # accepts conditional lines, and comments them out
     container: bool = False  # for servers on volumes that MrTuner cannot see
+    orders_standbys: bool = False  # what applies it gives standbys their settings in time
 
 
 def checked(lines: Sequence[Line]) -> Sequence[Line]:

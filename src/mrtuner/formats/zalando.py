@@ -53,4 +53,5 @@ FORMAT = Format(
     write=write,
     read=read,
     container=True,
+    orders_standbys=True,
 )
