@@ -30,10 +30,10 @@ from mrtuner import cli, errors, formats
 from mrtuner.catalog import MAJORS, Parameter, history, parameter, parameters
 from mrtuner.catalog.load import table
 from mrtuner.catalog.platforms import platform
-from mrtuner.change.settings.plan import STANDBY_FLOOR
 from mrtuner.formats import application, crunchy
 from mrtuner.limits import limits
 from mrtuner.limits.example import CLASS, STORAGE, simulated_week
+from mrtuner.postgres.model import FOLLOW_PRIMARY
 from mrtuner.present import charts, limits_page, rehearsal, vacuum_page
 from mrtuner.present.bench_charts import Effect, forest
 from mrtuner.present.figures import stand_alone
@@ -299,7 +299,7 @@ def formats_page() -> Iterator[str]:
 def standbys_first() -> Iterator[str]:
     """Which formats name the order of a primary and its standbys, and which need not."""
     free = [f"`{name}`" for name in formats.NAMES if not formats.known_format(name).orders_standbys]
-    yield f"{enumerated(sorted(f'`{name}`' for name in STANDBY_FLOOR))}"
+    yield f"{enumerated(sorted(f'`{name}`' for name in FOLLOW_PRIMARY))}"
     yield "must not be lower on a standby than on its primary, or replay pauses there."
     yield f"{enumerated(free)} say so when one of them"
     yield "is written: nobody orders the servers there. The other platforms do that themselves."

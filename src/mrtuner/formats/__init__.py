@@ -20,8 +20,8 @@ from pkgutil import iter_modules
 from types import MappingProxyType
 from typing import Any, Final
 
-from mrtuner.change.settings.plan import STANDBY_FLOOR
 from mrtuner.formats.line import Format, Line, checked, known
+from mrtuner.postgres.model import FOLLOW_PRIMARY
 from mrtuner.wording import enumerated
 
 __all__ = ["FORMATS", "NAMES", "Line", "for_containers", "known_format", "parse", "render"]
@@ -54,7 +54,7 @@ def render(format: str, lines: Sequence[Line], *, title: str = "") -> str:
 
 def _standbys_first(lines: Sequence[Line]) -> str:
     """Return what pauses replay on standbys if it rises on their primary first; "" if nothing."""
-    names = [line.name for line in lines if line.name in STANDBY_FLOOR and not line.condition]
+    names = [line.name for line in lines if line.name in FOLLOW_PRIMARY and not line.condition]
     if not names:
         return ""
     rise = "rises" if len(names) == 1 else "rise"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Final, Literal
 
 from mrtuner.facts import Missing
 from mrtuner.units import Bytes
@@ -15,6 +15,14 @@ Origin = Literal[
     "default", "file", "include", "postgresql.auto.conf", "command line", "environment",
     "role", "database", "client", "session", "computed",
 ]  # fmt: skip
+
+
+#: A standby stops replaying if its value of one of these is below the primary's.
+#: Source: PostgreSQL documentation, Hot Standby, Administrator's Overview.
+FOLLOW_PRIMARY: Final = (
+    "max_connections", "max_worker_processes", "max_wal_senders", "max_prepared_transactions",
+    "max_locks_per_transaction",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+from mrtuner.postgres.model import FOLLOW_PRIMARY
 from mrtuner.tuning.advice import Advice, Level, Notice, Recovery
 from mrtuner.tuning.budget import Chosen
 from mrtuner.tuning.crash_recovery import replay
@@ -17,7 +18,6 @@ from mrtuner.tuning.feasibility import (
     pages_for,
     solve,
 )
-from mrtuner.tuning.observed import FOLLOW_PRIMARY
 from mrtuner.tuning.rules.wal import FEW
 from mrtuner.tuning.situation import Situation, Wal
 from mrtuner.units import Bytes, MiB, pretty_bytes, pretty_duration

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from mrtuner.postgres.model import FOLLOW_PRIMARY
 from mrtuner.tuning.situation import (
     ENOUGH_CHECKPOINTS,
     ENOUGH_SECONDS,
@@ -36,14 +37,6 @@ SOME_ROWS = 100_000
 LARGE_TABLE = 1_000_000
 #: Dead rows at this multiple of the threshold mean autovacuum is late; just past it is normal.
 PAST = 1.5
-#: A standby stops replaying if its value of one of these is below the primary's.
-FOLLOW_PRIMARY = (
-    "max_connections",
-    "max_worker_processes",
-    "max_wal_senders",
-    "max_prepared_transactions",
-    "max_locks_per_transaction",
-)
 
 
 def observed(server: Server | None, seen: Seen) -> dict[str, Any]:

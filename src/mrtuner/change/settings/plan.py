@@ -12,14 +12,7 @@ from typing import Final
 
 from mrtuner.errors import BadValue
 from mrtuner.postgres.conf_file import number, same_value, with_unit
-from mrtuner.postgres.model import Override, Pending, Server, Setting
-
-#: A standby whose values of these are below its primary's stops replaying.
-#: Source: PostgreSQL documentation, Hot Standby, Administrator's Overview.
-STANDBY_FLOOR: Final = frozenset({
-    "max_connections", "max_worker_processes", "max_wal_senders", "max_prepared_transactions",
-    "max_locks_per_transaction",
-})  # fmt: skip
+from mrtuner.postgres.model import FOLLOW_PRIMARY, Override, Pending, Server, Setting
 
 #: Parameters in which people keep passwords and keys. The journal stores what is written, so these
 #: are left to the server's owner.
@@ -185,7 +178,7 @@ def _already(setting: Setting, value: str) -> bool:
 
 def _why_refused(server: Server, wanted: Wanted) -> str | None:
     setting = server.settings[wanted.name]
-    if server.standby and wanted.name in STANDBY_FLOOR and _lowers(setting, wanted.value):
+    if server.standby and wanted.name in FOLLOW_PRIMARY and _lowers(setting, wanted.value):
         return (
             f"this is a standby, which stops if {wanted.name} is lower than on its "
             f"primary; it is {setting.setting} now"

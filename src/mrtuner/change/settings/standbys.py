@@ -17,11 +17,12 @@ from typing import TYPE_CHECKING
 
 from mrtuner.change.settings import live
 from mrtuner.change.settings.next_start import NextStart
-from mrtuner.change.settings.plan import STANDBY_FLOOR, LeftAlone, Wanted
+from mrtuner.change.settings.plan import LeftAlone, Wanted
 from mrtuner.change.settings.restart import NEVER, Restart
 from mrtuner.errors import Refused
 from mrtuner.postgres.conf_file import number
 from mrtuner.postgres.connect import connect, masked, translated
+from mrtuner.postgres.model import FOLLOW_PRIMARY
 from mrtuner.postgres.reader import rows_of
 from mrtuner.wording import enumerated, plural
 
@@ -39,7 +40,7 @@ class Standby:
 
 def raised(start: NextStart) -> dict[str, str]:
     """What rises at the next start of a primary and must rise on its standbys before."""
-    return {name: start.text(name) for name in sorted(STANDBY_FLOOR) if start.raises(name)}
+    return {name: start.text(name) for name in sorted(FOLLOW_PRIMARY) if start.raises(name)}
 
 
 def behind(standby: Standby, wanted: dict[str, str]) -> list[Wanted]:

@@ -14,16 +14,16 @@ from mrtuner.aws import rds
 from mrtuner.aws.errors import AwsError
 from mrtuner.aws.rds import Instance, Scope
 from mrtuner.catalog.classes import instance_class
-from mrtuner.change.settings.plan import STANDBY_FLOOR
 from mrtuner.errors import BadValue, Refused
 from mrtuner.formula.class_memory import class_memory
+from mrtuner.postgres.model import FOLLOW_PRIMARY
 from mrtuner.rds.live.compare import InstanceMachine, expected, machine
 from mrtuner.rds.live.plan import ParameterStep, RdsPlan
 
 
 def refuse_floors(client: Any, plan: RdsPlan, reboot: Literal["never", "window", "now"]) -> None:
     """Refuse a change that would leave a replica below its primary; name what to change first."""
-    steps = [step for step in plan.steps if step.name in STANDBY_FLOOR]
+    steps = [step for step in plan.steps if step.name in FOLLOW_PRIMARY]
     if not steps or plan.target.scope is not Scope.INSTANCE:
         return
     here = plan.target.writer
