@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import signal
 import socket
 import subprocess
 import time
@@ -147,6 +149,25 @@ def test_a_server_that_stops_meanwhile_asks_to_run_again(new_cluster: NewCluster
         with pytest.raises(ConnectError, match="was lost") as raised, translated():
             conn.execute("SELECT 1")
     assert "run again" in str(raised.value.hint)
+
+
+def test_a_session_that_an_administrator_ends_says_so(embedded: Cluster) -> None:
+    with connect(embedded.dsn()) as conn:
+        sql(embedded.dsn(), f"SELECT pg_terminate_backend({conn.info.backend_pid})")
+        with pytest.raises(ConnectError, match="an administrator ended the session"), translated():
+            conn.execute("SELECT 1")
+
+
+def test_a_session_that_dies_with_a_killed_process_says_what_may_have_happened(
+    new_cluster: NewCluster,
+) -> None:
+    """As the kernel kills one for memory: the server ends all sessions without a word."""
+    cluster = new_cluster()
+    with connect(cluster.dsn()) as conn, connect(cluster.dsn()) as other:
+        os.kill(other.info.backend_pid, signal.SIGKILL)
+        with pytest.raises(ConnectError, match="as after a crash") as raised, translated():
+            conn.execute("SELECT pg_sleep(20)")
+    assert "killed by signal 9 was probably out of memory" in str(raised.value.hint)
 
 
 @dataclass(frozen=True)

@@ -135,6 +135,32 @@ def connect(
     return conn
 
 
+#: Why a session ended, and the next step: by SQLSTATE, or by words where a dying server sends none.
+#: Source: PostgreSQL documentation, Error Codes, classes 53 and 57; postgres.c, quickdie.
+_LOST: Final[dict[str, tuple[str, str]]] = {
+    "53100": ("the server's disk is full", "Free space on its volume, then run again."),
+    "53200": ("the server ran out of memory", "See its worst case (mrtuner tune), or run again."),
+    "57P01": ("an administrator ended the session, or the server shuts down",
+              "The server may have restarted; run again."),
+    "57P02": ("another process of the server crashed, so all sessions ended",
+              "Wait for crash recovery, then run again."),
+    "57P03": ("the server is starting, or recovers from a crash", "Wait for it, then run again."),
+    "closed the connection unexpectedly": (
+        "the server closed it without a reason, as after a crash, a signal or a lack of memory",
+        "See the server's log: a process killed by signal 9 was probably out of memory; run again.",
+    ),
+}  # fmt: skip
+
+
+def why_lost(error: Exception) -> tuple[str, str]:
+    """Why the server ended a session, as far as it said, and the next step."""
+    state, text = getattr(error, "sqlstate", None), str(error)
+    known = _LOST.get(state or "") or next(
+        (cause for words, cause in _LOST.items() if words in text), None
+    )
+    return known or (_first_line(text), "The server may have restarted; run again.")
+
+
 @contextmanager
 def translated() -> Iterator[None]:
     """Turn psycopg's errors inside the block into ConnectError; let our own pass."""
@@ -143,10 +169,8 @@ def translated() -> Iterator[None]:
     try:
         yield
     except (psycopg.OperationalError, psycopg.InterfaceError) as error:
-        raise ConnectError(
-            f"the connection to the server was lost: {_first_line(str(error))}",
-            "The server may have restarted; run again.",
-        ) from error
+        why, hint = why_lost(error)
+        raise ConnectError(f"the connection to the server was lost: {why}", hint) from error
     except psycopg.Error as error:
         raise ConnectError(
             f"the server refused a query: {_first_line(str(error))}",

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, LiteralString
 from mrtuner.change.journal import busy
 from mrtuner.errors import ApplyError, MissingPart, Refused
 from mrtuner.postgres.conf_file import LIST_QUOTED, elements, same_value
-from mrtuner.postgres.connect import translated
+from mrtuner.postgres.connect import translated, why_lost
 
 if TYPE_CHECKING:
     from psycopg import sql
@@ -292,7 +292,8 @@ def alter_system(conn: Connection, name: str, value: str | None) -> None:
     try:
         conn.execute(command)
     except OperationalError as error:
-        raise ApplyError(f"the connection was lost while writing {name}", None) from error
+        why, hint = why_lost(error)
+        raise ApplyError(f"the connection was lost while writing {name}: {why}", hint) from error
     except Error as error:
         said = error.diag.message_primary or str(error)
         raise ApplyError(f"the server refused {name} = {value}: {said}", error.diag.message_hint) \
