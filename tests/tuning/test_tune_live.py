@@ -6,6 +6,7 @@ import os
 import shutil
 import tempfile
 import time
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -428,6 +429,38 @@ def standby(new_cluster: NewCluster) -> Iterator[Cluster]:
     copy.start()
     yield copy
     copy.remove()
+
+
+def test_queries_that_replay_cancels_are_told_with_the_choice(standby: Cluster) -> None:
+    """A standby without patience: its query still needs a row that the primary's vacuum removes."""
+    ((text,),) = sql(standby.dsn(), "SHOW primary_conninfo")
+    primary = f"host={standby_source(text)} user=postgres dbname=postgres"
+    changed(standby, "alter system set max_standby_streaming_delay = 0")
+    sql(primary, "CREATE TABLE t AS SELECT 1 AS n")
+    waited(standby, "SELECT to_regclass('t') IS NOT NULL")
+    with closing(connect(standby.dsn())) as reader:
+        reader.execute("BEGIN ISOLATION LEVEL REPEATABLE READ")
+        reader.execute("SELECT * FROM t")
+        sql(primary, "DELETE FROM t", "VACUUM t")
+        waited(
+            standby, "SELECT count(*) > 0 FROM pg_stat_database_conflicts WHERE confl_snapshot > 0"
+        )
+    (told,) = [text for text in texts(mrtuner.tune(standby.dsn())) if "cancelled queries" in text]
+    assert "1 for rows that vacuum removed on the primary" in told
+    assert "hot_standby_feedback = on" in told
+
+
+def standby_source(conninfo: str) -> str:
+    """The directory of the primary's socket, from primary_conninfo."""
+    return next(part.removeprefix("host=") for part in conninfo.split() if part.startswith("host="))
+
+
+def waited(cluster: Cluster, question: str) -> None:
+    """Wait until the answer is true."""
+    deadline = time.monotonic() + 20
+    while sql(cluster.dsn(), question) != [(True,)]:
+        assert time.monotonic() < deadline, question
+        time.sleep(0.05)
 
 
 def test_a_standby_leaves_what_must_match_its_primary(standby: Cluster) -> None:

@@ -152,6 +152,20 @@ class Slot:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Conflicts:
+    """Queries that replay cancelled on a standby, by cause, since the last reset.
+
+    Source: pg_stat_database_conflicts, all databases.
+    """
+
+    snapshot: int  # rows that they still needed were removed by vacuum on the primary
+    lock: int  # a table that they read was locked exclusively
+    bufferpin: int
+    deadlock: int
+    tablespace: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Archiver:
     """What archive_command or archive_library has done. Source: pg_stat_archiver."""
 
@@ -248,6 +262,7 @@ class Server:
     slrus: tuple[Slru, ...] = ()
     slots: tuple[Slot, ...] = ()
     archiver: Archiver | None = None  # None: nothing is archived
+    conflicts: Conflicts | None = None  # None: it is a primary, or they could not be read
     jit: JitWork | None = None
     role_spills: tuple[RoleSpills, ...] = ()  # most first
     active: int = 0  # client backends running a statement now

@@ -14,6 +14,7 @@ from mrtuner.postgres.connect import translated
 from mrtuner.postgres.local import postmaster
 from mrtuner.postgres.model import (
     Archiver,
+    Conflicts,
     FileProblem,
     JitWork,
     Origin,
@@ -103,6 +104,7 @@ def _server(reader: Reader) -> Server:
         slrus=tuple(Slru(**row) for row in reader.rows_if_allowed("slru", "slrus", SEE_STATS)),
         slots=tuple(Slot(**row) for row in reader.rows_if_allowed("slots", "slots", SEE_STATS)),
         archiver=_archiver(reader),
+        conflicts=_conflicts(reader) if about["standby"] else None,
         jit=_jit(reader, extensions),
         role_spills=_role_spills(reader, extensions),
         active=about["active"],
@@ -219,6 +221,11 @@ def _statements(reader: Reader, extensions: Iterable[Row], name: str, fact: str)
     if not any(row["name"] == "pg_stat_statements" and row["installed"] for row in extensions):
         return []
     return reader.rows_if_allowed(name, fact, SEE_STATS, first="extension_schema")
+
+
+def _conflicts(reader: Reader) -> Conflicts | None:
+    rows = reader.rows_if_allowed("standby_conflicts", "conflicts", SEE_STATS)
+    return Conflicts(**rows[0]) if rows else None
 
 
 def _local_pid(reader: Reader) -> int | None:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from mrtuner.postgres.model import FOLLOW_PRIMARY
+from mrtuner.tuning import replication
 from mrtuner.tuning.advice import Advice, Level, Notice, Recovery
 from mrtuner.tuning.budget import Chosen
 from mrtuner.tuning.crash_recovery import replay
@@ -76,6 +77,7 @@ def notices(
         yield _warn("the data directory is in a container's own layer: use a volume")
     if server is not None:
         yield from _standbys_first(server, solution)
+        yield from replication.notices(server)
         yield from _server_notices(server, chosen)
 
 
