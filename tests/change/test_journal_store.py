@@ -130,7 +130,7 @@ def test_two_processes_cannot_hold_the_same_server(journal: Journal) -> None:
 
 def test_a_killed_process_leaves_its_last_step_and_no_lock(tmp_path: Path) -> None:
     script = (
-        "import os, signal, sys; sys.path.insert(0, sys.argv[2])\n"
+        "import os, signal, sys; sys.path[:0] = sys.argv[2:]\n"
         "from pathlib import Path\n"
         "from test_journal_store import CHANGE, Journal, State\n"
         "journal = Journal(Path(sys.argv[1]))\n"
@@ -138,7 +138,7 @@ def test_a_killed_process_leaves_its_last_step_and_no_lock(tmp_path: Path) -> No
         "    journal.note(journal.begin(CHANGE), State.WRITING, 'write work_mem')\n"
         "    os.kill(os.getpid(), signal.SIGKILL)\n"
     )
-    arguments = [sys.executable, "-c", script, str(tmp_path), str(Path(__file__).parent)]
+    arguments = [sys.executable, "-c", script, str(tmp_path), *sys.path]
     assert subprocess.run(arguments, check=False).returncode == -signal.SIGKILL
     with Journal(tmp_path) as journal, journal.hold(CHANGE.server):
         found = journal.unfinished(CHANGE.server)
