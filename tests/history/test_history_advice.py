@@ -154,10 +154,10 @@ def test_tune_uses_the_busiest_quarter_of_an_hour(new_cluster: NewCluster, tmp_p
         advice = {one["name"]: one for one in json.loads(done.stdout)["advice"]}
         found.append(advice["max_wal_size"])
     without, remembered = found
-    assert remembered["basis"] == "measured"
+    assert remembered["basis"] == "observed"
     by_hand = 1.9 * (600 * 16 + 300) * 1_000_000
     assert parse_bytes(remembered["value"]) == pytest.approx(by_hand, rel=0.05)
-    assert without["basis"] != "measured"
+    assert without["basis"] != "observed"
 
 
 # Tables, for vacuum.

@@ -77,7 +77,7 @@ def test_the_advice_is_that_of_the_command_with_the_server_and_the_history(
     )  # fmt: skip
     assert asked(tmp_path, **machine)["texts"]["conf"] == conf.stdout
     wal = next(one for one in told["advice"] if one["name"] == "max_wal_size")
-    assert wal["basis"] == "measured"
+    assert wal["basis"] == "observed"
 
 
 def test_it_is_given_in_every_format_of_the_command(recorded: Path) -> None:

@@ -48,7 +48,6 @@ class Recorded:
     host: Host
     major: int | None  # known even if only AWS describes the instance
     notices: tuple[str, ...]
-    peaks: bool  # whether `server.activity` covers the busiest times
 
 
 def recorded(history: History, about: Period) -> Recorded:
@@ -69,7 +68,6 @@ def recorded(history: History, about: Period) -> Recorded:
         server=server,
         host=machine_of(known),
         major=major or None,
-        peaks=server is not None and server.activity.window > 0,
     )
 
 

@@ -35,7 +35,7 @@ def recorded_answer(history: History, given: Mapping[str, str]) -> dict[str, Any
     about = period(history, given["instance"] or None, since=_REMEMBERED)
     try:
         found = recorded(history, about)
-        said = replace(flags(**entered(fields)), seen=Seen.RECORDED if found.peaks else Seen.RESET)
+        said = replace(flags(**entered(fields)), seen=Seen.RECORDED)
         if found.server is None and said.postgres is None:
             said = replace(said, postgres=found.major)
         tuning = tune_recorded(found.server, found.host, said)
