@@ -19,6 +19,7 @@ from mrtuner.postgres.connect import connect
 from mrtuner.postgres.read import read
 from mrtuner.postgres.server_user import scratch_directory
 from servers import binaries, sql
+from waiting import until
 
 pytestmark = pytest.mark.timed
 
@@ -88,9 +89,12 @@ def test_fewer_connections_than_sessions_are_refused(server: Cluster) -> None:
     """Three connections are reserved for superusers by default: 7 + 3 > 9, but not > 10."""
     sessions = [connect(server.dsn()) for _ in range(7)]
     try:
+        others = "SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend'"
+        until(lambda: sql(server.dsn(), others) == [(7 + 1,)], "earlier sessions to end")
         assert why(server, {"max_connections": "9"}) == [
             "max_connections = 9 is too low for the 7 sessions that the server has, and 3 reserved"
         ]
+        until(lambda: sql(server.dsn(), others) == [(7 + 1,)], "the session before to end")
         assert why(server, {"max_connections": "10"}) == []
     finally:
         for session in sessions:

@@ -222,8 +222,10 @@ def test_reads_without_writes_are_not_judged_and_that_is_said(tmp_path: Path) ->
     header = "timestamp,ReadThroughput,ReadIOPS,CPUUtilization"
     path = table(tmp_path, header=header, row="1.5e8,4000,40")
     found = limits(path, class_name="db.r5.2xlarge")
-    assert "throughput is not judged: WriteThroughput missing" in found.notices
-    assert "iops is not judged: WriteIOPS missing" in found.notices
+    assert [(one.name, one.why) for one in found.unjudged] == [
+        ("throughput", "WriteThroughput missing"),
+        ("iops", "WriteIOPS missing"),
+    ]
     assert found.verdict.endswith("throughput and iops could not be judged")
 
 

@@ -12,6 +12,7 @@ import pytest
 from test_connections_real import bouncer, prepared
 
 from conftest import NewCluster
+from machine import needs
 from mrtuner.errors import BadValue, ConnectError, UsageError
 from mrtuner.facts import Fact
 from mrtuner.postgres.cluster import Cluster
@@ -88,6 +89,7 @@ def through(port: int, database: str = "shop") -> str:
     return f"{where} dbname={database}" if database else where
 
 
+@needs("pgbouncer")
 def test_a_running_pooler_tells_its_settings_as_its_file_does(new_cluster: NewCluster) -> None:
     cluster = new_cluster(18)
     prepared(cluster, "CREATE DATABASE stock")
@@ -103,6 +105,7 @@ def test_a_running_pooler_tells_its_settings_as_its_file_does(new_cluster: NewCl
     assert live.mode == "transaction"
 
 
+@needs("pgbouncer")
 def test_a_poolers_load_is_the_time_of_its_statements(new_cluster: NewCluster) -> None:
     """Statements that sleep for 20 ms, counted by the test and by the pooler."""
     cluster = new_cluster(18)
@@ -128,6 +131,7 @@ def test_a_poolers_load_is_the_time_of_its_statements(new_cluster: NewCluster) -
     assert (pool.database, pool.user, pool.mode, pool.waiting) == ("shop", "app", "transaction", 0)
 
 
+@needs("pgbouncer")
 def test_clients_that_wait_for_a_server_are_told(new_cluster: NewCluster) -> None:
     cluster = new_cluster(18)
     prepared(cluster)
