@@ -11,6 +11,7 @@ import json
 import os
 import select
 import subprocess
+import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -123,7 +124,12 @@ class Browser:
 @contextmanager
 def browser(profile: Path) -> Iterator[Browser]:
     """Run a browser with an empty profile; stop it at the end of the block."""
-    found = program("chromium")
+    # Its socket lies in TMPDIR, and a path of more than 107 bytes is none: pytest's are too long.
+    with tempfile.TemporaryDirectory(prefix="b-", ignore_cleanup_errors=True) as short:
+        yield from _running(program("chromium"), profile, short)
+
+
+def _running(found: str, profile: Path, short: str) -> Iterator[Browser]:
     page_reads, we_write = os.pipe()
     we_read, page_writes = os.pipe()
     with (profile / "log").open("wb") as log:
@@ -135,7 +141,7 @@ def browser(profile: Path) -> Iterator[Browser]:
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
-            env={**os.environ, "TMPDIR": str(profile)},
+            env={**os.environ, "TMPDIR": short},
             start_new_session=True,
         )
     os.close(page_reads)
