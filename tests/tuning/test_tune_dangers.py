@@ -14,7 +14,7 @@ from mrtuner.facts import Fact
 from mrtuner.host.model import HugePages as Reserved
 from mrtuner.tuning import gather
 from mrtuner.tuning.dangers import dangers
-from mrtuner.tuning.feasibility import in_force
+from mrtuner.tuning.feasibility import in_force, servers_own
 from mrtuner.tuning.situation import Connections, Disk, HugePages, Memory, Situation
 from mrtuner.units import Bytes
 from servers import sql
@@ -27,7 +27,8 @@ MIB, GIB = 2**20, 2**30
 
 
 def told(situation: Situation, machine: Host | None = None) -> list[str]:
-    found = list(dangers(situation, server(), machine, in_force(situation)))
+    now = in_force(situation) if servers_own(situation) else None
+    found = list(dangers(situation, server(), machine, now))
     assert all(notice.level == "danger" for notice in found)
     return [notice.text for notice in found]
 

@@ -14,7 +14,13 @@ from mrtuner.inputs import MachineInputs
 from mrtuner.tuning import gather, notices
 from mrtuner.tuning.advice import Tuning
 from mrtuner.tuning.dangers import dangers
-from mrtuner.tuning.feasibility import in_force, refuse_overflow, settle, with_huge_pages
+from mrtuner.tuning.feasibility import (
+    in_force,
+    refuse_overflow,
+    servers_own,
+    settle,
+    with_huge_pages,
+)
 from mrtuner.tuning.host_steps import steps
 
 if TYPE_CHECKING:
@@ -139,7 +145,7 @@ def _finish(
     situation = gathered.situation
     solution = settle(situation)
     refuse_overflow(situation, solution)
-    now = in_force(situation)
+    now = in_force(situation) if servers_own(situation) else None
     recovery = notices.recovery(situation, solution.advice)
     reserved = with_huge_pages(situation)
     more = [

@@ -81,13 +81,15 @@ def is_raised(advice: Advice | None) -> bool:
 
 
 def in_force(situation: Situation) -> Budget | None:
-    """The budget of a live server's settings as they are; None without a server, its memory, or
-    sight of its own values, which those of our role or session may hide.
-    """
-    hidden = any(situation.origins.get(name) in OF_OUR_SESSION for name in NEED_MEMORY)
-    if not situation.live or hidden:
+    """The budget of the settings as our session sees them; None without a server or its memory."""
+    if not situation.live:
         return None
     return solve(replace(situation, fixed=dict.fromkeys(situation.running, "as it is"))).budget
+
+
+def servers_own(situation: Situation) -> bool:
+    """Whether our session sees the server's own values, and not those of our role or session."""
+    return not any(situation.origins.get(name) in OF_OUR_SESSION for name in NEED_MEMORY)
 
 
 def values_to_lower(situation: Situation) -> dict[str, Advice]:

@@ -105,9 +105,10 @@ def fits(tuning: Tuning) -> Callable[[Mapping[str, str]], bool]:
     """
     from mrtuner.tuning.feasibility import in_force
 
-    situation, now = tuning.situation, tuning.budget_now
+    situation = tuning.situation
 
     def check(values: Mapping[str, str]) -> bool:
+        now = in_force(situation)
         then = in_force(replace(situation, running={**situation.running, **values}))
         return then is None or now is None or then.fits or then.total <= now.total
 
