@@ -26,11 +26,12 @@ def node_packages() -> Path:
     npm is taken from this environment, else from PATH. Tests are skipped where npm is missing or
     cannot reach the registry.
     """
+    npm = program("npm")  # asked for even if all is there: a test that asks must always be seen
     PLACE.mkdir(parents=True, exist_ok=True)
     with (PLACE / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # several workers of pytest may ask for it
         if not _there():
-            _fetch()
+            _fetch(npm)
     return PLACE / "node_modules"
 
 
@@ -43,9 +44,8 @@ def _there() -> bool:
     return True
 
 
-def _fetch() -> None:
+def _fetch(npm: str) -> None:
     own = Path(sys.executable).parent
-    npm = program("npm")
     shutil.copy(_WANTED, PLACE)
     environment = {**os.environ, "PATH": f"{own}{os.pathsep}{os.environ.get('PATH', '')}"}
     command = [npm, "install", "--silent", "--no-audit", "--no-fund"]

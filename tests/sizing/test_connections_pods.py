@@ -379,6 +379,7 @@ def test_the_python_pools_have_these_defaults() -> None:
     assert closed.max_size == framework("psycopg_pool").default().size == 4
 
 
+@pytest.mark.usefixtures("asks")
 def test_node_postgres_has_this_default() -> None:
     """Read in its source, the package pg-pool."""
     source = (node_packages() / "pg-pool" / "index.js").read_text(encoding="utf-8")
