@@ -31,7 +31,7 @@ from mrtuner.bench.load.output import read_summary
 from mrtuner.bench.load.pgbench import Load, children_cpu, find_pgbench
 from mrtuner.bench.plan import order
 from mrtuner.bench.plan.cells import Block
-from mrtuner.bench.plan.model import Cell, Plan, Variant, Workload
+from mrtuner.bench.plan.model import GridCell, Plan, Variant, Workload
 from mrtuner.bench.server import scratch
 from mrtuner.bench.server.session import counted_checkpoint
 from mrtuner.postgres.binaries import find_binaries
@@ -89,7 +89,7 @@ def _measure_all(
 ) -> Sequence[Mapping[str, Seen]]:
     """Return what every block measured, by arm."""
     plan, dsn = files.plan, cluster.dsn()
-    cell = Cell(plan.workloads[0].name, plan.scales[0], plan.clients[0])
+    cell = GridCell(plan.workloads[0].name, plan.scales[0], plan.clients[0])
     scratch.make_template(dsn, TEMPLATE, Load(scale=cell.scale), files.program, fillfactor=None)
     seen: list[dict[str, Seen]] = []
     for number, arms in enumerate(order.blocks(ARMS, plan.blocks, plan.seed), 1):
@@ -143,7 +143,7 @@ def _pgbench(
 
 def _tell(plan: Plan, seen: Sequence[Mapping[str, Seen]]) -> None:
     say = sys.stdout.write
-    cell = Cell(plan.workloads[0].name, plan.scales[0], plan.clients[0])
+    cell = GridCell(plan.workloads[0].name, plan.scales[0], plan.clients[0])
     say(f"{cell.key}, {plan.blocks} blocks of {plan.seconds} s\n")
     for first, second, what in (
         ("logged", "ours", "through us / the same arguments by hand (budget: within 1 %)"),

@@ -35,7 +35,7 @@ from typing import Any
 import psycopg
 
 import mrtuner
-from mrtuner.bench.load.pgbench import BUILTIN, Load, Run, run, run_logged
+from mrtuner.bench.load.pgbench import BUILTIN, Load, LoadRun, run, run_logged
 from mrtuner.bench.plan.order import blocks
 from mrtuner.bench.server.instance import inside, memory_limit, volume
 from mrtuner.bench.server.standing import DATABASE, copied, filled
@@ -244,7 +244,7 @@ def _one(
     return _row(arm.name, block, done, debt, wal)
 
 
-def _row(name: str, block: int, done: Run, debt: float, wal: int) -> dict[str, Any]:
+def _row(name: str, block: int, done: LoadRun, debt: float, wal: int) -> dict[str, Any]:
     latency = done.latency
     assert latency is not None
     return {

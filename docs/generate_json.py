@@ -9,8 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
-import msgspec
-
+from mrtuner import documents
 from mrtuner.documents import Document, kinds, tag
 from mrtuner.inputs import MACHINE, Choice, MachineInputs
 
@@ -82,7 +81,7 @@ def schema(kind: type[Document]) -> dict[str, Any]:
     return {
         "$schema": DRAFT,
         "title": tag(kind),
-        **msgspec.json.schema(kind),
+        **documents.schema(kind),
     }
 
 
@@ -91,7 +90,7 @@ def section(kind: type[Document]) -> Iterator[str]:
 
     An older version with the same fields refers to the newer one.
     """
-    parts = msgspec.json.schema(kind)["$defs"]
+    parts = documents.schema(kind)["$defs"]
     yield from ("", f"## `{tag(kind)}`", "", *paragraphs(kind.__doc__), "")
     yield from (f"JSON Schema: [{file_name(kind)}](schemas/{file_name(kind)})", "")
     newer = kind.__mro__[1]

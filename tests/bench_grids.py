@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from mrtuner.bench.load.output import Latency
-from mrtuner.bench.load.pgbench import Run
+from mrtuner.bench.load.output import LatencySummary
+from mrtuner.bench.load.pgbench import LoadRun
 from mrtuner.bench.plan.cells import cells
-from mrtuner.bench.plan.model import Cell, Plan, Variant, Workload
+from mrtuner.bench.plan.model import GridCell, Plan, Variant, Workload
 from mrtuner.bench.record.model import Record, Sample
 from mrtuner.stats.histogram import Histogram
 
@@ -32,12 +32,12 @@ def a_plan(**other: Any) -> Plan:
     return Plan(**known | other)
 
 
-def a_run(tps: float) -> Run:
-    return Run(
+def a_run(tps: float) -> LoadRun:
+    return LoadRun(
         transactions=round(tps * 60),
         failed=0,
         tps=tps,
-        latency=Latency(1, 1, 1, 5, 10, 20, 30),
+        latency=LatencySummary(1, 1, 1, 5, 10, 20, 30),
         per_second=(round(tps),) * 58,
         sampling=1.0,
         wall=60.0,
@@ -45,7 +45,7 @@ def a_run(tps: float) -> Run:
     )
 
 
-def a_sample(cell: Cell, block: int, label: str, tps: float, **other: Any) -> Sample:
+def a_sample(cell: GridCell, block: int, label: str, tps: float, **other: Any) -> Sample:
     """One run: 900 transactions of 1 ms, 100 of 2 ms and one of 50 ms, unless `times` says."""
     known: dict[str, Any] = {
         "phase": "comparison", "block": block, "attempt": 1, "position": 1, "label": label,
@@ -59,7 +59,7 @@ def a_sample(cell: Cell, block: int, label: str, tps: float, **other: Any) -> Sa
     return Sample(cell=cell, **known | other)
 
 
-def six_blocks(cell: Cell, gain: float, **of_b: Any) -> list[Sample]:
+def six_blocks(cell: GridCell, gain: float, **of_b: Any) -> list[Sample]:
     """b is `gain` times as fast as a's 1,000 tps, give or take a percent."""
     found = []
     for block, wobble in enumerate(WOBBLE, 1):

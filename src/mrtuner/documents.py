@@ -13,25 +13,29 @@ Every kind of document is a `Document` in a module called ``document`` of the ro
 
         parts: Annotated[list[Part], Doc("largest first")]
 
-A field takes the attribute of its own name from the object that is converted; `field(name=…)` names
-it in JSON, and ``UNSET`` leaves it out. A version grows only by fields with a default; a field that
-changes its meaning makes a new version. The reference page and the JSON Schemas are generated from
-these declarations.
+A part that is a dataclass of its room stands in a document as it is: its fields are described where
+it is declared, with the same `Doc`. What is declared here is composed of parts, or has other names
+or fields than the object that it is made from. A field takes the attribute of its own name;
+`field(name=…)` names it in JSON, and ``UNSET`` leaves it out. A version grows only by fields with a
+default; a field that changes its meaning makes a new version. The reference page and the JSON
+Schemas are generated from these declarations (`schema`).
 
 This module imports msgspec: import it, and every ``document`` module, inside functions.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import pkgutil
 from collections.abc import Iterator, Mapping
 from importlib import import_module
-from typing import Annotated, Any, Final, TypeVar
+from typing import Annotated, Any, Final, TypeVar, get_type_hints
 
 import msgspec
 from msgspec import UNSET, UnsetType, field
 
+from mrtuner.described import Doc
 from mrtuner.errors import BadValue
 
 __all__ = [
@@ -45,6 +49,7 @@ __all__ = [
     "field",
     "kinds",
     "read",
+    "schema",
     "tag",
 ]
 
@@ -55,11 +60,6 @@ _VERSION: Final = "/"
 
 class Struct(msgspec.Struct):
     """A part of a document."""
-
-
-def Doc(text: str) -> msgspec.Meta:
-    """Return what a field means, for the reference page and the JSON Schema."""
-    return msgspec.Meta(description=text)
 
 
 class NotJudged(Struct):
@@ -95,6 +95,67 @@ def as_builtins(document: Struct) -> dict[str, Any]:
 def tag(kind: type[Document]) -> str:
     """Return the schema that a kind of document names: ``mrtuner.tune/1``."""
     return str(kind.__struct_config__.tag)
+
+
+def schema(kind: type[Document]) -> dict[str, Any]:
+    """Return the JSON Schema of a document, with what its fields mean.
+
+    What is written has every field of a dataclass: its defaults are for those who make one.
+    """
+    made: dict[str, Any] = msgspec.json.schema(kind)
+    records = _records(msgspec.inspect.type_info(kind))
+    for name, cls in records.items():
+        part = made["$defs"][name]
+        told = part["properties"]
+        if dataclasses.is_dataclass(cls):
+            part["required"] = list(told)
+            for one in told.values():
+                one.pop("default", None)
+        for attribute, hint in get_type_hints(cls, include_extras=True).items():
+            meaning = [one for one in getattr(hint, "__metadata__", ()) if isinstance(one, Doc)]
+            if meaning:
+                key = _encoded(cls).get(attribute, attribute)
+                told[key] = {"description": str(meaning[0])} | _null_first(told[key], records)
+    return made
+
+
+def _null_first(told: dict[str, Any], records: Mapping[str, type]) -> dict[str, Any]:
+    """One order for both: msgspec names a struct after null, a dataclass before it."""
+    match told:
+        case {"anyOf": [{"$ref": str(address)} as record, {"type": "null"} as null]}:
+            if address.rpartition("/")[2] in records:
+                return told | {"anyOf": [null, record]}
+    return told
+
+
+def _records(info: object) -> dict[str, type]:
+    """The structs and dataclasses of a type, by name."""
+    found: dict[str, type] = {}
+    waiting = [info]
+    while waiting:
+        match waiting.pop():
+            case msgspec.inspect.StructType() | msgspec.inspect.DataclassType() as record:
+                if record.cls.__name__ not in found:
+                    found[record.cls.__name__] = record.cls
+                    waiting.extend(one.type for one in record.fields)
+            case (
+                msgspec.inspect.UnionType(types=types) | msgspec.inspect.TupleType(item_types=types)
+            ):
+                waiting.extend(types)
+            case (
+                msgspec.inspect.DictType(value_type=inner)
+                | msgspec.inspect.CollectionType(item_type=inner)
+            ):
+                waiting.append(inner)
+            case msgspec.inspect.Metadata(type=inner):
+                waiting.append(inner)
+    return found
+
+
+def _encoded(cls: type) -> dict[str, str]:
+    if not issubclass(cls, msgspec.Struct):
+        return {}
+    return {one.name: one.encode_name for one in msgspec.structs.fields(cls)}
 
 
 def read(given: str | bytes | Mapping[str, Any], *accepted: type[_D]) -> _D:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from bench_grids import SETTINGS, a_plan, a_record, a_run, a_sample
-from mrtuner.bench.plan.model import Cell, Workload
+from mrtuner.bench.plan.model import GridCell, Workload
 from mrtuner.bench.record.model import Record, Sample
 from mrtuner.bench.verdict.judge import CellVerdict, verdicts
 from mrtuner.bench.verdict.pairs import covers_a_cycle
@@ -31,9 +31,9 @@ def six_blocks(gain: float, load: str = "tpcb", **of_b: Any) -> list[Sample]:
     samples = []
     for block, wobble in enumerate((0.99, 1.0, 1.01, 0.99, 1.0, 1.01), 1):
         quiet = {"checkpoints_timed": 0, "checkpoint": 1.0}
-        samples.append(a_sample(Cell(load, 10, 4), block, "a", 1000, **quiet))
+        samples.append(a_sample(GridCell(load, 10, 4), block, "a", 1000, **quiet))
         tps = 1000 * gain * wobble
-        samples.append(a_sample(Cell(load, 10, 4), block, "b", tps, **quiet | of_b))
+        samples.append(a_sample(GridCell(load, 10, 4), block, "b", tps, **quiet | of_b))
     return samples
 
 
@@ -136,7 +136,7 @@ def test_a_block_that_was_disturbed_twice_counts_as_noisy() -> None:
 def test_calibration_compares_the_first_variant_with_itself() -> None:
     """Three pairs, always 5 % apart: an alarm."""
     same = [
-        a_sample(Cell("tpcb", 10, 4), block, label, tps + block, phase="calibration")
+        a_sample(GridCell("tpcb", 10, 4), block, label, tps + block, phase="calibration")
         for block in range(1, 4)
         for label, tps in (("a", 1000), ("a'", 1050))
     ]

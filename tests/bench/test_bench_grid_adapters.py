@@ -21,7 +21,7 @@ from mrtuner.bench.load.drivers import (
 )
 from mrtuner.bench.load.programs import Command, Sysbench, filled
 from mrtuner.bench.plan.cells import space_needed
-from mrtuner.bench.plan.model import Cell, Plan, Script, Variant, Workload, from_dict
+from mrtuner.bench.plan.model import GridCell, Plan, Script, Variant, Workload, from_dict
 from mrtuner.bench.plan.toml import plan
 from mrtuner.bench.verdict.judge import verdicts
 from mrtuner.bench.verdict.summary import summaries
@@ -215,7 +215,7 @@ def test_a_command_gets_the_server_and_no_password_on_its_command_line(
         run=f"{program} {{seconds}} {{clients}} {{scale}} {{host}} {{database}} {{dsn}}",
         throughput=r"^3 4 7 127\.0\.0\.1 postgres .*dbname=postgres.* tps: (\d)$",
     )
-    driver = CommandDriver(wanted, Cell("own", 7, 4), 2)
+    driver = CommandDriver(wanted, GridCell("own", 7, 4), 2)
     dsn = f"{cluster.dsn(tcp=True)} password='kept to itself'"
     run, log = driver.run(dsn, 3, 1)
     assert (run.tps, run.transactions, run.per_second) == (5.0, 15, ())
@@ -225,7 +225,7 @@ def test_a_command_gets_the_server_and_no_password_on_its_command_line(
 def test_a_command_that_fails_is_quoted(cluster: Cluster) -> None:
     driver = CommandDriver(
         Command(run="sh -c 'echo first; echo ERROR: no such luck >&2; exit 3'", throughput="(x)"),
-        Cell("own", 1, 1), 1,
+        GridCell("own", 1, 1), 1,
     )  # fmt: skip
     with pytest.raises(MrTunerError, match="sh failed: ERROR: no such luck"):
         driver.run(cluster.dsn(), 1, 1)
@@ -336,7 +336,7 @@ def test_a_script_of_ones_own_for_sysbench_finds_what_lies_beside_it(
     )
     wanted = Sysbench(script=str(tmp_path / "own.lua"))
     prepare(Workload(name="own", sysbench=wanted), cluster.dsn(), 1)
-    run, log = SysbenchDriver(wanted, Cell("own", 1, 2), None, simple=True).run(
+    run, log = SysbenchDriver(wanted, GridCell("own", 1, 2), None, simple=True).run(
         cluster.dsn(), 1, seed=1
     )
     assert run.transactions == log.times.total > 0

@@ -9,13 +9,13 @@ import pytest
 
 from bench_grids import HOST, SETTINGS, a_plan, a_sample
 from machine import needs
-from mrtuner.bench.plan.model import Cell
+from mrtuner.bench.plan.model import GridCell
 from mrtuner.bench.record.archive import Archive, load, locked
 from mrtuner.bench.record.document import RunDocument
 from mrtuner.documents import convert
 from mrtuner.errors import BadValue, MrTunerError, Refused, UsageError
 
-CELL = Cell("select", 10, 4)
+CELL = GridCell("select", 10, 4)
 HEAD = convert(
     {
         "plan": a_plan(), "host": HOST, "kernel": "Linux 6.1", "pgbench": "18.6", "mrtuner": "0",
@@ -39,7 +39,7 @@ def run(tmp_path: Path) -> Path:
     for label, tps in (("a", 1000), ("b", 1287)):
         archive.sample(a_sample(CELL, 1, label, tps, attempt=2, deltas={"v": {"x": 1.5}}))
     archive.finished(CELL, "comparison", 1)
-    archive.rate(Cell("select", 10, 4, "50%"), 400.0)
+    archive.rate(GridCell("select", 10, 4, "50%"), 400.0)
     archive.note("it rained", "2026-01-01T00:01:00+00:00")
     return tmp_path / "run"
 

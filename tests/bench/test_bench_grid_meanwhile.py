@@ -9,11 +9,11 @@ import pytest
 from bench_grids import SETTINGS, a_record, a_sample, six_blocks
 from mrtuner.bench.engine import collect
 from mrtuner.bench.engine.blocks import unbalanced
-from mrtuner.bench.plan.model import Cell
+from mrtuner.bench.plan.model import GridCell
 from mrtuner.bench.verdict.judge import verdicts
 from mrtuner.bench.verdict.meanwhile import meanwhile
 
-CELL = Cell("select", 10, 4)
+CELL = GridCell("select", 10, 4)
 
 
 def test_what_the_collectors_saw_is_told_for_each_transaction() -> None:

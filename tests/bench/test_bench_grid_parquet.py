@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from bench_grids import a_record, six_blocks, with_rejected
-from mrtuner.bench.plan.model import Cell
+from mrtuner.bench.plan.model import GridCell
 from mrtuner.bench.record.parquet import write_parquet
 from mrtuner.errors import MrTunerError
 
@@ -16,7 +16,7 @@ parquet = pytest.importorskip("pyarrow.parquet")
 
 def test_every_sample_is_a_row_rejected_ones_too(tmp_path: Path) -> None:
     """Six blocks of two and a rejected one; a's six runs and the rejected one at 1,000 tps."""
-    record = with_rejected(a_record(six_blocks(Cell("select", 10, 4), 1.0)), "busy")
+    record = with_rejected(a_record(six_blocks(GridCell("select", 10, 4), 1.0)), "busy")
     write_parquet(record, tmp_path / "run.parquet")
     rows = parquet.read_table(tmp_path / "run.parquet").to_pylist()
     assert len(rows) == 13
@@ -29,4 +29,4 @@ def test_every_sample_is_a_row_rejected_ones_too(tmp_path: Path) -> None:
 
 def test_a_place_that_cannot_be_written_is_one_clear_error(tmp_path: Path) -> None:
     with pytest.raises(MrTunerError, match="cannot write"):
-        write_parquet(a_record(six_blocks(Cell("select", 10, 4), 1.0)), tmp_path / "no" / "x")
+        write_parquet(a_record(six_blocks(GridCell("select", 10, 4), 1.0)), tmp_path / "no" / "x")

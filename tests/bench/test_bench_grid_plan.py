@@ -11,7 +11,7 @@ import pytest
 
 from bench_grids import a_plan
 from mrtuner.bench.plan.cells import blocks, cells, seconds_expected, space_needed
-from mrtuner.bench.plan.model import Cell, Script, Variant, Workload, from_dict
+from mrtuner.bench.plan.model import GridCell, Script, Variant, Workload, from_dict
 from mrtuner.bench.plan.toml import TEMPLATE, plan, read_plan
 from mrtuner.bench.server.sites import settings_text
 from mrtuner.errors import BadValue, UsageError
@@ -110,7 +110,7 @@ def test_every_combination_is_a_cell_and_shares_of_capacity_come_last() -> None:
     found = cells(made)
     assert len(found) == 8
     assert [cell.relative for cell in found] == [False] * 4 + [True] * 4
-    assert found[0] == Cell("select", 1, 1)
+    assert found[0] == GridCell("select", 1, 1)
     assert found[0].key == "select s1 c1"
     assert found[4].key == "select s1 c1 @70%"
     assert found[4].closed == found[0]

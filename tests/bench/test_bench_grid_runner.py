@@ -10,7 +10,7 @@ from bench_grids import a_plan
 from machine import missing
 from mrtuner.bench.engine.collect import differences
 from mrtuner.bench.engine.grid import run_grid
-from mrtuner.bench.plan.model import Cell, Plan, Script, Variant, Workload
+from mrtuner.bench.plan.model import GridCell, Plan, Script, Variant, Workload
 from mrtuner.bench.record.archive import Archive
 from mrtuner.bench.record.document import RunDocument
 from mrtuner.bench.record.model import Record
@@ -133,4 +133,4 @@ def test_limits_need_their_machinery(tmp_path: Path) -> None:
 
 
 def test_cells_are_named_for_people() -> None:
-    assert Cell("tpcb", 100, 8, "500").key == "tpcb s100 c8 @500"
+    assert GridCell("tpcb", 100, 8, "500").key == "tpcb s100 c8 @500"

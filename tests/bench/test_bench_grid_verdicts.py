@@ -19,14 +19,14 @@ from bench_grids import (
     with_rejected,
 )
 from mrtuner.bench.plan.cells import cells
-from mrtuner.bench.plan.model import Cell, Variant, Workload
+from mrtuner.bench.plan.model import GridCell, Variant, Workload
 from mrtuner.bench.record.model import unlike
 from mrtuner.bench.verdict.judge import blocks_of, verdicts
 from mrtuner.bench.verdict.summary import differing_settings, summaries
 from mrtuner.stats.comparison import Verdict
 from mrtuner.stats.histogram import Histogram
 
-CELL = Cell("select", 10, 4)
+CELL = GridCell("select", 10, 4)
 
 
 def test_each_cell_has_its_own_verdict() -> None:
@@ -69,7 +69,7 @@ WOBBLY = (1.0, 1.02, 1.02, 1.0, 1.0, 1.01, 1.01, 1.0, 1.0, 1.03, 1.03, 1.0)
 def test_a_gain_that_the_checkpoint_eats_is_undecided() -> None:
     """b is 1.1 times as fast for 60 s and leaves 20 s of checkpoint, a leaves 0.5 s:
     1.1 x 60.5 / 80 = 0.83 with it. A window of 60 s does not cover a cycle of 300 s."""
-    cell = Cell("tpcb", 10, 4)
+    cell = GridCell("tpcb", 10, 4)
     plan = a_plan(workloads=(Workload(name="tpcb", builtin="tpcb"),))
     runs = six_blocks(cell, 1.1, checkpoint=20.0)
     long = {name: SETTINGS | {"checkpoint_timeout": "300"} for name in ("a", "b")}
@@ -79,7 +79,7 @@ def test_a_gain_that_the_checkpoint_eats_is_undecided() -> None:
 
 def test_at_a_given_rate_latency_is_judged() -> None:
     """Both serve 500 tps; b's 99th percentile is 1.5 ms against 3 ms."""
-    cell = Cell("select", 10, 4, "500")
+    cell = GridCell("select", 10, 4, "500")
     plan = a_plan(rates=("500",))
     runs = [
         a_sample(cell, block, label, 500, times=Histogram(((1000, 980), (p99 + block * 10, 20))))
@@ -98,7 +98,7 @@ def test_a_workload_may_be_judged_by_its_longest_pause() -> None:
     How throughput varies, and what the checkpoint costs afterwards, would matter only for a
     verdict on throughput, and there is none.
     """
-    cell = Cell("tpcb", 10, 4)
+    cell = GridCell("tpcb", 10, 4)
     workload = Workload(name="tpcb", builtin="tpcb", judged_by="longest pause")
     runs = [
         a_sample(cell, block, label, 1000 * block, pause=pause + block / 100, checkpoint=checkpoint)
@@ -115,7 +115,7 @@ def test_a_workload_may_be_judged_by_its_longest_pause() -> None:
 
 
 def test_with_few_transactions_the_median_has_to_do() -> None:
-    cell = Cell("select", 10, 4, "500")
+    cell = GridCell("select", 10, 4, "500")
     few = Histogram(((1000, 30),))
     runs = [a_sample(cell, n, label, 500, times=few) for n in range(1, 7) for label in ("a", "b")]
     assert verdicts(a_record(runs, a_plan(rates=("500",))))[0].measure == "median latency"

@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from mrtuner.cpu.model import (
-    CpuHost,
+    CpuPair,
+    CpuPlace,
+    CpuPlan,
+    CpuTopology,
     Mode,
-    Pair,
     Record,
-    Topology,
     Trial,
-    TrialPlan,
+    TrialWeather,
     Usable,
-    Weather,
     Worker,
 )
 
-CALM = Weather(foreign=0.0, steal=0.0, throttled=0, mhz=None)
-LINUX = CpuHost(platform="linux", model=None, architecture="x86_64", evidence="nothing")
+CALM = TrialWeather(foreign=0.0, steal=0.0, throttled=0, mhz=None)
+LINUX = CpuPlace(platform="linux", model=None, architecture="x86_64", evidence="nothing")
 
 
 def worker(cpu: float, delay: float = 0.0, rest: float = 0.0, pieces: int = 20) -> Worker:
@@ -29,7 +29,7 @@ def worker(cpu: float, delay: float = 0.0, rest: float = 0.0, pieces: int = 20) 
     )
 
 
-def trial(*workers: Worker, weather: Weather = CALM, rejected: str | None = None) -> Trial:
+def trial(*workers: Worker, weather: TrialWeather = CALM, rejected: str | None = None) -> Trial:
     return Trial(count=len(workers), workers=workers, weather=weather, rejected=rejected)
 
 
@@ -46,20 +46,20 @@ def record(
     usable: Usable,
     cores: tuple[tuple[int, ...], ...] = (),
     threads: int | None = 1,
-    pairs: tuple[Pair, ...] = (),
-    place: CpuHost = LINUX,
+    pairs: tuple[CpuPair, ...] = (),
+    place: CpuPlace = LINUX,
     mode: Mode = Mode.INTEGER,
 ) -> Record:
     done = tuple(trials)
     counts = tuple(sorted({each.count for each in done}))
     return Record(
         began="2026-01-02T03:04:05+00:00",
-        plan=TrialPlan(
+        plan=CpuPlan(
             mode=mode, counts=counts, repeats=2, seconds=1.0, pieces=20, seed=7,
             pairs=bool(pairs), forced=False,
         ),
         usable=usable,
-        topology=Topology(cores=cores, threads=threads, source="by hand"),
+        topology=CpuTopology(cores=cores, threads=threads, source="by hand"),
         place=place,
         kernel="6.1",
         solo=0.5 if pairs else None,

@@ -8,13 +8,13 @@ import pytest
 from cpu_records import CALM, LINUX, of_cpus, on_siblings, record, trial, worker
 
 from mrtuner.cpu.advice import advice
-from mrtuner.cpu.diagnose import Cause, Diagnosis, diagnose
-from mrtuner.cpu.model import Pair, Record, Trial
+from mrtuner.cpu.diagnose import Cause, CpuDiagnosis, diagnose
+from mrtuner.cpu.model import CpuPair, Record, Trial
 
 FOUR = ((0, 1), (2, 3))
 
 
-def causes(found: Diagnosis) -> list[tuple[int, Cause]]:
+def causes(found: CpuDiagnosis) -> list[tuple[int, Cause]]:
     return [(bend.at, bend.cause) for bend in found.bends]
 
 
@@ -66,7 +66,9 @@ def test_eight_cores_of_two_threads_show_both_knees() -> None:
 def test_pairs_show_siblings_that_the_kernel_hides() -> None:
     trials = [on_siblings(n, 2, 0.6) for n in range(1, 9) for _ in range(2)]
     pairs = tuple(
-        Pair(first=a, second=b, inflation=1.6 if (a, b) in FOUR else 1.0, siblings=(a, b) in FOUR)
+        CpuPair(
+            first=a, second=b, inflation=1.6 if (a, b) in FOUR else 1.0, siblings=(a, b) in FOUR
+        )
         for a in range(4)
         for b in range(a + 1, 4)
     )

@@ -11,7 +11,7 @@ import pytest
 from cpu_records import of_cpus, on_siblings, record, trial, worker
 
 from mrtuner.cpu.document import cpu_document
-from mrtuner.cpu.model import Pair, Record
+from mrtuner.cpu.model import CpuPair, Record
 from mrtuner.documents import as_builtins
 from mrtuner.errors import BadValue
 from mrtuner.present.cpu import lines, page, picture, verdict
@@ -27,8 +27,8 @@ def told() -> dict[str, Any]:
     """Two cores of two threads at 0.6, through JSON as a user keeps it."""
     trials = [on_siblings(n, 2, 0.6) for n in range(1, 9) for _ in range(2)]
     pairs = (
-        Pair(first=0, second=1, inflation=1.62, siblings=True),
-        Pair(first=0, second=2, inflation=1.01, siblings=False),
+        CpuPair(first=0, second=1, inflation=1.62, siblings=True),
+        CpuPair(first=0, second=2, inflation=1.01, siblings=False),
     )
     seen = record(
         trials, usable=of_cpus(4), cores=((0, 1), (2, 3)), threads=2, pairs=pairs

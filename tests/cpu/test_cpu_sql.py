@@ -9,7 +9,7 @@ import pytest
 
 from conftest import NewCluster
 from machine import needs
-from mrtuner.cpu.model import Mode, TrialPlan
+from mrtuner.cpu.model import CpuPlan, Mode
 from mrtuner.cpu.session import Setup, server
 from mrtuner.cpu.sql import Patience, Sessions
 from mrtuner.errors import ConnectError, MrTunerError
@@ -19,7 +19,7 @@ from servers import MAJORS, sql
 pytestmark = pytest.mark.timed
 
 linux = needs("/proc")
-PLAN = TrialPlan(
+PLAN = CpuPlan(
     mode=Mode.SQL, counts=(1, 2), repeats=2, seconds=0.2, pieces=5, seed=1, pairs=False, forced=True
 )  # fmt: skip
 OURS = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'mrtuner'"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mrtuner.cpu.model import Topology
+from mrtuner.cpu.model import CpuTopology
 from mrtuner.cpu.topology import place, topology, usable
 from mrtuner.host.tree import Tree
 
@@ -71,7 +71,7 @@ def test_siblings_are_read_from_sysfs_old_and_new(tmp_path: Path, file: str) -> 
             f"/sys/devices/system/cpu/cpu{cpu}/topology/{file}",
             f"{cpu % 2},{cpu % 2 + 2}",
         )
-    assert topology(Tree(tmp_path), range(4)) == Topology(
+    assert topology(Tree(tmp_path), range(4)) == CpuTopology(
         cores=((0, 2), (1, 3)), threads=2, source="/sys/devices/system/cpu/cpu*/topology"
     )
 

@@ -9,15 +9,15 @@ import pytest
 from cpu_records import of_cpus
 
 from mrtuner.cpu import gauges
-from mrtuner.cpu.model import Mode, TrialPlan, Weather
+from mrtuner.cpu.model import CpuPlan, Mode, TrialWeather
 from mrtuner.cpu.session import Setup, here, most_workers, planned
 from mrtuner.cpu.trials import counts, order, seconds_expected
 from mrtuner.errors import UsageError
 from mrtuner.host.tree import Tree
 
 
-def plan(*of: int, repeats: int = 5) -> TrialPlan:
-    return TrialPlan(
+def plan(*of: int, repeats: int = 5) -> CpuPlan:
+    return CpuPlan(
         mode=Mode.INTEGER, counts=of, repeats=repeats, seconds=2.0, pieces=20, seed=42,
         pairs=False, forced=False,
     )  # fmt: skip
@@ -123,7 +123,7 @@ def test_the_mean_frequency_is_in_mhz(tmp_path: Path) -> None:
 
 def test_where_nothing_can_be_read_nothing_is_claimed(tmp_path: Path) -> None:
     assert gauges.read(Tree(tmp_path), {0}, ()) is None
-    unknown = Weather(foreign=None, steal=None, throttled=None, mhz=None)
+    unknown = TrialWeather(foreign=None, steal=None, throttled=None, mhz=None)
     assert gauges.weather(None, None) == unknown
     assert gauges.objection(unknown) is None
 

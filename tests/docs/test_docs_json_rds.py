@@ -20,10 +20,11 @@ from mrtuner.cli import rdstune
 from mrtuner.documents import as_builtins
 from mrtuner.rds.fleet import rehearsal_report
 from mrtuner.rds.fleet.outage import Deployment
-from mrtuner.rds.fleet.rehearsal import Mark, RehearsalPlan, Run
+from mrtuner.rds.fleet.rehearsal import RehearsalPlan, Run
 from mrtuner.rds.lab import Lab
 from mrtuner.rds.lab.document import lab_document
 from mrtuner.rehearsal.observation import Attempt, Observation, ProbeKind, ServerIdentity, balanced
+from mrtuner.rehearsal.run import TimelineMark
 
 MACHINE = ("--class", "db.m7g.large", "--family", "postgres18", "--connections", "100")
 
@@ -141,7 +142,7 @@ def run(*, away: bool) -> Run:
         began=datetime(2026, 1, 2, tzinfo=UTC), seconds=10.0, interval=1.0, timeout=5.0,
         kinds=(ProbeKind.READ,), attempts=attempts, skipped=0, ledger=balanced(2, {1, 2}, {1, 2}),
     )  # fmt: skip
-    marks = (Mark(at=3.0, text="rebooting", origin="status"),)
+    marks = (TimelineMark(at=3.0, text="rebooting", origin="status"),)
     return Run(
         asked=2.0, accepted=2.1, settled=True, observation=seen, marks=marks, zone="us-east-1a"
     )

@@ -19,7 +19,7 @@ from mrtuner.failover.predict.kernel_timers import (
     hang,
 )
 from mrtuner.failover.predict.path import Path
-from mrtuner.failover.predict.timer_wheel import Span
+from mrtuner.failover.predict.timer_wheel import Band
 
 #: A virtual link, with almost no round trip.
 LAN = Path(rtt=0.0001)
@@ -38,7 +38,7 @@ class Row:
     high: float
 
     @property
-    def predicted(self) -> Span:
+    def predicted(self) -> Band:
         return hang(self.trace, self.kernel)
 
 
@@ -132,7 +132,7 @@ BY_AGE = (
 )
 
 
-def by_age(milliseconds: float, rto: float) -> Span:
+def by_age(milliseconds: float, rto: float) -> Band:
     """The hang predicted if the socket's own RTO is known."""
     kernel = replace(KERNEL, tcp_retries2=5)
     path = Path(rtt=milliseconds / 1000, rto=rto / 1000)

@@ -16,7 +16,14 @@ from mrtuner.errors import BadValue, UsageError
 from mrtuner.failover.lab.control import Request, sysctl
 from mrtuner.failover.lab.document import played_scenario
 from mrtuner.failover.lab.lab import dsn, explained
-from mrtuner.failover.lab.outcome import CaseResult, ScenarioResult, Seen, lines, measured, union
+from mrtuner.failover.lab.outcome import (
+    CaseResult,
+    ProbedKind,
+    ScenarioResult,
+    lines,
+    measured,
+    union,
+)
 from mrtuner.failover.lab.resolver import Resolver
 from mrtuner.failover.lab.scenarios import SCENARIOS, Moment, scenario
 from mrtuner.failover.predict import hang_times
@@ -24,27 +31,27 @@ from mrtuner.failover.predict.client import configured
 from mrtuner.failover.predict.hang_times import Case, Prediction, Situation
 from mrtuner.failover.predict.kernel import Kernel
 from mrtuner.failover.predict.path import Path
-from mrtuner.failover.predict.timer_wheel import Span
+from mrtuner.failover.predict.timer_wheel import Band
 
 LAB = "mrtuner.failover.lab/1"
 
 
-def row(predicted: Span | None, *hangs: float | None, watched: float = 10.0) -> CaseResult:
+def row(predicted: Band | None, *hangs: float | None, watched: float = 10.0) -> CaseResult:
     return CaseResult(
         label="a case", predicted=predicted, decided_by="x", measured=hangs, watched=watched
     )  # fmt: skip
 
 
 def test_a_hang_fits_in_its_band_and_a_tenth_of_a_second_beside_it() -> None:
-    band = Span(5.0, 5.1, 5.2)
+    band = Band(5.0, 5.1, 5.2)
     assert row(band, 5.0, 5.2, 5.29, 4.91).fits
     assert row(band, 5.1, 5.31).fits is False
     assert row(band, 4.89).fits is False
 
 
 def test_an_immediate_end_is_measured_too() -> None:
-    assert row(Span.exactly(0.0), 0.0, 0.05).fits
-    assert row(Span.exactly(3.0), 0.0).fits is False
+    assert row(Band.exactly(0.0), 0.0, 0.05).fits
+    assert row(Band.exactly(3.0), 0.0).fits is False
 
 
 def test_for_ever_fits_only_what_never_ended() -> None:
@@ -53,13 +60,13 @@ def test_for_ever_fits_only_what_never_ended() -> None:
 
 
 def test_a_hang_longer_than_anybody_waited_is_neither_right_nor_wrong() -> None:
-    assert row(Span(900.0, 930.0, 940.0), None, watched=180.0).fits is None
-    assert row(Span(5.0, 5.1, 5.2), None, watched=10.0).fits is False
+    assert row(Band(900.0, 930.0, 940.0), None, watched=180.0).fits is None
+    assert row(Band(5.0, 5.1, 5.2), None, watched=10.0).fits is False
 
 
 def test_bands_of_several_attempts_are_held_together() -> None:
-    assert union([Span(1.0, 2.0, 3.0), Span(0.5, 1.0, 2.0)]) == Span(0.5, 2.0, 3.0)
-    assert union([Span(1.0, 2.0, 3.0), None]) is None
+    assert union([Band(1.0, 2.0, 3.0), Band(0.5, 1.0, 2.0)]) == Band(0.5, 2.0, 3.0)
+    assert union([Band(1.0, 2.0, 3.0), None]) is None
 
 
 def test_measured_hangs_are_said_with_their_number() -> None:
@@ -73,7 +80,7 @@ def test_an_outcome_is_said_from_its_document_alone() -> None:
         scenario="frozen", words="it froze", release="6.18", hz=250,
         parameters={"connect_timeout": "2"},
         sysctls={"net.ipv4.tcp_retries2": 5}, rows=(row(None, None, watched=8.0),),
-        seen=(Seen(kind="new connection, read", outage=None, failed=3, late=2, stale=1),),
+        seen=(ProbedKind(kind="new connection, read", outage=None, failed=3, late=2, stale=1),),
         acknowledged=9, lost=4, fenced=8.25,
     )  # fmt: skip
     told = json.loads(json.dumps(as_builtins(played_scenario(outcome))))
@@ -102,8 +109,8 @@ def expected(name: str, case: Case, *, fault: float = 0.0, takeover: float = 3.0
 
 def test_a_crash_is_noticed_when_it_happens() -> None:
     for case in (Case.CONNECT, Case.IDLE):
-        assert expected("crash", case).span == Span.exactly(0.0)
-    assert expected("crash", Case.FLIGHT, fault=0.2).span == Span.exactly(0.2)
+        assert expected("crash", case).span == Band.exactly(0.0)
+    assert expected("crash", Case.FLIGHT, fault=0.2).span == Band.exactly(0.2)
 
 
 def test_silent_loss_is_what_predict_says() -> None:
@@ -115,7 +122,7 @@ def test_silent_loss_is_what_predict_says() -> None:
 
 
 def test_a_frozen_server_is_bounded_at_connecting_alone() -> None:
-    assert expected("frozen", Case.CONNECT).span == Span.exactly(2.0)
+    assert expected("frozen", Case.CONNECT).span == Band.exactly(2.0)
     assert expected("frozen", Case.IDLE).span is None
     assert expected("frozen", Case.FLIGHT).span is None
 

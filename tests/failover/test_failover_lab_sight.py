@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from mrtuner.failover.lab.outcome import Seen
+from mrtuner.failover.lab.outcome import ProbedKind
 from mrtuner.failover.lab.probe_view import first_by_new, seen, stale
 from mrtuner.rehearsal.observation import Attempt, Observation, ProbeKind, ServerIdentity
 
@@ -29,7 +29,7 @@ def observed(*attempts: Attempt) -> Observation:
 
 def test_an_outage_lasts_from_the_last_answer_to_the_next() -> None:
     probes = observed(asked(0, OLD), asked(1, None), asked(2, None), asked(3, NEW), asked(4, NEW))
-    assert seen(probes, ProbeKind.READ, takeover=2.5) == Seen(
+    assert seen(probes, ProbeKind.READ, takeover=2.5) == ProbedKind(
         kind="new connection, read", outage=3.0, failed=2, late=0, stale=0
     )
 

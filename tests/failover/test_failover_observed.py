@@ -9,10 +9,10 @@ import pytest
 
 from mrtuner.rehearsal.observation import (
     Attempt,
-    Ledger,
     Observation,
     ProbeKind,
     ServerIdentity,
+    WriteLedger,
     balanced,
     gaps,
     steady,
@@ -33,7 +33,7 @@ def asked(
     )  # fmt: skip
 
 
-def observed(attempts: Iterable[Attempt], ledger: Ledger | None = None) -> Observation:
+def observed(attempts: Iterable[Attempt], ledger: WriteLedger | None = None) -> Observation:
     return Observation(
         began=BEGAN, seconds=10, interval=1, timeout=5, kinds=(ProbeKind.READ,),
         attempts=tuple(attempts), skipped=0, ledger=ledger,
@@ -136,6 +136,6 @@ def test_a_moment_of_the_clock_has_its_place_on_the_line() -> None:
 
 def test_the_ledger_tells_lost_writes_from_doubtful_ones() -> None:
     """Acknowledged 1, 2, 3; found 1, 3, 4: 2 is lost, 4 was never acknowledged."""
-    assert balanced(5, {1, 2, 3}, {1, 3, 4}) == Ledger(
+    assert balanced(5, {1, 2, 3}, {1, 3, 4}) == WriteLedger(
         sent=5, acknowledged=3, found=3, lost=(2,), unacknowledged=1
     )

@@ -12,7 +12,7 @@ from mrtuner.failover.predict.hang_times import SLACK, Case, Situation, predict
 from mrtuner.failover.predict.kernel import Kernel
 from mrtuner.failover.predict.kernel_timers import Keepalive, Unacknowledged, Waiting, hang
 from mrtuner.failover.predict.path import Path
-from mrtuner.failover.predict.timer_wheel import Span
+from mrtuner.failover.predict.timer_wheel import Band
 from mrtuner.failover.settings.advice import settings
 
 #: 0.2 to 250 ms, in seconds.
@@ -22,7 +22,7 @@ ROUND_TRIPS = (0.0002, 0.001, 0.0039, 0.025, 0.07, 0.14, 0.25)
 AGEING = (0.420, 0.420, 0.400, 0.385, 0.37375, 0.340)
 
 
-def idle(path: Path, kernel: Kernel, client: Client | None = None) -> Span:
+def idle(path: Path, kernel: Kernel, client: Client | None = None) -> Band:
     found = predict(Situation(kernel=kernel, client=client or defaults("libpq"), path=path))
     span = next(one.span for one in found if one.case is Case.IDLE)
     assert span is not None

@@ -14,7 +14,7 @@ import pytest
 
 from json_schemas import assert_valid
 from mrtuner.failover.predict.hang_times import Case, Prediction
-from mrtuner.failover.predict.timer_wheel import Span
+from mrtuner.failover.predict.timer_wheel import Band
 from mrtuner.failover.rehearse.dns import Names, of
 from mrtuner.failover.rehearse.hangs import hangs, longest
 from mrtuner.failover.rehearse.paths import ClientPath
@@ -69,7 +69,7 @@ def seen(*attempts: Attempt, rows: Iterable[int] = (1, 2, 3)) -> Observation:
 
 def judged(observation: Observation, *, settled: bool = True) -> Rehearsed:
     prediction = Prediction(
-        case=Case.CONNECT, span=Span.exactly(3), decided_by="connect_timeout = 3", steps=()
+        case=Case.CONNECT, span=Band.exactly(3), decided_by="connect_timeout = 3", steps=()
     )
     way = ClientPath(
         dsn="", place="db:5432/shop", parameters={}, between=None, standby=False, may_create=True,

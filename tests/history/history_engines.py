@@ -20,7 +20,7 @@ from history_story import CHEAP, DEAR, INSTANCE, of_source, story
 
 from mrtuner.history.analysis import compare, summary
 from mrtuner.history.peaks import peaks
-from mrtuner.history.period import Period, instances
+from mrtuner.history.period import HistoryPeriod, instances
 from mrtuner.history.reading import History, open_history
 from mrtuner.history.sample import Row, Sample
 from mrtuner.history.source import built_in
@@ -38,9 +38,9 @@ TOLERANCE = 1e-9
 TWO = datetime(2026, 11, 23, 2, tzinfo=UTC)
 
 
-def period(begin: int, end: int, instance: str = INSTANCE) -> Period:
+def period(begin: int, end: int, instance: str = INSTANCE) -> HistoryPeriod:
     """Minutes after two o'clock."""
-    return Period(
+    return HistoryPeriod(
         instance=instance, begin=TWO + timedelta(minutes=begin), end=TWO + timedelta(minutes=end)
     )
 

@@ -17,7 +17,7 @@ from mrtuner.cli import main
 from mrtuner.errors import UsageError
 from mrtuner.history.busiest_day import busiest_days
 from mrtuner.history.host_metrics import STEP, WAITING, host_metrics
-from mrtuner.history.period import Period
+from mrtuner.history.period import HistoryPeriod
 from mrtuner.history.reading import open_history
 from mrtuner.history.source import built_in
 from mrtuner.history.store.writer import Batch, Writer
@@ -40,8 +40,8 @@ def written(directory: Path, *batches: Batch) -> Path:
     return directory
 
 
-def period(hours: float, instance: str = "db:5432") -> Period:
-    return Period(instance=instance, begin=NIGHT, end=NIGHT + timedelta(hours=hours))
+def period(hours: float, instance: str = "db:5432") -> HistoryPeriod:
+    return HistoryPeriod(instance=instance, begin=NIGHT, end=NIGHT + timedelta(hours=hours))
 
 
 # The host, for limits.

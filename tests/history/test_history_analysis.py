@@ -16,16 +16,16 @@ from mrtuner.history.changes import changes
 from mrtuner.history.gaps import gaps
 from mrtuner.history.host_work import host_work
 from mrtuner.history.peaks import peaks
-from mrtuner.history.period import Period
+from mrtuner.history.period import HistoryPeriod
 from mrtuner.history.reading import History
 from mrtuner.history.statements import statements
 
 TWO = datetime(2026, 11, 23, 2, tzinfo=UTC)
 
 
-def period(begin: int, end: int) -> Period:
+def period(begin: int, end: int) -> HistoryPeriod:
     """Minutes after two o'clock."""
-    return Period(
+    return HistoryPeriod(
         instance=INSTANCE, begin=TWO + timedelta(minutes=begin), end=TWO + timedelta(minutes=end)
     )
 

@@ -23,7 +23,7 @@ from mrtuner.history.managed import (
     ManagedInstance,
     managed_fleet,
 )
-from mrtuner.history.period import Period
+from mrtuner.history.period import HistoryPeriod
 from mrtuner.history.reading import open_history
 from mrtuner.history.recorded_machine import facts, host_of, instance_of
 from mrtuner.history.source import built_in
@@ -122,7 +122,7 @@ def test_a_recorder_that_starts_again_goes_on_where_it_was(tmp_path: Path) -> No
             float(one) for one in range(10, 20)
         ]
         host = host_work(
-            history, Period(instance="shop", begin=NOON - timedelta(hours=1), end=NOON)
+            history, HistoryPeriod(instance="shop", begin=NOON - timedelta(hours=1), end=NOON)
         )
     assert host is not None
     assert host.cpu is not None

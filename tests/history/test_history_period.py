@@ -11,7 +11,7 @@ from history_data import MIDNIGHT, SECOND, batch, queue, row, sample
 from history_story import INSTANCE, of_source, story
 
 from mrtuner.history.gaps import gaps
-from mrtuner.history.period import Period
+from mrtuner.history.period import HistoryPeriod
 from mrtuner.history.reading import History, open_history
 from mrtuner.history.sample import Sample
 from mrtuner.history.source import built_in
@@ -141,7 +141,7 @@ def test_statements_of_a_long_period_are_those_of_its_minutes(
         writer.commit([Batch(instance=INSTANCE, samples=samples)])
         if sealed:
             sealing.move_to_parquet(writer, MIDNIGHT + 86_400 * SECOND)
-    about = Period(
+    about = HistoryPeriod(
         instance=INSTANCE, begin=START + timedelta(minutes=begin),
         end=START + timedelta(minutes=end),
     )  # fmt: skip
@@ -162,7 +162,7 @@ def test_a_gap_over_a_minute_s_end_is_found_and_a_short_one_is_none(tmp_path: Pa
             for second in (0, 30, 59, 120, 175)
         )  # fmt: skip
         writer.commit([Batch(instance=INSTANCE, samples=heartbeats)])
-    about = Period(instance=INSTANCE, begin=START, end=START + timedelta(minutes=5))
+    about = HistoryPeriod(instance=INSTANCE, begin=START, end=START + timedelta(minutes=5))
     with open_history(tmp_path) as history:
         (gap,) = gaps(history, about)
     assert (gap.begin, gap.end) == (START + timedelta(seconds=59), START + timedelta(minutes=2))

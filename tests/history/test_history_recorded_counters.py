@@ -12,7 +12,7 @@ import pytest
 from history_data import MIDNIGHT, SECOND, batch, sample
 from history_story import of_source
 
-from mrtuner.history.period import Period
+from mrtuner.history.period import HistoryPeriod
 from mrtuner.history.reading import History, open_history
 from mrtuner.history.recorded_server import recorded
 from mrtuner.history.source import built_in
@@ -46,7 +46,7 @@ def written(directory: Path, *samples: Any, **more: str) -> Iterator[History]:
 
 
 def server(history: History) -> Server:
-    about = Period(instance="db:5432", begin=NIGHT, end=NIGHT + timedelta(hours=1))
+    about = HistoryPeriod(instance="db:5432", begin=NIGHT, end=NIGHT + timedelta(hours=1))
     found = recorded(history, about).server
     assert found is not None
     return found

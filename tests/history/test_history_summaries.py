@@ -23,7 +23,7 @@ from history_story import INSTANCE, of_source
 from mrtuner.errors import BadValue
 from mrtuner.history.active_sessions import WAIT_EVENT, busiest_minute
 from mrtuner.history.gaps import gaps
-from mrtuner.history.period import Period
+from mrtuner.history.period import HistoryPeriod
 from mrtuner.history.reading import History, open_history
 from mrtuner.history.sample import Sample
 from mrtuner.history.series import Grid, Kind, Measure, split
@@ -99,9 +99,9 @@ def history(directory: Path) -> Iterator[History]:
         yield found
 
 
-def period(begin: float, end: float) -> Period:
+def period(begin: float, end: float) -> HistoryPeriod:
     """Minutes after midnight."""
-    return Period(
+    return HistoryPeriod(
         instance=INSTANCE, begin=START + timedelta(minutes=begin),
         end=START + timedelta(minutes=end),
     )  # fmt: skip

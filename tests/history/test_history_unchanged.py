@@ -22,7 +22,7 @@ from mrtuner.history.host_metrics import (
     max_connections,
 )
 from mrtuner.history.identity import settings
-from mrtuner.history.period import Period
+from mrtuner.history.period import HistoryPeriod
 from mrtuner.history.reading import History, open_history
 from mrtuner.history.recorded_machine import facts
 from mrtuner.history.sample import Row
@@ -50,10 +50,10 @@ def writer(tmp_path: Path) -> Iterator[Writer]:
         yield found
 
 
-def period(begin: float, end: float, instance: str = "db:5432") -> Period:
+def period(begin: float, end: float, instance: str = "db:5432") -> HistoryPeriod:
     """From one second after midnight to another."""
     first, last = (NIGHT + timedelta(seconds=at) for at in (begin, end))
-    return Period(instance=instance, begin=first, end=last)
+    return HistoryPeriod(instance=instance, begin=first, end=last)
 
 
 # By step.

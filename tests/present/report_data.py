@@ -9,9 +9,9 @@ from typing import Any
 
 import mrtuner
 from bench_grids import a_sample
-from mrtuner.bench.load.output import Latency
-from mrtuner.bench.load.pgbench import Run
-from mrtuner.bench.plan.model import Cell, Phase, Plan, Variant, Workload
+from mrtuner.bench.load.output import LatencySummary
+from mrtuner.bench.load.pgbench import LoadRun
+from mrtuner.bench.plan.model import GridCell, Phase, Plan, Variant, Workload
 from mrtuner.bench.record.model import Record, Sample
 from mrtuner.bench.series import Measured, Series
 from mrtuner.stats.histogram import Histogram
@@ -19,7 +19,7 @@ from series_data import contents
 
 SECONDS = 60
 SPREAD = 0.08
-CELL = Cell("tpcb", 50, 8)
+CELL = GridCell("tpcb", 50, 8)
 
 
 def tuning() -> dict[str, Any]:
@@ -29,12 +29,12 @@ def tuning() -> dict[str, Any]:
     ).to_dict()
 
 
-def run(tps: float, *, p99: float = 20.0) -> Run:
-    return Run(
+def run(tps: float, *, p99: float = 20.0) -> LoadRun:
+    return LoadRun(
         transactions=round(tps * SECONDS),
         failed=0,
         tps=tps,
-        latency=Latency(
+        latency=LatencySummary(
             mean=4.1, stddev=2.0, p50=3.5, p95=9.25, p99=p99, p999=2 * p99, maximum=412.5
         ),
         per_second=(round(tps * 0.75), *[round(tps)] * (SECONDS - 2)),

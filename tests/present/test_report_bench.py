@@ -15,7 +15,7 @@ from report_browser import browser
 
 from bench_grids import SETTINGS, a_grid, a_plan, a_record, a_sample, six_blocks, with_rejected
 from machine import needs
-from mrtuner.bench.plan.model import Cell, Variant
+from mrtuner.bench.plan.model import GridCell, Variant
 from mrtuner.bench.record.model import Failure, Record
 from mrtuner.bench.verdict.document import bench_report_document
 from mrtuner.documents import as_builtins
@@ -24,7 +24,7 @@ from mrtuner.present.bench import lines
 from mrtuner.present.bench_page import page
 from servers import ROOT
 
-CELL = Cell("select", 10, 4)
+CELL = GridCell("select", 10, 4)
 
 
 def document(record: Record, other: Record | None = None) -> dict[str, Any]:

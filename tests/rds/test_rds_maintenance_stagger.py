@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from mrtuner.aws.rows import Instance
 from mrtuner.rds.fleet.maintenance_windows import Window
-from mrtuner.rds.fleet.stagger import CalendarEntry, Clash, Move, clashes, places, staggered
+from mrtuner.rds.fleet.stagger import CalendarEntry, Move, WindowClash, clashes, places, staggered
 
 
 def place(
@@ -31,7 +31,7 @@ def test_two_of_one_group_at_the_same_time_clash() -> None:
         place("b", "sun:05:15-sun:05:45", "shop"),
         place("c", "sun:05:00-sun:05:30", "mail"),
     ]
-    assert clashes(calendar) == (Clash(first="a", second="b", group="shop", apart=0),)
+    assert clashes(calendar) == (WindowClash(first="a", second="b", group="shop", apart=0),)
 
 
 def test_work_may_run_over_so_windows_too_near_clash_as_well() -> None:
@@ -39,7 +39,9 @@ def test_work_may_run_over_so_windows_too_near_clash_as_well() -> None:
         place("a", "sun:05:00-sun:05:30", "shop"),
         place("b", "sun:05:45-sun:06:15", "shop"),
     ]
-    assert clashes(calendar, gap=30) == (Clash(first="a", second="b", group="shop", apart=15),)
+    assert clashes(calendar, gap=30) == (
+        WindowClash(first="a", second="b", group="shop", apart=15),
+    )
     assert clashes(calendar, gap=15) == ()
 
 

@@ -15,7 +15,6 @@ from mrtuner.errors import ConnectError, MrTunerError, Refused, UsageError
 from mrtuner.rds.fleet import rehearsal_report
 from mrtuner.rds.fleet.outage import Deployment
 from mrtuner.rds.fleet.rehearsal import (
-    Mark,
     Patience,
     RehearsalPlan,
     Run,
@@ -33,6 +32,7 @@ from mrtuner.rehearsal.observation import (
     balanced,
 )
 from mrtuner.rehearsal.probes import Schedule
+from mrtuner.rehearsal.run import TimelineMark
 
 pytestmark = pytest.mark.timed
 
@@ -213,7 +213,7 @@ def attempt(kind: ProbeKind, due: float, error: str | None, server: ServerIdenti
     )  # fmt: skip
 
 
-def run(bad: set[int], after: ServerIdentity = AFTER, marks: tuple[Mark, ...] = ()) -> Run:
+def run(bad: set[int], after: ServerIdentity = AFTER, marks: tuple[TimelineMark, ...] = ()) -> Run:
     attempts = [
         attempt(kind, n, "refused" if n in bad else None, after if n > max(bad or {4}) else BEFORE)
         for kind in USUAL
@@ -230,8 +230,8 @@ def run(bad: set[int], after: ServerIdentity = AFTER, marks: tuple[Mark, ...] = 
 def test_the_figures_of_a_run_count_from_the_request() -> None:
     """Attempts at 5, 6, 7 fail: last answer at 4.5, next at 8.5; requested at 2."""
     marks = (
-        Mark(at=2.2, text="rebooting", origin="status"),
-        Mark(at=9.0, text="available", origin="status"),
+        TimelineMark(at=2.2, text="rebooting", origin="status"),
+        TimelineMark(at=9.0, text="available", origin="status"),
     )
     figures = rehearsal_report.phases(run({5, 6, 7}, marks=marks))
     assert (figures.up, figures.first_failure) == (3, 3.5)
@@ -260,7 +260,7 @@ def test_nothing_that_went_away_is_not_called_zero_seconds() -> None:
 
 
 def test_an_abandoned_failover_is_recognised() -> None:
-    mark = Mark(at=3, text="Abandoning user requested failover", origin="event")
+    mark = TimelineMark(at=3, text="Abandoning user requested failover", origin="event")
     assert "abandoned the failover" in rehearsal_report.why_nothing(run(set(), BEFORE, (mark,)))
 
 

@@ -9,11 +9,11 @@ import pytest
 
 from mrtuner.change.journal import Journal, JournalError
 from mrtuner.rotate.journal import RotationJournal
-from mrtuner.rotate.model import Begun, Rotation, RotationStep
+from mrtuner.rotate.model import BegunStep, RotationState, RotationStep
 
 
 def test_the_steps_that_began_come_back_from_the_disk(tmp_path: Path) -> None:
-    planned = Rotation(
+    planned = RotationState(
         server="7", address="db:5432", group="app", old=None, new="app_green", to="stdout",
         began="2026-01-01T00:00:00.000+00:00",
     )  # fmt: skip
@@ -23,7 +23,7 @@ def test_the_steps_that_began_come_back_from_the_disk(tmp_path: Path) -> None:
     with Journal(tmp_path) as journal:
         found = RotationJournal(journal).last("7", "db:5432", "app")
     assert found == rotation
-    assert found.steps == (Begun(RotationStep.STORING, "2026-01-01T00:00:01.000+00:00"),)
+    assert found.steps == (BegunStep(RotationStep.STORING, "2026-01-01T00:00:01.000+00:00"),)
     assert (found.reached(RotationStep.STORING), found.reached(RotationStep.WAITING)) == (
         True,
         False,

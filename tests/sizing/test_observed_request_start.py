@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mrtuner.errors import BadValue
-from mrtuner.sizing.observed import Waited, waited
+from mrtuner.sizing.observed import PodsMeasuredWaiting, waited
 
 #: 2026-11-24 00:00 UTC.
 AT = 1_795_478_400
@@ -32,7 +32,7 @@ def _iso(number: int, rest: float) -> str:
 WAITS = [0.010] * 280 + [0.200] * 20
 
 
-def found(text: str) -> Waited:
+def found(text: str) -> PodsMeasuredWaiting:
     seen = waited(text, "log").waited
     assert seen is not None
     return seen

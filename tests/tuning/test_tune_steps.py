@@ -15,7 +15,7 @@ import pytest
 import mrtuner
 from mrtuner.host import probe
 from mrtuner.tuning import gather
-from mrtuner.tuning.advice import Step
+from mrtuner.tuning.advice import ManualStep
 from mrtuner.tuning.feasibility import solve
 from mrtuner.tuning.host_steps import checksums, steps
 
@@ -43,7 +43,7 @@ Hugepagesize: 2048 kB""",
 }
 
 
-def found(root: Path, changes: Mapping[str, str] | None = None, **said: Any) -> list[Step]:
+def found(root: Path, changes: Mapping[str, str] | None = None, **said: Any) -> list[ManualStep]:
     """The steps for a machine with these files."""
     for path, text in {**FILES, **(changes or {})}.items():
         file = root / path.lstrip("/")
@@ -56,11 +56,11 @@ def found(root: Path, changes: Mapping[str, str] | None = None, **said: Any) -> 
     return list(steps(situation, solution.chosen, solution.budget, host, None))
 
 
-def commands(taken: list[Step]) -> str:
+def commands(taken: list[ManualStep]) -> str:
     return "\n".join(command for step in taken for command in step.commands)
 
 
-def the_step(taken: list[Step], command: str) -> Step:
+def the_step(taken: list[ManualStep], command: str) -> ManualStep:
     (one,) = [step for step in taken if any(command in each for each in step.commands)]
     return one
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from vacuum_tables import SETTINGS, rates, table, toast
 
-from mrtuner.vacuum.model import Advice, Rates, Table, TableKind
+from mrtuner.vacuum.model import Rates, StorageParameter, Table, TableKind
 from mrtuner.vacuum.storage_parameters import advise, options_after, toast_options_after
 
 SCALE, THRESHOLD = "autovacuum_vacuum_scale_factor", "autovacuum_vacuum_threshold"
@@ -98,7 +98,7 @@ def test_static_and_unknown_tables_get_nothing() -> None:
 def test_options_afterwards_keep_what_was_there_and_pass_it_on_to_toast() -> None:
     one = table(options={"fillfactor": "90"}, toast=toast(options={THRESHOLD: "7"}))
     advice = [
-        Advice(name=name, now=None, value=value, because="", source="")
+        StorageParameter(name=name, now=None, value=value, because="", source="")
         for name, value in ((SCALE, "0.01"), (f"toast.{SCALE}", "0.02"))
     ]
     assert options_after(one, advice) == {"fillfactor": "90", SCALE: "0.01"}

@@ -15,7 +15,7 @@ from mrtuner.errors import ApplyError, UsageError
 from mrtuner.postgres.cluster import Cluster
 from mrtuner.vacuum import Vacuum, judge
 from mrtuner.vacuum.apply import apply, finish_or_revert_storage_parameters, plan, undo
-from mrtuner.vacuum.model import Advice
+from mrtuner.vacuum.model import StorageParameter
 from servers import sql
 
 SCALE, THRESHOLD = "autovacuum_vacuum_scale_factor", "autovacuum_vacuum_threshold"
@@ -40,7 +40,9 @@ def advised(**values: str) -> Vacuum:
     found = judge(picture(sample(1_000.0, table(name="odd name"))))
     (one,) = found.tables
     advice = tuple(
-        Advice(name=name.replace("toast_", "toast."), now=None, value=value, because="", source="")
+        StorageParameter(
+            name=name.replace("toast_", "toast."), now=None, value=value, because="", source=""
+        )
         for name, value in values.items()
     )
     return replace(found, tables=(replace(one, advice=advice),))

@@ -14,7 +14,7 @@ from conftest import NewCluster
 from mrtuner.postgres.cluster import Cluster
 from mrtuner.postgres.server_user import scratch_directory
 from mrtuner.vacuum import Thresholds, vacuum
-from mrtuner.vacuum.model import Blocker
+from mrtuner.vacuum.model import HorizonBlocker
 from servers import GRID, binaries, sql
 
 if TYPE_CHECKING:
@@ -44,11 +44,11 @@ def cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
 YOUNG = Thresholds(long=0)
 
 
-def named(cluster: Cluster, thresholds: Thresholds = YOUNG) -> tuple[Blocker, ...]:
+def named(cluster: Cluster, thresholds: Thresholds = YOUNG) -> tuple[HorizonBlocker, ...]:
     return vacuum(cluster.dsn(), thresholds=thresholds).picture.blockers
 
 
-def of(conn: Connection, found: tuple[Blocker, ...]) -> Blocker:
+def of(conn: Connection, found: tuple[HorizonBlocker, ...]) -> HorizonBlocker:
     """The finding about this session."""
     pid = conn.info.backend_pid
     return next(one for one in found if one.name.startswith(f"process {pid} "))

@@ -9,7 +9,7 @@ from vacuum_tables import SETTINGS, picture, rates, sample, table, toast
 
 from mrtuner.vacuum import TableKind, Vacuum, judge
 from mrtuner.vacuum.blockers import Look, blockers
-from mrtuner.vacuum.model import Blocker, Setting
+from mrtuner.vacuum.model import HorizonBlocker, ServerSetting
 from mrtuner.vacuum.text import lines
 from mrtuner.vacuum.toast import amplification, chunks
 from mrtuner.vacuum.wraparound import wraparound
@@ -23,7 +23,7 @@ def busy(updates: int, **given: Any) -> Vacuum:
     return judge(picture(*samples, **given))
 
 
-def setting(found: Vacuum, name: str) -> Setting | None:
+def setting(found: Vacuum, name: str) -> ServerSetting | None:
     return next((one for one in found.settings if one.name == name), None)
 
 
@@ -154,7 +154,7 @@ def session(**given: Any) -> dict[str, Any]:
     return {**plain, **given}
 
 
-def seen(*rows: dict[str, Any]) -> tuple[Blocker, ...]:
+def seen(*rows: dict[str, Any]) -> tuple[HorizonBlocker, ...]:
     """The blockers when there is nothing but these sessions."""
     return blockers([Look(sessions=rows)])
 
@@ -218,7 +218,7 @@ def test_a_writer_keeps_its_id_whatever_its_snapshots_do() -> None:
     assert (one.throughout, one.serious) == (True, True)
 
 
-def slot(**given: Any) -> tuple[Blocker, ...]:
+def slot(**given: Any) -> tuple[HorizonBlocker, ...]:
     plain = {"name": "old", "type": "logical", "active": False, "database": "app",
              "age": None, "catalog_age": 50, "key": "old", "xmin": None, "xid": None}  # fmt: skip
     return blockers([Look(slots=[{**plain, **given}])])

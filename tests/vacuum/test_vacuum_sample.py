@@ -11,12 +11,12 @@ from conftest import NewCluster
 from mrtuner.errors import UsageError
 from mrtuner.postgres.cluster import Cluster
 from mrtuner.vacuum import judge, vacuum
-from mrtuner.vacuum.model import Amplification
+from mrtuner.vacuum.model import ToastAmplification
 from mrtuner.vacuum.sample import (
-    ColumnProof,
+    ColumnComparison,
     ColumnVerdict,
     Row,
-    TableProof,
+    TableComparison,
     Value,
     compare,
     settled,
@@ -30,7 +30,7 @@ def rows(version: str, digest: str, chunk: int | None, count: int = 100) -> Rows
     return {str(key): Row(version, {"body": Value(10_240, digest, chunk)}) for key in range(count)}
 
 
-def one(before: Rows, after: Rows, written_again: float | None = None) -> ColumnProof:
+def one(before: Rows, after: Rows, written_again: float | None = None) -> ColumnComparison:
     (proof,) = compare(before, after, written_again)
     return proof
 
@@ -79,7 +79,7 @@ def test_without_chunk_ids_the_statistics_stand_in(
 def test_waste_that_is_proven_is_something_to_do() -> None:
     found = judge(picture(sample(1_000.0, table())))
     body = one(rows("1", "a", 10), rows("2", "a", 11))
-    proof = TableProof(oid=1, table="doc", rows=100, columns=(body,))
+    proof = TableComparison(oid=1, table="doc", rows=100, columns=(body,))
     assert not found.to_do
     assert replace(found, proofs=(proof,)).to_do
 
@@ -168,15 +168,15 @@ def test_a_column_is_not_accused_of_what_its_neighbour_does(
     }
 
 
-def suspected() -> Amplification:
-    return Amplification(
+def suspected() -> ToastAmplification:
+    return ToastAmplification(
         per_update=6, per_row=6, rewritten=1.0, chunks_an_hour=100, suspicion="all of it",
         certainty="compare rows with --sample",
     )  # fmt: skip
 
 
-def table_proof(*columns: ColumnProof, why: str | None = None) -> TableProof:
-    return TableProof(oid=1, table="doc", rows=100, columns=columns, why=why)
+def table_proof(*columns: ColumnComparison, why: str | None = None) -> TableComparison:
+    return TableComparison(oid=1, table="doc", rows=100, columns=columns, why=why)
 
 
 def test_a_column_that_few_rows_have_does_not_keep_it_open() -> None:

@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from mrtuner.postgres.cluster import Cluster
-from mrtuner.vacuum.model import Blocker
+from mrtuner.vacuum.model import HorizonBlocker
 from servers import sql
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ def writing(cluster: Cluster, database: str) -> Iterator[Connection]:
         yield conn
 
 
-def end(cluster: Cluster, one: Blocker, conn: Connection) -> None:
+def end(cluster: Cluster, one: HorizonBlocker, conn: Connection) -> None:
     """End a session by the SQL of the finding, and wait until it is gone."""
     assert one.sql == f"SELECT pg_terminate_backend({conn.info.backend_pid});"
     sql(cluster.dsn(), one.sql)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from mrtuner.vacuum.model import Moment, Picture, Rates, Sample, Table, Toast
+from mrtuner.vacuum.model import Moment, Picture, Rates, Sample, Table, ToastTable
 
 #: Server settings as pg_settings has them, at their defaults.
 SETTINGS = {
@@ -51,7 +51,7 @@ _TABLE = Table(
     vacuum_seconds=None,
     toast=None,
 )
-_TOAST = Toast(
+_TOAST = ToastTable(
     name="pg_toast_1",
     pages=50_000,
     options={},
@@ -90,7 +90,7 @@ def table(**given: Any) -> Table:
     return replace(_TABLE, **given)
 
 
-def toast(**given: Any) -> Toast:
+def toast(**given: Any) -> ToastTable:
     """A TOAST table of 200,000 chunks."""
     return replace(_TOAST, **given)
 

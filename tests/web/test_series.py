@@ -10,7 +10,7 @@ import pytest
 from history_data import batch, queue, row, sample
 from history_story import CHEAP, DEAR, INSTANCE, opened_story
 
-from mrtuner.history.period import Period
+from mrtuner.history.period import HistoryPeriod
 from mrtuner.history.reading import History, open_history
 from mrtuner.history.series import (
     OTHER,
@@ -28,7 +28,7 @@ from mrtuner.history.store.summaries import AT_WORK
 from mrtuner.history.store.writer import Writer
 
 TWO = datetime(2026, 11, 23, 2, tzinfo=UTC)
-HOUR = Period(instance=INSTANCE, begin=TWO, end=TWO + timedelta(hours=1))
+HOUR = HistoryPeriod(instance=INSTANCE, begin=TWO, end=TWO + timedelta(hours=1))
 MINUTES = Grid(about=HOUR, begin=int(TWO.timestamp()), step=60, count=60)
 WHOLE = Grid(about=HOUR, begin=int(TWO.timestamp()), step=3600, count=1)
 
@@ -114,7 +114,7 @@ def test_steps_are_as_fine_as_the_source_and_as_few_as_asked(history: History) -
 
 def test_steps_of_an_earlier_period_are_as_many(history: History) -> None:
     day = timedelta(days=1)
-    before = Period(instance=INSTANCE, begin=HOUR.begin - day, end=HOUR.end - day)
+    before = HistoryPeriod(instance=INSTANCE, begin=HOUR.begin - day, end=HOUR.end - day)
     found = shifted(MINUTES, before)
     assert (found.begin, found.step, found.count) == (MINUTES.begin - 86_400, 60, 60)
 

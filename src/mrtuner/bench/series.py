@@ -21,7 +21,7 @@ from mrtuner.bench.engine.grid import head
 from mrtuner.bench.engine.preparation import Conduct, Preparation
 from mrtuner.bench.engine.run import RunFiles
 from mrtuner.bench.plan.cells import blocks
-from mrtuner.bench.plan.model import Cell, Plan
+from mrtuner.bench.plan.model import GridCell, Plan
 from mrtuner.bench.record.archive import Archive, contents, load
 from mrtuner.bench.record.model import Record, assembled, now
 from mrtuner.bench.server import guard, scratch
@@ -271,7 +271,7 @@ def _lead_in(
     progress: Progress | None,
 ) -> None:  # fmt: skip
     workload, plan = task.plan.workloads[0], task.plan
-    cell = Cell(workload.name, plan.scales[0], plan.clients[0])
+    cell = GridCell(workload.name, plan.scales[0], plan.clients[0])
     driver = files.driver(cell)
     for name, server in servers.items():
         if progress is not None:
@@ -316,7 +316,7 @@ def _findings(measured: Sequence[Measured]) -> Iterator[LoadFinding]:
             )  # fmt: skip
 
 
-def _title(title: str, cell: Cell, *, several: bool) -> str:
+def _title(title: str, cell: GridCell, *, several: bool) -> str:
     """Add the rate, or full speed, to the title if the load was measured at several."""
     if not several:
         return title

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 
 from mrtuner.change.record import Result
+from mrtuner.change.settings.plan import PendingSetting
 from mrtuner.documents import Doc, Struct
 
 
@@ -24,14 +25,6 @@ class SettingNotWritten(Struct):
     name: Annotated[str, Doc("the parameter")]
     value: Annotated[str, Doc("the value that was wanted")]
     why: Annotated[str, Doc("the reason")]
-
-
-class PendingSetting(Struct):
-    """An earlier change, no part of this one, that the next restart puts into force as well."""
-
-    name: Annotated[str, Doc("the parameter")]
-    before: Annotated[str, Doc("the value in force")]
-    value: Annotated[str, Doc("the value after the restart")]
 
 
 class ChangePlan(Struct, kw_only=True):

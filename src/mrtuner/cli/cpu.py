@@ -11,7 +11,7 @@ from mrtuner.cli.common import options, prerequisites, targets, terminal
 from mrtuner.errors import UsageError
 
 if TYPE_CHECKING:
-    from mrtuner.cpu import Setup, TrialPlan
+    from mrtuner.cpu import CpuPlan, Setup
 
 MODES: Final = ("integer", "gzip", "sql")
 
@@ -107,7 +107,7 @@ def _measured(
     return as_builtins(cpu_document(record))
 
 
-def _plan(setup: Setup, given: dict[str, Any]) -> TrialPlan:
+def _plan(setup: Setup, given: dict[str, Any]) -> CpuPlan:
     from random import SystemRandom
 
     from mrtuner.cpu import planned
@@ -124,7 +124,7 @@ def _plan(setup: Setup, given: dict[str, Any]) -> TrialPlan:
     )
 
 
-def _announce(setup: Setup, plan: TrialPlan) -> None:
+def _announce(setup: Setup, plan: CpuPlan) -> None:
     from mrtuner.cpu import seconds_expected
 
     expected = seconds_expected(plan, setup.usable)

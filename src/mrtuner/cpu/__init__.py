@@ -13,12 +13,21 @@ the slow ones and hide the effect to be measured.
 
 from __future__ import annotations
 
-from mrtuner.cpu.diagnose import Diagnosis, diagnose
-from mrtuner.cpu.model import Mode, Record, TrialPlan
+from mrtuner.cpu.diagnose import CpuDiagnosis, diagnose
+from mrtuner.cpu.model import CpuPlan, Mode, Record
 from mrtuner.cpu.session import Setup, here, measure, planned, server
 from mrtuner.cpu.trials import seconds_expected
 
 __all__ = [
-    "Diagnosis", "Mode", "Record", "Setup", "TrialPlan", "diagnose", "here", "measure", "planned",
-    "seconds_expected", "server",
+    "CpuDiagnosis",
+    "CpuPlan",
+    "Mode",
+    "Record",
+    "Setup",
+    "diagnose",
+    "here",
+    "measure",
+    "planned",
+    "seconds_expected",
+    "server",
 ]  # fmt: skip

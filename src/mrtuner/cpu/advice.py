@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from mrtuner.cpu.diagnose import Cause, Diagnosis
+from mrtuner.cpu.diagnose import Cause, CpuDiagnosis
 from mrtuner.cpu.model import Mode, Record
 
 _RDS: Final = frozenset({"rds", "aurora"})
@@ -15,12 +15,12 @@ _MANAGED: Final = frozenset(
 )
 
 
-def advice(record: Record, found: Diagnosis) -> tuple[str, ...]:
+def advice(record: Record, found: CpuDiagnosis) -> tuple[str, ...]:
     """Return advice as sentences, the most useful first; none if no finding calls for any."""
     return tuple(_advice(record, found))
 
 
-def _advice(record: Record, found: Diagnosis) -> Iterator[str]:
+def _advice(record: Record, found: CpuDiagnosis) -> Iterator[str]:
     causes = {bend.cause for bend in found.bends}
     yield from _pool(found)
     if record.usable.bound == "cpuset":
@@ -45,7 +45,7 @@ def _advice(record: Record, found: Diagnosis) -> Iterator[str]:
         )
 
 
-def _pool(found: Diagnosis) -> Iterator[str]:
+def _pool(found: CpuDiagnosis) -> Iterator[str]:
     """Pools are sized by the sessions active at the same time, not by those connected."""
     first = next((bend for bend in found.bends), None)
     if first is None or found.best is None:

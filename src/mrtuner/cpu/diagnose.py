@@ -13,12 +13,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final
+from typing import Annotated, Final
 
 from mrtuner.cpu.gauges import MOST_FOREIGN
-from mrtuner.cpu.levels import Level, levels, throughput
+from mrtuner.cpu.levels import CpuLevel, levels, throughput
 from mrtuner.cpu.model import Record, Usable
-from mrtuner.stats.knee import Knee, knees
+from mrtuner.described import Doc
+from mrtuner.stats import knee
 
 #: A part must have grown by this share of the single-worker time before a cause is named.
 _WORTH: Final = 0.05
@@ -38,51 +39,60 @@ class Cause(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Bend:
-    """One knee with its cause, and how much each part grows from there to the next level [s]."""
+class Knee:
+    """A number of workers beyond which one more brings less.
 
-    at: int
-    before: float  # work per additional worker, relative to one worker alone
-    after: float
-    bic_fall: float
-    cause: Cause
-    cpu: float | None
-    delay: float | None
-    rest: float | None
-    throttled: float | None  # periods per trial, after the knee
+    `cpu`, `delay` and `rest` are their growth from there to the next level [s].
+    """
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Threads:
-    """Which CPUs are threads of one core, and how that is known."""
-
-    per_core: int | None
-    how: str
-    pairs: tuple[tuple[int, int], ...]  # siblings
-    hidden: bool  # the pairs show what the kernel hides
-    shared: bool  # two of the CPUs that we may use belong to one core
+    at: Annotated[int, Doc("number of workers")]
+    before: Annotated[float, Doc("work that one more worker brings up to there; one alone is 1")]
+    after: Annotated[float, Doc("work that one more worker brings beyond")]
+    bic_fall: Annotated[float, Doc("fall of the Bayesian information criterion by this knee")]
+    cause: Annotated[Cause, Doc("why workers get slower")]
+    cpu: Annotated[float | None, Doc("growth of CPU time")]
+    delay: Annotated[float | None, Doc("growth of the time runnable, but not running")]
+    rest: Annotated[float | None, Doc("growth of the rest")]
+    throttled: Annotated[
+        float | None, Doc("periods in which a quota was exhausted, per trial of the next level")
+    ]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Diagnosis:
-    """The interpretation of a record."""
+class SiblingThreads:
+    """Which CPUs are threads of one core."""
 
-    levels: tuple[Level, ...]
-    bends: tuple[Bend, ...]
-    effective_cores: float | None  # the most work at the same time, relative to one worker alone
-    best: int | None  # the fewest workers that reach it within 5 %
-    threads: Threads
-    identity: float | None  # the largest |rest| over wall: how well the identity holds
-    incomplete: tuple[int, ...]  # numbers of workers without a valid trial
+    per_core: Annotated[int | None, Doc("threads of a core")]
+    how: Annotated[str, Doc("how that is known")]
+    pairs: Annotated[tuple[tuple[int, int], ...], Doc("siblings that were found")]
+    hidden: Annotated[bool, Doc("whether the kernel is not told of them")]
+    shared: Annotated[bool, Doc("whether two usable CPUs belong to one core")]
 
 
-def diagnose(record: Record) -> Diagnosis:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CpuDiagnosis:
+    """What the trials mean."""
+
+    levels: Annotated[tuple[CpuLevel, ...], Doc("one for each number of workers")]
+    bends: Annotated[tuple[Knee, ...], Doc("where one more worker begins to bring less")]
+    effective_cores: Annotated[
+        float | None, Doc("the most work at once, relative to one worker alone")
+    ]
+    best: Annotated[int | None, Doc("the fewest workers within 5 % of that")]
+    threads: Annotated[SiblingThreads, Doc("threads of one core")]
+    identity: Annotated[
+        float | None, Doc("the largest `rest` over `wall`: how well the parts add up")
+    ]
+    incomplete: Annotated[tuple[int, ...], Doc("numbers of workers without a trial that counts")]
+
+
+def diagnose(record: Record) -> CpuDiagnosis:
     """Diagnose a record; the same record always gives the same diagnosis."""
     found = levels(record.trials, seed=record.plan.seed)
     threads = _threads(record)
     alone = next((each.throughput for each in found if each.count == 1), None)
     most = max((each.throughput for each in found), default=None)
-    return Diagnosis(
+    return CpuDiagnosis(
         levels=found,
         bends=_bends(record, found, threads, alone),
         effective_cores=most / alone if most and alone else None,
@@ -94,24 +104,26 @@ def diagnose(record: Record) -> Diagnosis:
 
 
 def _bends(
-    record: Record, found: Sequence[Level], threads: Threads, alone: float | None
-) -> tuple[Bend, ...]:
+    record: Record, found: Sequence[CpuLevel], threads: SiblingThreads, alone: float | None
+) -> tuple[Knee, ...]:
     if alone is None:
         return ()
     points = [(each.count, throughput(each) / alone) for each in record.trials if not each.rejected]
-    return tuple(_bend(knee, found, threads, record.usable) for knee in knees(points))
+    return tuple(_knee(bend, found, threads, record.usable) for bend in knee.knees(points))
 
 
-def _bend(knee: Knee, found: Sequence[Level], threads: Threads, usable: Usable) -> Bend:
-    at = next(each for each in found if each.count == knee.at)
-    after = next(each for each in found if each.count > knee.at)
+def _knee(
+    bend: knee.Knee, found: Sequence[CpuLevel], threads: SiblingThreads, usable: Usable
+) -> Knee:
+    at = next(each for each in found if each.count == bend.at)
+    after = next(each for each in found if each.count > bend.at)
     grown = (_growth(at.cpu, after.cpu), _growth(at.delay, after.delay),
              _growth(at.rest, after.rest))  # fmt: skip
-    return Bend(
-        at=knee.at,
-        before=knee.before,
-        after=knee.after,
-        bic_fall=knee.bic_fall,
+    return Knee(
+        at=bend.at,
+        before=bend.before,
+        after=bend.after,
+        bic_fall=bend.bic_fall,
         cause=cause(at, after, threads, usable, alone=found[0].wall),
         cpu=grown[0],
         delay=grown[1],
@@ -120,7 +132,9 @@ def _bend(knee: Knee, found: Sequence[Level], threads: Threads, usable: Usable) 
     )
 
 
-def cause(at: Level, after: Level, threads: Threads, usable: Usable, *, alone: float) -> Cause:
+def cause(
+    at: CpuLevel, after: CpuLevel, threads: SiblingThreads, usable: Usable, *, alone: float
+) -> Cause:
     """Return the cause, from what has grown most between two levels."""
     parts = {
         "cpu": _growth(at.cpu, after.cpu),
@@ -138,11 +152,11 @@ def cause(at: Level, after: Level, threads: Threads, usable: Usable, *, alone: f
     return _of_delay(after, usable) if name == "delay" else _of_rest(after)
 
 
-def _of_cpu(threads: Threads) -> Cause:
+def _of_cpu(threads: SiblingThreads) -> Cause:
     return Cause.SIBLINGS if threads.shared else Cause.FREQUENCY
 
 
-def _of_delay(after: Level, usable: Usable) -> Cause:
+def _of_delay(after: CpuLevel, usable: Usable) -> Cause:
     if after.throttled:
         return Cause.QUOTA
     if after.count > usable.may_run_on:
@@ -150,7 +164,7 @@ def _of_delay(after: Level, usable: Usable) -> Cause:
     return Cause.OTHERS if (after.foreign or 0) > MOST_FOREIGN else Cause.UNKNOWN
 
 
-def _of_rest(after: Level) -> Cause:
+def _of_rest(after: CpuLevel) -> Cause:
     return Cause.STEAL if (after.steal or 0) > _STEAL else Cause.UNKNOWN
 
 
@@ -158,12 +172,12 @@ def _growth(before: float | None, after: float | None) -> float | None:
     return None if before is None or after is None else after - before
 
 
-def _threads(record: Record) -> Threads:
+def _threads(record: Record) -> SiblingThreads:
     """Prefer siblings found by pairs to the kernel's topology: a hypervisor can hide siblings."""
     shown = record.topology.threads
     found = tuple((pair.first, pair.second) for pair in record.pairs if pair.siblings)
     if found:
-        return Threads(
+        return SiblingThreads(
             per_core=1 + max(_partners(found, cpu) for pair in found for cpu in pair),
             how="pairs of CPUs slow each other",
             pairs=found,
@@ -173,14 +187,14 @@ def _threads(record: Record) -> Threads:
     tried = f"; pairs that slow each other: none of {len(record.pairs)}" if record.pairs else ""
     how = record.topology.source + tried
     shared = any(len(core) > 1 for core in record.topology.cores)
-    return Threads(per_core=shown, how=how, pairs=(), hidden=False, shared=shared)
+    return SiblingThreads(per_core=shown, how=how, pairs=(), hidden=False, shared=shared)
 
 
 def _partners(pairs: Sequence[tuple[int, int]], cpu: int) -> int:
     return sum(cpu in pair for pair in pairs)
 
 
-def _best(found: Sequence[Level], most: float | None) -> int | None:
+def _best(found: Sequence[CpuLevel], most: float | None) -> int | None:
     return next((each.count for each in found if most and each.throughput >= 0.95 * most), None)
 
 

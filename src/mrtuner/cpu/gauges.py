@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Final
 
-from mrtuner.cpu.model import Weather
+from mrtuner.cpu.model import TrialWeather
 from mrtuner.host.cgroup import lineage
 from mrtuner.host.tree import Tree
 
@@ -48,16 +48,16 @@ def read(tree: Tree, cpus: Collection[int], pids: Iterable[int]) -> Ticks | None
     )
 
 
-def weather(before: Ticks | None, after: Ticks | None, mhz: float | None = None) -> Weather:
+def weather(before: Ticks | None, after: Ticks | None, mhz: float | None = None) -> TrialWeather:
     """Return what happened between two readings."""
     if before is None or after is None or after.total <= before.total:
-        return Weather(foreign=None, steal=None, throttled=None, mhz=mhz)
+        return TrialWeather(foreign=None, steal=None, throttled=None, mhz=mhz)
     total = after.total - before.total
     others = after.busy - before.busy - (after.ours - before.ours) - _ROUNDING
     stopped = None
     if before.throttled is not None and after.throttled is not None:
         stopped = after.throttled - before.throttled
-    return Weather(
+    return TrialWeather(
         foreign=max(0, others) / total,
         steal=(after.steal - before.steal) / total,
         throttled=stopped,
@@ -65,7 +65,7 @@ def weather(before: Ticks | None, after: Ticks | None, mhz: float | None = None)
     )
 
 
-def objection(seen: Weather) -> str | None:
+def objection(seen: TrialWeather) -> str | None:
     """Return why a trial under these conditions is invalid, else None."""
     if seen.foreign is not None and seen.foreign > MOST_FOREIGN:
         return f"other work took {seen.foreign:.0%} of our CPUs' time"

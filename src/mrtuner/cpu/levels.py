@@ -6,39 +6,40 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from statistics import fmean, median
-from typing import TypeVar
+from typing import Annotated, TypeVar
 
 from mrtuner.cpu.model import Trial, Worker
+from mrtuner.described import Doc
 from mrtuner.stats import consistency
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Level:
-    """A number of concurrent workers.
+class CpuLevel:
+    """The trials with one number of workers.
 
-    Times are means over workers and trials [s]; V and similar figures are medians over trials.
+    Times are means over workers and trials [s]; figures of unevenness are medians over trials.
     """
 
-    count: int
-    trials: int
-    wall: float
-    fastest: float
-    slowest: float
-    cpu: float | None
-    delay: float | None
-    rest: float | None
-    spread: float  # V
-    chance: float  # V that chance alone exceeds once in twenty times
-    variation: float  # CV
-    fairness: float  # Jain's index
-    slow_share: float
-    slow_ratio: float
-    throughput: float  # Σ 1 / wall
-    throttled: float | None  # periods per trial
-    steal: float | None
-    foreign: float | None
+    count: Annotated[int, Doc("number of workers")]
+    trials: Annotated[int, Doc("trials that count")]
+    wall: Annotated[float, Doc("time of a worker")]
+    fastest: Annotated[float, Doc("median of the fastest worker")]
+    slowest: Annotated[float, Doc("median of the slowest worker")]
+    cpu: Annotated[float | None, Doc("CPU time")]
+    delay: Annotated[float | None, Doc("runnable, but not running")]
+    rest: Annotated[float | None, Doc("neither")]
+    spread: Annotated[float, Doc("V: slowest / fastest − 1")]
+    chance: Annotated[float, Doc("V that chance alone exceeds once in twenty times")]
+    variation: Annotated[float, Doc("coefficient of variation")]
+    fairness: Annotated[float, Doc("Jain's index")]
+    slow_share: Annotated[float, Doc("share of the workers that are slow")]
+    slow_ratio: Annotated[float, Doc("time of the slow workers over that of the others")]
+    throughput: Annotated[float, Doc("Σ 1 / `wall` of the workers, mean over trials")]
+    throttled: Annotated[float | None, Doc("periods in which a quota was exhausted, per trial")]
+    steal: Annotated[float | None, Doc("share of time that the hypervisor gave to others")]
+    foreign: Annotated[float | None, Doc("share of time that went to other work")]
 
     @property
     def uneven(self) -> bool:
@@ -46,7 +47,7 @@ class Level:
         return self.spread > self.chance
 
 
-def levels(trials: Iterable[Trial], *, seed: int) -> tuple[Level, ...]:
+def levels(trials: Iterable[Trial], *, seed: int) -> tuple[CpuLevel, ...]:
     """Return one level for each number of workers with a valid trial."""
     good = sorted((each for each in trials if not each.rejected), key=lambda trial: trial.count)
     return tuple(
@@ -59,11 +60,11 @@ def throughput(trial: Trial) -> float:
     return sum(1 / worker.wall for worker in trial.workers)
 
 
-def _level(count: int, trials: Sequence[Trial], seed: int) -> Level:
+def _level(count: int, trials: Sequence[Trial], seed: int) -> CpuLevel:
     walls = [[worker.wall for worker in trial.workers] for trial in trials]
     workers = [worker for trial in trials for worker in trial.workers]
     splits = [consistency.split(each) for each in walls]
-    return Level(
+    return CpuLevel(
         count=count,
         trials=len(trials),
         wall=fmean(worker.wall for worker in workers),

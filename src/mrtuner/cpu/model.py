@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Annotated
+
+from mrtuner.described import Doc
 
 
 class Mode(StrEnum):
@@ -15,17 +18,17 @@ class Mode(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TrialPlan:
-    """What to measure, fixed before the first worker starts."""
+class CpuPlan:
+    """What was to be measured."""
 
-    mode: Mode
-    counts: tuple[int, ...]  # numbers of workers
-    repeats: int
-    seconds: float  # one worker's work, if it runs alone
-    pieces: int  # into which the work is divided
-    seed: int
-    pairs: bool  # try the CPUs in pairs
-    forced: bool  # measure on a busy machine too
+    mode: Annotated[Mode, Doc("the workers' work")]
+    counts: Annotated[tuple[int, ...], Doc("numbers of workers")]
+    repeats: Annotated[int, Doc("trials with each number of workers")]
+    seconds: Annotated[float, Doc("length of a worker's work when it runs alone")]
+    pieces: Annotated[int, Doc("into which the work is divided")]
+    seed: Annotated[int, Doc("seed of the random order")]
+    pairs: Annotated[bool, Doc("whether CPUs are tried two by two")]
+    forced: Annotated[bool, Doc("on a busy machine too, with `--force`")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,13 +55,13 @@ class Worker:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Weather:
-    """Other activity on our CPUs while workers ran; None where unknown."""
+class TrialWeather:
+    """Other activity on these CPUs during a trial."""
 
-    foreign: float | None  # share of our CPUs' time used by others
-    steal: float | None  # share that the hypervisor gave to others
-    throttled: int | None  # periods in which a quota throttled us
-    mhz: float | None  # mean frequency
+    foreign: Annotated[float | None, Doc("share of their time that went to other work")]
+    steal: Annotated[float | None, Doc("share that the hypervisor gave to others")]
+    throttled: Annotated[int | None, Doc("periods in which a quota was exhausted")]
+    mhz: Annotated[float | None, Doc("mean frequency [MHz]")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,18 +70,18 @@ class Trial:
 
     count: int
     workers: tuple[Worker, ...]
-    weather: Weather
+    weather: TrialWeather
     rejected: str | None = None  # why it is invalid; fixed rules, see `gauges.objection`
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pair:
-    """Two CPUs working together: CPU time of the same work, over that of one alone."""
+class CpuPair:
+    """Two CPUs working at the same time."""
 
-    first: int
-    second: int
-    inflation: float
-    siblings: bool
+    first: Annotated[int, Doc("a CPU")]
+    second: Annotated[int, Doc("the other")]
+    inflation: Annotated[float, Doc("CPU time of the work with both busy, over `solo`")]
+    siblings: Annotated[bool, Doc("whether they slow each other as threads of one core do")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,22 +107,22 @@ class Usable:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Topology:
-    """Which of our CPUs are threads of one core, according to the kernel."""
+class CpuTopology:
+    """Which of these CPUs are threads of one core, according to the kernel."""
 
-    cores: tuple[tuple[int, ...], ...]  # only CPUs that we may use; empty if unknown
-    threads: int | None  # per core, on the whole machine
-    source: str
+    cores: Annotated[tuple[tuple[int, ...], ...], Doc("the CPUs of each core; empty if unknown")]
+    threads: Annotated[int | None, Doc("threads of a core, on the whole machine")]
+    source: Annotated[str, Doc("where this was read")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CpuHost:
-    """Where the test runs, as far as it matters for advice."""
+class CpuPlace:
+    """Where the test ran."""
 
-    platform: str  # linux, ec2, kubernetes, or a name of `postgres.platform`
-    model: str | None  # m7i.large
-    architecture: str | None
-    evidence: str
+    platform: Annotated[str, Doc("linux, ec2, kubernetes, or the provider of a server")]
+    model: Annotated[str | None, Doc("such as m7i.large")]
+    architecture: Annotated[str | None, Doc("such as x86_64")]
+    evidence: Annotated[str, Doc("the evidence for it")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,12 +130,12 @@ class Record:
     """Everything planned and seen, without a verdict."""
 
     began: str  # ISO 8601, UTC
-    plan: TrialPlan
+    plan: CpuPlan
     usable: Usable
-    topology: Topology
-    place: CpuHost
+    topology: CpuTopology
+    place: CpuPlace
     kernel: str | None
     solo: float | None  # CPU seconds of the same work alone, pinned; only with pairs
-    pairs: tuple[Pair, ...]
+    pairs: tuple[CpuPair, ...]
     trials: tuple[Trial, ...]
     notes: tuple[str, ...]  # what weakens the test

@@ -13,7 +13,7 @@ from statistics import fmean, median
 from typing import Final
 
 from mrtuner.cpu.crew import crew, steps_per_second
-from mrtuner.cpu.model import Mode, Pair
+from mrtuner.cpu.model import CpuPair, Mode
 
 SECONDS: Final = 0.5
 PIECES: Final = 5
@@ -25,10 +25,10 @@ _FIRST: Final = 4
 #: The time for two workers to start [s].
 _START: Final = 0.1
 
-CpuPair = tuple[int, int]
+TwoCpus = tuple[int, int]
 
 
-def to_try(cpus: Sequence[int]) -> list[CpuPair]:
+def to_try(cpus: Sequence[int]) -> list[TwoCpus]:
     """Return the pairs that show how many threads a core has."""
     if len(cpus) <= MOST_FOR_ALL:
         return list(combinations(cpus, 2))
@@ -40,7 +40,7 @@ def seconds_expected(cpus: Sequence[int]) -> float:
     return (len(to_try(cpus)) + len(cpus[:_FIRST])) * (SECONDS * (1 + 1 / PIECES) + _START)
 
 
-def judge(solo: float, together: Mapping[CpuPair, float]) -> tuple[Pair, ...]:
+def judge(solo: float, together: Mapping[TwoCpus, float]) -> tuple[CpuPair, ...]:
     """Return all pairs; siblings are those that stand out from one CPU alone and from most pairs.
 
     `solo` and `together` are CPU seconds of the same work. With four CPUs or more, most pairs are
@@ -49,7 +49,7 @@ def judge(solo: float, together: Mapping[CpuPair, float]) -> tuple[Pair, ...]:
     usual = median(together.values()) if len(together) >= _MANY else solo
     least = INFLATED * max(solo, usual)
     return tuple(
-        Pair(first=first, second=second, inflation=took / solo, siblings=took > least)
+        CpuPair(first=first, second=second, inflation=took / solo, siblings=took > least)
         for (first, second), took in together.items()
     )
 
@@ -59,7 +59,7 @@ _MANY: Final = 6  # pairs of four CPUs
 
 def tried(
     mode: Mode, cpus: Sequence[int], *, tell: Callable[[str], None]
-) -> tuple[float, tuple[Pair, ...]]:
+) -> tuple[float, tuple[CpuPair, ...]]:
     """Return CPU seconds of the work alone, and all pairs judged; conspicuous ones are tried twice.
 
     With one CPU, there are no pairs.
@@ -74,7 +74,7 @@ def tried(
     return solo, judge(solo, together)
 
 
-def _standing_out(solo: float, together: Mapping[CpuPair, float]) -> Iterator[CpuPair]:
+def _standing_out(solo: float, together: Mapping[TwoCpus, float]) -> Iterator[TwoCpus]:
     return ((each.first, each.second) for each in judge(solo, together) if each.siblings)
 
 

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import Final
 
 from mrtuner.cpu import pairs, trials
-from mrtuner.cpu.model import CpuHost, Mode, Pair, Record, Topology, TrialPlan, Usable
+from mrtuner.cpu.model import CpuPair, CpuPlace, CpuPlan, CpuTopology, Mode, Record, Usable
 from mrtuner.cpu.topology import known_count, place, topology, usable
 from mrtuner.cpu.trials import Here, Site
 from mrtuner.errors import UsageError
@@ -24,8 +24,8 @@ class Setup:
     site: Site
     mode: Mode
     usable: Usable
-    topology: Topology
-    place: CpuHost
+    topology: CpuTopology
+    place: CpuPlace
     notes: tuple[str, ...] = ()
 
 
@@ -57,8 +57,8 @@ def server(dsn: str, cpus: int | None) -> Setup:
             "the number of vCPUs of a server cannot be read over SQL", "Give it with --cpus."
         )
     found = known_count(cpus, "--cpus") if cpus is not None else usable(tree)
-    seen = topology(tree, found.cpus) if local else Topology(cores=(), threads=None, source=_FAR)
-    where = place(tree) if local else CpuHost(
+    seen = topology(tree, found.cpus) if local else CpuTopology(cores=(), threads=None, source=_FAR)
+    where = place(tree) if local else CpuPlace(
         platform="linux", model=None, architecture=None, evidence=_FAR
     )  # fmt: skip
     if told.platform.name != "self-managed":
@@ -107,11 +107,11 @@ _MOST: Final = 4096
 def planned(
     setup: Setup, *, up_to: str | None, repeats: int, seconds: float, seed: int,
     try_pairs: bool, forced: bool,
-) -> TrialPlan:  # fmt: skip
+) -> CpuPlan:  # fmt: skip
     """Return the plan for this setup."""
     cores = len(setup.topology.cores) or None
     most = most_workers(up_to, setup)
-    return TrialPlan(
+    return CpuPlan(
         mode=setup.mode,
         counts=trials.counts(most, setup.usable.may_run_on, cores),
         repeats=repeats,
@@ -123,7 +123,7 @@ def planned(
     )
 
 
-def measure(setup: Setup, plan: TrialPlan, *, tell: Callable[[str], None]) -> Record:
+def measure(setup: Setup, plan: CpuPlan, *, tell: Callable[[str], None]) -> Record:
     """Carry out the plan. Raises Refused on a busy machine unless the plan is forced."""
     began = datetime.now(UTC).isoformat(timespec="seconds")
     busy = trials.check_quiet(setup.site)
@@ -146,8 +146,8 @@ def measure(setup: Setup, plan: TrialPlan, *, tell: Callable[[str], None]) -> Re
 
 
 def _pairs(
-    setup: Setup, plan: TrialPlan, tell: Callable[[str], None]
-) -> tuple[float | None, tuple[Pair, ...]]:
+    setup: Setup, plan: CpuPlan, tell: Callable[[str], None]
+) -> tuple[float | None, tuple[CpuPair, ...]]:
     if not plan.pairs or not isinstance(setup.site, Here):
         return None, ()
     return pairs.tried(Mode.INTEGER, setup.usable.cpus, tell=tell)

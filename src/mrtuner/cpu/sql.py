@@ -19,7 +19,7 @@ from queue import Empty, Queue
 from typing import TYPE_CHECKING, Any, Final
 
 from mrtuner.cpu.crew import fastest
-from mrtuner.cpu.model import TrialPlan, Usable, Worker
+from mrtuner.cpu.model import CpuPlan, Usable, Worker
 from mrtuner.errors import MrTunerError
 from mrtuner.host.tree import Tree
 from mrtuner.postgres.connect import connect, translated
@@ -107,7 +107,7 @@ class _Started:
     def pids(self) -> Sequence[int]:
         return [session.pid for session in self._sessions]
 
-    def work(self, plan: TrialPlan) -> tuple[Worker, ...]:
+    def work(self, plan: CpuPlan) -> tuple[Worker, ...]:
         count = max(1, round(self._speed * plan.seconds / plan.pieces))
         patience = self._patience.of(plan.seconds * self._slowed)
         start = self._sessions[0].now() + 0.1 + 0.02 * len(self._sessions)

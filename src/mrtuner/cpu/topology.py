@@ -6,7 +6,7 @@ import os
 from collections.abc import Collection, Iterator
 from fractions import Fraction
 
-from mrtuner.cpu.model import CpuHost, Topology, Usable
+from mrtuner.cpu.model import CpuPlace, CpuTopology, Usable
 from mrtuner.facts import Fact
 from mrtuner.host.cpus import Bound, architecture, bounds, parse_cpu_list
 from mrtuner.host.tree import Tree
@@ -49,7 +49,7 @@ def known_count(count: int, source: str) -> Usable:
     )  # fmt: skip
 
 
-def topology(tree: Tree, cpus: Collection[int]) -> Topology:
+def topology(tree: Tree, cpus: Collection[int]) -> CpuTopology:
     """Return the threads of each core as the kernel sees them; a hypervisor may hide them.
 
     Source: Documentation/admin-guide/cputopology.rst, core_cpus_list (thread_siblings_list
@@ -57,9 +57,9 @@ def topology(tree: Tree, cpus: Collection[int]) -> Topology:
     """
     every = dict(_siblings(tree, cpus))
     if not every:
-        return Topology(cores=(), threads=None, source="not shown by this system")
+        return CpuTopology(cores=(), threads=None, source="not shown by this system")
     ours = {tuple(sorted(group & set(cpus))) for group in every.values()}
-    return Topology(
+    return CpuTopology(
         cores=tuple(sorted(ours)),
         threads=max(len(group) for group in every.values()),
         source="/sys/devices/system/cpu/cpu*/topology",
@@ -74,17 +74,17 @@ def _siblings(tree: Tree, cpus: Collection[int]) -> Iterator[tuple[int, frozense
             yield cpu, parse_cpu_list(text)
 
 
-def place(tree: Tree) -> CpuHost:
+def place(tree: Tree) -> CpuPlace:
     """Recognize Amazon EC2 by its DMI name, Kubernetes by its cgroups, else Linux (or a Mac)."""
     known = architecture(tree)
     name = known.value if isinstance(known, Fact) else None
     groups = tree.peek(f"{tree.process}/cgroup") or ""
     vendor = tree.peek("/sys/class/dmi/id/sys_vendor") or ""
     if "kubepods" in groups or tree.is_there("/var/run/secrets/kubernetes.io"):
-        return CpuHost(
+        return CpuPlace(
             platform="kubernetes", model=None, architecture=name, evidence="cgroup names of kubelet"
         )
     if vendor == "Amazon EC2":
         model = tree.peek("/sys/class/dmi/id/product_name")
-        return CpuHost(platform="ec2", model=model, architecture=name, evidence="DMI sys_vendor")
-    return CpuHost(platform="linux", model=None, architecture=name, evidence="no sign of a cloud")
+        return CpuPlace(platform="ec2", model=model, architecture=name, evidence="DMI sys_vendor")
+    return CpuPlace(platform="linux", model=None, architecture=name, evidence="no sign of a cloud")

@@ -11,7 +11,7 @@ from typing import Final, Protocol
 
 from mrtuner.cpu import gauges, pairs
 from mrtuner.cpu.crew import Crew, crew, steps_per_second
-from mrtuner.cpu.model import Mode, Trial, TrialPlan, Usable, Worker
+from mrtuner.cpu.model import CpuPlan, Mode, Trial, Usable, Worker
 from mrtuner.errors import Refused
 from mrtuner.host.tree import Tree
 
@@ -33,7 +33,7 @@ class Crewed(Protocol):
         """Return the processes whose CPU time is ours."""
         ...
 
-    def work(self, plan: TrialPlan) -> tuple[Worker, ...]:
+    def work(self, plan: CpuPlan) -> tuple[Worker, ...]:
         """Do the planned work, all together, and keep burning CPU until the end."""
         ...
 
@@ -79,7 +79,7 @@ class _Processes:
     def pids(self) -> Sequence[int]:
         return self._crew.pids
 
-    def work(self, plan: TrialPlan) -> tuple[Worker, ...]:
+    def work(self, plan: CpuPlan) -> tuple[Worker, ...]:
         count = max(1, round(self._speed * plan.seconds / plan.pieces))
         expected = plan.seconds * self._slowed
         self._crew.run(1, count, expected=expected)
@@ -99,7 +99,7 @@ def _around(count: int) -> tuple[int, int, int]:
     return count - 1, count, count + 1
 
 
-def seconds_expected(plan: TrialPlan, usable: Usable) -> float:
+def seconds_expected(plan: CpuPlan, usable: Usable) -> float:
     """Return about how long the whole test takes [s], not counting spoilt trials."""
     tried = pairs.seconds_expected(usable.cpus) if plan.pairs else 0.0
     work = plan.seconds * (1 + 1 / plan.pieces)
@@ -122,21 +122,21 @@ def too_busy(why: str) -> Refused:
     )
 
 
-def order(plan: TrialPlan) -> list[int]:
+def order(plan: CpuPlan) -> list[int]:
     """Return every repeat as a shuffled round of all counts, so that drift affects all equally."""
     dealer = Random(plan.seed)  # noqa: S311 - an order, not a secret
     rounds = (dealer.sample(plan.counts, len(plan.counts)) for _ in range(plan.repeats))
     return [count for each in rounds for count in each]
 
 
-def run(site: Site, plan: TrialPlan, *, tell: Tell) -> tuple[Trial, ...]:
+def run(site: Site, plan: CpuPlan, *, tell: Tell) -> tuple[Trial, ...]:
     """Run every trial in order, then retry those that were spoilt. All are kept."""
     first = list(_tried(site, plan, order(plan), tell))
     spoilt = [trial.count for trial in first if trial.rejected]
     return (*first, *_tried(site, plan, spoilt, tell))
 
 
-def _tried(site: Site, plan: TrialPlan, todo: Sequence[int], tell: Tell) -> Iterator[Trial]:
+def _tried(site: Site, plan: CpuPlan, todo: Sequence[int], tell: Tell) -> Iterator[Trial]:
     for place, count in enumerate(todo, 1):
         trial = _trial(site, plan, count)
         slowest = max(worker.wall for worker in trial.workers)
@@ -145,7 +145,7 @@ def _tried(site: Site, plan: TrialPlan, todo: Sequence[int], tell: Tell) -> Iter
         yield trial
 
 
-def _trial(site: Site, plan: TrialPlan, count: int) -> Trial:
+def _trial(site: Site, plan: CpuPlan, count: int) -> Trial:
     with site.workers(count) as crewed:
         before = gauges.read(site.tree, site.cpus, crewed.pids)
         done = crewed.work(plan)

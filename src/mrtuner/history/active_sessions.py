@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Final
+from typing import Annotated, Final
 
-from mrtuner.history.period import IN_PERIOD, Period, from_minute, minute_of
+from mrtuner.described import Doc
+from mrtuner.history.period import IN_PERIOD, HistoryPeriod, from_minute, minute_of
 from mrtuner.history.reading import History
 from mrtuner.history.store.summaries import AT_WORK
 
@@ -17,14 +18,14 @@ WAIT_EVENT: Final = f"coalesce(wait_type || ': ' || wait_event, '{CPU}')"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LoadStep:
-    """Average active sessions of one step, by wait class.
+class HistoryLoad:
+    """Average active sessions of one step."""
 
-    `classes` is empty if no session was active, and None if nothing was sampled.
-    """
-
-    at: datetime
-    classes: dict[str, float] | None
+    at: Annotated[datetime, Doc("when the step begins, UTC")]
+    classes: Annotated[
+        dict[str, float] | None,
+        Doc("sessions by wait class, CPU for those not waiting; null without samples"),
+    ]
 
     @property
     def total(self) -> float | None:
@@ -32,7 +33,7 @@ class LoadStep:
         return None if self.classes is None else sum(self.classes.values())
 
 
-def beats_by_minute(history: History, about: Period) -> dict[datetime, int]:
+def beats_by_minute(history: History, about: HistoryPeriod) -> dict[datetime, int]:
     """Return how often sessions were sampled in each minute; the first minute counts in full."""
     rows = history.rows(
         f"""SELECT time AS minute, sum(session_samples) AS beats FROM samples_by_minute
@@ -42,7 +43,7 @@ def beats_by_minute(history: History, about: Period) -> dict[datetime, int]:
     return {row["minute"].replace(tzinfo=UTC): row["beats"] for row in rows}
 
 
-def load_by_step(history: History, about: Period, seconds: float) -> tuple[LoadStep, ...]:
+def load_by_step(history: History, about: HistoryPeriod, seconds: float) -> tuple[HistoryLoad, ...]:
     """Average active sessions by wait class, in steps of whole minutes."""
     minutes = max(1, round(seconds / 60))
     beats = beats_by_minute(history, about)
@@ -61,7 +62,7 @@ def load_by_step(history: History, about: Period, seconds: float) -> tuple[LoadS
         of = classes[(row["minute"].replace(tzinfo=UTC) - first) // timedelta(minutes=minutes)]
         of[row["class"]] = of.get(row["class"], 0) + row["samples"]
     steps = (
-        LoadStep(
+        HistoryLoad(
             at=first + n * timedelta(minutes=minutes),
             classes={name: seen / sampled[n] for name, seen in classes[n].items()}
             if sampled[n] else None,
@@ -71,7 +72,7 @@ def load_by_step(history: History, about: Period, seconds: float) -> tuple[LoadS
     return tuple(steps)
 
 
-def busiest_minute(history: History, about: Period) -> tuple[datetime, float] | None:
+def busiest_minute(history: History, about: HistoryPeriod) -> tuple[datetime, float] | None:
     """The minute with the most active sessions, and how many; None if none was active."""
     rows = history.rows(
         f"""SELECT w.minute, CAST(w.samples AS DOUBLE) / b.beats AS load

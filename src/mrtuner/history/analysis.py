@@ -8,21 +8,27 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
+from mrtuner.described import Doc
 from mrtuner.history.active_sessions import (
     WAIT_EVENT,
-    LoadStep,
+    HistoryLoad,
     beats_by_minute,
     busiest_minute,
     load_by_step,
 )
 from mrtuner.history.changes import HistoryChange, changes
-from mrtuner.history.gaps import Gap, gaps
-from mrtuner.history.host_work import HostWork, host_work
-from mrtuner.history.period import IN_PERIOD, Period, view_for
+from mrtuner.history.gaps import HistoryGap, gaps
+from mrtuner.history.host_work import HistoryHost, host_work
+from mrtuner.history.period import IN_PERIOD, HistoryPeriod, view_for
 from mrtuner.history.reading import History
-from mrtuner.history.statements import StatementChange, StatementWork, statement_changes, statements
+from mrtuner.history.statements import (
+    HistoryStatement,
+    HistoryStatementChange,
+    statement_changes,
+    statements,
+)
 from mrtuner.history.store.summaries import AT_WORK
 
 #: Steps of a chart in a terminal.
@@ -30,14 +36,14 @@ _STEPS: Final = 60
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CheckpointWork:
-    """Checkpoints and WAL of a period; None where unknown."""
+class HistoryCheckpoints:
+    """Checkpoints and WAL of a period; null where unknown."""
 
-    timed: int | None
-    requested: int | None
-    write_seconds: float | None
-    wal_bytes: int | None
-    peak_wal: float | None  # bytes per second, in the busiest sample
+    timed: Annotated[int | None, Doc("checkpoints started by checkpoint_timeout")]
+    requested: Annotated[int | None, Doc("checkpoints started by WAL or a command")]
+    write_seconds: Annotated[float | None, Doc("time writing buffers")]
+    wal_bytes: Annotated[int | None, Doc("WAL written")]
+    peak_wal: Annotated[float | None, Doc("bytes per second, in the busiest sample")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,23 +53,23 @@ class SlowestMinute:
     at: datetime
     load: float
     waits: tuple[tuple[str, float], ...]  # event and sessions, most first
-    statements: tuple[StatementWork, ...]
+    statements: tuple[HistoryStatement, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Summary:
     """What happened to one instance in a period."""
 
-    period: Period
+    period: HistoryPeriod
     cpus: int | None
     sampled: float  # share of the period
-    load: tuple[LoadStep, ...]
-    statements: tuple[StatementWork, ...]
-    checkpoints: CheckpointWork
-    host: HostWork | None
+    load: tuple[HistoryLoad, ...]
+    statements: tuple[HistoryStatement, ...]
+    checkpoints: HistoryCheckpoints
+    host: HistoryHost | None
     slowest: SlowestMinute | None
     changes: tuple[HistoryChange, ...]
-    gaps: tuple[Gap, ...]
+    gaps: tuple[HistoryGap, ...]
     damaged: tuple[str, ...]
 
     @property
@@ -79,10 +85,12 @@ class Comparison:
 
     before: Summary
     after: Summary
-    statements: tuple[StatementChange, ...]
+    statements: tuple[HistoryStatementChange, ...]
 
 
-def summary(history: History, about: Period, *, top: int = 10, cpus: int | None = None) -> Summary:
+def summary(
+    history: History, about: HistoryPeriod, *, top: int = 10, cpus: int | None = None
+) -> Summary:
     """Return what happened in a period."""
     load = load_by_step(history, about, max(60.0, about.seconds / _STEPS))
     beats = beats_by_minute(history, about)
@@ -102,7 +110,7 @@ def summary(history: History, about: Period, *, top: int = 10, cpus: int | None 
     )
 
 
-def checkpoints(history: History, about: Period) -> CheckpointWork:
+def checkpoints(history: History, about: HistoryPeriod) -> HistoryCheckpoints:
     """Checkpoints and WAL of a period."""
     view, wal = (view_for(history, name, about.begin) for name in ("checkpoints", "wal"))
     rate = "bytes / nullif(seconds, 0)" if wal == "wal" else "bytes_peak"
@@ -115,7 +123,7 @@ def checkpoints(history: History, about: Period) -> CheckpointWork:
         f"SELECT sum(bytes) AS wal_bytes, max({rate}) AS peak_wal FROM {wal} WHERE {IN_PERIOD}",
         about.parameters, inside=True,
     )  # fmt: skip
-    return CheckpointWork(
+    return HistoryCheckpoints(
         timed=_whole(done["timed"]), requested=_whole(done["requested"]),
         write_seconds=done["write_seconds"], wal_bytes=_whole(written["wal_bytes"]),
         peak_wal=written["peak_wal"],
@@ -126,13 +134,13 @@ def _whole(value: Any) -> int | None:
     return None if value is None else int(value)
 
 
-def slowest_minute(history: History, about: Period) -> SlowestMinute | None:
+def slowest_minute(history: History, about: HistoryPeriod) -> SlowestMinute | None:
     """What the busiest minute's sessions waited for, and what ran; None if none was active."""
     busiest = busiest_minute(history, about)
     if busiest is None:
         return None
     minute, load = busiest
-    within = Period(instance=about.instance, begin=minute, end=minute + timedelta(minutes=1))
+    within = HistoryPeriod(instance=about.instance, begin=minute, end=minute + timedelta(minutes=1))
     waits = history.rows(
         f"""SELECT {WAIT_EVENT} AS event,
                    sum(samples) AS samples
@@ -142,7 +150,7 @@ def slowest_minute(history: History, about: Period) -> SlowestMinute | None:
     )  # fmt: skip
     beats = beats_by_minute(history, within)[minute]
     # A sample of statements covers the minute before it.
-    after = Period(instance=about.instance, begin=minute, end=minute + timedelta(minutes=2))
+    after = HistoryPeriod(instance=about.instance, begin=minute, end=minute + timedelta(minutes=2))
     return SlowestMinute(
         at=minute,
         load=load,
@@ -152,7 +160,12 @@ def slowest_minute(history: History, about: Period) -> SlowestMinute | None:
 
 
 def compare(
-    history: History, before: Period, after: Period, *, top: int = 10, cpus: int | None = None
+    history: History,
+    before: HistoryPeriod,
+    after: HistoryPeriod,
+    *,
+    top: int = 10,
+    cpus: int | None = None,
 ) -> Comparison:
     """Return two periods and what changed between them, statement by statement."""
     return Comparison(

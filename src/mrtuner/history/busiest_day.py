@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from mrtuner.errors import UsageError
-from mrtuner.history.period import Period, view_for
+from mrtuner.history.period import HistoryPeriod, view_for
 from mrtuner.history.reading import History
 
 _DAY: Final = 86_400
@@ -30,7 +30,7 @@ class TableDay:
     toast_deleted: int
 
 
-def busiest_days(history: History, about: Period) -> Mapping[tuple[str, int], TableDay]:
+def busiest_days(history: History, about: HistoryPeriod) -> Mapping[tuple[str, int], TableDay]:
     """Return, by database and oid, the 24 hours in which most rows of the table died.
 
     A day may begin at any hour. Tables in which nothing changed are left out.
@@ -65,7 +65,7 @@ def busiest_days(history: History, about: Period) -> Mapping[tuple[str, int], Ta
     }
 
 
-def _recorded(history: History, about: Period) -> float:
+def _recorded(history: History, about: HistoryPeriod) -> float:
     """The time over which tables were sampled [s]."""
     found = history.row(
         """SELECT sum(seconds) AS seconds FROM samples WHERE source = 'tables'

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Final
 
 from mrtuner.errors import UsageError
-from mrtuner.history.period import IN_PERIOD, Period
+from mrtuner.history.period import IN_PERIOD, HistoryPeriod
 from mrtuner.history.reading import History, Rows
 from mrtuner.history.recorded_machine import facts
 
@@ -44,7 +44,7 @@ class BusiestSessions:
 
 
 def busiest_sessions(
-    history: History, about: Period, application: str | None = None
+    history: History, about: HistoryPeriod, application: str | None = None
 ) -> BusiestSessions:
     """Return the five minutes with the most active sessions, of one application or of all.
 
@@ -84,7 +84,7 @@ def busiest_sessions(
     )
 
 
-def _by_step(history: History, about: Period) -> Rows:
+def _by_step(history: History, about: HistoryPeriod) -> Rows:
     """Return averages over the samples of each step; idle sessions are not recorded."""
     step = f"epoch_us(time) // 1000000 // {STEP}"
     return history.rows(
@@ -107,7 +107,9 @@ def _by_step(history: History, about: Period) -> Rows:
     )  # fmt: skip
 
 
-def most_clients(history: History, about: Period) -> tuple[int | None, datetime | None, int | None]:
+def most_clients(
+    history: History, about: HistoryPeriod
+) -> tuple[int | None, datetime | None, int | None]:
     """Return the most sessions of clients, when that was, and max_connections."""
     if not history.has("connections"):
         return None, None, None

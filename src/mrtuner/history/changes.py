@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import Final
 
 from mrtuner.errors import BadValue
-from mrtuner.history.period import IN_PERIOD, Period
+from mrtuner.history.period import IN_PERIOD, HistoryPeriod
 from mrtuner.history.reading import History
 from mrtuner.history.unchanged import while_same
 from mrtuner.notation import write_integer
@@ -33,7 +33,7 @@ class HistoryChange:
     value: str | None = None
 
 
-def changes(history: History, about: Period) -> tuple[HistoryChange, ...]:
+def changes(history: History, about: HistoryPeriod) -> tuple[HistoryChange, ...]:
     """Return the changes of settings and of the machine, and events, in order of time."""
     found = [
         HistoryChange(at=row["time"].replace(tzinfo=UTC), what=row["kind"], detail=row["detail"])
@@ -47,7 +47,7 @@ def changes(history: History, about: Period) -> tuple[HistoryChange, ...]:
     return tuple(sorted(found, key=lambda one: (one.at, one.what, one.detail)))
 
 
-def _settings(history: History, about: Period) -> list[HistoryChange]:
+def _settings(history: History, about: HistoryPeriod) -> list[HistoryChange]:
     return [
         HistoryChange(
             at=at, what="setting",
@@ -58,7 +58,7 @@ def _settings(history: History, about: Period) -> list[HistoryChange]:
     ]  # fmt: skip
 
 
-def machine_changes(history: History, about: Period) -> list[HistoryChange]:
+def machine_changes(history: History, about: HistoryPeriod) -> list[HistoryChange]:
     """Return changes of the machine: of its class, its volume, its parameter group."""
     return [
         HistoryChange(
@@ -71,7 +71,7 @@ def machine_changes(history: History, about: Period) -> list[HistoryChange]:
 
 
 def _other_values(
-    history: History, source: str, more: str, about: Period
+    history: History, source: str, more: str, about: HistoryPeriod
 ) -> Iterator[tuple[datetime, str, str | None, str | None, str | None]]:
     """Yield each change of a value in a period: time, name, both values and `more`.
 

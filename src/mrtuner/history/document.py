@@ -6,74 +6,15 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
 from mrtuner.documents import Doc, Document, Struct, convert
+from mrtuner.history.active_sessions import HistoryLoad
+from mrtuner.history.analysis import HistoryCheckpoints
+from mrtuner.history.gaps import HistoryGap
+from mrtuner.history.host_work import HistoryHost
+from mrtuner.history.period import HistoryPeriod
+from mrtuner.history.statements import HistoryStatement, HistoryStatementChange
 
 if TYPE_CHECKING:
     from mrtuner.history.analysis import Comparison, Summary
-
-
-class HistoryPeriod(Struct):
-    """A period of one instance."""
-
-    instance: Annotated[str, Doc("its name in the store")]
-    begin: Annotated[datetime, Doc("UTC")]
-    end: Annotated[datetime, Doc("UTC")]
-
-
-class HistoryLoad(Struct):
-    """Average active sessions of one step."""
-
-    at: Annotated[datetime, Doc("when the step begins, UTC")]
-    classes: Annotated[
-        dict[str, float] | None,
-        Doc("sessions by wait class, CPU for those not waiting; null without samples"),
-    ]
-
-
-class HistoryStatement(Struct):
-    """What one statement did in a period."""
-
-    query_id: Annotated[int, Doc("identifier of pg_stat_statements")]
-    text: Annotated[str | None, Doc("its text without literals; null if it was never seen")]
-    database: Annotated[str | None, Doc("its database")]
-    role: Annotated[str | None, Doc("its role")]
-    calls: Annotated[int, Doc("executions")]
-    seconds: Annotated[float, Doc("time executing")]
-    rows: Annotated[int, Doc("rows returned or changed")]
-    blocks_read: Annotated[int, Doc("blocks not found in shared_buffers")]
-    temp_blocks: Annotated[int, Doc("blocks of temporary files, read and written")]
-    wal_bytes: Annotated[int, Doc("WAL written")]
-
-
-class HistoryCheckpoints(Struct):
-    """Checkpoints and WAL of a period; null where unknown."""
-
-    timed: Annotated[int | None, Doc("checkpoints started by checkpoint_timeout")]
-    requested: Annotated[int | None, Doc("checkpoints started by WAL or a command")]
-    write_seconds: Annotated[float | None, Doc("time writing buffers")]
-    wal_bytes: Annotated[int | None, Doc("WAL written")]
-    peak_wal: Annotated[float | None, Doc("bytes per second, in the busiest sample")]
-
-
-class HistoryFigure(Struct):
-    """A figure of a period."""
-
-    average: Annotated[float, Doc("over the period")]
-    highest: Annotated[float, Doc("of the highest sample; of an hour, if only hours are kept")]
-
-
-class HistoryHost(Struct):
-    """What the server's host did; null where it is not counted."""
-
-    cpus: Annotated[int | None, Doc("CPUs that the server can use")]
-    cpu: Annotated[HistoryFigure | None, Doc("share of the CPU time that was used")]
-    iowait: Annotated[HistoryFigure | None, Doc("share idle while waiting for a disk")]
-    steal: Annotated[HistoryFigure | None, Doc("share taken by the hypervisor")]
-    throttled: Annotated[HistoryFigure | None, Doc("share of the time throttled by a CPU quota")]
-    reads: Annotated[HistoryFigure | None, Doc("reads per second of the data directory's disk")]
-    writes: Annotated[HistoryFigure | None, Doc("writes per second")]
-    read_seconds: Annotated[HistoryFigure | None, Doc("time per read")]
-    write_seconds: Annotated[HistoryFigure | None, Doc("time per write")]
-    least_memory: Annotated[int | None, Doc("lowest available memory in bytes")]
 
 
 class HistoryWait(Struct):
@@ -100,13 +41,6 @@ class HistoryChangeEntry(Struct):
     detail: Annotated[str, Doc("in words")]
 
 
-class HistoryGap(Struct):
-    """A time without samples."""
-
-    begin: Annotated[datetime, Doc("the last sample before, UTC")]
-    end: Annotated[datetime, Doc("the first sample after, UTC")]
-
-
 class HistorySummary(Document, tag="mrtuner.history/1"):
     """What happened to one instance in a period."""
 
@@ -122,15 +56,6 @@ class HistorySummary(Document, tag="mrtuner.history/1"):
     changes: Annotated[list[HistoryChangeEntry], Doc("in the order of time")]
     gaps: Annotated[list[HistoryGap], Doc("times without samples")]
     damaged: Annotated[list[str], Doc("files that were left out, with the reason")]
-
-
-class HistoryStatementChange(Struct):
-    """One statement in two periods."""
-
-    text: Annotated[str | None, Doc("its text without literals")]
-    before: Annotated[HistoryStatement | None, Doc("null: it did not run")]
-    after: Annotated[HistoryStatement | None, Doc("null: it did not run")]
-    more_load: Annotated[float, Doc("sessions that it keeps busy, after minus before")]
 
 
 class HistoryComparison(Document, tag="mrtuner.history.compare/1"):

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Final
+from typing import Annotated, Final
 
-from mrtuner.history.period import IN_PERIOD, Period, from_minute, source_named
+from mrtuner.described import Doc
+from mrtuner.history.period import IN_PERIOD, HistoryPeriod, from_minute, source_named
 from mrtuner.history.reading import History
 
 #: More than this many intervals without a sample are a gap.
@@ -14,14 +15,14 @@ GAP: Final = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Gap:
+class HistoryGap:
     """A time without samples."""
 
-    begin: datetime
-    end: datetime
+    begin: Annotated[datetime, Doc("the last sample before, UTC")]
+    end: Annotated[datetime, Doc("the first sample after, UTC")]
 
 
-def gaps(history: History, about: Period) -> tuple[Gap, ...]:
+def gaps(history: History, about: HistoryPeriod) -> tuple[HistoryGap, ...]:
     """Times without samples of sessions, inside the period."""
     interval = source_named(history, "sessions").interval if history.has("sessions") else 60.0
     longest = max(GAP * interval, 60.0)
@@ -37,6 +38,6 @@ def gaps(history: History, about: Period) -> tuple[Gap, ...]:
         from_minute(about) | {"first": about.parameters["begin"]}, inside=True,
     )  # fmt: skip
     return tuple(
-        Gap(begin=row["begin"].replace(tzinfo=UTC), end=row["time"].replace(tzinfo=UTC))
+        HistoryGap(begin=row["begin"].replace(tzinfo=UTC), end=row["time"].replace(tzinfo=UTC))
         for row in rows
     )

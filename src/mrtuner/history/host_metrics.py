@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from mrtuner.errors import UsageError
 from mrtuner.history.host_work import CPU_ALL, CPU_USED
-from mrtuner.history.period import IN_PERIOD, Period
+from mrtuner.history.period import IN_PERIOD, HistoryPeriod
 from mrtuner.history.reading import History, Rows
 from mrtuner.history.store.layout import MICRO, last_value
 from mrtuner.history.unchanged import RowsOf, changed_since, rows_of, while_same
@@ -58,7 +58,7 @@ class HostMetrics:
     device: str | None = None  # the disk of the data directory
 
 
-def host_metrics(history: History, about: Period) -> HostMetrics:
+def host_metrics(history: History, about: HistoryPeriod) -> HostMetrics:
     """Return what a recorder on the server's host measured in a period.
 
     Raises:
@@ -80,7 +80,7 @@ def host_metrics(history: History, about: Period) -> HostMetrics:
     )  # fmt: skip
 
 
-def cloudwatch_metrics(history: History, about: Period) -> HostMetrics:
+def cloudwatch_metrics(history: History, about: HistoryPeriod) -> HostMetrics:
     """Return CloudWatch's metrics of an RDS instance in a period, one point per minute.
 
     Raises:
@@ -110,7 +110,7 @@ _Values = dict[str, list[Any]]
 class _Steps:
     """Steps of equal length that cover a period."""
 
-    about: Period
+    about: HistoryPeriod
     length: int  # seconds
 
     @property
@@ -254,7 +254,7 @@ def _of_sessions(history: History, steps: _Steps) -> _Values:
 # What limits a host.
 
 
-def host_ceilings(history: History, about: Period) -> Rows:
+def host_ceilings(history: History, about: HistoryPeriod) -> Rows:
     """Return the limits of the host as last recorded before the end of the period."""
     if not history.has("ceilings"):
         return []
@@ -291,7 +291,7 @@ def _ceilings_by_instance(history: History) -> dict[str, Rows]:
     return found
 
 
-def ceiling_changes(history: History, about: Period) -> set[datetime]:
+def ceiling_changes(history: History, about: HistoryPeriod) -> set[datetime]:
     """Return when a limit of the host changed, disappeared or came back in a period."""
     if not history.has("ceilings"):
         return set()
@@ -309,7 +309,7 @@ def ceiling_changes(history: History, about: Period) -> set[datetime]:
     return {at for at in found if about.begin <= at < about.end}
 
 
-def max_connections(history: History, about: Period) -> tuple[int, str] | None:
+def max_connections(history: History, about: HistoryPeriod) -> tuple[int, str] | None:
     """Return the highest max_connections in the period and its origin; None if unknown."""
     known = (one for one in _of_connections(history, _Steps(about, STEP)).get(_MAXIMUM, ()) if one)
     most = max(known, default=None)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
-from mrtuner.history.period import IN_PERIOD, Period, view_for
+from mrtuner.described import Doc
+from mrtuner.history.period import IN_PERIOD, HistoryPeriod, view_for
 from mrtuner.history.reading import History
 
 #: CPU time that was used, and all there was, over the columns of the host.
@@ -33,38 +34,35 @@ _CLOUDWATCH_FIGURES: Final = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HostFigure:
-    """A figure of a period: its average, and that of the highest sample.
+class HistoryFigure:
+    """A figure of a period."""
 
-    Where only summaries of the kernel's counters are kept, the highest is that of an hour.
-    """
-
-    average: float
-    highest: float
+    average: Annotated[float, Doc("over the period")]
+    highest: Annotated[float, Doc("of the highest sample; of an hour, if only hours are kept")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HostWork:
-    """What the server's host did in a period; None where it was not measured."""
+class HistoryHost:
+    """What the server's host did; null where it is not counted."""
 
-    cpus: int | None  # that the server can use
-    cpu: HostFigure | None  # share of the CPU time that was used
-    iowait: HostFigure | None  # share that was idle while waiting for a disk
-    steal: HostFigure | None  # share taken by the hypervisor
-    throttled: HostFigure | None  # share of the time for which a CPU quota held the server back
-    reads: HostFigure | None  # of the data directory's disk, a second
-    writes: HostFigure | None
-    read_seconds: HostFigure | None  # of one read
-    write_seconds: HostFigure | None
-    least_memory: int | None  # bytes available
+    cpus: Annotated[int | None, Doc("CPUs that the server can use")]
+    cpu: Annotated[HistoryFigure | None, Doc("share of the CPU time that was used")]
+    iowait: Annotated[HistoryFigure | None, Doc("share idle while waiting for a disk")]
+    steal: Annotated[HistoryFigure | None, Doc("share taken by the hypervisor")]
+    throttled: Annotated[HistoryFigure | None, Doc("share of the time throttled by a CPU quota")]
+    reads: Annotated[HistoryFigure | None, Doc("reads per second of the data directory's disk")]
+    writes: Annotated[HistoryFigure | None, Doc("writes per second")]
+    read_seconds: Annotated[HistoryFigure | None, Doc("time per read")]
+    write_seconds: Annotated[HistoryFigure | None, Doc("time per write")]
+    least_memory: Annotated[int | None, Doc("lowest available memory in bytes")]
 
 
-def host_work(history: History, about: Period) -> HostWork | None:
+def host_work(history: History, about: HistoryPeriod) -> HistoryHost | None:
     """Return what the host did, from its kernel or else CloudWatch; None without samples."""
     return _kernel_work(history, about) or _cloudwatch_work(history, about)
 
 
-def _cloudwatch_work(history: History, about: Period) -> HostWork | None:
+def _cloudwatch_work(history: History, about: HistoryPeriod) -> HistoryHost | None:
     if not history.has("cloudwatch"):
         return None
     view = view_for(history, "cloudwatch", about.begin)
@@ -83,14 +81,14 @@ def _cloudwatch_work(history: History, about: Period) -> HostWork | None:
     if not row["samples"]:
         return None
     least = row["least_memory"]
-    return HostWork(
+    return HistoryHost(
         cpus=None, iowait=None, steal=None, throttled=None,
         least_memory=None if least is None else int(least),
         **{name: _figure(row, name) for name in _CLOUDWATCH_FIGURES},
     )  # fmt: skip
 
 
-def _kernel_work(history: History, about: Period) -> HostWork | None:
+def _kernel_work(history: History, about: HistoryPeriod) -> HistoryHost | None:
     if not history.has("host"):
         return None
     view = view_for(history, "host", about.begin)
@@ -111,13 +109,13 @@ def _kernel_work(history: History, about: Period) -> HostWork | None:
     )  # fmt: skip
     if not row["samples"]:
         return None
-    return HostWork(
+    return HistoryHost(
         cpus=row["cpus"],
         least_memory=row["least_memory"],
         **{name: _figure(row, name) for name in _HOST_FIGURES},
     )
 
 
-def _figure(row: dict[str, Any], name: str) -> HostFigure | None:
+def _figure(row: dict[str, Any], name: str) -> HistoryFigure | None:
     average, highest = row[f"{name}_average"], row[f"{name}_highest"]
-    return None if average is None else HostFigure(average=average, highest=highest)
+    return None if average is None else HistoryFigure(average=average, highest=highest)

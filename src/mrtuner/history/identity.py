@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from mrtuner.history.changes import HistoryChange
-from mrtuner.history.period import Period
+from mrtuner.history.period import HistoryPeriod
 from mrtuner.history.reading import History
 from mrtuner.history.sample import Identity
 from mrtuner.history.store.layout import last_value
@@ -18,7 +18,7 @@ def identity(history: History, instance: str) -> Identity | None:
     return last_identity(history.db, instance)
 
 
-def settings(history: History, about: Period, *names: str) -> dict[str, str]:
+def settings(history: History, about: HistoryPeriod, *names: str) -> dict[str, str]:
     """The values of these settings at the end of a period, in their base units, where known."""
     if not history.has("settings"):
         return {}

@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from mrtuner.errors import UsageError
-from mrtuner.history.period import Period
+from mrtuner.history.period import HistoryPeriod
 from mrtuner.history.reading import History
 from mrtuner.postgres.model import Activity
 from mrtuner.units import Bytes
@@ -31,7 +31,7 @@ class Peaks:
     end: datetime
 
 
-def peaks(history: History, about: Period) -> Peaks:
+def peaks(history: History, about: HistoryPeriod) -> Peaks:
     """Return each counter's growth in the window where it grew most.
 
     Checkpoints are counted in the window with most WAL, timed and requested ones alike.
@@ -94,7 +94,7 @@ _DATABASES: Final = (
 
 
 def _windows(
-    history: History, about: Period, view: str, names: tuple[str, ...]
+    history: History, about: HistoryPeriod, view: str, names: tuple[str, ...]
 ) -> list[dict[str, Any]]:
     """Return the growth in the window before each sample, scaled up if the window has gaps."""
     sums = ", ".join(f"sum({name}) AS {name}" for name in names)

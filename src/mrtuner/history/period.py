@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
+from mrtuner.described import Doc
 from mrtuner.errors import UsageError
 from mrtuner.history.instances import require_instance
 from mrtuner.history.reading import History
@@ -18,12 +19,12 @@ IN_PERIOD: Final = f"instance = $instance AND {DURING}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Period:
-    """A period of one instance, in UTC."""
+class HistoryPeriod:
+    """A period of one instance."""
 
-    instance: str
-    begin: datetime
-    end: datetime
+    instance: Annotated[str, Doc("its name in the store")]
+    begin: Annotated[datetime, Doc("UTC")]
+    end: Annotated[datetime, Doc("UTC")]
 
     @property
     def seconds(self) -> float:
@@ -47,7 +48,7 @@ def instances(history: History) -> tuple[str, ...]:
 
 def period(
     history: History, instance: str | None, *, since: float, until: datetime | None = None
-) -> Period:
+) -> HistoryPeriod:
     """The last `since` seconds of an instance up to `until`, or up to its last sample.
 
     Raises:
@@ -67,10 +68,10 @@ def period(
         if last is None:
             raise UsageError(f"{instance} has no samples that recent", "Give a longer --since.")
         until = last.replace(tzinfo=UTC)
-    return Period(instance=instance, begin=until - timedelta(seconds=since), end=until)
+    return HistoryPeriod(instance=instance, begin=until - timedelta(seconds=since), end=until)
 
 
-def since_recorded(history: History, about: Period) -> Period:
+def since_recorded(history: History, about: HistoryPeriod) -> HistoryPeriod:
     """Return the period without the time before the first sample of its instance."""
     first = history.first_sample(about.instance)
     if first is None or not about.begin < first.replace(tzinfo=UTC) < about.end:
@@ -100,7 +101,7 @@ def source_named(history: History, name: str) -> Source:
     raise UsageError(f"the store has no {name}", "Record them, or name another directory.")
 
 
-def from_minute(about: Period) -> dict[str, Any]:
+def from_minute(about: HistoryPeriod) -> dict[str, Any]:
     """Return the parameters of queries by minute, which include the first minute in full."""
     return replace(about, begin=minute_of(about.begin)).parameters
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from mrtuner.facts import Missing
-from mrtuner.history.period import IN_PERIOD, Period
+from mrtuner.history.period import IN_PERIOD, HistoryPeriod
 from mrtuner.history.reading import History
 from mrtuner.postgres.model import Archiver, JitWork, RoleSpills, Setting, Slru
 from mrtuner.units import Bytes
@@ -33,7 +33,7 @@ class Counters:
 
 
 def counters(
-    history: History, about: Period, settings: Mapping[str, Setting], *, clients: int
+    history: History, about: HistoryPeriod, settings: Mapping[str, Setting], *, clients: int
 ) -> Counters:
     """Return what was counted in a period of a server with these settings and open sessions."""
     sampled = _sampled(history, about)
@@ -53,7 +53,7 @@ def counters(
     )
 
 
-def _sampled(history: History, about: Period) -> set[str]:
+def _sampled(history: History, about: HistoryPeriod) -> set[str]:
     rows = history.rows(
         f"SELECT DISTINCT source FROM samples_by_hour WHERE {IN_PERIOD}", about.parameters
     )
@@ -80,7 +80,7 @@ def _block(settings: Mapping[str, Setting]) -> int:
     return int(text) if text.isdecimal() else _BLOCK
 
 
-def _slrus(history: History, about: Period) -> Iterator[Slru]:
+def _slrus(history: History, about: HistoryPeriod) -> Iterator[Slru]:
     """Yield the counters of each cache in the sample with most reads per second."""
     busiest = ", ".join(
         f"arg_max({name}, reads / seconds) AS {name}" for name in ("hits", "reads", "seconds")
@@ -94,7 +94,7 @@ def _slrus(history: History, about: Period) -> Iterator[Slru]:
     yield from (Slru(**row) for row in rows)
 
 
-def _jit(history: History, about: Period) -> JitWork | None:
+def _jit(history: History, about: HistoryPeriod) -> JitWork | None:
     """Return the work of JIT-compiled statements; PostgreSQL 15 and later count it."""
     row = history.row(
         f"""SELECT sum(calls) AS calls, sum(exec_ms) / 1000 AS running,
@@ -110,7 +110,9 @@ def _jit(history: History, about: Period) -> JitWork | None:
     return JitWork(calls=int(row["calls"]), running=row["running"], compiling=row["compiling"])
 
 
-def _role_spills(history: History, about: Period, block: int, clients: int) -> Iterator[RoleSpills]:
+def _role_spills(
+    history: History, about: HistoryPeriod, block: int, clients: int
+) -> Iterator[RoleSpills]:
     """Yield the roles whose statements wrote temporary files, most first.
 
     Sessions are not recorded by role, so each role is assumed to have all of them.
@@ -132,7 +134,7 @@ def _role_spills(history: History, about: Period, block: int, clients: int) -> I
         )  # fmt: skip
 
 
-def _archiver(history: History, about: Period) -> Archiver:
+def _archiver(history: History, about: HistoryPeriod) -> Archiver:
     """Return how often archiving failed, and whether it did last; its lag is not recorded."""
     row = history.row(
         f"""SELECT sum(archived) AS archived, sum(failed) AS failed,

@@ -15,7 +15,7 @@ from mrtuner.errors import BadValue, UsageError
 from mrtuner.facts import Fact, Missing
 from mrtuner.history.identity import identity
 from mrtuner.history.peaks import peaks
-from mrtuner.history.period import Period
+from mrtuner.history.period import HistoryPeriod
 from mrtuner.history.reading import History
 from mrtuner.history.recorded_counters import counters
 from mrtuner.history.recorded_machine import Facts, facts, host_of, instance_of
@@ -50,7 +50,7 @@ class Recorded:
     notices: tuple[str, ...]
 
 
-def recorded(history: History, about: Period) -> Recorded:
+def recorded(history: History, about: HistoryPeriod) -> Recorded:
     """Return the server of an instance at the end of a period, with the peaks of the period."""
     known = facts(history, about.instance, until=about.end)
     server = _server(history, about, known)
@@ -74,7 +74,7 @@ def recorded(history: History, about: Period) -> Recorded:
 # The machine.
 
 
-def machine(history: History, about: Period) -> Host:
+def machine(history: History, about: HistoryPeriod) -> Host:
     """Return the machine of an instance at the end of a period, from its kernel or its class."""
     return machine_of(facts(history, about.instance, until=about.end))
 
@@ -136,7 +136,7 @@ def _host(**known: Any) -> Host:
 # The server.
 
 
-def _server(history: History, about: Period, known: Facts) -> Server | None:
+def _server(history: History, about: HistoryPeriod, known: Facts) -> Server | None:
     settings = {row["name"]: row for row in _last(history, about, "settings", _SETTINGS, "name")}
     version = _version(history, about, settings)
     if version is None or not settings:
@@ -205,7 +205,7 @@ _NOTHING: Final = Activity(
 
 
 def _last(
-    history: History, about: Period, source: str, columns: tuple[str, ...], key: str
+    history: History, about: HistoryPeriod, source: str, columns: tuple[str, ...], key: str
 ) -> Iterator[dict[str, Any]]:
     """Yield the last row for each value of `key`, as of the end of the period."""
     if not history.has(source):
@@ -219,7 +219,7 @@ def _last(
 
 
 def _version(
-    history: History, about: Period, settings: Mapping[str, Mapping[str, Any]]
+    history: History, about: HistoryPeriod, settings: Mapping[str, Mapping[str, Any]]
 ) -> int | None:
     text = settings.get("server_version_num", {}).get("value")
     if text and text.isdecimal():

@@ -14,7 +14,7 @@ from enum import StrEnum
 from typing import Any, Final
 
 from mrtuner.history.gaps import GAP
-from mrtuner.history.period import IN_PERIOD, Period, source_named, view_for
+from mrtuner.history.period import IN_PERIOD, HistoryPeriod, source_named, view_for
 from mrtuner.history.reading import History
 from mrtuner.history.source import Source
 from mrtuner.history.store import summaries
@@ -38,7 +38,7 @@ OTHER: Final = "other"
 class Grid:
     """The steps of a period: `begin` is a multiple of `step`, both in seconds since 1970."""
 
-    about: Period
+    about: HistoryPeriod
     begin: int
     step: int
     count: int
@@ -59,7 +59,9 @@ class Grid:
         }
 
 
-def grid(history: History, about: Period, sources: Sequence[str], *, most: int = 300) -> Grid:
+def grid(
+    history: History, about: HistoryPeriod, sources: Sequence[str], *, most: int = 300
+) -> Grid:
     """Return the finest steps that these sources have for a period, `most` of them or fewer."""
     known = [source for source in history.sources if source.name in sources]
     finest = max((_finest(history, source, about) for source in known), default=60.0)
@@ -76,13 +78,13 @@ def grid(history: History, about: Period, sources: Sequence[str], *, most: int =
     )  # fmt: skip
 
 
-def shifted(over: Grid, before: Period) -> Grid:
+def shifted(over: Grid, before: HistoryPeriod) -> Grid:
     """Return the same steps over an earlier period of the same length."""
     back = round((over.about.begin - before.begin).total_seconds())
     return Grid(about=before, begin=over.begin - back, step=over.step, count=over.count)
 
 
-def _finest(history: History, source: Source, about: Period) -> float:
+def _finest(history: History, source: Source, about: HistoryPeriod) -> float:
     if view_for(history, source.name, about.begin) == source.name:
         return max(source.interval, _SHORTEST)
     return source.rollup.seconds

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
-from mrtuner.history.period import IN_PERIOD, Period, source_named, view_for
+from mrtuner.described import Doc
+from mrtuner.history.period import IN_PERIOD, HistoryPeriod, source_named, view_for
 from mrtuner.history.reading import History
 from mrtuner.history.store.layout import rollup_view
 
@@ -18,32 +19,32 @@ _EVERY: Final = 1_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StatementWork:
+class HistoryStatement:
     """What one statement did in a period."""
 
-    query_id: int
-    text: str | None
-    database: str | None
-    role: str | None
-    calls: int
-    seconds: float
-    rows: int
-    blocks_read: int
-    temp_blocks: int
-    wal_bytes: int
+    query_id: Annotated[int, Doc("identifier of pg_stat_statements")]
+    text: Annotated[str | None, Doc("its text without literals; null if it was never seen")]
+    database: Annotated[str | None, Doc("its database")]
+    role: Annotated[str | None, Doc("its role")]
+    calls: Annotated[int, Doc("executions")]
+    seconds: Annotated[float, Doc("time executing")]
+    rows: Annotated[int, Doc("rows returned or changed")]
+    blocks_read: Annotated[int, Doc("blocks not found in shared_buffers")]
+    temp_blocks: Annotated[int, Doc("blocks of temporary files, read and written")]
+    wal_bytes: Annotated[int, Doc("WAL written")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StatementChange:
-    """One statement in two periods; None where it did not run."""
+class HistoryStatementChange:
+    """One statement in two periods."""
 
-    text: str | None
-    before: StatementWork | None
-    after: StatementWork | None
-    more_load: float  # sessions that it keeps busy on average, after minus before
+    text: Annotated[str | None, Doc("its text without literals")]
+    before: Annotated[HistoryStatement | None, Doc("null: it did not run")]
+    after: Annotated[HistoryStatement | None, Doc("null: it did not run")]
+    more_load: Annotated[float, Doc("sessions that it keeps busy, after minus before")]
 
 
-def statements(history: History, about: Period, top: int) -> tuple[StatementWork, ...]:
+def statements(history: History, about: HistoryPeriod, top: int) -> tuple[HistoryStatement, ...]:
     """The statements that took most time; without pg_stat_statements there are none."""
     if not history.has("statements"):
         return ()
@@ -71,7 +72,7 @@ def statements(history: History, about: Period, top: int) -> tuple[StatementWork
 
 
 def _counted(
-    history: History, name: str, about: Period, columns: str
+    history: History, name: str, about: HistoryPeriod, columns: str
 ) -> tuple[str, dict[str, Any]]:
     """Return SQL for a period's counters (a long one's whole steps summarized) and parameters."""
     source = source_named(history, name)
@@ -92,21 +93,21 @@ def _counted(
     return sql, about.parameters | whole
 
 
-def _statement(row: dict[str, Any]) -> StatementWork:
+def _statement(row: dict[str, Any]) -> HistoryStatement:
     whole = ("calls", "rows", "blocks_read", "temp_blocks", "wal_bytes")
-    return StatementWork(**(row | {name: int(row[name] or 0) for name in whole}))
+    return HistoryStatement(**(row | {name: int(row[name] or 0) for name in whole}))
 
 
 def statement_changes(
-    history: History, before: Period, after: Period, *, top: int
-) -> tuple[StatementChange, ...]:
+    history: History, before: HistoryPeriod, after: HistoryPeriod, *, top: int
+) -> tuple[HistoryStatementChange, ...]:
     """The statements whose load changed most.
 
     Statements are the same if their texts are: identifiers may differ after an upgrade.
     """
     works = [_by_text(statements(history, one, _EVERY)) for one in (before, after)]
     changed = [
-        StatementChange(
+        HistoryStatementChange(
             text=next(side[key].text for side in works if key in side),
             before=works[0].get(key),
             after=works[1].get(key),
@@ -118,19 +119,19 @@ def statement_changes(
     return tuple(changed[:top])
 
 
-def _by_text(works: Sequence[StatementWork]) -> dict[tuple[Any, ...], StatementWork]:
+def _by_text(works: Sequence[HistoryStatement]) -> dict[tuple[Any, ...], HistoryStatement]:
     """Statements by text, database and role; those with several identifiers are added up."""
-    found: dict[tuple[Any, ...], StatementWork] = {}
+    found: dict[tuple[Any, ...], HistoryStatement] = {}
     for work in works:
         key = (work.text or work.query_id, work.database, work.role)
         found[key] = _sum(found[key], work) if key in found else work
     return found
 
 
-def _sum(one: StatementWork, other: StatementWork) -> StatementWork:
+def _sum(one: HistoryStatement, other: HistoryStatement) -> HistoryStatement:
     added = ("calls", "seconds", "rows", "blocks_read", "temp_blocks", "wal_bytes")
     return replace(one, **{name: getattr(one, name) + getattr(other, name) for name in added})
 
 
-def _load(work: StatementWork | None, about: Period) -> float:
+def _load(work: HistoryStatement | None, about: HistoryPeriod) -> float:
     return work.seconds / about.seconds if work else 0.0

@@ -18,7 +18,7 @@ from mrtuner.limits.confirmation import emptied
 from mrtuner.limits.forecast import Forecast, forecasts
 from mrtuner.limits.levels import PARTS, totals
 from mrtuner.limits.reached import Findings, Pegged, reached_ceilings
-from mrtuner.limits.remedies import Candidate, Need, candidates, judge, needs
+from mrtuner.limits.remedies import Candidate, Demand, candidates, judge, needs
 from mrtuner.limits.sentences import advice, host_advice, lasting, verdict
 from mrtuner.limits.series import Series
 from mrtuner.stats.plateaus import numpy
@@ -46,7 +46,7 @@ class Limits:
     series: Series  # without points if only ceilings were requested
     ceilings: tuple[Ceiling, ...]
     findings: Findings
-    needs: Mapping[Resource, Need]
+    needs: Mapping[Resource, Demand]
     what_if: Candidate | None
     notices: tuple[str, ...]
     incomplete: tuple[Missing, ...] = ()  # resources with too few metrics

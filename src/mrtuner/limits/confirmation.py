@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
+from mrtuner.described import Doc
 from mrtuner.limits.ceilings import Ceiling, CeilingKind, Resource
 from mrtuner.limits.series import Series
 from mrtuner.stats.plateaus import Plateau, inside, numpy
@@ -49,21 +50,27 @@ class Support(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MetricEvidence:
-    """One metric's evidence about a plateau."""
+class Evidence:
+    """What another metric says about a ceiling."""
 
-    metric: str
-    says: Support
-    because: str
+    metric: Annotated[str, Doc("CloudWatch's name of the metric")]
+    says: Annotated[Support, Doc("what it says")]
+    because: Annotated[str, Doc("the figures")]
     #: An operation's time here over the time the same bytes take elsewhere; 0 for other evidence.
-    ratio: float = 0.0
+    ratio: Annotated[
+        float,
+        Doc(
+            "time of an operation here over the time that as many bytes take elsewhere; the "
+            "number of waiting sessions if there is no elsewhere; 0 for other metrics"
+        ),
+    ] = 0.0
     #: Requests in flight at the same moment, at the median; 0 if unknown.
-    requests: float = 0.0
+    requests: Annotated[float, Doc("requests in flight at once, the median; 0 if unknown")] = 0.0
     #: Whether it refutes a ceiling regardless of other evidence.
-    decisive: bool = False
+    decisive: Annotated[bool, Doc("refutes a ceiling whatever else is said")] = False
 
 
-def waiting(series: Series, there: Mask, elsewhere: Mask) -> Iterator[MetricEvidence]:
+def waiting(series: Series, there: Mask, elsewhere: Mask) -> Iterator[Evidence]:
     """Compare an operation's time at the plateau with its time when nothing was flat."""
     np = numpy()
     operations = series.total("ReadIOPS", "WriteIOPS")
@@ -82,7 +89,7 @@ def waiting(series: Series, there: Mask, elsewhere: Mask) -> Iterator[MetricEvid
             yield _compared(series, metric, replace(taken, larger=_bytes_more(series, at, off)))
 
 
-def sessions(series: Series, there: Mask, elsewhere: Mask) -> Iterator[MetricEvidence]:
+def sessions(series: Series, there: Mask, elsewhere: Mask) -> Iterator[Evidence]:
     """Compare waiting sessions per operation, by means: a median of counts is often zero."""
     np = numpy()
     operations, waiting = series.total("ReadIOPS", "WriteIOPS"), series.metrics.get(WAITING)
@@ -96,7 +103,7 @@ def sessions(series: Series, there: Mask, elsewhere: Mask) -> Iterator[MetricEvi
     if off.sum() < _ENOUGH:
         if many >= SESSIONS_WAIT:
             text = f"{WAITING}: {many:.1f} on average, with no calm time to compare with"
-            yield MetricEvidence(metric=WAITING, says=Support.CONFIRMS, because=text, ratio=many,
+            yield Evidence(metric=WAITING, says=Support.CONFIRMS, because=text, ratio=many,
                             requests=many)  # fmt: skip
         return
     now, before = (float(waiting[mask].sum() / operations[mask].sum()) for mask in (at, off))
@@ -116,15 +123,15 @@ class _Taken:
     larger: float = 0.0  # how many bytes larger an operation is than elsewhere
 
 
-def _idle(metric: str, requests: float) -> MetricEvidence:
+def _idle(metric: str, requests: float) -> Evidence:
     """The evidence of a device that is idle at some moments."""
     text = f"{metric}: {requests:.2g} requests in flight on average, so nothing delays them"
-    return MetricEvidence(
+    return Evidence(
         metric=metric, says=Support.CONTRADICTS, because=text, requests=requests, decisive=True
     )  # fmt: skip
 
 
-def _compared(series: Series, metric: str, taken: _Taken) -> MetricEvidence:
+def _compared(series: Series, metric: str, taken: _Taken) -> Evidence:
     """Compare an operation's time here and elsewhere, less the time that its extra bytes take."""
     now, before, larger = taken.now, taken.before, taken.larger / REQUEST_RATE
     expected = before + larger
@@ -137,9 +144,7 @@ def _compared(series: Series, metric: str, taken: _Taken) -> MetricEvidence:
     text = f"{metric}: {now * 1e3:.3g} ms per operation here, {before * 1e3:.3g} ms elsewhere"
     if larger > 0.2 * before:
         text += f"; larger operations may explain {larger * 1e3:.3g} ms of the difference"
-    return MetricEvidence(
-        metric=metric, says=says, because=text, ratio=ratio, requests=taken.requests
-    )
+    return Evidence(metric=metric, says=says, because=text, ratio=ratio, requests=taken.requests)
 
 
 def _bytes_more(series: Series, at: Mask, off: Mask) -> float:
@@ -248,7 +253,7 @@ def emptied(series: Series) -> Iterator[tuple[str, str, float, float]]:
 
 def balances(
     series: Series, resource: Resource, plateau: Plateau, ceiling: Ceiling
-) -> Iterator[MetricEvidence]:
+) -> Iterator[Evidence]:
     np = numpy()
     metric = _BALANCES.get((ceiling.part, resource))
     if metric is None or metric not in series.metrics:
@@ -268,4 +273,4 @@ def balances(
     elif ceiling.kind is CeilingKind.BURST and left > most:
         text = f"{text}, so the burst limit can apply"
     decisive = says is Support.CONTRADICTS
-    yield MetricEvidence(metric=metric, says=says, because=text, decisive=decisive)
+    yield Evidence(metric=metric, says=says, because=text, decisive=decisive)

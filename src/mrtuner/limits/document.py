@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Final
 from mrtuner.documents import UNSET, Doc, Document, NotJudged, Struct, UnsetType, convert, field
 from mrtuner.limits.assess import calendar, spans
 from mrtuner.limits.ceilings import CeilingKind, Resource, binding
-from mrtuner.limits.confirmation import Support
+from mrtuner.limits.confirmation import Evidence
+from mrtuner.limits.fleet import FleetPegged
+from mrtuner.limits.remedies import Demand
 
 if TYPE_CHECKING:
     from mrtuner.limits.assess import Limits
@@ -48,23 +50,6 @@ class CeilingEntry(Struct):
     ] = UNSET
 
 
-class Evidence(Struct):
-    """What another metric says about a ceiling."""
-
-    metric: Annotated[str, Doc("CloudWatch's name of the metric")]
-    says: Annotated[Support, Doc("what it says")]
-    because: Annotated[str, Doc("the figures")]
-    ratio: Annotated[
-        float,
-        Doc(
-            "time of an operation here over the time that as many bytes take elsewhere; the "
-            "number of waiting sessions if there is no elsewhere; 0 for other metrics"
-        ),
-    ]
-    requests: Annotated[float, Doc("requests in flight at once, the median; 0 if unknown")]
-    decisive: Annotated[bool, Doc("refutes a ceiling whatever else is said")]
-
-
 class PeggedResource(Struct):
     """A resource that ran flat at a level and was held down there."""
 
@@ -92,16 +77,6 @@ class SteadyStretch(Struct):
     resource: Annotated[Resource, Doc("what ran flat")]
     level: Annotated[float, Doc("where")]
     because: Annotated[str, Doc("why it is no ceiling")]
-
-
-class Demand(Struct):
-    """What one resource must carry."""
-
-    resource: Annotated[Resource, Doc("the resource")]
-    seen: Annotated[float, Doc("the level that all but one minute in a thousand stayed below")]
-    hidden: Annotated[bool, Doc("whether load was held down: `seen` was served, not asked for")]
-    at_most: Annotated[float | None, Doc("upper bound on the hidden demand, or null")]
-    need: Annotated[float, Doc("what is needed, with headroom")]
 
 
 class CandidateResource(Struct):
@@ -166,17 +141,6 @@ class LimitsDocument(Document, tag="mrtuner.limits/1"):
     unjudged: Annotated[list[NotJudged], Doc("resources that may have reached a limit")] = field(
         default_factory=list
     )
-
-
-class FleetPegged(Struct):
-    """A resource of an instance that was at a ceiling."""
-
-    resource: Annotated[Resource, Doc("what ran flat")]
-    level: Annotated[float, Doc("where, in CloudWatch's unit")]
-    ceiling: Annotated[str | None, Doc("the name of the ceiling; null where none is known")]
-    confirmed: Annotated[bool, Doc("whether another metric confirms it")]
-    minutes: Annotated[float, Doc("time at the ceiling")]
-    share: Annotated[float, Doc("the same as a share of all points")]
 
 
 class FleetInstance(Struct):

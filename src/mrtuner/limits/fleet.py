@@ -10,11 +10,12 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Final
+from typing import Annotated, Final
 
 from mrtuner.aws import rds
 from mrtuner.aws.rows import Instance
 from mrtuner.aws.session import Account, client, region_of
+from mrtuner.described import Doc
 from mrtuner.errors import MrTunerError
 from mrtuner.facts import Missing
 from mrtuner.limits.assess import Limits, limits
@@ -40,15 +41,15 @@ Connections = Callable[[str], tuple[int, str] | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reached:
-    """A level at which one resource was held down; `ceiling` is the ceiling's name, if known."""
+class FleetPegged:
+    """A resource of an instance that was at a ceiling."""
 
-    resource: Resource
-    level: float
-    ceiling: str | None
-    confirmed: bool
-    minutes: float
-    share: float
+    resource: Annotated[Resource, Doc("what ran flat")]
+    level: Annotated[float, Doc("where, in CloudWatch's unit")]
+    ceiling: Annotated[str | None, Doc("the name of the ceiling; null where none is known")]
+    confirmed: Annotated[bool, Doc("whether another metric confirms it")]
+    minutes: Annotated[float, Doc("time at the ceiling")]
+    share: Annotated[float, Doc("the same as a share of all points")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,7 +61,7 @@ class CheckedInstance:
     class_name: str
     storage: str | None
     verdict: str | None
-    pegged: tuple[Reached, ...]
+    pegged: tuple[FleetPegged, ...]
     advice: str | None  # the first sentence of it
     unknown: str | None
     unjudged: tuple[Missing, ...] = ()  # resources
@@ -125,8 +126,8 @@ def _as_row(
     )
 
 
-def _reached(at: Pegged, series: Series) -> Reached:
-    return Reached(
+def _reached(at: Pegged, series: Series) -> FleetPegged:
+    return FleetPegged(
         resource=at.resource,
         level=at.plateau.level,
         ceiling=None if at.ceiling is None else at.ceiling.name,

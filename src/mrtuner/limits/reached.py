@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from mrtuner.limits.ceilings import Ceiling, CeilingKind, Resource
-from mrtuner.limits.confirmation import MetricEvidence, Support, balances, nearby, sessions, waiting
+from mrtuner.limits.confirmation import Evidence, Support, balances, nearby, sessions, waiting
 from mrtuner.limits.levels import DISK, HIGH, LOW, UNKNOWN_AT_LEAST, again, busiest, flat, totals
 from mrtuner.limits.series import Series
 from mrtuner.stats.plateaus import BAND, Plateau, inside, united
@@ -37,7 +37,7 @@ class Pegged:
     resource: Resource
     plateau: Plateau
     ceiling: Ceiling | None  # None: an unknown ceiling at this level
-    evidence: tuple[MetricEvidence, ...]
+    evidence: tuple[Evidence, ...]
     others: tuple[Ceiling, ...] = ()  # current ceilings at the same level: it may be one of them
 
     @property
@@ -186,9 +186,9 @@ def _judge(
 
 def _named(
     series: Series, resource: Resource, plateau: Plateau, fitting: Sequence[Ceiling]
-) -> tuple[Ceiling | None, tuple[MetricEvidence, ...]]:
+) -> tuple[Ceiling | None, tuple[Evidence, ...]]:
     """The first of these ceilings that no balance refutes, and what its balance says."""
-    said: tuple[MetricEvidence, ...] = ()
+    said: tuple[Evidence, ...] = ()
     for one in fitting:
         said = tuple(balances(series, resource, plateau, one))
         if not any(each.decisive for each in said):
@@ -211,7 +211,7 @@ def _no_ceiling(
     resource: Resource,
     plateau: Plateau,
     ceiling: Ceiling | None,
-    evidence: Sequence[MetricEvidence],
+    evidence: Sequence[Evidence],
 ) -> str | None:
     """Why a plateau is not a ceiling, or None if it is one."""
     said = {one.says for one in evidence}
@@ -224,7 +224,7 @@ def _no_ceiling(
 
 
 def _no_unknown_one(
-    series: Series, resource: Resource, plateau: Plateau, evidence: Sequence[MetricEvidence]
+    series: Series, resource: Resource, plateau: Plateau, evidence: Sequence[Evidence]
 ) -> str | None:
     """Why a plateau is not an unknown ceiling, where no table lists a limit; None if it is."""
     if resource not in DISK:
@@ -249,7 +249,7 @@ def _no_unknown_one(
 
 def _of_the_disk(
     series: Series, resource: Resource, plateau: Plateau, calm: Mask
-) -> Iterator[MetricEvidence]:
+) -> Iterator[Evidence]:
     """The queue's evidence, compared with the calm time around, in which nothing was flat."""
     if resource in DISK:
         there = inside(plateau.spans, series.points)

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 from mrtuner.catalog.classes import InstanceClass, instance_classes
 from mrtuner.catalog.volumes import Volume, volume_of
+from mrtuner.described import Doc
 from mrtuner.errors import BadValue
 from mrtuner.limits.ceilings import Ceiling, Resource, binding, ceilings
 from mrtuner.limits.confirmation import WAITING
@@ -44,14 +45,14 @@ _STEP_IOPS: Final = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Need:
+class Demand:
     """What one resource must carry."""
 
-    resource: Resource
-    seen: float  # the level not exceeded by all but one in a thousand minutes
-    hidden: bool  # load was held down: this is what was served, not the demand
-    at_most: float | None  # the bound from the queue, for hidden demand only
-    need: float  # with headroom
+    resource: Annotated[Resource, Doc("the resource")]
+    seen: Annotated[float, Doc("the level that all but one minute in a thousand stayed below")]
+    hidden: Annotated[bool, Doc("whether load was held down: `seen` was served, not asked for")]
+    at_most: Annotated[float | None, Doc("upper bound on the hidden demand, or null")]
+    need: Annotated[float, Doc("what is needed, with headroom")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +71,7 @@ class Candidate:
         return not self.lacks
 
 
-def needs(series: Series, findings: Findings) -> dict[Resource, Need]:
+def needs(series: Series, findings: Findings) -> dict[Resource, Demand]:
     """What every measured resource needs."""
     return {
         resource: _need(series, findings, resource, values)
@@ -80,7 +81,7 @@ def needs(series: Series, findings: Findings) -> dict[Resource, Need]:
 
 
 def candidates(
-    instance: InstanceClass, volume: Volume | None, wanted: Mapping[Resource, Need]
+    instance: InstanceClass, volume: Volume | None, wanted: Mapping[Resource, Demand]
 ) -> list[Candidate]:
     """The smallest sufficient class of each family, smallest first; the volume grows with it.
 
@@ -98,7 +99,7 @@ def candidates(
 
 
 def judge(
-    instance: InstanceClass, volume: Volume | None, wanted: Mapping[Resource, Need]
+    instance: InstanceClass, volume: Volume | None, wanted: Mapping[Resource, Demand]
 ) -> Candidate:
     """Judge the same demand under another class or volume."""
     known = ceilings(instance, volume)
@@ -123,7 +124,7 @@ def judge(
     )  # fmt: skip
 
 
-def volume_for(volume: Volume, wanted: Mapping[Resource, Need]) -> Volume:
+def volume_for(volume: Volume, wanted: Mapping[Resource, Demand]) -> Volume:
     """Return the volume unchanged if it suffices; else one that does, where RDS offers one.
 
     io1 and io2 get more IOPS. The others become gp3: of the same size if its included performance
@@ -160,20 +161,20 @@ def _as_gp3(gib: int, iops: int, throughput: int) -> Volume:
     return volume_of("gp3", least.gib, iops=iops, throughput=throughput)
 
 
-def _need_of(wanted: Mapping[Resource, Need], resource: Resource, unit: int, step: int) -> int:
+def _need_of(wanted: Mapping[Resource, Demand], resource: Resource, unit: int, step: int) -> int:
     if resource not in wanted:
         return 0
     return -int(-wanted[resource].need // (unit * step)) * step
 
 
-def _need(series: Series, findings: Findings, resource: Resource, values: Values) -> Need:
+def _need(series: Series, findings: Findings, resource: Resource, values: Values) -> Demand:
     np = numpy()
     seen = float(np.nanquantile(values, QUANTILE)) if np.isfinite(values).any() else 0.0
     held = [one.plateau.level for one in findings.pegged if one.resource is resource]
     at_most = _at_most(series, findings, resource, values) if held else None
     need = max([level * HEADROOM for level in held], default=0.0)
     # A ceiling lets slightly more through than nominal, so slightly less than was seen is enough.
-    return Need(
+    return Demand(
         resource=resource, seen=seen, hidden=bool(held), at_most=at_most,
         need=max(seen / HIGH, need),
     )  # fmt: skip
@@ -230,7 +231,7 @@ def _of_its_engines(instance: InstanceClass) -> Iterable[InstanceClass]:
     return instance_classes(engine).values() if engine else instance_classes().values()
 
 
-def _cpus(one: InstanceClass, now: InstanceClass, wanted: Mapping[Resource, Need]) -> bool:
+def _cpus(one: InstanceClass, now: InstanceClass, wanted: Mapping[Resource, Demand]) -> bool:
     if Resource.CPU not in wanted:
         return one.vcpus >= now.vcpus
     return one.vcpus >= now.vcpus * wanted[Resource.CPU].seen / CPU_AT_MOST

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from mrtuner.bench.plan.model import Cell
+from mrtuner.bench.plan.model import GridCell
 from mrtuner.bench.record.model import Record, Sample
 from mrtuner.bench.verdict.judge import CellVerdict, blocks_of, require_samples, verdicts
 from mrtuner.bench.verdict.meanwhile import Meanwhile, meanwhile
@@ -49,7 +49,7 @@ class Duel:
 class Shown:
     """One cell, ready for the page."""
 
-    cell: Cell
+    cell: GridCell
     sides: tuple[VariantSummary, ...]
     duels: tuple[Duel, ...]
     seconds: str
@@ -131,7 +131,7 @@ def _tile(one: CellVerdict) -> bench_charts.Tile:
 
 def _shown(
     record: Record,
-    cell: Cell,
+    cell: GridCell,
     found: Sequence[VariantSummary],
     seen: Sequence[CellVerdict],
     number: int,
@@ -171,7 +171,7 @@ def _duel(record: Record, one: CellVerdict, key: str) -> Duel:
     return Duel(one, picture, unit, blocks)
 
 
-def _seconds(record: Record, cell: Cell, key: str) -> str:
+def _seconds(record: Record, cell: GridCell, key: str) -> str:
     runs: dict[str, list[tuple[int, ...]]] = {}
     checkpoints: dict[str, list[int]] = {}
     for name in record.plan.names:
@@ -183,7 +183,7 @@ def _seconds(record: Record, cell: Cell, key: str) -> str:
     return bench_charts.seconds(runs, checkpoints, key=key) if runs else ""
 
 
-def _by_second(record: Record, cell: Cell) -> Iterator[tuple[Sample, tuple[int, ...]]]:
+def _by_second(record: Record, cell: GridCell) -> Iterator[tuple[Sample, tuple[int, ...]]]:
     """Yield the figures of the chart, run by run."""
     for name in record.plan.names:
         for one in record.accepted(cell, name):

@@ -88,8 +88,8 @@ def waited(hang: Mapping[str, Any]) -> str:
 def pretty_prediction(predicted: Mapping[str, Any] | None) -> str:
     """Return a prediction in the words of `failover predict`."""
     from mrtuner.failover.predict.hang_times import pretty_span
-    from mrtuner.failover.predict.timer_wheel import Span
+    from mrtuner.failover.predict.timer_wheel import Band
 
     if predicted is None:
         return "not known"
-    return f"{pretty_span(Span.told(predicted['span']))}, by {predicted['decided_by']}"
+    return f"{pretty_span(Band.told(predicted['span']))}, by {predicted['decided_by']}"

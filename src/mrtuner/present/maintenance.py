@@ -9,7 +9,7 @@ from typing import Final
 
 from mrtuner.rds.fleet.maintenance import Upkeep, Work
 from mrtuner.rds.fleet.maintenance_windows import Occurrence, Window
-from mrtuner.rds.fleet.stagger import Clash, Move
+from mrtuner.rds.fleet.stagger import Move, WindowClash
 
 #: Line width without a terminal.
 WIDE: Final = 100
@@ -126,7 +126,7 @@ def _falls_in(work: Work, window: Occurrence) -> bool:
 
 
 def stagger_lines(
-    clashes: Sequence[Clash], moves: Sequence[Move], zone: tzinfo | None, now: datetime
+    clashes: Sequence[WindowClash], moves: Sequence[Move], zone: tzinfo | None, now: datetime
 ) -> Iterator[str]:
     """Yield which related instances have maintenance at the same time, and how to stagger them."""
     for clash in clashes:

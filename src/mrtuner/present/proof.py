@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Final
 
-from mrtuner.bench.plan.model import Cell
+from mrtuner.bench.plan.model import GridCell
 from mrtuner.bench.record.model import Record, Sample
 from mrtuner.bench.verdict.pairs import Measure, blocks
 from mrtuner.stats.comparison import Comparison, compare
@@ -77,12 +77,12 @@ class Evidence:
     rows: tuple[QuantityRow, ...]
 
 
-def evidence(record: Record, cell: Cell, a: str, b: str) -> Evidence:
+def evidence(record: Record, cell: GridCell, a: str, b: str) -> Evidence:
     """Return every finished block of both, and every measure."""
     return Evidence(a, b, tuple(_blocks(record, cell, a, b)), tuple(_rows(record, cell, (a, b))))
 
 
-def _blocks(record: Record, cell: Cell, a: str, b: str) -> Iterator[ProofBlock]:
+def _blocks(record: Record, cell: GridCell, a: str, b: str) -> Iterator[ProofBlock]:
     first, second = (
         {sample.block: sample for sample in record.accepted(cell, name)} for name in (a, b)
     )
@@ -90,7 +90,7 @@ def _blocks(record: Record, cell: Cell, a: str, b: str) -> Iterator[ProofBlock]:
         yield ProofBlock(number, first[number], second[number])
 
 
-def _rows(record: Record, cell: Cell, labels: tuple[str, str]) -> Iterator[QuantityRow]:
+def _rows(record: Record, cell: GridCell, labels: tuple[str, str]) -> Iterator[QuantityRow]:
     for quantity in QUANTITIES:
         values = [(a, b) for _, a, b in blocks(record, cell, labels, quantity.read)]
         if values:

@@ -6,12 +6,13 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated
 
 from mrtuner.documents import Doc, Struct, convert
-from mrtuner.rehearsal.observation import ProbeKind
+from mrtuner.rehearsal.observation import ProbeKind, WriteLedger
+from mrtuner.rehearsal.run import TimelineMark
 
 if TYPE_CHECKING:
     from mrtuner.rehearsal.client_outages import ClientOutages
     from mrtuner.rehearsal.observation import Gap, Observation, ServerIdentity
-    from mrtuner.rehearsal.run import Mark
+    from mrtuner.rehearsal.run import TimelineMark
 
 #: Values of `ProbeLog.columns`, in their order. The last is a place in `ProbeLog.servers`.
 Row = tuple[ProbeKind, float, float, float | None, float, str | None, int | None]
@@ -43,19 +44,6 @@ class AnswerGap(Struct):
     failed: Annotated[int, Doc("attempts that ended with an error")]
     late: Annotated[int, Doc("attempts answered after more than a second")]
     errors: Annotated[list[str], Doc("each message once")]
-
-
-class WriteLedger(Struct):
-    """What became of the writes."""
-
-    sent: Annotated[int, Doc("writes sent")]
-    acknowledged: Annotated[int, Doc("of these, acknowledged by the server")]
-    found: Annotated[int, Doc("of those sent, in the table afterwards")]
-    lost: Annotated[list[int], Doc("numbers of writes that were acknowledged but are missing")]
-    unacknowledged: Annotated[
-        int, Doc("in the table but never acknowledged: a retry would have written them twice")
-    ]
-    duplicated: Annotated[list[int], Doc("numbers of writes in the table more than once")]
 
 
 class ProbeLog(Struct):
@@ -94,15 +82,6 @@ class ClientOutage(Struct):
     failed: Annotated[int, Doc("attempts that ended with an error")]
     late: Annotated[int, Doc("attempts answered after more than a second")]
     errors: Annotated[list[str], Doc("each message once")]
-
-
-class TimelineMark(Struct):
-    """Something that was reported."""
-
-    at: Annotated[float, Doc("seconds since the first probe")]
-    text: Annotated[str, Doc("what was reported")]
-    origin: Annotated[str, Doc("status, event, command, patroni or name")]
-    by_their_clock: Annotated[bool, Doc("`at` is by the reporter's clock; false: when it was read")]
 
 
 class ProbedRun(Struct):
@@ -192,7 +171,7 @@ def client_outage(client: ClientOutages) -> ClientOutage:
     )
 
 
-def timeline_mark(mark: Mark) -> TimelineMark:
+def timeline_mark(mark: TimelineMark) -> TimelineMark:
     """Return one mark on the timeline."""
     return TimelineMark(
         at=round(mark.at, 3),

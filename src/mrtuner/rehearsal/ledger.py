@@ -12,7 +12,7 @@ from typing import Any, Final, LiteralString
 
 from mrtuner.errors import ConnectError
 from mrtuner.postgres.connect import connect, translated
-from mrtuner.rehearsal.observation import Ledger, balanced
+from mrtuner.rehearsal.observation import WriteLedger, balanced
 
 SCHEMA_PREFIX: Final = "mrtuner_probe_"
 
@@ -42,7 +42,7 @@ class LedgerTable:
         """Record that the server reported this write as committed."""
         self._acknowledged.add(number)
 
-    def close(self) -> tuple[Ledger | None, str | None]:
+    def close(self) -> tuple[WriteLedger | None, str | None]:
         """Return the count, if it could be taken, and the schema's name if it still exists."""
         ledger = None
         try:
@@ -52,7 +52,7 @@ class LedgerTable:
             return ledger, self.schema
         return ledger, None
 
-    def _counted(self) -> Ledger:
+    def _counted(self) -> WriteLedger:
         with connect(self.dsn, through_pooler=True) as conn, translated():
             rows = conn.execute(self.named("SELECT id FROM {table}")).fetchall()
         return balanced(self.sent, self._acknowledged, [row[0] for row in rows])

@@ -13,7 +13,9 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 from itertools import groupby
-from typing import Final
+from typing import Annotated, Final
+
+from mrtuner.described import Doc
 
 #: An answer that takes longer [s] than this counts as an outage that the client waited through.
 LATE: Final = 1.0
@@ -185,21 +187,27 @@ def _all_good(attempts: Sequence[Attempt]) -> bool:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ledger:
-    """Writes sent, acknowledged to us, and found in the table afterwards."""
+class WriteLedger:
+    """What became of the writes."""
 
-    sent: int
-    acknowledged: int
-    found: int
-    lost: tuple[int, ...]  # acknowledged, but missing
-    unacknowledged: int  # present, but never acknowledged: a blind retry would write them twice
-    duplicated: tuple[int, ...] = ()  # present more than once, though sent once
+    sent: Annotated[int, Doc("writes sent")]
+    acknowledged: Annotated[int, Doc("of these, acknowledged by the server")]
+    found: Annotated[int, Doc("of those sent, in the table afterwards")]
+    lost: Annotated[
+        tuple[int, ...], Doc("numbers of writes that were acknowledged but are missing")
+    ]
+    unacknowledged: Annotated[
+        int, Doc("in the table but never acknowledged: a retry would have written them twice")
+    ]
+    duplicated: Annotated[
+        tuple[int, ...], Doc("numbers of writes in the table more than once")
+    ] = ()
 
 
-def balanced(sent: int, acknowledged: set[int], rows: Collection[int]) -> Ledger:
+def balanced(sent: int, acknowledged: set[int], rows: Collection[int]) -> WriteLedger:
     """Return the ledger of `sent` writes, numbered from one; `rows` is what the table contains."""
     found = set(rows)
-    return Ledger(
+    return WriteLedger(
         sent=sent,
         acknowledged=len(acknowledged),
         found=len(found),
@@ -220,7 +228,7 @@ class Observation:
     kinds: tuple[ProbeKind, ...]
     attempts: tuple[Attempt, ...]  # in the order in which they were due
     skipped: int  # attempts skipped because too many were still unanswered
-    ledger: Ledger | None = None
+    ledger: WriteLedger | None = None
     left_behind: str | None = None  # our schema, if it could not be dropped
 
     @property

@@ -11,8 +11,9 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Final, Protocol
+from typing import Annotated, Final, Protocol
 
+from mrtuner.described import Doc
 from mrtuner.errors import MrTunerError
 from mrtuner.rehearsal.observation import Observation, ServerIdentity, primaries
 from mrtuner.rehearsal.probes import Probes
@@ -77,17 +78,15 @@ class Patience:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Mark:
-    """Something that was reported, in seconds since the probes began.
+class TimelineMark:
+    """Something that was reported."""
 
-    `at` is its place on the timeline: by the reporter's clock if that agrees with ours, else when
-    we heard of it. Both are accurate to a second or so.
-    """
-
-    at: float
-    text: str
-    origin: str
-    by_their_clock: bool = False
+    at: Annotated[float, Doc("seconds since the first probe")]
+    text: Annotated[str, Doc("what was reported")]
+    origin: Annotated[str, Doc("status, event, command, patroni or name")]
+    by_their_clock: Annotated[
+        bool, Doc("`at` is by the reporter's clock; false: when it was read")
+    ] = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,7 +97,7 @@ class Run:
     accepted: float  # when it had been accepted
     settled: bool  # all was well again before the patience ran out
     observation: Observation
-    marks: tuple[Mark, ...]
+    marks: tuple[TimelineMark, ...]
 
 
 def rehearse(
@@ -157,7 +156,7 @@ class _Watch:
     ) -> None:
         self.trigger, self.ways, self.sources = trigger, ways, sources
         self.patience, self.tell = patience, tell
-        self.marks: list[Mark] = []
+        self.marks: list[TimelineMark] = []
         self.asked = self.accepted = 0.0
         self._before: set[ServerIdentity | None] = set()
 
@@ -221,10 +220,10 @@ class _Watch:
             self.tell(f"could not be queried: {error.message}")
             return []
 
-    def _placed(self, news: News) -> Mark:
+    def _placed(self, news: News) -> TimelineMark:
         now = self.now()
         ours = now if news.at is None else now - (datetime.now(UTC) - news.at).total_seconds()
         fits = news.at is not None and self.asked - _ASTRAY <= ours <= now
-        return Mark(
+        return TimelineMark(
             at=ours if fits else now, text=news.text, origin=news.origin, by_their_clock=fits
         )

@@ -7,20 +7,20 @@ print(outcome.rotation.step, [holder.words for holder in outcome.holders])
 """
 
 from mrtuner.rotate.answer import rotate
-from mrtuner.rotate.model import Credential, RoleGroup, Rotation, RotationStep, Session
+from mrtuner.rotate.model import Credential, Holder, RoleGroup, RotationState, RotationStep
 from mrtuner.rotate.rotation import RotationResult, Rotator, Standing
 from mrtuner.rotate.sessions import Patience
 from mrtuner.rotate.stores import Store
 
 __all__ = [
     "Credential",
+    "Holder",
     "Patience",
     "RoleGroup",
-    "Rotation",
     "RotationResult",
+    "RotationState",
     "RotationStep",
     "Rotator",
-    "Session",
     "Standing",
     "Store",
     "rotate",

@@ -13,7 +13,7 @@ from mrtuner.change.journal import Journal
 from mrtuner.errors import Refused, UsageError
 from mrtuner.postgres.connect import connect
 from mrtuner.rotate.journal import RotationJournal
-from mrtuner.rotate.model import MOVED, Replica, RoleGroup, Rotation, RotationStep
+from mrtuner.rotate.model import MOVED, Replica, RoleGroup, RotationState, RotationStep
 from mrtuner.rotate.rotation import RotationResult, Rotator
 from mrtuner.rotate.sessions import Patience
 from mrtuner.rotate.stores import Store, absolute, check, store
@@ -76,7 +76,7 @@ def held(rotator: Rotator) -> Iterator[None]:
 
 def upcoming(
     rotator: Rotator, to: str | None, current: str | None, out: TextIO
-) -> tuple[Rotation, Store]:
+) -> tuple[RotationState, Store]:
     """Return the rotation to continue, else the next one, and where its secret goes."""
     last = rotator.last()
     named = absolute(to) if to is not None else (last.to if last else None)
@@ -95,7 +95,7 @@ def upcoming(
     return replace(last, to=named, seen=last.seen or current is not None), where
 
 
-def _moved_to(rotation: Rotation, current: str) -> bool:
+def _moved_to(rotation: RotationState, current: str) -> bool:
     """Whether the role given as current is the one that the secret was handed out for."""
     return rotation.step in MOVED and current == rotation.new
 
@@ -104,7 +104,7 @@ def _moved_to(rotation: Rotation, current: str) -> bool:
 _TAKEN: Final = MOVED | {RotationStep.ABORTING}
 
 
-def _refuse_two_places(last: Rotation, out: TextIO) -> None:
+def _refuse_two_places(last: RotationState, out: TextIO) -> None:
     """Refuse another store: it could not get the password, which must not change any more."""
     stored = last.step in _TAKEN
     if last.step is RotationStep.STORING:

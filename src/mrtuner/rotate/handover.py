@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from mrtuner.errors import ConnectCause, ConnectError, Refused
 from mrtuner.rotate import equalize, login, roles
 from mrtuner.rotate.cautions import doubts
-from mrtuner.rotate.model import DELIVERED, MOVED, Credential, Rotation, RotationStep
+from mrtuner.rotate.model import DELIVERED, MOVED, Credential, RotationState, RotationStep
 from mrtuner.rotate.password import new_password
 from mrtuner.rotate.steps import Steps
 
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 class Handover(Steps):
     """The steps from a new password to one that applications use."""
 
-    def doubts(self, rotation: Rotation) -> tuple[str, ...]:
+    def doubts(self, rotation: RotationState) -> tuple[str, ...]:
         """Return the doubts about the rotation on this server, before anything is done."""
         return doubts(self.conn, self.group, rotation.old, len(self.replicas))
 
-    def _delivered(self, rotation: Rotation, store: Store) -> bool:
+    def _delivered(self, rotation: RotationState, store: Store) -> bool:
         """Whether applications already have the new credential, and it works.
 
         If we were killed while storing it, that is unknown. A credential that can be read back is
@@ -52,7 +52,7 @@ class Handover(Steps):
             "Someone has changed it since. Correct it, or go back with mrtuner rotate abort.",
         )
 
-    def _accepted(self, rotation: Rotation, password: str) -> bool:
+    def _accepted(self, rotation: RotationState, password: str) -> bool:
         """Whether the new role can log in with the stored password; other failures are raised.
 
         Once applications use it, no other password may be made, whatever prevents the login.
@@ -65,7 +65,9 @@ class Handover(Steps):
             raise
         return True
 
-    def _hand_over(self, rotation: Rotation, store: Store) -> tuple[Rotation, tuple[str, ...]]:
+    def _hand_over(
+        self, rotation: RotationState, store: Store
+    ) -> tuple[RotationState, tuple[str, ...]]:
         """Store a credential that has been tried. The old role is unchanged."""
         kept = self._kept(rotation, store)
         if kept is None:  # with a kept password, its users can still log in
@@ -82,7 +84,7 @@ class Handover(Steps):
         store.write(credential)
         return rotation, notices
 
-    def _kept(self, rotation: Rotation, store: Store) -> str | None:
+    def _kept(self, rotation: RotationState, store: Store) -> str | None:
         """Return the password that may have been handed out. Refused if it is missing."""
         kept = self.book.kept(rotation)
         if kept is None and rotation.reached(RotationStep.STORING) and not store.readable:
@@ -94,14 +96,14 @@ class Handover(Steps):
             )
         return kept
 
-    def _fresh(self, rotation: Rotation, store: Store) -> str:
+    def _fresh(self, rotation: RotationState, store: Store) -> str:
         """Make a new password; keep it beside the journal if the store cannot be read back."""
         password = new_password()
         if not store.readable:
             self.book.keep(rotation, password)
         return password
 
-    def _refuse_in_use(self, rotation: Rotation, store: Store) -> None:
+    def _refuse_in_use(self, rotation: RotationState, store: Store) -> None:
         """Refuse if the new role is in use: its users could not log in with another password."""
         if users := self._watch.strangers(rotation.new):
             raise Refused(

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from mrtuner import files
 from mrtuner.change.journal import Journal, unusable
-from mrtuner.rotate.model import Begun, RoleGroup, Rotation, RotationStep
+from mrtuner.rotate.model import BegunStep, RoleGroup, RotationState, RotationStep
 
 #: For files that contain a secret, or refer to one.
 OWNER_ONLY: Final = 0o600
@@ -26,7 +26,7 @@ class RotationJournal:
     def __init__(self, journal: Journal) -> None:
         self.journal = journal
 
-    def last(self, server: str, address: str, group: str) -> Rotation | None:
+    def last(self, server: str, address: str, group: str) -> RotationState | None:
         """Return the latest rotation of a group, finished or not; None if there is none."""
         try:
             contents = self.journal.kept(_name(server, address, group))
@@ -34,12 +34,12 @@ class RotationJournal:
         except (ValueError, KeyError, TypeError) as error:
             raise unusable(self.journal.path, error) from error
 
-    def write(self, rotation: Rotation) -> None:
+    def write(self, rotation: RotationState) -> None:
         """Record a rotation; once this returns, its step survives a crash of the machine."""
         name = _name(rotation.server, rotation.address, rotation.group)
         self.journal.keep(name, asdict(rotation))
 
-    def keep(self, rotation: Rotation, password: str) -> None:
+    def keep(self, rotation: RotationState, password: str) -> None:
         """Keep the new role's password until `forget`; called before it is handed out."""
         path = self._password(rotation, rotation.new)
         try:
@@ -47,7 +47,7 @@ class RotationJournal:
         except OSError as error:
             raise unusable(path, error) from error
 
-    def kept(self, rotation: Rotation) -> str | None:
+    def kept(self, rotation: RotationState) -> str | None:
         """Return the new role's password, if it was kept."""
         path = self._password(rotation, rotation.new)
         try:
@@ -57,7 +57,7 @@ class RotationJournal:
         except (OSError, ValueError) as error:
             raise unusable(path, error) from error
 
-    def forget(self, rotation: Rotation) -> None:
+    def forget(self, rotation: RotationState) -> None:
         """Delete the kept passwords of the group's roles."""
         for role in RoleGroup(rotation.group).roles:
             path = self._password(rotation, role)
@@ -66,7 +66,7 @@ class RotationJournal:
             except OSError as error:
                 raise unusable(path, error) from error
 
-    def _password(self, rotation: Rotation, role: str) -> Path:
+    def _password(self, rotation: RotationState, role: str) -> Path:
         key = "/".join((rotation.server, rotation.address, role))
         digest = sha256(key.encode()).hexdigest()[:16]
         return self.journal.directory / f"rotate-{digest}.password"
@@ -76,7 +76,7 @@ def _name(server: str, address: str, group: str) -> str:
     return f"rotation of {group} on {server} at {address}"
 
 
-def _rotation(contents: dict[str, Any]) -> Rotation:
+def _rotation(contents: dict[str, Any]) -> RotationState:
     step = RotationStep(contents.pop("step"))
-    steps = tuple(Begun(RotationStep(one["step"]), one["at"]) for one in contents.pop("steps"))
-    return Rotation(**contents, step=step, steps=steps)
+    steps = tuple(BegunStep(RotationStep(one["step"]), one["at"]) for one in contents.pop("steps"))
+    return RotationState(**contents, step=step, steps=steps)

@@ -16,7 +16,7 @@ from typing import Any, Final
 from mrtuner.errors import BadValue, Refused
 from mrtuner.postgres.connect import connect
 from mrtuner.rotate import equalize, login, roles
-from mrtuner.rotate.model import Credential, RoleGroup, Session
+from mrtuner.rotate.model import Credential, Holder, RoleGroup
 from mrtuner.rotate.password import new_password
 from mrtuner.rotate.secretsmanager import CURRENT, PENDING, Secret
 
@@ -99,7 +99,7 @@ def _admin(current: Mapping[str, Any]) -> Mapping[str, Any]:
     return _needed(Secret(str(arn)).read())
 
 
-def _refuse_used(sessions: tuple[Session, ...]) -> None:
+def _refuse_used(sessions: tuple[Holder, ...]) -> None:
     """Refuse if the other role is in use: its users would be locked out. AWS retries later."""
     users = [each for each in sessions if each.application != roles.OURS]
     if users:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
+from mrtuner.described import Doc
 from mrtuner.errors import BadValue
 
 if TYPE_CHECKING:
@@ -124,15 +125,15 @@ class Role:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Session:
-    """One session that still uses a role."""
+class Holder:
+    """A session that still uses the role to be disabled."""
 
-    pid: int
-    application: str
-    address: str
-    database: str
-    since: str
-    server: str = ""  # the replica; "" is the primary
+    pid: Annotated[int, Doc("of its backend")]
+    application: Annotated[str, Doc("`application_name`")]
+    address: Annotated[str, Doc("of the client")]
+    database: Annotated[str, Doc("to which it is connected")]
+    since: Annotated[str, Doc("when it connected")]
+    server: Annotated[str, Doc("a replica's host:port; empty: the primary")] = ""
 
     @property
     def words(self) -> str:
@@ -151,27 +152,31 @@ class Replica:
 
 
 @dataclass(frozen=True, slots=True)
-class Begun:
-    """A step that has begun, and when."""
+class BegunStep:
+    """A step that has begun."""
 
-    step: RotationStep
-    at: str  # ISO 8601, UTC
+    step: Annotated[RotationStep, Doc("its name")]
+    at: Annotated[str, Doc("when, ISO 8601")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rotation:
-    """One rotation as recorded in the journal."""
+class RotationState:
+    """One rotation."""
 
-    server: str  # system identifier
-    address: str  # host:port as given: a restored copy has the same identifier
-    group: str
-    old: str | None  # None: a new group, nothing to disable
-    new: str
-    to: str  # the store, as named
-    began: str
-    step: RotationStep = RotationStep.PLANNED
-    steps: tuple[Begun, ...] = ()
-    seen: bool = False  # someone logged in as `new`; not required with a readable store
+    server: Annotated[str, Doc("system identifier")]
+    address: Annotated[str, Doc("host:port as asked for")]
+    group: Annotated[str, Doc("the role that owns everything")]
+    old: Annotated[str | None, Doc("the role that was in use, or null")]
+    new: Annotated[str, Doc("the role whose turn it is")]
+    to: Annotated[str, Doc("the store, as named")]
+    began: Annotated[str, Doc("when, ISO 8601")]
+    step: Annotated[RotationStep, Doc("the last step begun; it is recorded before it is taken")] = (
+        RotationStep.PLANNED
+    )
+    steps: Annotated[tuple[BegunStep, ...], Doc("each step begun, in order")] = ()
+    seen: Annotated[
+        bool, Doc("whether a session of the new role was seen, if the store cannot be read back")
+    ] = False
 
     @property
     def finished(self) -> bool:
@@ -182,6 +187,6 @@ class Rotation:
         """Whether a step ever began."""
         return any(begun.step is step for begun in self.steps)
 
-    def at(self, step: RotationStep, when: str) -> Rotation:
+    def at(self, step: RotationStep, when: str) -> RotationState:
         """Return the rotation at the next step."""
-        return replace(self, step=step, steps=(*self.steps, Begun(step, when)))
+        return replace(self, step=step, steps=(*self.steps, BegunStep(step, when)))

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 from mrtuner.errors import Refused
-from mrtuner.rotate.model import Role, RoleGroup, Session
+from mrtuner.rotate.model import Holder, Role, RoleGroup
 from mrtuner.rotate.statements import name, permitted, rows, run, text
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def read_roles(conn: Connection, group: RoleGroup) -> dict[str, Role]:
     }
 
 
-def sessions_of(conn: Connection, role: str, server: str = "") -> tuple[Session, ...]:
+def sessions_of(conn: Connection, role: str, server: str = "") -> tuple[Holder, ...]:
     """Return the sessions logged in as a role on this server, whatever role was set since.
 
     Prepared transactions do not count: they belong to the group, so any login role can end them.
@@ -65,7 +65,7 @@ def sessions_of(conn: Connection, role: str, server: str = "") -> tuple[Session,
         [role],
     )
     return tuple(
-        Session(
+        Holder(
             pid=pid, application=application, address=where, database=database, since=since,
             server=server,
         )

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from mrtuner.errors import ApplyError, BadValue, MissingPart, Refused
 from mrtuner.rotate import equalize, roles
 from mrtuner.rotate.handover import Handover
-from mrtuner.rotate.model import DELIVERED, MOVED, Rotation, RotationStep, Session
+from mrtuner.rotate.model import DELIVERED, MOVED, Holder, RotationState, RotationStep
 from mrtuner.rotate.password import new_password
 from mrtuner.rotate.steps import now
 
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 class Standing:
     """The state of a group: who can log in now, and who delays a rotation."""
 
-    rotation: Rotation | None  # the latest; None: the journal has none
+    rotation: RotationState | None  # the latest; None: the journal has none
     enabled: tuple[str, ...]
-    holders: tuple[Session, ...] = ()
+    holders: tuple[Holder, ...] = ()
     notices: tuple[str, ...] = ()
 
 
@@ -36,7 +36,7 @@ class Standing:
 class RotationResult(Standing):
     """The progress of a rotation."""
 
-    rotation: Rotation
+    rotation: RotationState
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +49,7 @@ class Rotator(Handover):
             return Standing(rotation=None, enabled=self._enabled())
         return self._outcome(rotation, self._holders(rotation))
 
-    def plan(self, to: str, store: Store, current: str | None = None) -> Rotation:
+    def plan(self, to: str, store: Store, current: str | None = None) -> RotationState:
         """Return the next rotation, not yet begun. Refused when the role in use is not known."""
         if current is not None and current not in self.group.roles:
             raise BadValue(
@@ -59,12 +59,12 @@ class Rotator(Handover):
         if current is not None and current not in self._enabled():
             raise Refused(f"{current} cannot log in", "Give the role that the applications use.")
         old = current or self._in_use(store)
-        return Rotation(
+        return RotationState(
             server=self.server, address=roles.address(self.conn), group=self.group.name, old=old,
             new=self.group.after(old), to=to, began=now(),
         )  # fmt: skip
 
-    def run(self, rotation: Rotation, store: Store) -> RotationResult:
+    def run(self, rotation: RotationState, store: Store) -> RotationResult:
         """Continue from the rotation's current step to the end, or until patience runs out."""
         with roles.alone(self.conn, self.group):
             if rotation.step is RotationStep.ABORTING:
@@ -76,7 +76,7 @@ class Rotator(Handover):
                 rotation, notices = self._hand_over(rotation, store)
             return self._retire(rotation, store, notices)
 
-    def abort(self, rotation: Rotation, store: Store) -> RotationResult:
+    def abort(self, rotation: RotationState, store: Store) -> RotationResult:
         """Return to the old role. Refused when the secret cannot be restored."""
         with roles.alone(self.conn, self.group):
             return self._abort(rotation, store)
@@ -93,7 +93,7 @@ class Rotator(Handover):
             "Specify the one that the applications use: --current ROLE.",
         )
 
-    def _refuse_overtaken(self, rotation: Rotation) -> None:
+    def _refuse_overtaken(self, rotation: RotationState) -> None:
         """Refuse to continue when the role to be kept can no longer log in.
 
         Another machine, with its own journal, may have rotated since this one was interrupted, or
@@ -111,12 +111,14 @@ class Rotator(Handover):
                 _BEGIN_ANEW,
             )
 
-    def _forget_finished(self, rotation: Rotation) -> None:
+    def _forget_finished(self, rotation: RotationState) -> None:
         """Delete the passwords that a rotation leaves behind if killed at its very end."""
         if not rotation.steps and ((last := self.last()) is None or last.finished):
             self.book.forget(rotation)
 
-    def _retire(self, rotation: Rotation, store: Store, notices: tuple[str, ...]) -> RotationResult:
+    def _retire(
+        self, rotation: RotationState, store: Store, notices: tuple[str, ...]
+    ) -> RotationResult:
         """Wait until the old role is unused, then disable it."""
         if (old := rotation.old) is None:
             return self._outcome(self._step(rotation, RotationStep.DONE), (), notices)
@@ -132,7 +134,7 @@ class Rotator(Handover):
             return self._outcome(rotation, holders, notices)
         return self._outcome(self._step(rotation, RotationStep.DONE), (), notices)
 
-    def _until_seen(self, rotation: Rotation, deadline: float) -> Rotation:
+    def _until_seen(self, rotation: RotationState, deadline: float) -> RotationState:
         """Wait until the new role is used or time is up; return the rotation with `seen`.
 
         If the old role may already have been disabled, the new one has been seen.
@@ -146,8 +148,8 @@ class Rotator(Handover):
         return rotation
 
     def _disable(
-        self, rotation: Rotation, role: str, deadline: float
-    ) -> tuple[Rotation, tuple[Session, ...]]:
+        self, rotation: RotationState, role: str, deadline: float
+    ) -> tuple[RotationState, tuple[Holder, ...]]:
         """Set NOLOGIN, then check again: for a session that got in, enable the role and wait on."""
         quiet = self.patience.quiet
         aborting = rotation.step is RotationStep.ABORTING
@@ -169,7 +171,7 @@ class Rotator(Handover):
         except MissingPart as error:
             self.tell(f"warning: {role} keeps the objects it owns here: {error.message}")
 
-    def _abort(self, rotation: Rotation, store: Store) -> RotationResult:
+    def _abort(self, rotation: RotationState, store: Store) -> RotationResult:
         if rotation.old is not None and rotation.old not in self._enabled():
             raise Refused(f"{rotation.old} can no longer log in", _BEGIN_ANEW)
         self._give_back(rotation, store)
@@ -182,7 +184,7 @@ class Rotator(Handover):
             return self._outcome(rotation, holders)
         return self._outcome(self._step(rotation, RotationStep.ABORTED))
 
-    def _give_back(self, rotation: Rotation, store: Store) -> None:
+    def _give_back(self, rotation: RotationState, store: Store) -> None:
         """Restore the old credential in the store, if it has or may have the new one."""
         unknown = self._handed_out_unseen(rotation, store)
         if rotation.step not in DELIVERED and not unknown:
@@ -203,12 +205,12 @@ class Rotator(Handover):
                 "not accepted there: the secret stays the same.",
             )
 
-    def _handed_out_unseen(self, rotation: Rotation, store: Store) -> bool:
+    def _handed_out_unseen(self, rotation: RotationState, store: Store) -> bool:
         """Whether a store that cannot be read, now or before, may have the new secret."""
         hidden = not store.readable or self.book.kept(rotation) is not None
         return hidden and rotation.reached(RotationStep.STORING)
 
-    def _holders(self, rotation: Rotation) -> tuple[Session, ...]:
+    def _holders(self, rotation: RotationState) -> tuple[Holder, ...]:
         """Return the sessions of the role to be disabled, if there is one."""
         going = {
             RotationStep.WAITING: rotation.old,
@@ -219,8 +221,8 @@ class Rotator(Handover):
 
     def _outcome(
         self,
-        rotation: Rotation,
-        holders: tuple[Session, ...] = (),
+        rotation: RotationState,
+        holders: tuple[Holder, ...] = (),
         notices: tuple[str, ...] = (),
     ) -> RotationResult:
         return RotationResult(
@@ -228,7 +230,7 @@ class Rotator(Handover):
         )
 
 
-def unfinished(rotation: Rotation | None) -> Rotation:
+def unfinished(rotation: RotationState | None) -> RotationState:
     """Return the rotation that `mrtuner rotate abort` ends. ApplyError without one."""
     if rotation is None or rotation.finished:
         raise ApplyError("no rotation is in progress", "See mrtuner rotate status.")

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from mrtuner.rotate import roles
-from mrtuner.rotate.model import Replica, Session
+from mrtuner.rotate.model import Holder, Replica
 from mrtuner.wording import plural
 
 if TYPE_CHECKING:
@@ -34,14 +34,14 @@ class Watch:
     conn: Connection
     replicas: tuple[Replica, ...]
 
-    def sessions(self, role: str) -> tuple[Session, ...]:
+    def sessions(self, role: str) -> tuple[Holder, ...]:
         """Return the sessions logged in as a role."""
         found = roles.sessions_of(self.conn, role)
         for replica in self.replicas:
             found += roles.sessions_of(replica.conn, role, roles.address(replica.conn))
         return found
 
-    def strangers(self, role: str) -> tuple[Session, ...]:
+    def strangers(self, role: str) -> tuple[Holder, ...]:
         """Return a role's sessions that are not our own login tests."""
         return tuple(each for each in self.sessions(role) if each.application != roles.OURS)
 
@@ -59,7 +59,7 @@ class Watch:
 
     def until_quiet(
         self, role: str, quiet: float, deadline: float, tell: Callable[[str], None]
-    ) -> tuple[Session, ...]:
+    ) -> tuple[Holder, ...]:
         """Return () after `quiet` [s] without a session, else the sessions left at the deadline."""
         seen, said = time.monotonic(), ""
         while True:
@@ -76,7 +76,7 @@ class Watch:
             time.sleep(min(_POLL_SECONDS, quiet or _POLL_SECONDS))
 
 
-def in_words(holders: tuple[Session, ...], role: str) -> str:
+def in_words(holders: tuple[Holder, ...], role: str) -> str:
     """Describe who is waited for, applications with the most sessions first."""
     counted = Counter(each.application or "unnamed" for each in holders).most_common()
     names = [f"{name} ({count})" for name, count in counted[:_NAMED]]

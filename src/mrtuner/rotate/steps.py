@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 from mrtuner.rotate import roles
-from mrtuner.rotate.model import Credential, Replica, RoleGroup, Rotation, RotationStep
+from mrtuner.rotate.model import Credential, Replica, RoleGroup, RotationState, RotationStep
 from mrtuner.rotate.sessions import Patience, Watch
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ class Steps:
     replicas: tuple[Replica, ...] = ()
     tell: Callable[[str], None] = lambda _text: None
 
-    def last(self) -> Rotation | None:
+    def last(self) -> RotationState | None:
         """Return the latest rotation in the journal."""
         return self.book.last(self.server, roles.address(self.conn), self.group.name)
 
@@ -51,7 +51,7 @@ class Steps:
             username=role, password=password, host=info.host, port=info.port, dbname=info.dbname
         )
 
-    def _step(self, rotation: Rotation, step: RotationStep) -> Rotation:
+    def _step(self, rotation: RotationState, step: RotationStep) -> RotationState:
         rotation = rotation.at(step, now())
         self.book.write(rotation)
         if rotation.finished:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from mrtuner.catalog import Parameter
+from mrtuner.described import Doc
 from mrtuner.facts import Missing
 from mrtuner.formats import Line, for_containers, render
 from mrtuner.formula.expression import Constant, Expr
@@ -38,22 +39,22 @@ class Notice:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
-    """A manual step, with its commands."""
+class ManualStep:
+    """A step that only a person can take."""
 
-    purpose: str
-    commands: tuple[str, ...]
-    now: str = ""  # the present value, if it was seen
-    risk: str = ""  # what can go wrong
+    purpose: Annotated[str, Doc("what it is for")]
+    commands: Annotated[tuple[str, ...], Doc("the commands to run")]
+    now: Annotated[str, Doc("the present value; empty if it was not seen")] = ""
+    risk: Annotated[str, Doc("what can go wrong")] = ""
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
-    """One input of the tuning and where it came from."""
+class Input:
+    """One input of the tuning."""
 
-    name: str
-    value: str
-    source: str
+    name: Annotated[str, Doc("such as memory")]
+    value: Annotated[str, Doc("as text")]
+    source: Annotated[str, Doc("where it came from")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -171,13 +172,13 @@ class Tuning(Mapping[str, Advice]):
     """The result of `tune`, by parameter name; every interface uses this object."""
 
     situation: Situation
-    given: tuple[Given, ...]
+    given: tuple[Input, ...]
     advice: Mapping[str, Advice]
     budget: Budget | None
     budget_now: Budget | None  # with the settings in force; None unless a live server was read
     recovery: Recovery | None
     notices: tuple[Notice, ...]
-    steps: tuple[Step, ...]
+    steps: tuple[ManualStep, ...]
     missing: tuple[Missing, ...]
     server: Server | None = None
     host: Host | None = None

@@ -5,18 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated
 
 from mrtuner.documents import UNSET, Doc, Document, Struct, UnsetType, convert, field
+from mrtuner.tuning.advice import Input, ManualStep
+from mrtuner.tuning.pgtune import PeerDifference
 
 if TYPE_CHECKING:
     from mrtuner.tuning.advice import Advice, Recovery, Tuning
     from mrtuner.tuning.query_plans import ChangedPlan, Plans
-
-
-class Input(Struct):
-    """One input of the tuning."""
-
-    name: Annotated[str, Doc("such as memory")]
-    value: Annotated[str, Doc("as text")]
-    source: Annotated[str, Doc("where it came from")]
 
 
 class Entry(Struct):
@@ -79,25 +73,6 @@ class NoticeText(Struct):
 
     level: Annotated[str, Doc("info, warning or danger")]
     text: Annotated[str, Doc("a sentence")]
-
-
-class ManualStep(Struct):
-    """A step that only a person can take."""
-
-    purpose: Annotated[str, Doc("what it is for")]
-    commands: Annotated[list[str], Doc("the commands to run")]
-    now: Annotated[str, Doc("the present value; empty if it was not seen")]
-    risk: Annotated[str, Doc("what can go wrong")]
-
-
-class PeerDifference(Struct):
-    """A setting to which another tool gives another value."""
-
-    name: Annotated[str, Doc("the parameter")]
-    ours: Annotated[str, Doc("the advice, or what stays in force; empty if unknown")]
-    theirs: Annotated[str, Doc("the other tool's value")]
-    rule: Annotated[str, Doc("how the other tool computes it")]
-    reason: Annotated[str, Doc("why the advice is what it is")]
 
 
 class MissingFact(Struct):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeVar, Unpack
 from mrtuner.errors import BadValue, UsageError
 from mrtuner.facts import Fact, Missing
 from mrtuner.inputs import MachineInputs, Storage, Workload, checked
-from mrtuner.tuning.advice import Given, Level, Notice
+from mrtuner.tuning.advice import Input, Level, Notice
 from mrtuner.tuning.budget import shared_bound
 from mrtuner.tuning.observed import observed, too_short
 from mrtuner.tuning.situation import (
@@ -103,7 +103,7 @@ class Gathered:
     """A situation, and what to report about where it came from."""
 
     situation: Situation
-    given: list[Given] = field(default_factory=list)
+    given: list[Input] = field(default_factory=list)
     notices: list[Notice] = field(default_factory=list)
     missing: list[Missing] = field(default_factory=list)
 
@@ -112,32 +112,32 @@ class Gathered:
 class _Collector:
     """Merges flags with facts and records both."""
 
-    given: list[Given] = field(default_factory=list)
+    given: list[Input] = field(default_factory=list)
     notices: list[Notice] = field(default_factory=list)
     said: set[str] = field(default_factory=set)  # facts that a flag supplied
 
     def pick(self, name: str, said: T | None, found: Fact[T] | None) -> T | None:
         if said is not None:
-            self.given.append(Given(name, _text(said), f"--{name}"))
+            self.given.append(Input(name, _text(said), f"--{name}"))
             self.said.add(name)
             if found is not None and found.value != said:
                 text = f"--{name} is {_text(said)}, but {found.source} shows {_text(found.value)}"
                 self.notices.append(Notice(Level.WARNING, text))
             return said
         if found is not None:
-            self.given.append(Given(name, _text(found.value), found.source))
+            self.given.append(Input(name, _text(found.value), found.source))
             return found.value
         return None
 
     def huge_pages(self, found: HugePages | None) -> HugePages | None:
         if found is not None:
             size = "all of shared memory" if found.covers is None else pretty_bytes(found.covers)
-            self.given.append(Given("huge pages", size, found.source))
+            self.given.append(Input("huge pages", size, found.source))
         return found
 
     def assume(self, name: str, value: T) -> T:
         """Return the default for a value that was not given, and record it."""
-        self.given.append(Given(name, _text(value), f"assumed; change it with --{name}"))
+        self.given.append(Input(name, _text(value), f"assumed; change it with --{name}"))
         return value
 
 
@@ -182,7 +182,7 @@ def _gather(said: Flags, host: Host | None, server: Server | None) -> Gathered:
     iops = collect.pick("iops", said.iops, None)
     bandwidth = collect.pick("throughput", said.throughput, None)
     if said.rto is not None:
-        collect.given.append(Given("rto", pretty_duration(said.rto), "--rto"))
+        collect.given.append(Input("rto", pretty_duration(said.rto), "--rto"))
     data = collect.pick("data", said.data, _data(server))
     major = collect.pick("pg", said.postgres, _major(server)) or collect.assume("pg", NEWEST)
     workload = collect.pick("workload", said.workload, None)

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from mrtuner.inputs import Workload
-from mrtuner.tuning.advice import Step
+from mrtuner.tuning.advice import ManualStep
 from mrtuner.tuning.budget import Budget, Chosen
 from mrtuner.tuning.feasibility import Solution, pages_for
 from mrtuner.tuning.situation import Situation
@@ -43,7 +43,7 @@ def steps(
     server: Server | None,
     *,
     reserved: Solution | None = None,
-) -> Iterator[Step]:
+) -> Iterator[ManualStep]:
     """Yield all steps for this machine; none if a provider manages it.
 
     `reserved` is the solution with huge pages reserved, if they are not proved.
@@ -68,7 +68,7 @@ def reserve_huge_pages(
     budget: Budget | None,
     host: Host | None,
     with_them: Solution | None,
-) -> Iterator[Step]:
+) -> Iterator[ManualStep]:
     """Huge pages to reserve for shared memory: 2 MB, or 1 GB if it is very large."""
     gain = _gain(chosen, budget, with_them)
     if with_them is not None:
@@ -88,7 +88,7 @@ def reserve_huge_pages(
             'postgres -D "$PGDATA" -C shared_memory_size_in_huge_pages  # the exact '
             "number; stop the server first"
         )
-    yield Step(
+    yield ManualStep(
         f"reserve {pages} huge pages of 2 MB for shared memory, so that huge_pages = try "
         f"takes effect{gain}",
         tuple(commands),
@@ -113,11 +113,11 @@ def _gain(chosen: Chosen, budget: Budget | None, with_them: Solution | None) -> 
     return f"{saved}; then --huge-pages gives {enumerated(gains)}" if gains else saved
 
 
-def _huge_pages_of_1_gb(budget: Budget, host: Host | None) -> Step:
+def _huge_pages_of_1_gb(budget: Budget, host: Host | None) -> ManualStep:
     pages = -(-budget.shared // GiB)
     vm = host.vm.value if host and host.vm else None
     reserved = vm.gigantic if vm else None
-    return Step(
+    return ManualStep(
         f"or {pages} pages of 1 GB instead: shared memory is large enough for them",
         (
             f"# on the kernel's command line: hugepagesz=1G hugepages={pages}",
@@ -128,7 +128,7 @@ def _huge_pages_of_1_gb(budget: Budget, host: Host | None) -> Step:
     )
 
 
-def dirty_pages(situation: Situation, vm: VirtualMemory | None) -> Iterator[Step]:
+def dirty_pages(situation: Situation, vm: VirtualMemory | None) -> Iterator[ManualStep]:
     """Limit what the kernel gathers before writing, if backend_flush_after does not."""
     if situation.memory is None or situation.workload in {Workload.OLAP, Workload.DESKTOP}:
         return
@@ -139,7 +139,7 @@ def dirty_pages(situation: Situation, vm: VirtualMemory | None) -> Iterator[Step
     if ratio is None or memory * ratio // 100 < BURST:
         return
     least = _a_second_of_writing(situation)
-    yield Step(
+    yield ManualStep(
         f"let the kernel start writing at {pretty_bytes(least)} of dirty pages instead of "
         f"{ratio} % of memory ({pretty_bytes(memory * ratio // 100)}): commits wait behind "
         "shorter bursts",
@@ -148,7 +148,7 @@ def dirty_pages(situation: Situation, vm: VirtualMemory | None) -> Iterator[Step
         risk="pages that soon change again are written more often, whichever program writes them",
     )
     if vm and not vm.dirty_bytes and vm.dirty_ratio is not None:
-        yield Step(
+        yield ManualStep(
             f"and make writers wait at {pretty_bytes(8 * least)} instead of "
             f"{vm.dirty_ratio} % of memory: they wait sooner, but not as long",
             (f"sysctl -w vm.dirty_bytes={8 * least}{KEEP}",),
@@ -165,7 +165,7 @@ def _a_second_of_writing(situation: Situation) -> int:
     return max(64 * MiB, min(DIRTY * 4, known.bandwidth // MiB * MiB))
 
 
-def overcommit(vm: VirtualMemory, host: Host | None) -> Iterator[Step]:
+def overcommit(vm: VirtualMemory, host: Host | None) -> Iterator[ManualStep]:
     """Advise strict overcommit, on a machine that PostgreSQL has to itself.
 
     Not inside a cgroup with a memory limit, where the limit kills processes anyway; nor if more is
@@ -178,7 +178,7 @@ def overcommit(vm: VirtualMemory, host: Host | None) -> Iterator[Step]:
     limited = host is not None and host.memory is not None and host.memory.value < vm.ram
     if limited or vm.committed > vm.ram * COMMIT // 100 + swap:
         return
-    yield Step(
+    yield ManualStep(
         "let the kernel refuse memory that it does not have, so that a statement fails "
         "instead of the out-of-memory killer ending the server (only on a machine "
         "dedicated to PostgreSQL)",
@@ -190,12 +190,12 @@ def overcommit(vm: VirtualMemory, host: Host | None) -> Iterator[Step]:
     )
 
 
-def swapping(vm: VirtualMemory, host: Host | None) -> Iterator[Step]:
+def swapping(vm: VirtualMemory, host: Host | None) -> Iterator[ManualStep]:
     """Make the kernel drop cache before it swaps programs out, if there is swap."""
     swap = host.swap.value if host and host.swap else 0
     if not swap or vm.swappiness is None or vm.swappiness <= SWAPPINESS:
         return
-    yield Step(
+    yield ManualStep(
         "let the kernel drop cache before it swaps out sessions",
         (f"sysctl -w vm.swappiness={SWAPPINESS}{KEEP}",),
         now=f"vm.swappiness = {vm.swappiness}, {pretty_bytes(swap)} of swap",
@@ -203,7 +203,7 @@ def swapping(vm: VirtualMemory, host: Host | None) -> Iterator[Step]:
     )
 
 
-def transparent_huge_pages(host: Host | None) -> Iterator[Step]:
+def transparent_huge_pages(host: Host | None) -> Iterator[ManualStep]:
     """Give transparent huge pages only to programs that ask, instead of `always`.
 
     Source: PostgreSQL documentation, huge_pages: their use is discouraged.
@@ -211,7 +211,7 @@ def transparent_huge_pages(host: Host | None) -> Iterator[Step]:
     pages = host.huge_pages.value if host and host.huge_pages else None
     if pages is None or pages.transparent != "always":
         return
-    yield Step(
+    yield ManualStep(
         "give transparent huge pages only to programs that ask for them: the kernel "
         "stalls sessions while it assembles such pages",
         (
@@ -223,19 +223,19 @@ def transparent_huge_pages(host: Host | None) -> Iterator[Step]:
     )
 
 
-def numa(vm: VirtualMemory, budget: Budget | None) -> Iterator[Step]:
+def numa(vm: VirtualMemory, budget: Budget | None) -> Iterator[ManualStep]:
     """Spread shared memory over all nodes if it is more than half of one node's share."""
     if vm.nodes < 2 or vm.ram is None or budget is None:
         return
     if vm.zone_reclaim_mode:
-        yield Step(
+        yield ManualStep(
             "let a node borrow memory from another before it drops cache",
             (f"sysctl -w vm.zone_reclaim_mode=0{KEEP}",),
             now=f"vm.zone_reclaim_mode = {vm.zone_reclaim_mode}",
             risk="some reads come from the other node",
         )
     if budget.shared > vm.ram // vm.nodes // 2:
-        yield Step(
+        yield ManualStep(
             f"spread shared memory over the {vm.nodes} NUMA nodes: otherwise one of them fills up",
             (
                 'numactl --interleave=all pg_ctl start -D "$PGDATA"',
@@ -246,12 +246,12 @@ def numa(vm: VirtualMemory, budget: Budget | None) -> Iterator[Step]:
         )
 
 
-def checksums(situation: Situation, server: Server | None) -> Iterator[Step]:
+def checksums(situation: Situation, server: Server | None) -> Iterator[ManualStep]:
     """Enable data checksums, if the server runs without them."""
     if server is None or situation.running.get("data_checksums") != "off":
         return
     size = sum(server.databases.values())
-    yield Step(
+    yield ManualStep(
         "enable data checksums: without them, pages damaged by storage go unnoticed",
         (
             'pg_ctl stop -D "$PGDATA"',

@@ -11,9 +11,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from math import ceil
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 from mrtuner.catalog import parameters
+from mrtuner.described import Doc
 from mrtuner.inputs import Storage, Workload
 from mrtuner.units import GiB, KiB, MiB
 
@@ -75,14 +76,14 @@ class Theirs:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Difference:
-    """A setting for which PgTune and MrTuner give different values."""
+class PeerDifference:
+    """A setting to which another tool gives another value."""
 
-    name: str
-    ours: str
-    theirs: str
-    rule: str  # PgTune's
-    reason: str  # MrTuner's
+    name: Annotated[str, Doc("the parameter")]
+    ours: Annotated[str, Doc("the advice, or what stays in force; empty if unknown")]
+    theirs: Annotated[str, Doc("the other tool's value")]
+    rule: Annotated[str, Doc("how the other tool computes it")]
+    reason: Annotated[str, Doc("why the advice is what it is")]
 
 
 #: Why MrTuner does not advise what PgTune sets without having seen the server.
@@ -235,7 +236,7 @@ def _data_size(size: int | None, memory: int) -> DataSize:
     return DataSize.LARGER if size > 3 * memory else DataSize.SIMILAR
 
 
-def differences(tuning: Tuning) -> list[Difference]:
+def differences(tuning: Tuning) -> list[PeerDifference]:
     """Return the settings to which PgTune gives another value, in PgTune's order.
 
     Empty if memory or CPUs are unknown.
@@ -244,7 +245,7 @@ def differences(tuning: Tuning) -> list[Difference]:
     return list(_differences(tuning, machine)) if machine else []
 
 
-def _differences(tuning: Tuning, machine: PgTuneInputs) -> Iterator[Difference]:
+def _differences(tuning: Tuning, machine: PgTuneInputs) -> Iterator[PeerDifference]:
     known = parameters(machine.major)
     for name, theirs in settings(machine).items():
         parameter, advice = known[name], tuning.get(name)
@@ -252,7 +253,7 @@ def _differences(tuning: Tuning, machine: PgTuneInputs) -> Iterator[Difference]:
         value = parameter.parse(theirs.value)
         if ours == value:
             continue
-        yield Difference(
+        yield PeerDifference(
             name=name,
             ours="" if ours is None else parameter.show(ours),
             theirs=parameter.show(value),

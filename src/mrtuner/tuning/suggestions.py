@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
-from mrtuner.tuning.advice import Level, Notice, Step
+from mrtuner.tuning.advice import Level, ManualStep, Notice
 from mrtuner.tuning.rules.work_mem import one_merge_pass
 from mrtuner.units import GiB, MiB, pretty_bytes, pretty_duration
 from mrtuner.vacuum.commands import identifier
@@ -112,7 +112,7 @@ def _fillfactor(relation: Relation) -> int:
     return int(relation.storage_parameters.get("fillfactor", 100))
 
 
-def steps(server: Server, chosen: Chosen, budget: Budget | None) -> Iterator[Step]:
+def steps(server: Server, chosen: Chosen, budget: Budget | None) -> Iterator[ManualStep]:
     """Yield steps that give more work_mem to roles that spill, as far as the budget has room."""
     if budget is None or "work_mem" not in chosen.actual:
         return
@@ -126,10 +126,10 @@ def steps(server: Server, chosen: Chosen, budget: Budget | None) -> Iterator[Ste
             yield _for_role(spills, value)
 
 
-def _for_role(spills: RoleSpills, value: int) -> Step:
+def _for_role(spills: RoleSpills, value: int) -> ManualStep:
     role, size = identifier(spills.role), f"{value // MiB}MB"
     age = "" if spills.seconds is None else f" in {pretty_duration(spills.seconds)}"
-    return Step(
+    return ManualStep(
         f"role {spills.role} wrote {pretty_bytes(spills.size)} of temporary files in "
         f"{spills.calls:,} calls{age}, up to {pretty_bytes(spills.largest)} in one: with {size} "
         "of work_mem such a sort takes one merge pass, and the budget has room for it in "

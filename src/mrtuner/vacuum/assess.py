@@ -14,17 +14,17 @@ from mrtuner.vacuum.classify import classify
 from mrtuner.vacuum.model import (
     Picture,
     Rates,
-    Setting,
+    ServerSetting,
     Table,
     TableKind,
     TableReport,
     Work,
-    Wraparound,
+    WraparoundDistance,
 )
 from mrtuner.vacuum.pace import work_of, work_of_toast
 from mrtuner.vacuum.rates import UNSEEN, since_reset, watched
-from mrtuner.vacuum.sample import ColumnVerdict, TableProof, prove, settled, take, unproven
-from mrtuner.vacuum.server_settings import COST_LIMIT, Capacity, capacity
+from mrtuner.vacuum.sample import ColumnVerdict, TableComparison, prove, settled, take, unproven
+from mrtuner.vacuum.server_settings import COST_LIMIT, VacuumCapacity, capacity
 from mrtuner.vacuum.storage_parameters import advise, options_after, toast_options_after
 from mrtuner.vacuum.toast import amplification
 from mrtuner.vacuum.wraparound import wraparound
@@ -42,10 +42,10 @@ class Vacuum:
     watched: float | None  # [s]; None: rates since the last reset of statistics, or recorded
     recorded: bool  # whether rates are those of each table's busiest day in a history
     tables: tuple[TableReport, ...]
-    settings: tuple[Setting, ...]
-    capacity: Capacity
-    wraparound: tuple[Wraparound, ...]
-    proofs: tuple[TableProof, ...] = ()  # for tables whose rows were compared
+    settings: tuple[ServerSetting, ...]
+    capacity: VacuumCapacity
+    wraparound: tuple[WraparoundDistance, ...]
+    proofs: tuple[TableComparison, ...] = ()  # for tables whose rows were compared
 
     @property
     def to_do(self) -> bool:
@@ -144,7 +144,7 @@ def _of_database(
     return found
 
 
-def _compared(found: Vacuum, proofs: tuple[TableProof, ...]) -> Vacuum:
+def _compared(found: Vacuum, proofs: tuple[TableComparison, ...]) -> Vacuum:
     """The verdict, updated by what comparing rows has settled."""
     by_oid = {one.oid: one for one in proofs}
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from mrtuner.vacuum.commands import literal
-from mrtuner.vacuum.model import Blocker
+from mrtuner.vacuum.model import HorizonBlocker
 
 Row = dict[str, Any]
 
@@ -61,7 +61,7 @@ class Look:
 
 def blockers(
     looks: Sequence[Look], seconds: float = 0.0, thresholds: Thresholds = USUAL
-) -> tuple[Blocker, ...]:
+) -> tuple[HorizonBlocker, ...]:
     """Return what was in the way at the last look, worst first; `seconds` passed since the first.
 
     Includes blockers that have been there for long, and those that were there at every look of a
@@ -136,7 +136,7 @@ class _Seen:
         return row["xmin"] != row["xid"] and row["xmin"] in self.writing
 
 
-def _session(row: Row, seen: _Seen) -> Iterator[Blocker]:
+def _session(row: Row, seen: _Seen) -> Iterator[HorizonBlocker]:
     """Sessions with a snapshot or a transaction ID; `seconds` is None if we may not see it."""
     if not row["here"]:
         yield from _session_elsewhere(row, seen)
@@ -149,7 +149,7 @@ def _session(row: Row, seen: _Seen) -> Iterator[Blocker]:
         return
     serious = long or far
     idle = _idle(row)
-    yield Blocker(
+    yield HorizonBlocker(
         what="session idle in transaction" if idle else "long transaction",
         name=_name(row),
         age=row["age"],
@@ -161,7 +161,7 @@ def _session(row: Row, seen: _Seen) -> Iterator[Blocker]:
     )
 
 
-def _session_elsewhere(row: Row, seen: _Seen) -> Iterator[Blocker]:
+def _session_elsewhere(row: Row, seen: _Seen) -> Iterator[HorizonBlocker]:
     """Sessions of other databases, if they write or keep much of the shared catalogs."""
     whole, reached = seen.whole(row), row["xid"] in seen.reached
     writes, far = row["xid"] is not None, seen.far(row["age"])
@@ -169,7 +169,7 @@ def _session_elsewhere(row: Row, seen: _Seen) -> Iterator[Blocker]:
         return
     serious = reached and seen.matters(row)
     scope = "holds back snapshots here" if reached else "shared catalogs only"
-    yield Blocker(
+    yield HorizonBlocker(
         what="session idle in transaction" if _idle(row) else "long transaction",
         name=f"{_name(row)} ({scope})",
         age=row["age"],
@@ -181,7 +181,7 @@ def _session_elsewhere(row: Row, seen: _Seen) -> Iterator[Blocker]:
     )
 
 
-def _slot(row: Row, seen: _Seen) -> Iterator[Blocker]:
+def _slot(row: Row, seen: _Seen) -> Iterator[HorizonBlocker]:
     """Replication slots that hold a horizon; catalog_xmin holds back the catalogs only."""
     age = max(row["age"] or 0, row["catalog_age"] or 0)
     far = seen.far(age)
@@ -190,7 +190,7 @@ def _slot(row: Row, seen: _Seen) -> Iterator[Blocker]:
         return
     kind = f"{row['type']} replication slot" + ("" if row["active"] else ", inactive")
     scope = "" if row["age"] is not None else " (system catalogs only)"
-    yield Blocker(
+    yield HorizonBlocker(
         what=kind,
         name=f"{row['name']}{scope}",
         age=age,
@@ -202,7 +202,7 @@ def _slot(row: Row, seen: _Seen) -> Iterator[Blocker]:
     )
 
 
-def _prepared(row: Row, seen: _Seen) -> Iterator[Blocker]:
+def _prepared(row: Row, seen: _Seen) -> Iterator[HorizonBlocker]:
     """Prepared transactions: they have no session, and they survive a restart."""
     whole, reached = seen.whole(row), row["xid"] in seen.reached
     holds = row["here"] or reached
@@ -210,7 +210,7 @@ def _prepared(row: Row, seen: _Seen) -> Iterator[Blocker]:
         return
     scope = "" if row["here"] else " (holds back snapshots here)"
     serious = holds and seen.matters(row)
-    yield Blocker(
+    yield HorizonBlocker(
         what="prepared transaction",
         name=f"{row['gid']} of {row['owner']} in {row['database']}"
         + (scope if holds else " (shared catalogs only)"),
@@ -223,12 +223,12 @@ def _prepared(row: Row, seen: _Seen) -> Iterator[Blocker]:
     )
 
 
-def _standby(row: Row, seen: _Seen) -> Iterator[Blocker]:
+def _standby(row: Row, seen: _Seen) -> Iterator[HorizonBlocker]:
     """Standbys whose hot_standby_feedback reports a far horizon, or one that does not move."""
     far = seen.far(row["age"])
     held = seen.whole(row) and bool(row["age"]) and seen.seconds >= _REPORTED
     if far or held:
-        yield Blocker(
+        yield HorizonBlocker(
             what="standby feedback",
             name=row["application"] or f"process {row['pid']}",
             age=row["age"],

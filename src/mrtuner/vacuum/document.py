@@ -4,54 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 from mrtuner.change.document import ChangeOutcome
 from mrtuner.documents import Doc, Document, NotJudged, Struct, convert, field
 from mrtuner.vacuum.classify import lifetime
-from mrtuner.vacuum.model import TableKind
-from mrtuner.vacuum.sample import ColumnVerdict
+from mrtuner.vacuum.model import (
+    HorizonBlocker,
+    ServerSetting,
+    StorageParameter,
+    TableKind,
+    ToastAmplification,
+    ToastTable,
+    WraparoundDistance,
+)
+from mrtuner.vacuum.sample import TableComparison
+from mrtuner.vacuum.server_settings import VacuumCapacity
 
 if TYPE_CHECKING:
     from mrtuner.change.record import Entry, Outcome
     from mrtuner.vacuum.assess import Vacuum
     from mrtuner.vacuum.model import TableReport
-
-
-class VacuumCapacity(Struct):
-    """The vacuum work of the whole database compared with what the cost limit allows."""
-
-    used: Annotated[
-        float | None, Doc("share of the cost limit that vacuum needs; null without a throttle")
-    ]
-    used_then: Annotated[float | None, Doc("the same with the advice in force")]
-    limit: Annotated[float, Doc("the cost limit that is advised")]
-    delay_ms: Annotated[float, Doc("the cost delay in milliseconds")]
-    keeps_up: Annotated[bool, Doc("whether vacuum keeps up with the advice in force")]
-    words: Annotated[str, Doc("the same in a sentence")]
-
-
-class ServerSetting(Struct):
-    """A setting of the server that should change."""
-
-    name: Annotated[str, Doc("the parameter")]
-    now: Annotated[str, Doc("its value")]
-    value: Annotated[str, Doc("what it should be")]
-    because: Annotated[str, Doc("why")]
-    restart: Annotated[bool, Doc("whether a reload is not enough")]
-
-
-class ToastTable(Struct):
-    """A TOAST table; its rows are chunks."""
-
-    name: Annotated[str, Doc("its name")]
-    pages: Annotated[int, Doc("its size as the last VACUUM left it")]
-    options: Annotated[dict[str, str], Doc("storage parameters by name")]
-    live: Annotated[int, Doc("live chunks")]
-    dead: Annotated[int, Doc("dead chunks")]
-    inserted: Annotated[int, Doc("chunks inserted since the last reset of statistics")]
-    deleted: Annotated[int, Doc("chunks deleted since then")]
-    age: Annotated[int, Doc("of its oldest transaction ID")]
 
 
 class TableRates(Struct):
@@ -76,16 +49,6 @@ class TableRates(Struct):
     dead: Annotated[float, Doc("dead rows for vacuum to remove")]
 
 
-class StorageParameter(Struct):
-    """A storage parameter that should change."""
-
-    name: Annotated[str, Doc("the parameter; `toast.` begins those of the TOAST table")]
-    now: Annotated[str | None, Doc("its value; null: not set for the table")]
-    value: Annotated[str, Doc("what it should be")]
-    because: Annotated[str, Doc("why")]
-    source: Annotated[str, Doc("where the rule comes from")]
-
-
 class VacuumRound(Struct):
     """Dead rows accumulate until a vacuum starts and removes them."""
 
@@ -95,17 +58,6 @@ class VacuumRound(Struct):
     measured: Annotated[float | None, Doc("the time that the server took, on average")]
     cost: Annotated[float, Doc("of one vacuum")]
     busy: Annotated[float | None, Doc("share of one worker's time")]
-
-
-class ToastAmplification(Struct):
-    """What updates do to the TOAST table."""
-
-    per_update: Annotated[float, Doc("dead chunks for an updated row")]
-    per_row: Annotated[float, Doc("live chunks for a live row")]
-    rewritten: Annotated[float, Doc("share of updates that write large values again")]
-    chunks_an_hour: Annotated[float, Doc("dead chunks of updates an hour")]
-    suspicion: Annotated[str | None, Doc("what to look at; null: nothing")]
-    certainty: Annotated[str, Doc("what this rests on")]
 
 
 class TableEntry(Struct):
@@ -148,55 +100,6 @@ class TableEntry(Struct):
     amplification: Annotated[
         ToastAmplification | None, Doc("null without a TOAST table or with too few updates")
     ]
-
-
-class HorizonBlocker(Struct):
-    """What keeps dead rows from being removed."""
-
-    what: Annotated[str, Doc("session, prepared transaction, replication slot, …")]
-    name: Annotated[str, Doc("which one")]
-    age: Annotated[int | None, Doc("of its horizon")]
-    seconds: Annotated[float | None, Doc("how long it has been there")]
-    remedy: Annotated[str, Doc("what to do about it")]
-    sql: Annotated[str | None, Doc("the command for it, or null")]
-    serious: Annotated[bool, Doc("whether it holds back enough to matter")]
-    throughout: Annotated[bool, Doc("whether it was there at every reading of a watch")]
-
-
-class WraparoundDistance(Struct):
-    """How close a counter is to its limit."""
-
-    what: Annotated[Literal["transaction IDs", "multixact IDs"], Doc("the counter")]
-    database: Annotated[str, Doc("the database nearest to the limit")]
-    age: Annotated[int, Doc("of its oldest ID")]
-    forced_at: Annotated[int, Doc("the age at which a vacuum is forced")]
-    stops_at: Annotated[int, Doc("the age at which the server assigns no more IDs")]
-    pace: Annotated[float | None, Doc("IDs used up per second, or null")]
-    certainty: Annotated[str, Doc("what the pace rests on")]
-    to_forced: Annotated[float | None, Doc("seconds until a vacuum is forced, or null")]
-    to_stop: Annotated[float | None, Doc("seconds until the stop, or null")]
-
-
-class ColumnComparison(Struct):
-    """One column with large values."""
-
-    column: Annotated[str, Doc("its name")]
-    updated: Annotated[int, Doc("updated rows with a large value")]
-    same: Annotated[int, Doc("of these, with the same value afterwards")]
-    rewritten: Annotated[
-        int | None, Doc("of those with the same value, under another chunk id; null before 17")
-    ]
-    verdict: Annotated[ColumnVerdict, Doc("what updates do to its large values")]
-
-
-class TableComparison(Struct):
-    """The rows of a table, compared before and after a watch."""
-
-    oid: Annotated[int, Doc("of the table")]
-    table: Annotated[str, Doc("its name, quoted as in SQL")]
-    rows: Annotated[int, Doc("rows compared")]
-    columns: Annotated[list[ColumnComparison], Doc("columns with large values")]
-    why: Annotated[str | None, Doc("why nothing is proven, or null")]
 
 
 class MissingFact(Struct):

@@ -5,22 +5,24 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Annotated, Literal
 
+from mrtuner.described import Doc
 from mrtuner.facts import Missing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Toast:
-    """A TOAST table's state and counters; its rows are chunks."""
+class ToastTable:
+    """A TOAST table; its rows are chunks."""
 
-    name: str
-    pages: int
-    options: Mapping[str, str]
-    live: int
-    dead: int
-    inserted: int
-    deleted: int
-    age: int
+    name: Annotated[str, Doc("its name")]
+    pages: Annotated[int, Doc("its size as the last VACUUM left it")]
+    options: Annotated[Mapping[str, str], Doc("storage parameters by name")]
+    live: Annotated[int, Doc("live chunks")]
+    dead: Annotated[int, Doc("dead chunks")]
+    inserted: Annotated[int, Doc("chunks inserted since the last reset of statistics")]
+    deleted: Annotated[int, Doc("chunks deleted since then")]
+    age: Annotated[int, Doc("of its oldest transaction ID")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +54,7 @@ class Table:
     deleted: int
     vacuums: int
     vacuum_seconds: float | None  # 18 and later
-    toast: Toast | None
+    toast: ToastTable | None
     relfilenode: int = 0  # changes with TRUNCATE, and with anything that rewrites the table
 
 
@@ -123,25 +125,25 @@ class TableKind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Advice:
-    """One storage parameter of a table; `name` starts with toast. for its TOAST table."""
+class StorageParameter:
+    """A storage parameter that should change."""
 
-    name: str
-    now: str | None  # None: not set for the table
-    value: str
-    because: str
-    source: str  # where the rule comes from
+    name: Annotated[str, Doc("the parameter; `toast.` begins those of the TOAST table")]
+    now: Annotated[str | None, Doc("its value; null: not set for the table")]
+    value: Annotated[str, Doc("what it should be")]
+    because: Annotated[str, Doc("why")]
+    source: Annotated[str, Doc("where the rule comes from")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Setting:
-    """One server setting; `restart` if a reload is not enough."""
+class ServerSetting:
+    """A setting of the server that should change."""
 
-    name: str
-    now: str
-    value: str
-    because: str
-    restart: bool
+    name: Annotated[str, Doc("the parameter")]
+    now: Annotated[str, Doc("its value")]
+    value: Annotated[str, Doc("what it should be")]
+    because: Annotated[str, Doc("why")]
+    restart: Annotated[bool, Doc("whether a reload is not enough")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -168,20 +170,15 @@ class Work:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Amplification:
-    """What updates do to the TOAST table.
+class ToastAmplification:
+    """What updates do to the TOAST table."""
 
-    `per_update`: dead chunks per updated row, without those of deleted rows.
-    `per_row`: live chunks per live row. `rewritten`: the share of updates that write a row's
-    large values again, which deserves a look only if there is a `suspicion`.
-    """
-
-    per_update: float
-    per_row: float
-    rewritten: float
-    chunks_an_hour: float
-    suspicion: str | None  # None: nothing to suspect
-    certainty: str
+    per_update: Annotated[float, Doc("dead chunks for an updated row")]
+    per_row: Annotated[float, Doc("live chunks for a live row")]
+    rewritten: Annotated[float, Doc("share of updates that write large values again")]
+    chunks_an_hour: Annotated[float, Doc("dead chunks of updates an hour")]
+    suspicion: Annotated[str | None, Doc("what to look at; null: nothing")]
+    certainty: Annotated[str, Doc("what this rests on")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -192,41 +189,45 @@ class TableReport:
     rates: Rates
     kind: TableKind
     because: str
-    advice: tuple[Advice, ...]
+    advice: tuple[StorageParameter, ...]
     hints: tuple[str, ...]
     now: Work
     then: Work  # with the advice in force
     toast_now: Work | None
-    amplification: Amplification | None
+    amplification: ToastAmplification | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Blocker:
-    """What keeps dead rows from being removed, and how to resolve it."""
+class HorizonBlocker:
+    """What keeps dead rows from being removed."""
 
-    what: str
-    name: str
-    age: int | None  # how many transactions back its horizon is
-    seconds: float | None
-    remedy: str
-    sql: str | None
-    serious: bool
-    throughout: bool = False  # present at every look of a watch
+    what: Annotated[str, Doc("session, prepared transaction, replication slot, …")]
+    name: Annotated[str, Doc("which one")]
+    age: Annotated[int | None, Doc("of its horizon")]
+    seconds: Annotated[float | None, Doc("how long it has been there")]
+    remedy: Annotated[str, Doc("what to do about it")]
+    sql: Annotated[str | None, Doc("the command for it, or null")]
+    serious: Annotated[bool, Doc("whether it holds back enough to matter")]
+    throughout: Annotated[bool, Doc("whether it was there at every reading of a watch")] = False
+
+
+#: What runs out in a wraparound.
+Counter = Literal["transaction IDs", "multixact IDs"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wraparound:
-    """How close one counter is to its limit, and the time left [s] if its pace is known."""
+class WraparoundDistance:
+    """How close a counter is to its limit."""
 
-    what: str  # transaction IDs, multixact IDs
-    database: str
-    age: int
-    forced_at: int  # autovacuum_freeze_max_age or autovacuum_multixact_freeze_max_age
-    stops_at: int
-    pace: float | None  # used up per second
-    certainty: str
-    to_forced: float | None
-    to_stop: float | None
+    what: Annotated[Counter, Doc("the counter")]
+    database: Annotated[str, Doc("the database nearest to the limit")]
+    age: Annotated[int, Doc("of its oldest ID")]
+    forced_at: Annotated[int, Doc("the age at which a vacuum is forced")]
+    stops_at: Annotated[int, Doc("the age at which the server assigns no more IDs")]
+    pace: Annotated[float | None, Doc("IDs used up per second, or null")]
+    certainty: Annotated[str, Doc("what the pace rests on")]
+    to_forced: Annotated[float | None, Doc("seconds until a vacuum is forced, or null")]
+    to_stop: Annotated[float | None, Doc("seconds until the stop, or null")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -238,7 +239,7 @@ class Picture:
     samples: tuple[Sample, ...]
     settings: Mapping[str, str]  # in base units, as pg_settings has them
     databases: tuple[tuple[str, int, int], ...]  # name, age, multixact age
-    blockers: tuple[Blocker, ...]
+    blockers: tuple[HorizonBlocker, ...]
     chunk: int  # bytes per TOAST chunk
     missing: tuple[Missing, ...]
     lost: str | None = None  # why the session was lost during the watch; None: it was not

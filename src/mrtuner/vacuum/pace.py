@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import exp
 from typing import Final
 
-from mrtuner.vacuum.model import Rates, Table, Toast, Work
+from mrtuner.vacuum.model import Rates, Table, ToastTable, Work
 
 #: The server's defaults, if pg_settings does not show a value. Source: guc_parameters.dat.
 _SCALE, _THRESHOLD = 0.2, 50.0
@@ -54,7 +54,7 @@ def heap_of(table: Table) -> Heap:
     )
 
 
-def heap_of_toast(toast: Toast) -> Heap:
+def heap_of_toast(toast: ToastTable) -> Heap:
     """The TOAST table's heap; the size of its one index is estimated."""
     index = max(1, round(toast.pages * _TOAST_INDEX))
     return Heap(pages=toast.pages, index_pages=index, indexes=1, rows=toast.live)

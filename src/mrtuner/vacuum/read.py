@@ -11,7 +11,7 @@ from mrtuner.facts import Missing
 from mrtuner.postgres.connect import translated
 from mrtuner.postgres.reader import SEE_STATS, Row, refused, rows_of
 from mrtuner.vacuum.blockers import USUAL, Look, Thresholds, blockers
-from mrtuner.vacuum.model import Moment, Picture, Sample, Table, Toast
+from mrtuner.vacuum.model import Moment, Picture, Sample, Table, ToastTable
 
 if TYPE_CHECKING:
     from mrtuner.postgres.connect import Connection
@@ -127,12 +127,12 @@ def _table(row: Row) -> Table:
     return Table(**kept, options=_options(row["options"]), toast=_toast(row))
 
 
-def _toast(row: Row) -> Toast | None:
+def _toast(row: Row) -> ToastTable | None:
     if row["toast_name"] is None:
         return None
-    names = {field.name for field in fields(Toast)} - {"options"}
+    names = {field.name for field in fields(ToastTable)} - {"options"}
     kept = {name: row[f"toast_{name}"] for name in names}
-    return Toast(**kept, options=_options(row["toast_options"]))
+    return ToastTable(**kept, options=_options(row["toast_options"]))
 
 
 def _options(given: list[str]) -> dict[str, str]:

@@ -14,11 +14,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
+from mrtuner.described import Doc
 from mrtuner.errors import ConnectError, UsageError
 from mrtuner.postgres.connect import translated
-from mrtuner.vacuum.model import Amplification
+from mrtuner.vacuum.model import ToastAmplification
 
 if TYPE_CHECKING:
     from psycopg import sql
@@ -63,14 +64,16 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ColumnProof:
-    """One column: of `updated` rows with a large value, how many kept it unchanged."""
+class ColumnComparison:
+    """One column with large values."""
 
-    column: str
-    updated: int
-    same: int
-    rewritten: int | None  # unchanged but under another chunk id; None before 17
-    verdict: ColumnVerdict
+    column: Annotated[str, Doc("its name")]
+    updated: Annotated[int, Doc("updated rows with a large value")]
+    same: Annotated[int, Doc("of these, with the same value afterwards")]
+    rewritten: Annotated[
+        int | None, Doc("of those with the same value, under another chunk id; null before 17")
+    ]
+    verdict: Annotated[ColumnVerdict, Doc("what updates do to its large values")]
 
 
 #: A large value before and after.
@@ -79,7 +82,7 @@ _Pair = tuple[Value, Value | None]
 
 def compare(
     before: Mapping[str, Row], after: Mapping[str, Row], written_again: float | None
-) -> tuple[ColumnProof, ...]:
+) -> tuple[ColumnComparison, ...]:
     """Return what happened to the large values of rows updated in between, by column.
 
     A column without a large value in these rows is left out. `written_again` is the share of the
@@ -112,11 +115,11 @@ def _same(was: Value, now: Value | None) -> bool:
     return now is not None and now.digest == was.digest
 
 
-def _column(column: str, pairs: Sequence[_Pair], needless: float | None) -> ColumnProof:
+def _column(column: str, pairs: Sequence[_Pair], needless: float | None) -> ColumnComparison:
     same = [(was, now) for was, now in pairs if now is not None and _same(was, now)]
     known = all(was.chunk is not None for was, _ in pairs)
     rewritten = sum(1 for was, now in same if now.chunk != was.chunk) if known else None
-    return ColumnProof(
+    return ColumnComparison(
         column=column,
         updated=len(pairs),
         same=len(same),
@@ -141,14 +144,14 @@ def _verdict(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TableProof:
-    """The result of comparing one table's rows; `why` it is empty, if it is."""
+class TableComparison:
+    """The rows of a table, compared before and after a watch."""
 
-    oid: int
-    table: str
-    rows: int  # compared, with a large value
-    columns: tuple[ColumnProof, ...]
-    why: str | None = None
+    oid: Annotated[int, Doc("of the table")]
+    table: Annotated[str, Doc("its name, quoted as in SQL")]
+    rows: Annotated[int, Doc("rows compared")]
+    columns: Annotated[tuple[ColumnComparison, ...], Doc("columns with large values")]
+    why: Annotated[str | None, Doc("why nothing is proven, or null")] = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -183,13 +186,15 @@ def take(conn: Connection, table: str, rows: int = ROWS) -> RowsBefore:
         return RowsBefore(shape=shape, rows=_first(conn, shape, rows))
 
 
-def prove(conn: Connection, taken: RowsBefore, written_again: Mapping[int, float]) -> TableProof:
+def prove(
+    conn: Connection, taken: RowsBefore, written_again: Mapping[int, float]
+) -> TableComparison:
     """Read the same rows again and compare; a table that can no longer be read proves nothing.
 
     `written_again` is, by the table's oid, the share of updates that write large values.
     """
     shape = taken.shape
-    columns: tuple[ColumnProof, ...] = ()
+    columns: tuple[ColumnComparison, ...] = ()
     why = None if taken.rows else f"no row has a value of {LARGE:,} bytes or more"
     try:
         with translated():
@@ -197,19 +202,19 @@ def prove(conn: Connection, taken: RowsBefore, written_again: Mapping[int, float
         columns = compare(taken.rows, again, written_again.get(shape.oid))
     except ConnectError as error:
         why = error.message
-    return TableProof(
+    return TableComparison(
         oid=shape.oid, table=shape.relation, rows=len(taken.rows), columns=columns, why=why
     )
 
 
-def unproven(taken: RowsBefore, why: str) -> TableProof:
+def unproven(taken: RowsBefore, why: str) -> TableComparison:
     """The result for a table whose rows could not be read again."""
-    return TableProof(
+    return TableComparison(
         oid=taken.shape.oid, table=taken.shape.relation, rows=len(taken.rows), columns=(), why=why
     )
 
 
-def settled(said: Amplification, proof: TableProof) -> Amplification:
+def settled(said: ToastAmplification, proof: TableComparison) -> ToastAmplification:
     """Update the suspicion from statistics after comparing rows: proved, cleared or open.
 
     A column with too few rows leaves it open only if it is large in enough of them to be the
@@ -235,7 +240,7 @@ _CLEARED: Final = "comparing rows shows that the values written again had change
 _ALONE: Final = "comparing rows shows that large values were not written again"
 
 
-def _open(proof: TableProof) -> str:
+def _open(proof: TableComparison) -> str:
     if proof.why is not None:
         return f"its rows were compared without proof: {proof.why}"
     return f"its rows were compared, but fewer than {FEW} of them were updated: watch longer"

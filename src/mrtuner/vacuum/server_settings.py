@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil
-from typing import Final
+from typing import Annotated, Final
 
+from mrtuner.described import Doc
 from mrtuner.units import pretty_duration
-from mrtuner.vacuum.model import Setting, TableKind, TableReport, Work
+from mrtuner.vacuum.model import ServerSetting, TableKind, TableReport, Work
 from mrtuner.vacuum.pace import cost_settings
 
 COST_LIMIT: Final = "autovacuum_vacuum_cost_limit"
@@ -25,31 +26,29 @@ _NAP: Final = 15
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Capacity:
-    """Vacuum work of the whole database compared with what the cost limit allows.
+class VacuumCapacity:
+    """The vacuum work of the whole database compared with what the cost limit allows."""
 
-    `used` and `used_then` are shares of that limit, now and with the advice in force: above 1,
-    vacuum never keeps up; None: no throttling.
-    """
-
-    used: float | None
-    used_then: float | None
-    limit: float
-    delay_ms: float
-    keeps_up: bool
-    words: str
+    used: Annotated[
+        float | None, Doc("share of the cost limit that vacuum needs; null without a throttle")
+    ]
+    used_then: Annotated[float | None, Doc("the same with the advice in force")]
+    limit: Annotated[float, Doc("the cost limit that is advised")]
+    delay_ms: Annotated[float, Doc("the cost delay in milliseconds")]
+    keeps_up: Annotated[bool, Doc("whether vacuum keeps up with the advice in force")]
+    words: Annotated[str, Doc("the same in a sentence")]
 
 
 def capacity(
     reports: Sequence[TableReport], toast_then: Sequence[Work], settings: Mapping[str, str]
-) -> tuple[Capacity, tuple[Setting, ...]]:
+) -> tuple[VacuumCapacity, tuple[ServerSetting, ...]]:
     """Whether autovacuum keeps up, and the server settings to change."""
     now = [one.now for one in reports] + [one.toast_now for one in reports if one.toast_now]
     then = [one.then for one in reports] + list(toast_then)
     prices = cost_settings(settings, {})
     if prices.speed is None:
         words = "autovacuum_vacuum_cost_delay is 0: vacuum is not throttled"
-        free = Capacity(
+        free = VacuumCapacity(
             used=None, used_then=None, limit=prices.limit, delay_ms=0, keeps_up=True, words=words
         )
         others = (*_switched_off(settings), *_workers(then, settings, None))
@@ -60,7 +59,7 @@ def capacity(
     if workers:
         limit = max(limit, _as_the_workers(prices.limit, workers[0]))
     after = used_then * prices.limit / limit
-    found = Capacity(
+    found = VacuumCapacity(
         used=used,
         used_then=after,
         limit=limit,
@@ -76,7 +75,7 @@ def capacity(
     )
 
 
-def _as_the_workers(limit: float, workers: Setting) -> float:
+def _as_the_workers(limit: float, workers: ServerSetting) -> float:
     """The limit at which no worker slows down when others join, since all of them share it."""
     return min(_MOST, max(limit, ceil(limit * int(workers.value) / int(workers.now or 1))))
 
@@ -108,9 +107,9 @@ def _share(part: float) -> str:
     return f"{part:.2%}" if part >= 5e-5 or part == 0 else "less than 0.01%"
 
 
-def _raise_cost_limit(limit: float, wanted: float, used: float) -> Iterator[Setting]:
+def _raise_cost_limit(limit: float, wanted: float, used: float) -> Iterator[ServerSetting]:
     if wanted > limit:
-        yield Setting(
+        yield ServerSetting(
             name=COST_LIMIT,
             now=f"{limit:.0f}",
             value=f"{wanted:.0f}",
@@ -127,21 +126,25 @@ def _because(used: float) -> str:
     )
 
 
-def _switched_off(settings: Mapping[str, str]) -> Iterator[Setting]:
+def _switched_off(settings: Mapping[str, str]) -> Iterator[ServerSetting]:
     if settings.get("autovacuum") == "off":
         because = (
             "without it, dead rows stay until VACUUM is run manually, and the advice below has no "
             "effect"
         )
-        yield Setting(name="autovacuum", now="off", value="on", because=because, restart=False)
+        yield ServerSetting(
+            name="autovacuum", now="off", value="on", because=because, restart=False
+        )
     if settings.get("track_counts") == "off":
         because = "without it, autovacuum does not see dead rows, and runs only against wraparound"
-        yield Setting(name="track_counts", now="off", value="on", because=because, restart=False)
+        yield ServerSetting(
+            name="track_counts", now="off", value="on", because=because, restart=False
+        )
 
 
 def _workers(
     then: Sequence[Work], settings: Mapping[str, str], speed: float | None
-) -> Iterator[Setting]:
+) -> Iterator[ServerSetting]:
     """One worker for each vacuum that takes long, and one that is free for the small tables.
 
     `speed` [cost units/s] is that with the advice in force; None: no throttling.
@@ -156,7 +159,7 @@ def _workers(
     if wanted <= now:
         return
     slots = settings.get("autovacuum_worker_slots")  # 18 and later
-    yield Setting(
+    yield ServerSetting(
         name="autovacuum_max_workers",
         now=str(now),
         value=str(wanted),
@@ -165,7 +168,9 @@ def _workers(
     )
 
 
-def _naptime(reports: Sequence[TableReport], settings: Mapping[str, str]) -> Iterator[Setting]:
+def _naptime(
+    reports: Sequence[TableReport], settings: Mapping[str, str]
+) -> Iterator[ServerSetting]:
     """A shorter nap if, between two checks, a queue fills with dead rows."""
     now = float(settings.get("autovacuum_naptime", 60))
     swamped = [
@@ -176,7 +181,7 @@ def _naptime(reports: Sequence[TableReport], settings: Mapping[str, str]) -> Ite
     ]
     if now > _NAP and swamped:
         worst = max(swamped, key=lambda one: one.rates.dead)
-        yield Setting(
+        yield ServerSetting(
             name="autovacuum_naptime",
             now=f"{now:.0f}s",
             value=f"{_NAP}s",

@@ -7,7 +7,7 @@ from typing import Final
 
 from mrtuner.units import pretty_duration
 from mrtuner.vacuum.classify import lifetime
-from mrtuner.vacuum.model import Advice, Rates, Table, TableKind, Work
+from mrtuner.vacuum.model import Rates, StorageParameter, Table, TableKind, Work
 from mrtuner.vacuum.pace import trigger, work_of, work_of_toast
 
 SCALE: Final = "autovacuum_vacuum_scale_factor"
@@ -50,7 +50,7 @@ _LADDERS: Final[Mapping[TableKind, tuple[Sequence[Pair], str]]] = {
 
 def advise(
     table: Table, rates: Rates, kind: TableKind, settings: Mapping[str, str]
-) -> tuple[Advice, ...]:
+) -> tuple[StorageParameter, ...]:
     """What to set, only where it differs from what the table has."""
     off = tuple(_switched_off(table))
     if any(one.name == _ENABLED for one in off):
@@ -60,13 +60,13 @@ def advise(
     return tuple(one for one in found if not _same(one))
 
 
-def options_after(table: Table, advice: Sequence[Advice]) -> dict[str, str]:
+def options_after(table: Table, advice: Sequence[StorageParameter]) -> dict[str, str]:
     """The main table's storage parameters with the advice in force."""
     own = {one.name: one.value for one in advice if not one.name.startswith("toast.")}
     return {**table.options, **own}
 
 
-def toast_options_after(table: Table, advice: Sequence[Advice]) -> dict[str, str]:
+def toast_options_after(table: Table, advice: Sequence[StorageParameter]) -> dict[str, str]:
     """The TOAST table's parameters, including the main table's where it has none of its own."""
     kept = table.toast.options if table.toast else {}
     own = {
@@ -77,7 +77,7 @@ def toast_options_after(table: Table, advice: Sequence[Advice]) -> dict[str, str
     return {**options_after(table, advice), **kept, **own}
 
 
-def _switched_off(table: Table) -> Iterator[Advice]:
+def _switched_off(table: Table) -> Iterator[StorageParameter]:
     """Advice to switch autovacuum on again, as a separate line with its consequence."""
     toast = table.toast.options.get(_ENABLED) if table.toast else None
     for name, now in ((_ENABLED, table.options.get(_ENABLED)), (f"toast.{_ENABLED}", toast)):
@@ -93,7 +93,7 @@ def _switched_off(table: Table) -> Iterator[Advice]:
             )
 
 
-def _same(one: Advice) -> bool:
+def _same(one: StorageParameter) -> bool:
     try:
         return one.now is not None and float(one.now) == float(one.value)
     except ValueError:
@@ -102,7 +102,7 @@ def _same(one: Advice) -> bool:
 
 def _main(
     table: Table, rates: Rates, kind: TableKind, settings: Mapping[str, str]
-) -> Iterator[Advice]:
+) -> Iterator[StorageParameter]:
     if kind is TableKind.APPEND_ONLY:
         yield from _growing(table, rates, settings)
     if kind not in _LADDERS or trigger(table.rows, settings, {}) <= _SOON:
@@ -148,7 +148,7 @@ def _because(table: Table, rates: Rates, kind: TableKind, done: Work) -> str:
     return f"{rates.dead:,.3g} dead rows per second in {table.rows:,} rows{every}"
 
 
-def _growing(table: Table, rates: Rates, settings: Mapping[str, str]) -> Iterator[Advice]:
+def _growing(table: Table, rates: Rates, settings: Mapping[str, str]) -> Iterator[StorageParameter]:
     """Vacuum every hour's inserts: the visibility map stays fresh, and there is less to freeze."""
     hourly = round(rates.inserts * 3600)
     wanted = min(_MOST, max(_FEWEST, hourly))
@@ -169,7 +169,7 @@ def _growing(table: Table, rates: Rates, settings: Mapping[str, str]) -> Iterato
 
 def _toast(
     table: Table, rates: Rates, kind: TableKind, settings: Mapping[str, str]
-) -> Iterator[Advice]:
+) -> Iterator[StorageParameter]:
     """Advice for the TOAST table, which uses the main table's parameters unless it has its own."""
     toast = table.toast
     if toast is None or kind not in _LADDERS or rates.toast_deletes <= 0:
@@ -195,9 +195,9 @@ def _tightest_toast(
     return pair
 
 
-def _advice(table: Table, name: str, value: str, because: str, source: str) -> Advice:
+def _advice(table: Table, name: str, value: str, because: str, source: str) -> StorageParameter:
     if name.startswith("toast."):
         now = table.toast.options.get(name.removeprefix("toast.")) if table.toast else None
     else:
         now = table.options.get(name)
-    return Advice(name=name, now=now, value=value, because=because, source=source)
+    return StorageParameter(name=name, now=now, value=value, because=because, source=source)

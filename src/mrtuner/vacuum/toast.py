@@ -11,7 +11,7 @@ from __future__ import annotations
 from math import ceil
 from typing import Final
 
-from mrtuner.vacuum.model import Amplification, Rates, Table
+from mrtuner.vacuum.model import Rates, Table, ToastAmplification
 
 #: With fewer updates, nothing is reported.
 _FEW: Final = 100
@@ -30,7 +30,7 @@ def chunks(size: int, chunk: int) -> int:
     return ceil(size / chunk)
 
 
-def amplification(table: Table, rates: Rates) -> Amplification | None:
+def amplification(table: Table, rates: Rates) -> ToastAmplification | None:
     """What updates do to the TOAST table; None if it has none, or too little was seen.
 
     Deleted rows take their chunks with them, so the average row's chunks are subtracted for each.
@@ -43,7 +43,7 @@ def amplification(table: Table, rates: Rates) -> Amplification | None:
     dead = max(0.0, rates.toast_deletes - rates.deletes * per_row)
     per_update = dead / rates.updates
     rewritten = min(1.0, per_update / per_row) if per_row else (1.0 if per_update else 0.0)
-    return Amplification(
+    return ToastAmplification(
         per_update=per_update,
         per_row=per_row,
         rewritten=rewritten,

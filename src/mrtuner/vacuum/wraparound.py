@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-from mrtuner.vacuum.model import Moment, Picture, Wraparound
+from mrtuner.vacuum.model import Counter, Moment, Picture, WraparoundDistance
 
 #: Half of the 32-bit circle: anything older would appear to be in the future.
 _CIRCLE: Final = 2**31
@@ -15,7 +15,7 @@ _MARGIN: Final = 3_000_000
 _MARGIN_13: Final = 1_000_000
 
 
-def wraparound(picture: Picture) -> tuple[Wraparound, ...]:
+def wraparound(picture: Picture) -> tuple[WraparoundDistance, ...]:
     """The database nearest to each limit, with the time left if the pace is known."""
     return tuple(_each(picture))
 
@@ -25,7 +25,7 @@ def stops_at(major: int) -> int:
     return _CIRCLE - (_MARGIN if major >= 14 else _MARGIN_13)
 
 
-def _each(picture: Picture) -> Iterator[Wraparound]:
+def _each(picture: Picture) -> Iterator[WraparoundDistance]:
     if not picture.databases:
         return
     stop = stops_at(picture.major)
@@ -43,7 +43,7 @@ def _each(picture: Picture) -> Iterator[Wraparound]:
 
 
 def _one(
-    what: str,
+    what: Counter,
     database: str,
     age: int,
     *,
@@ -51,11 +51,11 @@ def _one(
     stop: int,
     pace: float | None,
     certainty: str,
-) -> Wraparound:
+) -> WraparoundDistance:
     def until(limit: int) -> float | None:
         return max(0, limit - age) / pace if pace else None
 
-    return Wraparound(
+    return WraparoundDistance(
         what=what,
         database=database,
         age=age,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from mrtuner import __version__
 from mrtuner.errors import BadValue, UsageError
-from mrtuner.history.period import Period
+from mrtuner.history.period import HistoryPeriod
 from mrtuner.history.reading import History
 from mrtuner.history.series import Series, grid, shifted
 from mrtuner.web.journal import attributed_changes
@@ -137,7 +137,7 @@ def _cell(value: Any) -> Any:
     return value
 
 
-def _last(history: History, about: Period) -> float | None:
+def _last(history: History, about: HistoryPeriod) -> float | None:
     found = history.last_sample(about.instance)
     return None if found is None else found.replace(tzinfo=UTC).timestamp()
 

@@ -17,7 +17,7 @@ from mrtuner.history.host_metrics import (
     max_connections,
 )
 from mrtuner.history.identity import settings
-from mrtuner.history.period import Period
+from mrtuner.history.period import HistoryPeriod
 from mrtuner.history.reading import History
 from mrtuner.history.recorded_machine import Facts, facts, instance_of
 from mrtuner.limits.assess import Limits, limits, on_host
@@ -51,12 +51,12 @@ _NEWEST: Final = 18
 class Judged:
     """The answer of `limits` for the time that was judged, or why there is none."""
 
-    about: Period
+    about: HistoryPeriod
     limits: Limits | None
     why: str = ""
 
 
-def judged(history: History, about: Period, *, since: datetime | None = None) -> Judged:
+def judged(history: History, about: HistoryPeriod, *, since: datetime | None = None) -> Judged:
     """Judge the end of a period: at least a day, at most a week, nothing before `since`."""
     length = min(max(about.end - about.begin, _SHORTEST), LONGEST)
     begin = about.end - length
@@ -64,14 +64,14 @@ def judged(history: History, about: Period, *, since: datetime | None = None) ->
     return history.once(("judged", over), lambda: _limits_or_why(history, over))
 
 
-def _limits_or_why(history: History, over: Period) -> Judged:
+def _limits_or_why(history: History, over: HistoryPeriod) -> Judged:
     try:
         return Judged(about=over, limits=_judged(history, over))
     except (UsageError, MissingPart) as error:
         return Judged(about=over, limits=None, why=f"{error.message}. {error.hint or ''}".strip())
 
 
-def known_ceilings(history: History, about: Period) -> Sequence[Ceiling]:
+def known_ceilings(history: History, about: HistoryPeriod) -> Sequence[Ceiling]:
     """Return the ceilings of an instance at the end of a period, without judging it."""
     return ceilings_at(
         facts(history, about.instance, until=about.end), host_ceilings(history, about)
@@ -102,7 +102,7 @@ def _of_class(instance: Instance, most: tuple[int, str] | None) -> Sequence[Ceil
     )  # fmt: skip
 
 
-def _judged(history: History, about: Period) -> Limits:
+def _judged(history: History, about: HistoryPeriod) -> Limits:
     known = facts(history, about.instance, until=about.end)
     most = max_connections(history, about)
     found = [*ceilings_of(host_ceilings(history, about)), *_connections(most)]
@@ -119,7 +119,7 @@ def _judged(history: History, about: Period) -> Limits:
 
 
 def _of_rds(
-    about: Period, known: Facts, metrics: HostMetrics, most: tuple[int, str] | None
+    about: HistoryPeriod, known: Facts, metrics: HostMetrics, most: tuple[int, str] | None
 ) -> Limits:
     instance = instance_of(known)
     series = _series(metrics, apart=False)
@@ -173,7 +173,7 @@ def _connections(most: tuple[int, str] | None) -> list[Ceiling]:
     ]  # fmt: skip
 
 
-def id_limits(history: History, about: Period) -> tuple[int | None, int]:
+def id_limits(history: History, about: HistoryPeriod) -> tuple[int | None, int]:
     """Return the ages that force a vacuum (None if not recorded) and that stop all writes."""
     values = settings(history, about, "autovacuum_freeze_max_age", "server_version_num")
     version = values.get("server_version_num", "")

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from mrtuner.history.headroom import RecordedLimit, highest, recorded
 from mrtuner.history.host_metrics import ceilings_by_instance
-from mrtuner.history.period import DURING, Period
+from mrtuner.history.period import DURING, HistoryPeriod
 from mrtuner.history.reading import History
 from mrtuner.history.recorded_machine import Facts
 from mrtuner.history.series import Kind, Measure
@@ -187,5 +187,5 @@ def _is_former(history: History, name: str, known: Sequence[Ceiling]) -> bool:
 
 
 def _judged_former(history: History, name: str, end: datetime) -> bool:
-    found = judged(history, Period(instance=name, begin=end - HOUR, end=end)).limits
+    found = judged(history, HistoryPeriod(instance=name, begin=end - HOUR, end=end)).limits
     return found is not None and is_former(found.pegged, Resource.THROUGHPUT)

@@ -21,7 +21,7 @@ from mrtuner.change.record import Change, Entry, State
 from mrtuner.errors import MrTunerError, UsageError
 from mrtuner.history.changes import HistoryChange, changes
 from mrtuner.history.identity import identity, other_value_between
-from mrtuner.history.period import Period
+from mrtuner.history.period import HistoryPeriod
 from mrtuner.history.reading import History
 from mrtuner.history.recorded_machine import facts
 
@@ -60,14 +60,16 @@ class Made:
         return self.steps[-1].at if self.steps else self.began
 
 
-def attributed_changes(history: History, about: Period) -> list[Attributed]:
+def attributed_changes(history: History, about: HistoryPeriod) -> list[Attributed]:
     """Return the recorded changes of a period, each with whether MrTuner made it."""
     return history.once(
         ("changes", about), lambda: attributed(history, about, changes(history, about))
     )
 
 
-def attributed(history: History, about: Period, found: Sequence[HistoryChange]) -> list[Attributed]:
+def attributed(
+    history: History, about: HistoryPeriod, found: Sequence[HistoryChange]
+) -> list[Attributed]:
     """Say of each recorded change whether MrTuner made it."""
     if not any(one.what in _LOOKED_UP for one in found):
         return [Attributed(change=one, by="") for one in found]
@@ -79,7 +81,7 @@ def attributed(history: History, about: Period, found: Sequence[HistoryChange]) 
 
 
 def _attributed(
-    history: History, about: Period, one: HistoryChange, made: Sequence[Made] | None
+    history: History, about: HistoryPeriod, one: HistoryChange, made: Sequence[Made] | None
 ) -> Attributed:
     if one.what not in _LOOKED_UP or (one.what == "machine" and one.name != _GROUP):
         return Attributed(change=one, by="")
@@ -93,7 +95,7 @@ def _attributed(
     return Attributed(change=one, by="" if one.what == "rds" else "not changed by MrTuner")
 
 
-def _explains(history: History, about: Period, made: Made, one: HistoryChange) -> bool:
+def _explains(history: History, about: HistoryPeriod, made: Made, one: HistoryChange) -> bool:
     if one.at < made.began - _CLOCKS:
         return False
     if one.what == "restart":
@@ -163,7 +165,7 @@ def _is_of(change: Change, instance: str, system: str | None, identifier: str | 
 # One entry.
 
 
-def entry(history: History, about: Period, number: int) -> tuple[Made, str]:
+def entry(history: History, about: HistoryPeriod, number: int) -> tuple[Made, str]:
     """Return an entry of the journal, and the command that undoes it or why there is none.
 
     Raises:

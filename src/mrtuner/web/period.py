@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from mrtuner.errors import BadValue
-from mrtuner.history.period import Period, period
+from mrtuner.history.period import HistoryPeriod, period
 from mrtuner.history.reading import History
 from mrtuner.units import parse_duration
 
@@ -19,7 +19,7 @@ _DEFAULT: Final = "1h"
 _WEEK, _DAY, _MINUTE = timedelta(days=7), timedelta(days=1), timedelta(minutes=1)
 
 
-def period_of(history: History, given: Mapping[str, str]) -> Period:
+def period_of(history: History, given: Mapping[str, str]) -> HistoryPeriod:
     """Return the period that the parameters of an address name.
 
     A period back from now starts no earlier than the first sample.
@@ -43,7 +43,7 @@ def period_of(history: History, given: Mapping[str, str]) -> Period:
     return about if begin is not None else _as_recorded(history, about)
 
 
-def _as_recorded(history: History, about: Period) -> Period:
+def _as_recorded(history: History, about: HistoryPeriod) -> HistoryPeriod:
     """Return the period without the time before the first sample, but at least its last minute.
 
     Averages are then those of what was recorded, and a demo of three minutes fills the charts.
@@ -52,11 +52,11 @@ def _as_recorded(history: History, about: Period) -> Period:
     return replace(about, begin=max(about.begin, begin))
 
 
-def _first(history: History, about: Period) -> datetime:
+def _first(history: History, about: HistoryPeriod) -> datetime:
     return history.spans()[about.instance][0].replace(tzinfo=UTC)
 
 
-def earlier(about: Period, given: Mapping[str, str]) -> Period | None:
+def earlier(about: HistoryPeriod, given: Mapping[str, str]) -> HistoryPeriod | None:
     """Return the period that is earlier by the duration in `compare`; None without `compare`.
 
     Raises:
@@ -70,7 +70,7 @@ def earlier(about: Period, given: Mapping[str, str]) -> Period | None:
     return _moved(about, timedelta(seconds=seconds))
 
 
-def usual_comparison(history: History, about: Period) -> Period | None:
+def usual_comparison(history: History, about: HistoryPeriod) -> HistoryPeriod | None:
     """Return the period to compare with by default; None if nothing older was recorded.
 
     That is a week before, since most loads repeat weekly; if the history does not reach back so
@@ -83,7 +83,7 @@ def usual_comparison(history: History, about: Period) -> Period | None:
     return _moved(about, back or about.end - about.begin)
 
 
-def _moved(about: Period, back: timedelta) -> Period:
+def _moved(about: HistoryPeriod, back: timedelta) -> HistoryPeriod:
     return replace(about, begin=about.begin - back, end=about.end - back)
 
 

@@ -13,7 +13,7 @@ from mrtuner.history.period import period
 from mrtuner.history.reading import History
 from mrtuner.history.recorded_server import recorded
 from mrtuner.tuning import tune_recorded
-from mrtuner.tuning.advice import Given
+from mrtuner.tuning.advice import Input
 from mrtuner.tuning.document import tune_document
 from mrtuner.tuning.gather import flags
 from mrtuner.tuning.situation import Seen
@@ -60,7 +60,7 @@ def recorded_answer(history: History, given: Mapping[str, str]) -> dict[str, Any
     }
 
 
-def _source(of: Given, fields: Mapping[str, str]) -> str:
+def _source(of: Input, fields: Mapping[str, str]) -> str:
     """Return where an input came from; RDS told the version if none was entered."""
     if of.name == "pg" and of.source == "--pg" and not fields.get("postgres"):
         return "rds:DescribeDBInstances"

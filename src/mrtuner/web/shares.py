@@ -19,7 +19,7 @@ from typing import Final
 from mrtuner.history import headroom
 from mrtuner.history.changes import machine_changes
 from mrtuner.history.host_metrics import ceiling_changes
-from mrtuner.history.period import Period
+from mrtuner.history.period import HistoryPeriod
 from mrtuner.history.reading import History
 from mrtuner.history.series import Grid, Series
 from mrtuner.limits.assess import Limits
@@ -217,7 +217,7 @@ class Configuration:
                     yield first, last, held
 
 
-def configurations(history: History, about: Period) -> Iterator[Configuration]:
+def configurations(history: History, about: HistoryPeriod) -> Iterator[Configuration]:
     """Yield the configurations of a period, oldest first; one if nothing was changed."""
     cuts = _cuts(history, replace(about, begin=about.begin - LONGEST))
     begins = [about.begin, *(at for at in cuts if about.begin < at < about.end)]
@@ -233,7 +233,7 @@ def configurations(history: History, about: Period) -> Iterator[Configuration]:
         )  # fmt: skip
 
 
-def _cuts(history: History, about: Period) -> list[datetime]:
+def _cuts(history: History, about: HistoryPeriod) -> list[datetime]:
     """When the ceilings of an instance changed."""
     changed = {one.at for one in machine_changes(history, about) if one.name in _SETS_CEILINGS}
     return sorted(changed | ceiling_changes(history, about))

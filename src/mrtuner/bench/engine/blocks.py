@@ -17,7 +17,7 @@ from mrtuner.bench.engine.preparation import Preparation, started
 from mrtuner.bench.engine.run import RunPosition, RunTarget, measured, warm_up
 from mrtuner.bench.plan.cells import Block, blocks, variant_of
 from mrtuner.bench.plan.durability import Settings
-from mrtuner.bench.plan.model import Cell
+from mrtuner.bench.plan.model import GridCell
 from mrtuner.bench.record.model import Record, Sample
 from mrtuner.bench.server import scratch
 from mrtuner.bench.server.session import settings
@@ -53,15 +53,15 @@ class Past:
         self.finished: frozenset[Key] = record.finished if record else frozenset()
         self.rates: dict[str, float] = dict(record.rates) if record else {}
         self.begun: dict[Key, int] = {}  # last attempt at each unfinished block
-        self._tps: dict[tuple[Cell, str], list[float]] = {}
+        self._tps: dict[tuple[GridCell, str], list[float]] = {}
         if record:
             self._take_up(record)
 
-    def add(self, cell: Cell, label: str, tps: float) -> None:
+    def add(self, cell: GridCell, label: str, tps: float) -> None:
         """Keep the throughput of a run that counts."""
         self._tps.setdefault((cell, label), []).append(tps)
 
-    def capacity(self, cell: Cell, names: tuple[str, ...]) -> float:
+    def capacity(self, cell: GridCell, names: tuple[str, ...]) -> float:
         """Lowest median throughput [tps] of these variants; MrTunerError if one has not run."""
         seen = [self._tps.get((cell, name), []) for name in names]
         if not all(seen):
@@ -180,7 +180,7 @@ class _Campaign:
         self.teller.step += not self.repeating
         return taken
 
-    def fresh(self, server: VariantServer, template: str, cell: Cell) -> str:
+    def fresh(self, server: VariantServer, template: str, cell: GridCell) -> str:
         """Return a fresh copy of the template for a load that writes, else the template itself.
 
         In a `standing` plan every run continues where the last one on its server ended.
@@ -190,7 +190,7 @@ class _Campaign:
         with connect(server.dsn) as session:
             return scratch.fresh_copy(session, template)
 
-    def rate(self, cell: Cell) -> float | None:
+    def rate(self, cell: GridCell) -> float | None:
         """Rate to request [tps], None at full speed; a percentage is of the slowest variant's."""
         if not cell.rate:
             return None

@@ -14,7 +14,7 @@ from mrtuner.bench.engine.events import Progress
 from mrtuner.bench.engine.preparation import Conduct, Preparation
 from mrtuner.bench.engine.run import RunFiles
 from mrtuner.bench.load.pgbench import find_pgbench, pgbench_version
-from mrtuner.bench.plan.model import Cell, Plan
+from mrtuner.bench.plan.model import GridCell, Plan
 from mrtuner.bench.record.archive import Archive, load, locked
 from mrtuner.bench.record.model import Record, host_facts, now
 from mrtuner.bench.server import guard
@@ -101,7 +101,7 @@ def _check_workloads(plan: Plan, program: Path) -> None:
     with TemporaryDirectory(prefix="mrtuner-") as name:
         files = RunFiles(plan, Path(name), program)
         for workload in plan.workloads:
-            files.driver(Cell(workload.name, 1, 1)).check()
+            files.driver(GridCell(workload.name, 1, 1)).check()
 
 
 def _require_same_place(record: Record, here: RunDocument) -> None:

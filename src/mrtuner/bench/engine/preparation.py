@@ -15,7 +15,7 @@ from mrtuner.bench.load.drivers import prepare
 from mrtuner.bench.load.pgbench import Load
 from mrtuner.bench.plan.cells import blocks, space_needed
 from mrtuner.bench.plan.durability import Settings, unequal_delays, unequal_durability
-from mrtuner.bench.plan.model import Cell, Plan, Workload
+from mrtuner.bench.plan.model import GridCell, Plan, Workload
 from mrtuner.bench.record.archive import Archive
 from mrtuner.bench.record.model import now
 from mrtuner.bench.server import scratch
@@ -237,7 +237,7 @@ class Preparation:
             self.teller.tell(Stage.PREPARING, f"trying {workload.name}")
             self._make_template(server, template, 1, workload.name)
             dsn = scratch.in_database(server.dsn, template)
-            self.files.driver(Cell(workload.name, 1, 1)).try_out(dsn)
+            self.files.driver(GridCell(workload.name, 1, 1)).try_out(dsn)
             with connect(server.dsn) as session:
                 scratch.drop(session, template)
 

@@ -12,7 +12,7 @@ from mrtuner.bench.engine.machine import canary, noise_between, postmaster_of, r
 from mrtuner.bench.load.drivers import CommandDriver, Driver, PgbenchDriver, SysbenchDriver
 from mrtuner.bench.load.pgbench import BUILTIN, Load, sampling_for
 from mrtuner.bench.plan.cells import Block
-from mrtuner.bench.plan.model import Cell, Plan
+from mrtuner.bench.plan.model import GridCell, Plan
 from mrtuner.bench.record.model import Sample, now
 from mrtuner.bench.server.scratch import read_only
 from mrtuner.bench.server.session import counted_checkpoint, counters, timed_checkpoint
@@ -53,7 +53,7 @@ class RunFiles:
         """pgbench's seed: the same for all variants of a block; the next block has the next."""
         return self.plan.seed + place.block.number
 
-    def driver(self, cell: Cell, rate: float | None = None) -> Driver:
+    def driver(self, cell: GridCell, rate: float | None = None) -> Driver:
         """The driver of a cell's load, at this rate [tps] or at full speed."""
         known = self.plan.by_name[cell.workload]
         if known.sysbench is not None:
@@ -62,7 +62,7 @@ class RunFiles:
             return CommandDriver(known.command, cell, self.plan.threads)
         return PgbenchDriver(self.program, self.load(cell), self.options(cell, rate))
 
-    def dsn(self, cell: Cell, dsn: str) -> str:
+    def dsn(self, cell: GridCell, dsn: str) -> str:
         """Where the load connects: read-only if the workload says that it only reads."""
         return read_only(dsn) if self.plan.by_name[cell.workload].reads else dsn
 
@@ -81,7 +81,7 @@ class RunFiles:
         # pgbench finds the scale by itself only for its built-in scripts.
         return [*files, f"--scale={scale}"]
 
-    def options(self, cell: Cell, rate: float | None) -> list[str]:
+    def options(self, cell: GridCell, rate: float | None) -> list[str]:
         """pgbench's options for the script, the rate and the latency limit."""
         options = self.script(cell.workload, cell.scale)
         if rate is not None:
@@ -90,7 +90,7 @@ class RunFiles:
                 options.append(f"--latency-limit={self.plan.latency_limit}")
         return options
 
-    def load(self, cell: Cell) -> Load:
+    def load(self, cell: GridCell) -> Load:
         """The load of a cell, apart from its script's options."""
         known = self.plan.by_name[cell.workload]
         return Load(

@@ -20,8 +20,8 @@ from typing import Any, Final, Protocol
 
 from mrtuner.bench.load.pgbench import (
     Load,
+    LoadRun,
     Logged,
-    Run,
     check_syntax,
     children_cpu,
     ended,
@@ -30,7 +30,7 @@ from mrtuner.bench.load.pgbench import (
     try_out,
 )
 from mrtuner.bench.load.programs import Command, Sysbench, filled
-from mrtuner.bench.plan.model import Cell, Workload
+from mrtuner.bench.plan.model import GridCell, Workload
 from mrtuner.errors import BadValue, MissingPart, MrTunerError
 from mrtuner.stats.histogram import Histogram, histogram
 
@@ -42,7 +42,9 @@ _HINT: Final = "Run it yourself with the same arguments and check its output."
 class Driver(Protocol):
     """Puts one cell's load on a server."""
 
-    def run(self, dsn: str, seconds: int, seed: int, sampling: float = 1, /) -> tuple[Run, Logged]:
+    def run(
+        self, dsn: str, seconds: int, seed: int, sampling: float = 1, /
+    ) -> tuple[LoadRun, Logged]:
         """Run for `seconds`; MrTunerError with the program's own message if it fails.
 
         `sampling` is the share of transactions in pgbench's log.
@@ -66,7 +68,7 @@ class PgbenchDriver:
     def check(self) -> None:
         check_syntax(self.options, program=self.program)
 
-    def run(self, dsn: str, seconds: int, seed: int, sampling: float = 1) -> tuple[Run, Logged]:
+    def run(self, dsn: str, seconds: int, seed: int, sampling: float = 1) -> tuple[LoadRun, Logged]:
         load = replace(self.load, seconds=seconds)
         return run_logged(
             dsn, load, self.options, seed=seed, sampling=sampling, program=self.program
@@ -81,18 +83,20 @@ class CommandDriver:
     """Any program. It yields only throughput: no latencies, no figures per second."""
 
     command: Command
-    cell: Cell
+    cell: GridCell
     threads: int
 
     def check(self) -> None:
         """Raise MissingPart if the program is not installed."""
         _require(shlex.split(self.command.run)[0], "Install it")
 
-    def run(self, dsn: str, seconds: int, seed: int, _sampling: float = 1) -> tuple[Run, Logged]:
+    def run(
+        self, dsn: str, seconds: int, seed: int, _sampling: float = 1
+    ) -> tuple[LoadRun, Logged]:
         known = _known(self.cell, self.threads) | {"seconds": seconds, "seed": seed}
         printed, wall, cpu = _timed(self.command.run, dsn, known, seconds + _PATIENCE_S)
         tps = throughput(self.command, printed)
-        found = Run(
+        found = LoadRun(
             # At least one: counted figures are divided by it.
             transactions=max(1, round(tps * seconds)), failed=0, tps=tps, latency=None,
             per_second=(), sampling=1.0, wall=wall, client_cpu=cpu,
@@ -108,7 +112,7 @@ class SysbenchDriver:
     """sysbench with one of its scripts, or one by its path; one thread per client."""
 
     sysbench: Sysbench
-    cell: Cell
+    cell: GridCell
     rate: float | None
     simple: bool  # protocol
 
@@ -121,7 +125,9 @@ class SysbenchDriver:
                 "Check the workload's sysbench.",
             )
 
-    def run(self, dsn: str, seconds: int, seed: int, _sampling: float = 1) -> tuple[Run, Logged]:
+    def run(
+        self, dsn: str, seconds: int, seed: int, _sampling: float = 1
+    ) -> tuple[LoadRun, Logged]:
         options = [
             *(f"--threads={self.cell.clients}", f"--time={seconds}", "--events=0"),
             *(f"--rand-seed={max(1, seed)}", "--report-interval=1", "--histogram=on"),
@@ -151,7 +157,7 @@ def prepare(workload: Workload, dsn: str, scale: int) -> None:
     if workload.sysbench is not None:
         _sysbench(workload.sysbench, scale, ["prepare"], dsn, None)
     elif workload.command is not None and workload.command.prepare is not None:
-        cell = Cell(workload.name, scale, 1)
+        cell = GridCell(workload.name, scale, 1)
         _timed(workload.command.prepare, dsn, _known(cell, 1), None)
 
 
@@ -200,7 +206,7 @@ def _at(document: object, path: str) -> Any:
     return found
 
 
-def read_sysbench(printed: str, wall: float, cpu: float) -> tuple[Run, Logged]:
+def read_sysbench(printed: str, wall: float, cpu: float) -> tuple[LoadRun, Logged]:
     """Read sysbench 1.0's final report, and its line of every second.
 
     Its histogram has 1,024 steps from 1 µs to 100 s: times are good to 1.8 %. Source:
@@ -212,7 +218,7 @@ def read_sysbench(printed: str, wall: float, cpu: float) -> tuple[Run, Logged]:
     )
     if not transactions:
         raise MrTunerError("sysbench completed no transaction", _HINT)
-    found = Run(
+    found = LoadRun(
         transactions=int(transactions),
         failed=int(_number(r"^\s+ignored errors:\s+(\d+)", printed, "errors")),
         tps=tps,
@@ -273,7 +279,7 @@ def _timed(
     return printed, time.monotonic() - began, children_cpu() - before
 
 
-def _known(cell: Cell, threads: int) -> dict[str, object]:
+def _known(cell: GridCell, threads: int) -> dict[str, object]:
     return {"clients": cell.clients, "scale": cell.scale, "threads": threads, "rate": cell.rate}
 
 

@@ -13,8 +13,9 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Final
+from typing import Annotated, Final
 
+from mrtuner.described import Doc
 from mrtuner.errors import MrTunerError
 from mrtuner.stats.histogram import Histogram, histogram
 
@@ -40,23 +41,23 @@ class Summary:
 
 
 @dataclass(frozen=True, slots=True)
-class Latency:
-    """Times of single transactions in milliseconds; percentiles by nearest rank."""
+class LatencySummary:
+    """Times of single transactions in milliseconds."""
 
-    mean: float
-    stddev: float
-    p50: float
-    p95: float
-    p99: float
-    p999: float
-    maximum: float
+    mean: Annotated[float, Doc("mean")]
+    stddev: Annotated[float, Doc("standard deviation")]
+    p50: Annotated[float, Doc("median")]
+    p95: Annotated[float, Doc("95th percentile")]
+    p99: Annotated[float, Doc("99th percentile")]
+    p999: Annotated[float, Doc("99.9th percentile")]
+    maximum: Annotated[float, Doc("the longest")]
 
 
 @dataclass(frozen=True, slots=True)
 class Log:
     """The digest of a log of transactions."""
 
-    latency: Latency | None  # None when no transaction was logged
+    latency: LatencySummary | None  # None when no transaction was logged
     per_second: tuple[int, ...]  # transactions that ended in each whole second, stalls as 0
     times: Histogram = field(default_factory=Histogram)  # of all of them
     slowest: tuple[int, ...] = ()  # the longest time [µs] that ended in each whole second
@@ -159,7 +160,7 @@ def _whole_seconds(seconds: Counter[bytes]) -> list[bytes]:
     return [b"%d" % second for second in range(min(seen) + 1, max(seen))] if seen else []
 
 
-def _latency(times: Counter[bytes]) -> Latency | None:
+def _latency(times: Counter[bytes]) -> LatencySummary | None:
     if not times:
         return None
     ranked = sorted((int(time), count) for time, count in times.items())
@@ -167,7 +168,7 @@ def _latency(times: Counter[bytes]) -> Latency | None:
     mean = sum(time * count for time, count in ranked) / number
     variance = sum(count * (time - mean) ** 2 for time, count in ranked) / number
     p50, p95, p99, p999 = (_percentile(ranked, number, p) for p in (0.5, 0.95, 0.99, 0.999))
-    return Latency(
+    return LatencySummary(
         mean=mean / 1000,
         stddev=math.sqrt(variance) / 1000,
         p50=p50 / 1000,

@@ -10,10 +10,11 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Literal
+from typing import Annotated, Final, Literal
 
-from mrtuner.bench.load.output import Latency, complaint, digest, read_summary
+from mrtuner.bench.load.output import LatencySummary, complaint, digest, read_summary
 from mrtuner.bench.server import guard
+from mrtuner.described import Doc
 from mrtuner.errors import BadValue, MissingPart, MrTunerError, UsageError
 from mrtuner.postgres.binaries import Binaries
 from mrtuner.stats.histogram import Histogram
@@ -67,17 +68,17 @@ class Load:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Run:
-    """The results of one measured run."""
+class LoadRun:
+    """What the load program reported."""
 
-    transactions: int
-    failed: int
-    tps: float  # without the time to connect
-    latency: Latency | None  # None when nothing was logged
-    per_second: tuple[int, ...]  # whole seconds only
-    sampling: float  # share of the transactions that latency and per_second are based on
-    wall: float  # seconds, from starting pgbench to its end
-    client_cpu: float  # CPU seconds that pgbench itself used
+    transactions: Annotated[int, Doc("transactions that succeeded")]
+    failed: Annotated[int, Doc("given up after serialization failures or deadlocks")]
+    tps: Annotated[float, Doc("transactions per second, without the time to connect")]
+    latency: Annotated[LatencySummary | None, Doc("null if no transaction was logged")]
+    per_second: Annotated[tuple[int, ...], Doc("transactions that ended in each whole second")]
+    sampling: Annotated[float, Doc("share of transactions that were logged")]
+    wall: Annotated[float, Doc("seconds from its start to its end")]
+    client_cpu: Annotated[float, Doc("seconds of CPU time that it took")]
 
     @property
     def elapsed(self) -> float:
@@ -145,7 +146,7 @@ def run(
     seed: int | None = None,
     sampling: float = 1.0,
     program: Path | None = None,
-) -> Run:
+) -> LoadRun:
     """Run a load against the tables that `initialise` made and return what was measured.
 
     `sampling` is the share of transactions to log. Raises MrTunerError, with pgbench's own
@@ -165,7 +166,7 @@ def run_logged(
     seed: int | None = None,
     sampling: float = 1.0,
     program: Path | None = None,
-) -> tuple[Run, Logged]:
+) -> tuple[LoadRun, Logged]:
     """Run a load as `run` does, but with the scripts of the pgbench options in `script`.
 
     `load.script` is not used. What the log adds is returned, too.
@@ -183,7 +184,7 @@ def run_logged(
         wall, cpu = time.monotonic() - began, children_cpu() - cpu_before
         log = digest(_lines(logs), sampling)
     summary = read_summary(printed)
-    measured = Run(
+    measured = LoadRun(
         transactions=summary.transactions,
         failed=summary.failed,
         tps=summary.tps,

@@ -8,7 +8,7 @@ from random import Random
 from typing import Final
 
 from mrtuner.bench.plan import order
-from mrtuner.bench.plan.model import Cell, Phase, Plan, Workload
+from mrtuner.bench.plan.model import GridCell, Phase, Plan, Workload
 from mrtuner.bench.server.scratch import size_of_databases
 from mrtuner.units import Bytes
 
@@ -22,16 +22,16 @@ _FILL_S_PER_SCALE: Final = 0.3
 class Block:
     """All variants of one cell, once each, in this order."""
 
-    cell: Cell
+    cell: GridCell
     phase: Phase
     number: int  # from 1, in its cell and phase
     labels: tuple[str, ...]  # names of variants; in calibration the first one's, and name'
 
 
-def cells(plan: Plan) -> list[Cell]:
+def cells(plan: Plan) -> list[GridCell]:
     """Every combination; rates in percent come last, because they need the capacity first."""
     found = [
-        Cell(workload.name, scale, clients, rate)
+        GridCell(workload.name, scale, clients, rate)
         for workload in plan.workloads
         for scale in plan.scales
         for clients in plan.clients
@@ -90,12 +90,12 @@ def _database(workload: Workload, scale: int) -> int:
     return size_of_databases(1 if workload.prepared else scale, 1) + workload.space(scale)
 
 
-def _run_seconds(plan: Plan, cell: Cell) -> float:
+def _run_seconds(plan: Plan, cell: GridCell) -> float:
     copy = 0 if plan.by_name[cell.workload].reads_only else cell.scale * _COPY_S_PER_SCALE
     return plan.warmup_seconds + plan.seconds + _RESTART_S + copy
 
 
-def _rounds(plan: Plan, which: list[Cell], part: int) -> Iterator[Block]:
+def _rounds(plan: Plan, which: list[GridCell], part: int) -> Iterator[Block]:
     first = plan.baseline.name
     chance = Random(f"{plan.seed} cells {part}")  # noqa: S311 - it shuffles runs, no secret
     calibration = _orders(plan, which, [first, again(first)], plan.calibrate, "calibration")
@@ -110,8 +110,8 @@ def _rounds(plan: Plan, which: list[Cell], part: int) -> Iterator[Block]:
 
 
 def _orders(
-    plan: Plan, which: list[Cell], labels: list[str], count: int, phase: str
-) -> dict[Cell, list[list[str]]]:
+    plan: Plan, which: list[GridCell], labels: list[str], count: int, phase: str
+) -> dict[GridCell, list[list[str]]]:
     return {
         cell: order.blocks(labels, count, _seed(f"{plan.seed} {cell.key} {phase}"))
         for cell in which

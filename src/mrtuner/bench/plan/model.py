@@ -7,10 +7,11 @@ import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Final, Literal, get_args
+from typing import Annotated, Any, Final, Literal, get_args
 
 from mrtuner.bench.load.pgbench import BUILTIN, Protocol
 from mrtuner.bench.load.programs import Command, Sysbench
+from mrtuner.described import Doc
 from mrtuner.errors import BadValue
 from mrtuner.postgres.connect import masked
 from mrtuner.stats.steady import warm_up_seconds
@@ -225,13 +226,13 @@ class Variant:
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Cell:
-    """One place in the grid, where all variants are compared."""
+class GridCell:
+    """A place in the grid, where all variants are compared."""
 
-    workload: str
-    scale: int
-    clients: int
-    rate: str = ""  # empty: as fast as possible; 500: transactions a second; 70%: of capacity
+    workload: Annotated[str, Doc("name of the workload")]
+    scale: Annotated[int, Doc("scale factor")]
+    clients: Annotated[int, Doc("number of sessions")]
+    rate: Annotated[str, Doc("as in `rates` of the plan; empty: full speed")] = ""
 
     @property
     def key(self) -> str:
@@ -245,9 +246,9 @@ class Cell:
         return self.rate.endswith("%")
 
     @property
-    def closed(self) -> Cell:
+    def closed(self) -> GridCell:
         """The same cell at full speed."""
-        return Cell(self.workload, self.scale, self.clients)
+        return GridCell(self.workload, self.scale, self.clients)
 
 
 @dataclass(frozen=True, kw_only=True)

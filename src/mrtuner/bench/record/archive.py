@@ -20,7 +20,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mrtuner.bench.plan.model import Cell
+from mrtuner.bench.plan.model import GridCell
 from mrtuner.bench.record.model import Record, Sample, assembled
 from mrtuner.errors import BadValue, MrTunerError, Refused, UsageError
 
@@ -69,18 +69,18 @@ class Archive:
         """Keep one measured run."""
         self._append({"kind": "sample"} | asdict(sample))
 
-    def failure(self, cell: Cell, where: Mapping[str, Any], reason: str) -> None:
+    def failure(self, cell: GridCell, where: Mapping[str, Any], reason: str) -> None:
         """Record that a run failed, and why."""
         self._append({"kind": "failure", "cell": asdict(cell), **where, "reason": reason})
 
-    def rejection(self, cell: Cell, phase: str, block: int, attempt: int, reason: str) -> None:
+    def rejection(self, cell: GridCell, phase: str, block: int, attempt: int, reason: str) -> None:
         """Record that an attempt at a block does not count."""
         self._append({
             "kind": "rejection", "cell": asdict(cell), "phase": phase, "block": block,
             "attempt": attempt, "reason": reason,
         })  # fmt: skip
 
-    def finished(self, cell: Cell, phase: str, block: int) -> None:
+    def finished(self, cell: GridCell, phase: str, block: int) -> None:
         """Record that a block is done, complete or given up."""
         self._append({"kind": "block", "cell": asdict(cell), "phase": phase, "block": block})
 
@@ -88,7 +88,7 @@ class Archive:
         """Keep pg_settings of a variant."""
         self._append({"kind": "settings", "variant": variant, "settings": dict(settings)})
 
-    def rate(self, cell: Cell, tps: float) -> None:
+    def rate(self, cell: GridCell, tps: float) -> None:
         """Record the rate [tps] that is this cell's share of the capacity."""
         self._append({"kind": "rate", "cell": asdict(cell), "tps": tps})
 

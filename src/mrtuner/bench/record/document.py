@@ -8,8 +8,9 @@ from typing import Annotated, Any
 
 import msgspec
 
+from mrtuner.bench.load.pgbench import LoadRun
 from mrtuner.bench.plan.document import BenchPlan
-from mrtuner.bench.plan.model import Phase
+from mrtuner.bench.plan.model import GridCell, Phase
 from mrtuner.documents import Doc, Document, Struct, field
 
 
@@ -46,40 +47,6 @@ class RunDocument1(RunDocument, tag="mrtuner.bench.run/1"):
     In its lines, what belongs to a sample's place in the order, and `run`, are in an object
     `sample`, and the variant is called `arm`.
     """
-
-
-class GridCell(Struct):
-    """A place in the grid, where all variants are compared."""
-
-    workload: Annotated[str, Doc("name of the workload")]
-    scale: Annotated[int, Doc("scale factor")]
-    clients: Annotated[int, Doc("number of sessions")]
-    rate: Annotated[str, Doc("as in `rates` of the plan; empty: full speed")] = ""
-
-
-class LatencySummary(Struct):
-    """Times of single transactions in milliseconds."""
-
-    mean: Annotated[float, Doc("mean")]
-    stddev: Annotated[float, Doc("standard deviation")]
-    p50: Annotated[float, Doc("median")]
-    p95: Annotated[float, Doc("95th percentile")]
-    p99: Annotated[float, Doc("99th percentile")]
-    p999: Annotated[float, Doc("99.9th percentile")]
-    maximum: Annotated[float, Doc("the longest")]
-
-
-class LoadRun(Struct):
-    """What the load program reported."""
-
-    transactions: Annotated[int, Doc("transactions that succeeded")]
-    failed: Annotated[int, Doc("given up after serialization failures or deadlocks")]
-    tps: Annotated[float, Doc("transactions per second, without the time to connect")]
-    latency: Annotated[LatencySummary | None, Doc("null if no transaction was logged")]
-    per_second: Annotated[list[int], Doc("transactions that ended in each whole second")]
-    sampling: Annotated[float, Doc("share of transactions that were logged")]
-    wall: Annotated[float, Doc("seconds from its start to its end")]
-    client_cpu: Annotated[float, Doc("seconds of CPU time that it took")]
 
 
 class TransactionTimes(Struct):

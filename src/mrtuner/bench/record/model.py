@@ -10,16 +10,16 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
-from mrtuner.bench.load.pgbench import Run
+from mrtuner.bench.load.pgbench import LoadRun
 from mrtuner.bench.plan.cells import cells
-from mrtuner.bench.plan.model import Cell, Phase, Plan
+from mrtuner.bench.plan.model import GridCell, Phase, Plan
 from mrtuner.host.model import Host
 from mrtuner.stats.histogram import Histogram
 
 if TYPE_CHECKING:
+    from mrtuner.bench.plan.model import GridCell
     from mrtuner.bench.record.document import (
         AnyLine,
-        GridCell,
         HostFact,
         RejectionLine,
         RunDocument,
@@ -56,7 +56,7 @@ def host_facts(host: Host | None) -> dict[str, HostFact]:
 class Sample:
     """One measured run of a variant in a cell, with what server and machine did meanwhile."""
 
-    cell: Cell
+    cell: GridCell
     phase: Phase
     block: int  # from 1, in its cell and phase
     attempt: int  # 2 when the block was repeated
@@ -70,7 +70,7 @@ class Sample:
     warmup_tps: float | None
     settled: bool  # whether the warm-up ended settled, by MSER-5
     canary: float  # seconds that a fixed piece of work took just before
-    run: Run
+    run: LoadRun
     times: Histogram  # of single transactions; at a given rate from the scheduled start
     slowest: tuple[int, ...]  # the longest time [µs] that ended in each whole second
     skipped: int  # at a given rate with a limit: transactions too late to be begun
@@ -105,7 +105,7 @@ class Sample:
 class Failure:
     """A run that failed."""
 
-    cell: Cell
+    cell: GridCell
     phase: Phase
     block: int
     attempt: int
@@ -134,11 +134,11 @@ class Record:
     forced: bool  # on a busy machine, with --force
     sealed: bool
 
-    def of(self, cell: Cell) -> list[Sample]:
+    def of(self, cell: GridCell) -> list[Sample]:
         """All runs of a cell."""
         return [sample for sample in self.samples if sample.cell == cell]
 
-    def accepted(self, cell: Cell, label: str, phase: Phase = "comparison") -> list[Sample]:
+    def accepted(self, cell: GridCell, label: str, phase: Phase = "comparison") -> list[Sample]:
         """The runs of a phase that count."""
         return [
             sample
@@ -146,7 +146,7 @@ class Record:
             if sample.label == label and sample.phase == phase and sample.rejected is None
         ]
 
-    def cells(self) -> list[Cell]:
+    def cells(self) -> list[GridCell]:
         """The cells in which anything was measured, in the plan's order."""
         seen = {sample.cell for sample in self.samples}
         return [cell for cell in cells(self.plan) if cell in seen]
@@ -212,9 +212,9 @@ def assembled(head: RunDocument, lines: Sequence[AnyLine], *, sealed: bool) -> R
     )
 
 
-def _attempt(line: SampleLine | RejectionLine) -> tuple[Cell, Phase, int, int]:
+def _attempt(line: SampleLine | RejectionLine) -> tuple[GridCell, Phase, int, int]:
     return _cell(line.cell), line.phase, line.block, line.attempt
 
 
-def _cell(found: GridCell) -> Cell:
-    return Cell(found.workload, found.scale, found.clients, found.rate)
+def _cell(found: GridCell) -> GridCell:
+    return GridCell(found.workload, found.scale, found.clients, found.rate)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from math import sqrt
 from typing import TYPE_CHECKING, Final
 
-from mrtuner.bench.plan.model import Cell
+from mrtuner.bench.plan.model import GridCell
 from mrtuner.bench.record.model import Record, Sample
 from mrtuner.bench.verdict.pairs import ALPHA, covers_a_cycle, pairs, throughput
 from mrtuner.stats.comparison import FEWEST_BLOCKS, Verdict
@@ -29,7 +29,7 @@ _UNSEEN: Final = {
 _FEWEST_FOR_DRIFT: Final = 200
 
 
-def refusals(record: Record, cell: Cell, variant: str, finished: int) -> Iterator[str]:
+def refusals(record: Record, cell: GridCell, variant: str, finished: int) -> Iterator[str]:
     """Why there can be no verdict: this alone decides whether a result counts.
 
     Too few blocks, runs that scatter, a load generator at its own limit. What else is said beside a
@@ -121,7 +121,7 @@ def _on_the_machine(record: Record, one: CellVerdict) -> Iterator[str]:
         yield "measured on a busy machine (--force)"
 
 
-def _on_repeated_blocks(record: Record, cell: Cell) -> Iterator[str]:
+def _on_repeated_blocks(record: Record, cell: GridCell) -> Iterator[str]:
     runs = record.of(cell)
     repeated = {(sample.phase, sample.block) for sample in runs if sample.rejected}
     if repeated:
@@ -140,7 +140,7 @@ def _on_repeated_blocks(record: Record, cell: Cell) -> Iterator[str]:
         yield f"{plural_was(len(disturbed), 'block')} disturbed again, but counted: noisy"
 
 
-def _on_the_runs(record: Record, cell: Cell, name: str) -> Iterator[str]:
+def _on_the_runs(record: Record, cell: GridCell, name: str) -> Iterator[str]:
     runs = record.accepted(cell, name)
     cv = _scatter(cell, runs)
     if cv is not None and cv >= CV_WARN:
@@ -189,7 +189,7 @@ def _on_the_canary(record: Record, one: CellVerdict) -> Iterator[str]:
         )
 
 
-def _on_transactions(record: Record, cell: Cell) -> Iterator[str]:
+def _on_transactions(record: Record, cell: GridCell) -> Iterator[str]:
     counted = [sample for name in record.plan.names for sample in record.accepted(cell, name)]
     failed = sum(sample.run.failed for sample in counted)
     if failed:
@@ -199,12 +199,14 @@ def _on_transactions(record: Record, cell: Cell) -> Iterator[str]:
         yield f"{plural_was(skipped, 'late transaction')} skipped; latencies are those of others"
 
 
-def _scatter(cell: Cell, runs: Sequence[Sample]) -> float | None:
+def _scatter(cell: GridCell, runs: Sequence[Sample]) -> float | None:
     """Robust CV of the throughput; None at a given rate, where it varies only by chance."""
     return None if cell.rate else robust_cv([sample.run.tps for sample in runs])
 
 
-def _scatter_that_counts(record: Record, cell: Cell, variant: str) -> Iterator[tuple[str, float]]:
+def _scatter_that_counts(
+    record: Record, cell: GridCell, variant: str
+) -> Iterator[tuple[str, float]]:
     """What varies, and how much: runs within their blocks, since what a block shares cancels out.
 
     The ratio of two runs varies sqrt(2) times as much as either of them. A few ratios may be alike

@@ -21,7 +21,7 @@ from mrtuner.documents import Doc, Document, Struct, convert
 from mrtuner.stats.comparison import Verdict
 
 if TYPE_CHECKING:
-    from mrtuner.bench.plan.model import Cell, Variant
+    from mrtuner.bench.plan.model import GridCell, Variant
     from mrtuner.bench.record.model import Failure, Record
     from mrtuner.bench.verdict.judge import CellVerdict
     from mrtuner.bench.verdict.meanwhile import Meanwhile
@@ -260,7 +260,7 @@ def _variant(record: Record, variant: Variant) -> MeasuredVariant:
 
 
 def _cell(
-    record: Record, cell: Cell, found: Iterable[VariantSummary], seen: Sequence[CellVerdict]
+    record: Record, cell: GridCell, found: Iterable[VariantSummary], seen: Sequence[CellVerdict]
 ) -> CellReport:
     return CellReport(
         cell=cell.key,

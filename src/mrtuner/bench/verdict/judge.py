@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from mrtuner.bench.plan.model import Cell, Variant
+from mrtuner.bench.plan.model import GridCell, Variant
 from mrtuner.bench.record.model import Record
 from mrtuner.bench.verdict import cautions
 from mrtuner.bench.verdict.pairs import (
@@ -51,7 +51,7 @@ class CellVerdict:
     one that includes the checkpoint left behind: unless both agree, the verdict is undecided.
     """
 
-    cell: Cell
+    cell: GridCell
     baseline: str
     variant: Variant
     measure: Judged
@@ -77,7 +77,7 @@ class _Test:
     """One comparison before the others are known."""
 
     record: Record
-    cell: Cell
+    cell: GridCell
     variant: Variant
     measure: Judged
     higher_is_better: bool
@@ -140,7 +140,7 @@ def _tests(record: Record) -> Iterator[_Test]:
                 yield _Test(record, cell, variant, measure, higher, found, paid)
 
 
-def _judged_by(record: Record, cell: Cell) -> tuple[Judged, Measure, bool]:
+def _judged_by(record: Record, cell: GridCell) -> tuple[Judged, Measure, bool]:
     """The measure of a cell: its name, how to read it, whether more is better."""
     if not cell.rate:
         if record.plan.by_name[cell.workload].judges_throughput:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from mrtuner.bench.plan.cells import again
-from mrtuner.bench.plan.model import Cell, Phase
+from mrtuner.bench.plan.model import GridCell, Phase
 from mrtuner.bench.record.model import Record, Sample
 from mrtuner.stats.comparison import Pair
 
@@ -22,7 +22,11 @@ _CHECKPOINTS_OF_A_CYCLE: Final = 2
 
 
 def blocks(
-    record: Record, cell: Cell, labels: tuple[str, str], read: Measure, phase: Phase = "comparison"
+    record: Record,
+    cell: GridCell,
+    labels: tuple[str, str],
+    read: Measure,
+    phase: Phase = "comparison",
 ) -> Iterator[tuple[int, float, float]]:
     """Each block that counts, with the values of both labels; incomplete ones are left out."""
     first, second = (
@@ -36,7 +40,11 @@ def blocks(
 
 
 def pairs(
-    record: Record, cell: Cell, labels: tuple[str, str], read: Measure, phase: Phase = "comparison"
+    record: Record,
+    cell: GridCell,
+    labels: tuple[str, str],
+    read: Measure,
+    phase: Phase = "comparison",
 ) -> list[Pair]:
     """The values of those blocks that have a ratio: both are above zero.
 
@@ -47,7 +55,7 @@ def pairs(
     return [(a, b) for _, a, b in found if a > 0 and b > 0]
 
 
-def calibration_pairs(record: Record, cell: Cell) -> list[Pair]:
+def calibration_pairs(record: Record, cell: GridCell) -> list[Pair]:
     """The throughput of the first variant, measured twice in each block of calibration."""
     name = record.plan.baseline.name
     return pairs(record, cell, (name, again(name)), throughput, "calibration")
@@ -73,7 +81,7 @@ def latency(share: float) -> Measure:
     return lambda sample: sample.times.percentile(share)
 
 
-def covers_a_cycle(record: Record, cell: Cell, variant: str) -> bool:
+def covers_a_cycle(record: Record, cell: GridCell, variant: str) -> bool:
     """Whether every run of a variant lasted for a checkpoint cycle of that variant.
 
     By the clock (checkpoint_timeout), or because WAL volume started two checkpoints in each run.

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Final
 
-from mrtuner.bench.plan.model import PLACEMENT, Cell
+from mrtuner.bench.plan.model import PLACEMENT, GridCell
 from mrtuner.bench.record.model import Record, Sample, unlike
 from mrtuner.errors import Refused
 from mrtuner.stats.histogram import Histogram, merged
@@ -20,7 +20,7 @@ PERCENTILES: Final = (0.5, 0.9, 0.95, 0.99, 0.999, 0.9999)
 class VariantSummary:
     """One variant in one cell."""
 
-    cell: Cell
+    cell: GridCell
     variant: str
     runs: int
     tps: float
@@ -54,9 +54,9 @@ def summaries(record: Record) -> list[VariantSummary]:
     return [one for one in found if one is not None]
 
 
-def by_cell(found: Sequence[VariantSummary]) -> Mapping[Cell, Mapping[str, VariantSummary]]:
+def by_cell(found: Sequence[VariantSummary]) -> Mapping[GridCell, Mapping[str, VariantSummary]]:
     """The summaries by cell and by variant."""
-    table: dict[Cell, dict[str, VariantSummary]] = {}
+    table: dict[GridCell, dict[str, VariantSummary]] = {}
     for one in found:
         table.setdefault(one.cell, {})[one.variant] = one
     return table
@@ -125,7 +125,7 @@ def collector_share(record: Record) -> float:
     return sum(sample.collector_cpu for sample in record.samples) / wall if wall else 0.0
 
 
-def _summary(cell: Cell, name: str, runs: Sequence[Sample]) -> VariantSummary | None:
+def _summary(cell: GridCell, name: str, runs: Sequence[Sample]) -> VariantSummary | None:
     if not runs:
         return None
     rates = [sample.run.tps for sample in runs]

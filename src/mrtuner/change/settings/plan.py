@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Annotated, Final
 
+from mrtuner.described import Doc
 from mrtuner.errors import BadValue
 from mrtuner.postgres.conf_file import number, same_value, with_unit
 from mrtuner.postgres.model import FOLLOW_PRIMARY, Override, Pending, Server, Setting
@@ -58,12 +59,12 @@ class LeftAlone:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Waiting:
-    """A change outside the plan that the next restart will put into force as well."""
+class PendingSetting:
+    """An earlier change, no part of this one, that the next restart puts into force as well."""
 
-    name: str
-    before: str  # in force
-    value: str
+    name: Annotated[str, Doc("the parameter")]
+    before: Annotated[str, Doc("the value in force")]
+    value: Annotated[str, Doc("the value after the restart")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,7 +74,7 @@ class SettingsPlan:
     steps: tuple[SettingStep, ...]
     left_alone: tuple[LeftAlone, ...] = ()
     refused: tuple[LeftAlone, ...] = ()  # unsafe here: if there is any, nothing is applied
-    pending: tuple[Waiting, ...] = ()  # made earlier, by anyone
+    pending: tuple[PendingSetting, ...] = ()  # made earlier, by anyone
     unchecked: tuple[str, ...] = ()  # what nobody could find out about the next start
     elsewhere: str | None = None  # how settings are changed here, if not by us
 
@@ -113,12 +114,12 @@ def plan(server: Server, wanted: Sequence[Wanted]) -> SettingsPlan:
     )
 
 
-def _pending(server: Server, written: Collection[str]) -> Iterator[Waiting]:
+def _pending(server: Server, written: Collection[str]) -> Iterator[PendingSetting]:
     for one in server.pending:
         setting = server.settings.get(one.name)
         if setting is not None and one.name not in written:
             before = with_unit(setting.setting, setting.vartype, setting.unit)
-            yield Waiting(name=one.name, before=before, value=_value_to_come(one, setting))
+            yield PendingSetting(name=one.name, before=before, value=_value_to_come(one, setting))
 
 
 def _value_to_come(one: Pending, setting: Setting) -> str:

@@ -11,14 +11,14 @@ from mrtuner.cli.common import prerequisites
 from mrtuner.errors import UsageError
 
 if TYPE_CHECKING:
-    from mrtuner.history.period import Period
+    from mrtuner.history.period import HistoryPeriod
     from mrtuner.history.reading import History
 
 
 @contextmanager
 def remembered(
     directory: Path, instance: str | None, *, since: float, watch: float | None
-) -> Iterator[tuple[History, Period]]:
+) -> Iterator[tuple[History, HistoryPeriod]]:
     """Open the history, with the period of the last `since` seconds of the instance.
 
     Raises:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated
 
 from mrtuner.documents import UNSET, Doc, Document, Struct, UnsetType
-from mrtuner.failover.predict.document import Band, band
+from mrtuner.failover.lab.outcome import ProbedKind
+from mrtuner.failover.predict.document import band
+from mrtuner.failover.predict.timer_wheel import Band
 from mrtuner.rehearsal.document import rounded
 
 if TYPE_CHECKING:
@@ -31,18 +33,6 @@ class PlayedCase(Struct):
     fits: Annotated[
         bool | None, Doc("whether all hangs lie in the band; null: not watched for long enough")
     ]
-
-
-class ProbedKind(Struct):
-    """What one kind of probe saw."""
-
-    kind: Annotated[str, Doc("what the probe does")]
-    outage: Annotated[
-        float | None, Doc("the longest time without a good answer; null: it did not end")
-    ]
-    failed: Annotated[int, Doc("attempts that ended with an error")]
-    late: Annotated[int, Doc("attempts answered after more than a second")]
-    stale: Annotated[int, Doc("attempts answered by the old primary after the new one was there")]
 
 
 class CountedWrites(Struct):

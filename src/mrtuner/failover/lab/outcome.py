@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
+from mrtuner.described import Doc
 from mrtuner.failover.predict.hang_times import SLACK, pretty_span
-from mrtuner.failover.predict.timer_wheel import Span
+from mrtuner.failover.predict.timer_wheel import Band
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -15,7 +16,7 @@ class CaseResult:
     """One case: the predicted band [s] (None: forever), and each hang (None: it did not end)."""
 
     label: str
-    predicted: Span | None
+    predicted: Band | None
     decided_by: str
     measured: tuple[float | None, ...]
     slack: float = SLACK
@@ -32,23 +33,25 @@ class CaseResult:
         return all(self.predicted.covers(hang, slack=self.slack) for hang in ended)
 
 
-def union(spans: Sequence[Span | None]) -> Span | None:
+def union(spans: Sequence[Band | None]) -> Band | None:
     """Return the band that contains them all; None if any is endless."""
     known = [span for span in spans if span is not None]
     if len(known) < len(spans):
         return None
-    return Span.over(known)
+    return Band.over(known)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Seen:
-    """What one kind of open-loop probe saw."""
+class ProbedKind:
+    """What one kind of probe saw."""
 
-    kind: str
-    outage: float | None  # s, the longest time without a good answer; None: it did not end
-    failed: int
-    late: int  # answered after more than a second
-    stale: int  # answered by the old primary when there was a new one
+    kind: Annotated[str, Doc("what the probe does")]
+    outage: Annotated[
+        float | None, Doc("the longest time without a good answer; null: it did not end")
+    ]
+    failed: Annotated[int, Doc("attempts that ended with an error")]
+    late: Annotated[int, Doc("attempts answered after more than a second")]
+    stale: Annotated[int, Doc("attempts answered by the old primary after the new one was there")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +65,7 @@ class ScenarioResult:
     parameters: Mapping[str, str]  # of every client (libpq)
     sysctls: Mapping[str, int]  # of the clients' namespace
     rows: tuple[CaseResult, ...]
-    seen: tuple[Seen, ...]
+    seen: tuple[ProbedKind, ...]
     acknowledged: int  # writes
     lost: int  # acknowledged, but missing at the end
     fenced: float | None = None  # s from the fault until the old primary was killed
@@ -108,7 +111,7 @@ def cells(told: Mapping[str, Any]) -> tuple[str, str, str, str, str]:
     """A case's row in the table: case, predicted, measured, verdict, what decides."""
     return (
         told["case"],
-        pretty_span(Span.told(told["predicted"])),
+        pretty_span(Band.told(told["predicted"])),
         measured(told["measured"], told["watched"]),
         _VERDICTS[told["fits"]],
         told["decided_by"],

@@ -18,7 +18,7 @@ from mrtuner.errors import ConnectError, MissingPart
 from mrtuner.failover.lab.lab import Lab
 from mrtuner.failover.lab.network import LabMachine
 from mrtuner.failover.lab.server import ACCESS, PORT, SETTINGS, LabServer
-from mrtuner.failover.predict.timer_wheel import Span
+from mrtuner.failover.predict.timer_wheel import Band
 from mrtuner.postgres.cluster import SUPERUSER
 
 #: The shortest TTL that Patroni accepts [s].
@@ -43,14 +43,14 @@ def require() -> None:
             )
 
 
-def election() -> Span:
+def election() -> Band:
     """The time from the loss of the leader to the election of the next [s].
 
     The leader's key lives for the TTL after its last renewal, which is up to one loop old; the
     others check once per loop, ask one another, and promote. Source: Patroni's documentation of
     ttl, loop_wait.
     """
-    return Span(TTL - LOOP_WAIT, TTL + LOOP_WAIT, TTL + 2 * LOOP_WAIT + _RETRY_TIMEOUT)
+    return Band(TTL - LOOP_WAIT, TTL + LOOP_WAIT, TTL + 2 * LOOP_WAIT + _RETRY_TIMEOUT)
 
 
 class PatroniLab(Lab):

@@ -8,16 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from mrtuner.failover.lab.outcome import Seen
+from mrtuner.failover.lab.outcome import ProbedKind
 from mrtuner.rehearsal.observation import Attempt, Observation, ProbeKind
 
 
-def seen(observed: Observation, kind: ProbeKind, takeover: float) -> Seen:
+def seen(observed: Observation, kind: ProbeKind, takeover: float) -> ProbedKind:
     """One kind's outage, and what the old primary still answered after the takeover."""
     mine = [each for each in observed.attempts if each.kind is kind]
     gaps = [gap.most for gap in observed.gaps(kind)]
     ended = [gap for gap in gaps if gap is not None]
-    return Seen(
+    return ProbedKind(
         kind=kind.words,
         outage=None if len(ended) < len(gaps) else max(ended, default=0.0),
         failed=sum(not each.answered for each in mine),

@@ -16,7 +16,7 @@ from mrtuner.failover.lab.trials import Attempt, Trials
 from mrtuner.failover.predict.client import configured, parameters_of
 from mrtuner.failover.predict.hang_times import Prediction, Situation
 from mrtuner.failover.predict.kernel import Kernel, local
-from mrtuner.failover.predict.timer_wheel import Span
+from mrtuner.failover.predict.timer_wheel import Band
 from mrtuner.rehearsal.observation import Observation
 from mrtuner.rehearsal.probes import Probes, Schedule
 
@@ -181,7 +181,7 @@ class Play:
         ttl, first = self.wishes.ttl, probe_view.first_by_new(observed)
         return CaseResult(
             label="the name points elsewhere",
-            predicted=Span(0.0, ttl / 2, ttl),
+            predicted=Band(0.0, ttl / 2, ttl),
             decided_by=f"the name's TTL = {ttl:g} s",
             measured=(None if first is None else max(0.0, first - self.seen_takeover),),
             slack=_COARSE,
@@ -201,7 +201,7 @@ class Play:
                   if each.kind.writes]  # fmt: skip
         return CaseResult(
             label="writes to the old primary",
-            predicted=Span.exactly(self.seen_end - self.seen_takeover),
+            predicted=Band.exactly(self.seen_end - self.seen_takeover),
             decided_by="clients do not learn of the new primary until the old one is fenced",
             measured=(max(writes, default=self.seen_takeover) - self.seen_takeover,),
             slack=_COARSE,

@@ -13,7 +13,7 @@ from mrtuner.errors import BadValue
 from mrtuner.failover.lab.lab import Lab
 from mrtuner.failover.predict import hang_times as predict
 from mrtuner.failover.predict.hang_times import Case, Prediction, Situation
-from mrtuner.failover.predict.timer_wheel import Span
+from mrtuner.failover.predict.timer_wheel import Band
 from mrtuner.failover.settings.advice import settings
 
 POOLER: Final = "pooler"
@@ -68,7 +68,7 @@ def _at_once(case: Case, moment: Moment) -> Prediction:
     """The machine's kernel refuses or resets immediately."""
     return Prediction(
         case=case,
-        span=Span.exactly(moment.fault),
+        span=Band.exactly(moment.fault),
         decided_by="the kernel still runs: it resets and refuses connections",
         steps=(),
     )
@@ -81,7 +81,7 @@ def _frozen(case: Case, moment: Moment) -> Prediction:
     if case is not Case.CONNECT or limit is None:
         return replace(found, case=case)
     decided = moment.situation.client.with_origin("connect_timeout", f"{limit:g}")
-    return replace(found, case=case, span=Span.exactly(limit), decided_by=decided)
+    return replace(found, case=case, span=Band.exactly(limit), decided_by=decided)
 
 
 def _moved(case: Case, moment: Moment) -> Prediction:
@@ -97,7 +97,7 @@ def _moved(case: Case, moment: Moment) -> Prediction:
 def _as_ever(case: Case, _moment: Moment) -> Prediction:
     """The old primary continues as if nothing had happened."""
     words = "the old primary does not notice and answers"
-    return Prediction(case=case, span=Span.exactly(0.0), decided_by=words, steps=())
+    return Prediction(case=case, span=Band.exactly(0.0), decided_by=words, steps=())
 
 
 def _pooled(case: Case, moment: Moment) -> Prediction:
@@ -111,7 +111,7 @@ def _pooled(case: Case, moment: Moment) -> Prediction:
 
 
 #: How late a pooler's limit may take effect [s]. Source: PgBouncer's janitor.c, full_maint_period.
-_LOOK: Final = Span(0.0, 1 / 6, 1 / 3)
+_LOOK: Final = Band(0.0, 1 / 6, 1 / 3)
 
 
 def _fail_over(lab: Lab) -> None:

@@ -8,20 +8,13 @@ from typing import TYPE_CHECKING, Annotated
 from mrtuner.catalog.timers import Evidence
 from mrtuner.documents import Doc, Document, Struct, convert
 from mrtuner.failover.predict.hang_times import Case
+from mrtuner.failover.predict.timer_wheel import Band
 
 if TYPE_CHECKING:
     from mrtuner.failover.predict.client import Client
     from mrtuner.failover.predict.hang_times import Prediction, Situation
     from mrtuner.failover.predict.kernel import Kernel
-    from mrtuner.failover.predict.timer_wheel import Span
-
-
-class Band(Struct):
-    """A duration that depends on chance, in seconds."""
-
-    low: Annotated[float, Doc("the shortest")]
-    mid: Annotated[float, Doc("the usual")]
-    high: Annotated[float, Doc("the longest")]
+    from mrtuner.failover.predict.timer_wheel import Band
 
 
 class PredictedCase(Struct):
@@ -118,7 +111,7 @@ def predicted_case(one: Prediction) -> PredictedCase:
     )
 
 
-def band(span: Span) -> Band:
+def band(span: Band) -> Band:
     """Return a duration to the millisecond."""
     return Band(low=round(span.low, 3), mid=round(span.mid, 3), high=round(span.high, 3))
 

@@ -25,7 +25,7 @@ from mrtuner.failover.predict.kernel_timers import (
     noticed,
 )
 from mrtuner.failover.predict.path import Path
-from mrtuner.failover.predict.timer_wheel import Span
+from mrtuner.failover.predict.timer_wheel import Band
 from mrtuner.wording import enumerated
 
 #: What libpq's own login and the kernel's scheduling may add [s]; at most 0.03 when measured.
@@ -63,11 +63,11 @@ class Prediction:
     """One case. `span` [s] starts at the client's own action; None: forever."""
 
     case: Case
-    span: Span | None
+    span: Band | None
     decided_by: str
     steps: tuple[str, ...]
     traps: tuple[str, ...] = ()
-    noticed: Span | None = None  # [s], if the address answers again after a given time
+    noticed: Band | None = None  # [s], if the address answers again after a given time
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,14 +101,14 @@ def connecting(now: Situation) -> Prediction:
         _user_timeout(client) if client.user_timeout else kernel.with_origin("tcp_syn_retries")
     )
     if client.connect_timeout is not None and client.connect_timeout < span.high:
-        span = span.at_most(Span.exactly(client.connect_timeout))
+        span = span.at_most(Band.exactly(client.connect_timeout))
         decided = client.with_origin("connect_timeout", f"{client.connect_timeout:g}")
         steps.append(f"the client stops waiting after {client.connect_timeout:g} s")
     if client.addresses > 1:
         span = span.times(client.addresses)
         steps.append(f"each of {client.addresses} addresses is tried in turn")
     if client.pool_wait is not None:
-        span = Span.exactly(client.pool_wait)
+        span = Band.exactly(client.pool_wait)
         decided = client.with_origin("pool_wait", f"{client.pool_wait:g}")
         steps.append(
             f"the pool tries again, while its caller waits {client.pool_wait:g} s in total"
@@ -126,7 +126,7 @@ def connecting(now: Situation) -> Prediction:
     )
 
 
-def _syn_steps(trace: Connecting, span: Span, client: Client) -> Iterator[str]:
+def _syn_steps(trace: Connecting, span: Band, client: Client) -> Iterator[str]:
     kernel = trace.kernel
     even = f", {kernel.linear + 1} times at equal intervals" if kernel.linear else ""
     yield f"the SYN is sent again after 1 s{even}, then at doubling intervals"
@@ -167,7 +167,7 @@ def idle(now: Situation) -> Prediction:
     return _with_return(_read_bounded(predicted, client), now, trace)
 
 
-def _data_steps(trace: Unacknowledged, span: Span, client: Client) -> Iterator[str]:
+def _data_steps(trace: Unacknowledged, span: Band, client: Client) -> Iterator[str]:
     if client.user_timeout:
         yield f"{_user_timeout(client)} counts from the first retransmission: {pretty_span(span)}"
         return
@@ -299,7 +299,7 @@ def stale(now: Situation) -> Prediction:
     if client.read_write:
         return Prediction(
             case=Case.STALE,
-            span=Span(0.0, client.dns_ttl / 2, client.dns_ttl),
+            span=Band(0.0, client.dns_ttl / 2, client.dns_ttl),
             decided_by=f"target_session_attrs, then the name's TTL = {client.dns_ttl:g} s",
             steps=(
                 "a read-only server is rejected when connecting, so a retry tries the next one",
@@ -320,7 +320,7 @@ def _read_bounded(predicted: Prediction, client: Client) -> Prediction:
     limit = client.read_timeout
     if limit is None or (predicted.span is not None and predicted.span.high <= limit):
         return predicted
-    bound = Span.exactly(limit)
+    bound = Band.exactly(limit)
     return replace(
         predicted,
         span=bound if predicted.span is None else predicted.span.at_most(bound),
@@ -343,7 +343,7 @@ def _user_timeout(client: Client) -> str:
     return client.with_origin("tcp_user_timeout", client.user_timeout)
 
 
-def pretty_span(span: Span | None) -> str:
+def pretty_span(span: Band | None) -> str:
     """Format for display: ``45.4 to 47.4 s``, ``15 min 38 s``.
 
     >>> pretty_span(Span(45.36, 46.4, 47.41)), pretty_span(Span.exactly(3)), pretty_span(None)

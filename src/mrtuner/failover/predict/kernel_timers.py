@@ -17,7 +17,7 @@ from typing import Final, Protocol
 
 from mrtuner.failover.predict.kernel import CLAMPED, Kernel
 from mrtuner.failover.predict.path import Path
-from mrtuner.failover.predict.timer_wheel import PHASES, Span, fires, over_phases
+from mrtuner.failover.predict.timer_wheel import PHASES, Band, fires, over_phases
 
 #: TCP_RTO_MIN [s]: the model always uses it, whatever the real timeout.
 _MODEL: Final = 0.2
@@ -222,7 +222,7 @@ class Waiting:
 
 
 @lru_cache(maxsize=1024)
-def hang(trace: Trace, kernel: Kernel) -> Span:
+def hang(trace: Trace, kernel: Kernel) -> Band:
     """How long the client's call lasts [s]."""
 
     return _over_variants(trace, kernel, _last)
@@ -240,7 +240,7 @@ def _last(one: Trace, start: int) -> int:
     return last
 
 
-def noticed(trace: Trace, kernel: Kernel, away: float) -> Span:
+def noticed(trace: Trace, kernel: Kernel, away: float) -> Band:
     """When the client notices [s] if the address answers again after `away` s.
 
     The kernel tries again at its next timer, and is answered, unless it has given up before.
@@ -257,12 +257,12 @@ def noticed(trace: Trace, kernel: Kernel, away: float) -> Span:
     return _over_variants(trace, kernel, end)
 
 
-def _over_variants(trace: Trace, kernel: Kernel, end: Callable[[Trace, int], int]) -> Span:
+def _over_variants(trace: Trace, kernel: Kernel, end: Callable[[Trace, int], int]) -> Band:
     """The span over everything that is left to chance: the path's part, and the wheel's phase."""
     variants = trace.variants()
-    return Span.over(_over_phases(one, len(variants), kernel, end) for one in variants)
+    return Band.over(_over_phases(one, len(variants), kernel, end) for one in variants)
 
 
-def _over_phases(one: Trace, among: int, kernel: Kernel, end: Callable[[Trace, int], int]) -> Span:
+def _over_phases(one: Trace, among: int, kernel: Kernel, end: Callable[[Trace, int], int]) -> Band:
     phases = max(_LEAST_PHASES, PHASES // among)
     return over_phases(partial(end, one), longest=one.longest, hz=kernel.hz, phases=phases)

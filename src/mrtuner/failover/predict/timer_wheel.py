@@ -13,7 +13,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from statistics import median, median_high
-from typing import Final
+from typing import Annotated, Final
+
+from mrtuner.described import Doc
 
 #: Timers of fewer jiffies than this wait in the finest level.
 _FINEST: Final = 63
@@ -23,25 +25,25 @@ PHASES: Final = 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
-    """A duration that depends on chance: minimum, typical, maximum [s]."""
+class Band:
+    """A duration that depends on chance, in seconds."""
 
-    low: float
-    mid: float
-    high: float
+    low: Annotated[float, Doc("the shortest")]
+    mid: Annotated[float, Doc("the usual")]
+    high: Annotated[float, Doc("the longest")]
 
     @classmethod
-    def exactly(cls, seconds: float) -> Span:
+    def exactly(cls, seconds: float) -> Band:
         """Return the span of a fixed duration."""
         return cls(seconds, seconds, seconds)
 
     @classmethod
-    def told(cls, found: Mapping[str, float] | None) -> Span | None:
+    def told(cls, found: Mapping[str, float] | None) -> Band | None:
         """Return the span in a document; None if there is none."""
         return None if found is None else cls(found["low"], found["mid"], found["high"])
 
     @classmethod
-    def over(cls, spans: Iterable[Span]) -> Span:
+    def over(cls, spans: Iterable[Band]) -> Band:
         """Return the span that contains them all; typical is the middle one of them."""
         every = list(spans)
         return cls(
@@ -50,17 +52,17 @@ class Span:
             max(one.high for one in every),
         )
 
-    def plus(self, other: Span) -> Span:
+    def plus(self, other: Band) -> Band:
         """Return the span of both durations, one after the other."""
-        return Span(self.low + other.low, self.mid + other.mid, self.high + other.high)
+        return Band(self.low + other.low, self.mid + other.mid, self.high + other.high)
 
-    def times(self, count: int) -> Span:
+    def times(self, count: int) -> Band:
         """Return the span of `count` of them, one after the other."""
-        return Span(self.low * count, self.mid * count, self.high * count)
+        return Band(self.low * count, self.mid * count, self.high * count)
 
-    def at_most(self, other: Span) -> Span:
+    def at_most(self, other: Band) -> Band:
         """Return the span of whichever ends first."""
-        return Span(min(self.low, other.low), min(self.mid, other.mid), min(self.high, other.high))
+        return Band(min(self.low, other.low), min(self.mid, other.mid), min(self.high, other.high))
 
     def covers(self, seconds: float, *, slack: float = 0.0) -> bool:
         """Whether a measured duration is inside, or outside by at most `slack`."""
@@ -87,7 +89,7 @@ def fires(now: int, delay: int, *, wheel: bool = True) -> int:
     return ((now + delay) // step + 1) * step
 
 
-def over_phases(end: Callable[[int], int], *, longest: int, hz: int, phases: int = PHASES) -> Span:
+def over_phases(end: Callable[[int], int], *, longest: int, hz: int, phases: int = PHASES) -> Band:
     """Return the span of ``end(start) - start`` over every start that the wheel distinguishes.
 
     `longest` is the longest timer in it. A timer is started between two ticks, so the lower end is
@@ -100,4 +102,4 @@ def over_phases(end: Callable[[int], int], *, longest: int, hz: int, phases: int
     runs = sorted(end(start) - start for start in starts)
     left_out = stride - 1
     low, high = runs[0] - 1 - left_out, runs[-1] + left_out
-    return Span(low / hz, (median(runs) - 0.5) / hz, high / hz)
+    return Band(low / hz, (median(runs) - 0.5) / hz, high / hz)

@@ -9,21 +9,21 @@ from mrtuner.documents import UNSET, Doc, Document, NotJudged, Struct, UnsetType
 from mrtuner.failover.predict.document import PredictedCase, predicted_case
 from mrtuner.failover.predict.hang_times import Case
 from mrtuner.failover.rehearse.report import findings, headline, limits, moments
-from mrtuner.failover.rehearse.takeover import RehearsalEffect
+from mrtuner.failover.rehearse.takeover import RehearsalEffect, StaleAnswers
 from mrtuner.rehearsal.document import (
     ClientOutage,
     ProbedRun,
-    TimelineMark,
     client_outage,
     probe_log,
     rounded,
     timeline_mark,
 )
+from mrtuner.rehearsal.run import TimelineMark
 
 if TYPE_CHECKING:
     from mrtuner.failover.rehearse.hangs import Hang
     from mrtuner.failover.rehearse.report import Rehearsed
-    from mrtuner.failover.rehearse.takeover import Stale
+    from mrtuner.failover.rehearse.takeover import StaleAnswers
 
 
 class Moments(Struct):
@@ -49,15 +49,6 @@ class MeasuredHang(Struct):
     at_least: Annotated[bool, Doc("whether it would have lasted longer: the probe gave up")]
     met: Annotated[int, Doc("attempts that ended late or with an error")]
     predicted: Annotated[PredictedCase | None, Doc("if the server vanishes; null: no prediction")]
-
-
-class StaleAnswers(Struct):
-    """What was sent to another server than the new primary after that one had answered."""
-
-    reads: Annotated[int, Doc("reads answered there")]
-    writes: Annotated[int, Doc("writes acknowledged there")]
-    refused: Annotated[int, Doc("writes refused by a read-only server")]
-    until: Annotated[float | None, Doc("when the last of them ended; null: there were none")]
 
 
 class WayPhases(Struct):
@@ -168,7 +159,7 @@ def _hang(one: Hang) -> MeasuredHang:
     )
 
 
-def _stale(found: Stale) -> StaleAnswers:
+def _stale(found: StaleAnswers) -> StaleAnswers:
     return StaleAnswers(
         reads=found.reads, writes=found.writes, refused=found.refused, until=rounded(found.until)
     )

@@ -9,7 +9,7 @@ from typing import Any
 from mrtuner.facts import Missing
 from mrtuner.failover.rehearse.hangs import Hang, hangs, longest
 from mrtuner.failover.rehearse.paths import ClientPath
-from mrtuner.failover.rehearse.takeover import RehearsalEffect, Stale, outcome, stale
+from mrtuner.failover.rehearse.takeover import RehearsalEffect, StaleAnswers, outcome, stale
 from mrtuner.rehearsal.client_outages import ClientOutages, outages_by_client
 from mrtuner.rehearsal.observation import ProbeKind
 from mrtuner.rehearsal.run import Run
@@ -25,7 +25,7 @@ class Rehearsed:
     run: Run
     outcome: RehearsalEffect
     hangs: tuple[Hang, ...]
-    stale: Stale
+    stale: StaleAnswers
     clients: tuple[ClientOutages, ...]
 
     @property

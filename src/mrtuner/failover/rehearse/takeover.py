@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import Annotated, Any
 
+from mrtuner.described import Doc
 from mrtuner.rehearsal.observation import (
     READ_ONLY,
     Attempt,
@@ -31,13 +32,13 @@ class RehearsalEffect(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Stale:
-    """Clients led to the old or a read-only server."""
+class StaleAnswers:
+    """What was sent to another server than the new primary after that one had answered."""
 
-    reads: int  # answered there after the new primary had answered
-    writes: int  # acknowledged there after the new primary had answered
-    refused: int  # writes refused as read-only, at any time after the trigger
-    until: float | None  # when the last of them ended, in seconds since the probes began
+    reads: Annotated[int, Doc("reads answered there")]
+    writes: Annotated[int, Doc("writes acknowledged there")]
+    refused: Annotated[int, Doc("writes refused by a read-only server")]
+    until: Annotated[float | None, Doc("when the last of them ended; null: there were none")]
 
 
 def outcome(seen: Observation, asked: float) -> RehearsalEffect:
@@ -52,11 +53,11 @@ def outcome(seen: Observation, asked: float) -> RehearsalEffect:
     return RehearsalEffect.RESTARTED if here in places else RehearsalEffect.MOVED
 
 
-def stale(seen: Observation, asked: float) -> Stale:
+def stale(seen: Observation, asked: float) -> StaleAnswers:
     """What was sent to the wrong server after `asked` [s]."""
     wrong = list(_wrong(seen, asked))
     refused = [one for one in seen.attempts if one.ended >= asked and one.sqlstate == READ_ONLY]
-    return Stale(
+    return StaleAnswers(
         reads=sum(not one.kind.writes for one in wrong),
         writes=sum(one.kind.writes for one in wrong),
         refused=len(refused),

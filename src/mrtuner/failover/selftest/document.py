@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated
 
 from mrtuner.documents import Doc, Document, Struct
-from mrtuner.failover.predict.document import Band, band
+from mrtuner.failover.predict.document import band
+from mrtuner.failover.predict.timer_wheel import Band
 
 if TYPE_CHECKING:
     from mrtuner.failover.selftest.run import SelfTest

@@ -17,7 +17,7 @@ from typing import Any, Final
 from mrtuner.errors import MissingPart, MrTunerError
 from mrtuner.failover.namespaces import enter, python, require
 from mrtuner.failover.predict.hang_times import SLACK
-from mrtuner.failover.predict.timer_wheel import Span
+from mrtuner.failover.predict.timer_wheel import Band
 from mrtuner.failover.selftest.cases import SHORT, Batch
 from mrtuner.wording import last_line
 
@@ -31,7 +31,7 @@ class Trial:
 
     case: int
     setting: str
-    predicted: Span
+    predicted: Band
     measured: tuple[float, ...]
 
     @property
@@ -130,7 +130,7 @@ def read(document: Mapping[str, Any]) -> SelfTest:
         Trial(
             case=row["case"],
             setting=row["setting"],
-            predicted=Span(**row["predicted"]),
+            predicted=Band(**row["predicted"]),
             measured=tuple(row["measured"]),
         )
         for row in document["trials"]

@@ -11,7 +11,7 @@ from mrtuner.failover.predict.hang_times import Case, Prediction, Situation, pre
 from mrtuner.failover.predict.kernel import Kernel
 from mrtuner.failover.predict.kernel_timers import Keepalive
 from mrtuner.failover.predict.path import Path
-from mrtuner.failover.predict.timer_wheel import Span
+from mrtuner.failover.predict.timer_wheel import Band
 from mrtuner.failover.settings.bounds import Bounds, bounds
 from mrtuner.failover.settings.stacks import STACKS, Stack
 
@@ -123,7 +123,7 @@ def _tried_again(case: Prediction, stack: Stack, limits: Bounds) -> Prediction:
         return case
     more = stack.attempts * limits.hosts * limits.connect_timeout
     step = f"the pool's check finds it dead and tries a new connection: {more} s more"
-    return replace(case, span=case.span.plus(Span.exactly(more)), steps=(*case.steps, step))
+    return replace(case, span=case.span.plus(Band.exactly(more)), steps=(*case.steps, step))
 
 
 def _check(cases: tuple[Prediction, ...], within: float) -> None:

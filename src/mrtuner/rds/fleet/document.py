@@ -11,6 +11,7 @@ from mrtuner.rds.fleet.audit import AuditFinding
 from mrtuner.rds.fleet.maintenance import Origin
 from mrtuner.rds.fleet.outage import Deployment, Evidence, OutageKind
 from mrtuner.rds.fleet.snapshot_copy import CopyState
+from mrtuner.rds.fleet.stagger import WindowClash
 from mrtuner.rehearsal.document import ClientOutage, ProbedRun, client_outage, probe_log, rounded
 
 if TYPE_CHECKING:
@@ -153,15 +154,6 @@ class MaintainedInstance(Struct):
     ]
     windows_collide: Annotated[bool, Doc("whether the two windows overlap")]
     work: Annotated[list[PendingWork], Doc("what waits")]
-
-
-class WindowClash(Struct):
-    """Two instances that belong together and whose windows are too close."""
-
-    first: Annotated[str, Doc("an instance")]
-    second: Annotated[str, Doc("the other one")]
-    group: Annotated[str, Doc("why they belong together")]
-    apart: Annotated[int, Doc("minutes between the windows; 0: they touch or overlap")]
 
 
 class WindowMove(Struct):

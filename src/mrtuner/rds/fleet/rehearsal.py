@@ -21,9 +21,9 @@ from mrtuner.rds.fleet.outage import Deployment, Outage
 from mrtuner.rehearsal import run as rehearsal
 from mrtuner.rehearsal.probes import Probes, Schedule
 from mrtuner.rehearsal.production import production_tag
-from mrtuner.rehearsal.run import Mark, News, Patience, Tell
+from mrtuner.rehearsal.run import News, Patience, Tell
 
-__all__ = ["AVAILABLE", "Mark", "Patience", "Reboot", "RehearsalPlan", "Run", "leads_elsewhere",
+__all__ = ["AVAILABLE", "Patience", "Reboot", "RehearsalPlan", "Run", "leads_elsewhere",
            "plan", "rehearse"]  # fmt: skip
 
 AVAILABLE: Final = "available"

@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
-from typing import Final
+from typing import Annotated, Final
 
 from mrtuner.aws.rows import Instance
+from mrtuner.described import Doc
 from mrtuner.rds.fleet.maintenance_windows import WEEK, Window
 
 #: Minutes between the end of one window and the start of the next. One forced patch took 10 to
@@ -33,13 +34,13 @@ class CalendarEntry:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Clash:
-    """Two instances of one group whose windows are too close."""
+class WindowClash:
+    """Two instances that belong together and whose windows are too close."""
 
-    first: str
-    second: str
-    group: str
-    apart: int  # minutes; 0 when they touch or overlap
+    first: Annotated[str, Doc("an instance")]
+    second: Annotated[str, Doc("the other one")]
+    group: Annotated[str, Doc("why they belong together")]
+    apart: Annotated[int, Doc("minutes between the windows; 0: they touch or overlap")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,10 +90,10 @@ def _groups(instance: Instance, tag: str | None) -> Iterator[str]:
         yield f"{tag} = {instance.tags[tag]}"
 
 
-def clashes(calendar: Sequence[CalendarEntry], *, gap: int = GAP) -> tuple[Clash, ...]:
+def clashes(calendar: Sequence[CalendarEntry], *, gap: int = GAP) -> tuple[WindowClash, ...]:
     """Return every pair within a group that is less than `gap` minutes apart."""
     return tuple(
-        Clash(
+        WindowClash(
             first=one.identifier,
             second=other.identifier,
             group=min(one.groups & other.groups),

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 from msgspec.structs import asdict
 
 from mrtuner.aws.rows import ApplyMethod
 from mrtuner.documents import UNSET, Doc, Document, Struct, UnsetType, convert, field
 from mrtuner.inputs import Workload
+from mrtuner.rds.group.evaluate import ValueProblem
 
 if TYPE_CHECKING:
     from mrtuner.rds.group.derive import Design
@@ -184,17 +185,6 @@ class EvaluatedMemory(ClassMemory):
     """DBInstanceClassMemory in bytes, which AWS does not publish."""
 
     extrapolated: Annotated[bool, Doc("beyond the largest class of which a value is known")]
-
-
-class ValueProblem(Struct):
-    """Why a value is not valid, or not plausible."""
-
-    code: Annotated[
-        Literal["not-settable", "takes-no-formula", "out-of-range", "not-allowed", "absurd"],
-        Doc("`out-of-range`: of the server's bounds; `not-allowed`: of RDS's own"),
-    ]
-    text: Annotated[str, Doc("a sentence")]
-    hint: Annotated[str | None, Doc("what to do")]
 
 
 class EvaluatedClass(Struct):

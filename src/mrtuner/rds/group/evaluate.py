@@ -16,8 +16,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Annotated, Final, Literal
 
+from mrtuner.described import Doc
 from mrtuner.errors import BadValue
 from mrtuner.formula.class_memory import VARIABLE, Estimate
 from mrtuner.formula.grammar import VARIABLES, Braces, Formula, Integer, braces, parse
@@ -53,17 +54,18 @@ class Machine:
         return {name: value for name, value in known if value is not None}
 
 
+ProblemCode = Literal["not-settable", "takes-no-formula", "out-of-range", "not-allowed", "absurd"]
+
+
 @dataclass(frozen=True, slots=True)
-class Problem:
-    """Why a value is not valid or not plausible.
+class ValueProblem:
+    """Why a value is not valid, or not plausible."""
 
-    `code`: not-settable, takes-no-formula, out-of-range (the server's), not-allowed (RDS's own
-    bounds), absurd.
-    """
-
-    code: str
-    text: str
-    hint: str | None = None
+    code: Annotated[
+        ProblemCode, Doc("`out-of-range`: of the server's bounds; `not-allowed`: of RDS's own")
+    ]
+    text: Annotated[str, Doc("a sentence")]
+    hint: Annotated[str | None, Doc("what to do")] = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,7 +81,7 @@ class Evaluation:
     high: int
     pretty: str | None  # the value as a size or a duration, for people
     between: tuple[str, str] | None  # low and high in the same form
-    problems: tuple[Problem, ...]
+    problems: tuple[ValueProblem, ...]
     notes: tuple[str, ...]
 
     @property
@@ -151,17 +153,17 @@ def _problems(
     machine: Machine,
     parameter: Parameter | None,
     family: Family | None,
-) -> Iterator[Problem]:
+) -> Iterator[ValueProblem]:
     if parameter is None:
         return
     refusal = family.refusal(parameter.name) if family else None
     if refusal is not None:
-        yield Problem("not-settable", refusal)
+        yield ValueProblem("not-settable", refusal)
     elif isinstance(formula, Integer) or takes_formulas(parameter):
         yield from _bounds(values, parameter, family)
         yield from _sense(formula, values[0], machine, parameter)
     else:
-        yield Problem(
+        yield ValueProblem(
             "takes-no-formula",
             f"{parameter.name} is of type {parameter.vartype} and does not allow formulas",
             "RDS evaluates formulas only for integer and Boolean parameters: use a plain value.",
@@ -175,7 +177,7 @@ def takes_formulas(parameter: Parameter) -> bool:
 
 def _bounds(
     values: tuple[int, ...], parameter: Parameter, family: Family | None
-) -> Iterator[Problem]:
+) -> Iterator[ValueProblem]:
     """Yield the problem of the first value that the server, or else RDS, would refuse."""
     for value in values:
         found = _out_of_range(value, parameter) or _not_allowed(value, parameter, family)
@@ -184,23 +186,23 @@ def _bounds(
             return
 
 
-def _out_of_range(value: int, parameter: Parameter) -> Problem | None:
+def _out_of_range(value: int, parameter: Parameter) -> ValueProblem | None:
     whole = parameter.vartype == "integer"
     try:
         parameter.check(value if whole else parameter.parse(str(value)))
     except BadValue as error:
-        return Problem("out-of-range", error.message, error.hint)
+        return ValueProblem("out-of-range", error.message, error.hint)
     return None
 
 
-def _not_allowed(value: int, parameter: Parameter, family: Family | None) -> Problem | None:
+def _not_allowed(value: int, parameter: Parameter, family: Family | None) -> ValueProblem | None:
     """Check RDS's bounds, which apply to integers; words such as on and off vary in spelling."""
     if family is None or parameter.vartype != "integer":
         return None
     try:
         family.parameter(parameter.name).check(str(value))
     except BadValue as error:
-        return Problem("not-allowed", error.message, error.hint)
+        return ValueProblem("not-allowed", error.message, error.hint)
     return None
 
 
@@ -211,7 +213,7 @@ def is_memory(parameter: Parameter) -> bool:
 
 def _sense(
     formula: Formula, value: int, machine: Machine, parameter: Parameter
-) -> Iterator[Problem]:
+) -> Iterator[ValueProblem]:
     """Yield a problem if an amount of memory exceeds the machine's memory."""
     size, memory = _size(value, parameter.unit), machine.memory
     if not is_memory(parameter) or size is None or memory is None or size <= memory.value:
@@ -221,10 +223,10 @@ def _sense(
     text = f"{parameter.name} would be {pretty_bytes(size)}, {count} times the memory"
     unit = memory_unit(parameter.unit or "") or 1
     if unit == 1 or value > memory.value:
-        yield Problem("absurd", text)
+        yield ValueProblem("absurd", text)
     else:
         hint = f"Its unit is {parameter.unit}{_in_unit(formula, unit)}."
-        yield Problem("absurd", f"{text}: is the formula in bytes?", hint)
+        yield ValueProblem("absurd", f"{text}: is the formula in bytes?", hint)
 
 
 def _in_unit(formula: Formula, unit: int) -> str:

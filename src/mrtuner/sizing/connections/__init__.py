@@ -30,7 +30,7 @@ from mrtuner.sizing.connections.pgbouncer import pooler as read_pooler
 from mrtuner.sizing.connections.pools import pools
 from mrtuner.sizing.connections.rollouts import rollout
 from mrtuner.sizing.connections.workloads import Gathered, gather
-from mrtuner.sizing.observed.model import PoolNow
+from mrtuner.sizing.observed.model import PoolerPool
 from mrtuner.tuning.gather import flags
 from mrtuner.wording import enumerated
 
@@ -86,7 +86,7 @@ class PgBouncer:
     name: str = "pgbouncer.ini"
     pods: int | None = None
     surge: int = 0
-    now: tuple[PoolNow, ...] = ()
+    now: tuple[PoolerPool, ...] = ()
 
 
 def numbers(

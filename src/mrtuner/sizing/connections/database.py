@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from mrtuner.host.model import Host
     from mrtuner.postgres.connect import Connection
     from mrtuner.postgres.model import Server
-    from mrtuner.sizing.observed.model import SessionsOf
+    from mrtuner.sizing.observed.model import OpenSessions
     from mrtuner.tuning.situation import Situation
 
 _SUPERUSERS: Final = "superuser_reserved_connections"
@@ -43,7 +43,7 @@ class Database:
     superusers: frozenset[str] = frozenset()
     privileged: frozenset[str] = frozenset()  # roles that may use reserved_connections
     open_now: int | None = None
-    sessions: tuple[SessionsOf, ...] = ()  # open now, by application
+    sessions: tuple[OpenSessions, ...] = ()  # open now, by application
     notes: tuple[str, ...] = ()
 
     def usable(self, roles: frozenset[str | None] = frozenset()) -> int:

@@ -6,6 +6,10 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from mrtuner.documents import Doc, Document, NotJudged, Struct, convert, field
+from mrtuner.sizing.connections.remedies import (
+    WaysToFit,
+)
+from mrtuner.sizing.observed.model import OpenSessions, PoolerPool
 
 if TYPE_CHECKING:
     from mrtuner.facts import Fact
@@ -61,84 +65,6 @@ class ExpectedConnections(Struct):
         float, Doc("connections in use: requests per second x seconds that each holds one")
     ]
     source: Annotated[str, Doc("both numbers")]
-
-
-class MemoryNeeded(Struct):
-    """What a number of sessions needs of a server, by the budget of `mrtuner tune`."""
-
-    sessions: Annotated[int, Doc("of applications")]
-    max_connections: Annotated[int, Doc("including those that the server reserves")]
-    memory: Annotated[
-        int | None, Doc("the minimum memory [bytes]; null: more than any machine has")
-    ]
-    work_mem: Annotated[
-        int | None,
-        Doc("on this machine [bytes]; null: its memory is unknown or too small"),
-    ]
-    fits: Annotated[bool | None, Doc("whether this machine has enough; null: unknown")]
-    price: Annotated[int | None, Doc("what one more connection adds to the worst case [bytes]")]
-
-
-class FewerConnections(Struct):
-    """What one workload alone would have to come down to."""
-
-    workload: Annotated[str, Doc("its name")]
-    connections: Annotated[
-        int, Doc("of one process and database now, overflow included; 0: unbounded")
-    ]
-    at_most: Annotated[int | None, Doc("of each pool; null: no pool is small enough")]
-    pods: Annotated[int, Doc("wanted now, up to an autoscaler's maximum")]
-    pods_at_most: Annotated[int | None, Doc("pods with the current pools; null: not even one")]
-
-
-class PoolerNeeded(Struct):
-    """A pooler in transaction mode for all workloads."""
-
-    servers: Annotated[int, Doc("server connections of all its processes, at most")]
-    each: Annotated[int, Doc("max_db_connections of each process")]
-    processes: Annotated[int, Doc("processes, including those of a rollout")]
-    clients: Annotated[int | None, Doc("clients that they must admit in total; null: unbounded")]
-
-
-class WaysToFit(Struct):
-    """Three ways to make it fit, each with the memory that it needs."""
-
-    now: Annotated[MemoryNeeded, Doc("the current limit")]
-    fewer: Annotated[list[FewerConnections], Doc("of each workload that connects to the server")]
-    pooler: Annotated[PoolerNeeded | None, Doc("null: no connection is left for it")]
-    pooler_needs: Annotated[MemoryNeeded | None, Doc("the memory with the pooler")]
-    larger: Annotated[
-        MemoryNeeded | None,
-        Doc(
-            "the memory for all connections; null: max_connections is enough, or they are "
-            "unbounded or too many"
-        ),
-    ]
-
-
-class OpenSessions(Struct):
-    """Sessions of one application at the server now."""
-
-    application: Annotated[str, Doc("application_name; empty: it has none")]
-    role: Annotated[str, Doc("their role")]
-    database: Annotated[str, Doc("their database")]
-    sessions: Annotated[float, Doc("open")]
-    active: Annotated[float, Doc("of these, running a statement")]
-    in_transaction: Annotated[float, Doc("of these, idle in a transaction")]
-    clients: Annotated[int | None, Doc("addresses that they come from; null: not shown")]
-
-
-class PoolerPool(Struct):
-    """A pool of a running PgBouncer."""
-
-    database: Annotated[str, Doc("its database, as clients name it")]
-    user: Annotated[str, Doc("its user")]
-    mode: Annotated[str, Doc("session, transaction or statement")]
-    clients: Annotated[int, Doc("that have a server connection")]
-    waiting: Annotated[int, Doc("clients waiting for one")]
-    longest_wait: Annotated[float, Doc("of them [s]")]
-    servers: Annotated[int, Doc("server connections in use")]
-    idle: Annotated[int, Doc("server connections that are idle")]
 
 
 class MostSeen(Struct):

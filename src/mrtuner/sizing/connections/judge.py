@@ -23,7 +23,7 @@ from mrtuner.sizing.connections.model import (
     Workload,
     total,
 )
-from mrtuner.sizing.connections.remedies import Remedies, remedies
+from mrtuner.sizing.connections.remedies import WaysToFit, remedies
 from mrtuner.wording import plural
 
 
@@ -80,7 +80,7 @@ class Check:
                 return stage
         return None
 
-    def remedies(self) -> Remedies:
+    def remedies(self) -> WaysToFit:
         """Three ways to make it fit; solves the memory budget some sixty times."""
         return remedies(
             self.workloads, self.others, self.database, limits=self.limits, pooler=self.pooler,

@@ -12,7 +12,7 @@ from enum import StrEnum
 from math import prod
 
 from mrtuner.facts import Fact
-from mrtuner.sizing.observed.model import PoolNow
+from mrtuner.sizing.observed.model import PoolerPool
 
 #: A number of connections; None: unbounded.
 Count = int | None
@@ -141,7 +141,7 @@ class Pooler:
     mode: str = "session"
     waits: bool = False  # for its clients, when it is told to end
     hosts: frozenset[str] = frozenset()  # of the servers behind it
-    now: tuple[PoolNow, ...] = ()  # what its pools do, if a running one was queried
+    now: tuple[PoolerPool, ...] = ()  # what its pools do, if a running one was queried
     notes: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
 

@@ -10,8 +10,9 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import ceil
-from typing import Final
+from typing import Annotated, Final
 
+from mrtuner.described import Doc
 from mrtuner.facts import Fact
 from mrtuner.inputs import MOST_SESSIONS
 from mrtuner.sizing.connections.database import Database
@@ -26,60 +27,74 @@ _NEW_POOLER: Final = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Needs:
-    """What this many sessions need of a server's memory, by the budget."""
+class MemoryNeeded:
+    """What a number of sessions needs of a server, by the budget of `mrtuner tune`."""
 
-    sessions: int
-    max_connections: int
-    memory: Bytes | None  # the least; None: more than any machine has
-    work_mem: Bytes | None  # on the machine as it is; None: unknown, or it does not fit
-    fits: bool | None  # on the machine as it is; None: its memory is unknown
-    price: Bytes | None  # of one more connection
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Fewer:
-    """A smaller pool, or fewer pods, of one workload; None where that alone is not enough."""
-
-    workload: str
-    connections: int  # of one process and database, now, overflow included; 0: unbounded
-    at_most: int | None
-    pods: int  # wanted now
-    pods_at_most: int | None
+    sessions: Annotated[int, Doc("of applications")]
+    max_connections: Annotated[int, Doc("including those that the server reserves")]
+    memory: Annotated[
+        Bytes | None, Doc("the minimum memory [bytes]; null: more than any machine has")
+    ]
+    work_mem: Annotated[
+        Bytes | None, Doc("on this machine [bytes]; null: its memory is unknown or too small")
+    ]
+    fits: Annotated[bool | None, Doc("whether this machine has enough; null: unknown")]
+    price: Annotated[Bytes | None, Doc("what one more connection adds to the worst case [bytes]")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WithPooler:
-    """Server connections of a pooler in transaction mode."""
+class FewerConnections:
+    """What one workload alone would have to come down to."""
 
-    servers: int  # of all its processes together, at most
-    each: int  # max_db_connections of each process
-    processes: int  # a rollout's included
-    clients: Count  # max_client_conn of all processes together, at least
+    workload: Annotated[str, Doc("its name")]
+    connections: Annotated[
+        int, Doc("of one process and database now, overflow included; 0: unbounded")
+    ]
+    at_most: Annotated[int | None, Doc("of each pool; null: no pool is small enough")]
+    pods: Annotated[int, Doc("wanted now, up to an autoscaler's maximum")]
+    pods_at_most: Annotated[int | None, Doc("pods with the current pools; null: not even one")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Remedies:
-    """The three ways, and what the current limit needs."""
+class PoolerNeeded:
+    """A pooler in transaction mode for all workloads."""
 
-    now: Needs
-    fewer: tuple[Fewer, ...]
-    pooler: WithPooler | None  # None: not even one connection is left for it
-    pooler_needs: Needs | None
-    larger: Needs | None  # None: max_connections is enough, or they are unbounded or too many
+    servers: Annotated[int, Doc("server connections of all its processes, at most")]
+    each: Annotated[int, Doc("max_db_connections of each process")]
+    processes: Annotated[int, Doc("processes, including those of a rollout")]
+    clients: Annotated[Count, Doc("clients that they must admit in total; null: unbounded")]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WaysToFit:
+    """Three ways to make it fit, each with the memory that it needs."""
+
+    now: Annotated[MemoryNeeded, Doc("the current limit")]
+    fewer: Annotated[
+        tuple[FewerConnections, ...], Doc("of each workload that connects to the server")
+    ]
+    pooler: Annotated[PoolerNeeded | None, Doc("null: no connection is left for it")]
+    pooler_needs: Annotated[MemoryNeeded | None, Doc("the memory with the pooler")]
+    larger: Annotated[
+        MemoryNeeded | None,
+        Doc(
+            "the memory for all connections; null: max_connections is enough, or they are "
+            "unbounded or too many"
+        ),
+    ]
 
 
 def remedies(
     workloads: Sequence[Workload], others: Sequence[Other], database: Database, *,
     limits: Sequence[Limit], pooler: Pooler | None, stage: Stage, expected: Fact[float] | None,
-) -> Remedies:  # fmt: skip
+) -> WaysToFit:  # fmt: skip
     """Return the three ways to fit the connections at a stage; `limits[0]` is max_connections."""
     reachable, usable = limits[0].demand[stage], limits[0].capacity
     reserved = database.max_connections.value - usable
     price = _Prices(database.situation, reserved)
     new = _pooler(workloads, others, pooler, usable, stage=stage, expected=expected)
     enough = reachable is not None and usable < reachable <= MOST_SESSIONS - reserved
-    return Remedies(
+    return WaysToFit(
         now=price.of(usable),
         fewer=tuple(_lowest(one for limit in limits for one in _fewer(limit, stage))),
         pooler=new,
@@ -92,7 +107,7 @@ def _lasting(others: Sequence[Other]) -> int:
     return sum(one.connections.value for one in others)
 
 
-def _fewer(limit: Limit, stage: Stage) -> list[Fewer]:
+def _fewer(limit: Limit, stage: Stage) -> list[FewerConnections]:
     """What each workload alone would have to come down to; empty if the limit is kept."""
     if limit.fits(stage):
         return []
@@ -108,7 +123,7 @@ def _fewer(limit: Limit, stage: Stage) -> list[Fewer]:
         sizes = [total((pool.size.value, pool.overflow.value)) for pool in pools]
         left = None if rest is None else limit.capacity - rest
         found.append(
-            Fewer(
+            FewerConnections(
                 workload=one.name,
                 connections=0 if None in sizes else max(size or 0 for size in sizes),
                 at_most=None if left is None or left < multiple else left // multiple,
@@ -119,9 +134,9 @@ def _fewer(limit: Limit, stage: Stage) -> list[Fewer]:
     return found
 
 
-def _lowest(ways: Iterable[Fewer]) -> Iterator[Fewer]:
+def _lowest(ways: Iterable[FewerConnections]) -> Iterator[FewerConnections]:
     """One way for each workload: what every limit admits."""
-    found: dict[str, Fewer] = {}
+    found: dict[str, FewerConnections] = {}
     for one in ways:
         known = found.get(one.workload, one)
         found[one.workload] = replace(
@@ -154,7 +169,7 @@ def _pods(workload: Workload, left: int | None, stage: Stage) -> int | None:
 def _pooler(
     workloads: Sequence[Workload], others: Sequence[Other], pooler: Pooler | None, usable: int, *,
     stage: Stage, expected: Fact[float] | None,
-) -> WithPooler | None:  # fmt: skip
+) -> PoolerNeeded | None:  # fmt: skip
     """All workloads through a pooler: the load's need where it is known, else all that is left."""
     processes = pooler.processes_at(stage) if pooler is not None else _NEW_POOLER
     left = usable - _lasting(others)
@@ -164,7 +179,7 @@ def _pooler(
     if expected is not None:
         needed = ceil(expected.value / processes) * processes
         servers = min(servers, max(processes, needed))
-    return WithPooler(
+    return PoolerNeeded(
         servers=servers,
         each=servers // processes,
         processes=processes,
@@ -178,7 +193,7 @@ class _Prices:
     def __init__(self, situation: Situation, reserved: int) -> None:
         self.situation, self.reserved = situation, reserved
 
-    def of(self, sessions: int) -> Needs:
+    def of(self, sessions: int) -> MemoryNeeded:
         """What this many sessions of applications need."""
         wanted = replace(
             self.situation, connections=replace(self.situation.connections, wanted=sessions)
@@ -187,7 +202,7 @@ class _Prices:
         answer = solve(wanted) if wanted.memory is not None else None
         priced = wanted if wanted.memory is not None or least is None else (
             replace(wanted, memory=Memory(least)))  # fmt: skip
-        return Needs(
+        return MemoryNeeded(
             sessions=sessions,
             max_connections=sessions + self.reserved,
             memory=least,

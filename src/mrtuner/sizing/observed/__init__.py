@@ -12,8 +12,8 @@
 
 from __future__ import annotations
 
-from mrtuner.sizing.observed.model import Observed, Waited, together
+from mrtuner.sizing.observed.model import Observed, PodsMeasuredWaiting, together
 from mrtuner.sizing.observed.prometheus import of_texts
 from mrtuner.sizing.observed.request_start import waited
 
-__all__ = ["Observed", "Waited", "of_texts", "together", "waited"]
+__all__ = ["Observed", "PodsMeasuredWaiting", "of_texts", "together", "waited"]

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from mrtuner.errors import BadValue
 from mrtuner.facts import Fact
-from mrtuner.sizing.observed.model import Observed, SessionsOf
+from mrtuner.sizing.observed.model import Observed, OpenSessions
 from mrtuner.wording import enumerated
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ _QUERY: Final = "sessions_by_application"
 Key = tuple[str, str, str]
 
 
-def sessions_now(connection: Connection) -> tuple[tuple[SessionsOf, ...], tuple[str, ...]]:
+def sessions_now(connection: Connection) -> tuple[tuple[OpenSessions, ...], tuple[str, ...]]:
     """Return the sessions of each application at this moment, and reasons to doubt them."""
     looks = _Looks()
     looks.add(_read(connection))
@@ -85,8 +85,8 @@ def _read(connection: Connection) -> list[dict[str, Any]]:
 
 
 def _chosen(
-    rows: Sequence[SessionsOf], application: str | None, *, required: bool
-) -> list[SessionsOf]:
+    rows: Sequence[OpenSessions], application: str | None, *, required: bool
+) -> list[OpenSessions]:
     names = sorted({one.application for one in rows})
     shown = enumerated(name or "an unnamed one" for name in names)
     if application is not None:
@@ -126,10 +126,10 @@ class _Looks:
             most = max(self._addresses.get(key, 0), row["addresses"])
             self._addresses[key] = most
 
-    def rows(self) -> tuple[SessionsOf, ...]:
+    def rows(self) -> tuple[OpenSessions, ...]:
         """Return averages, the application with the most sessions first."""
         found = [
-            SessionsOf(
+            OpenSessions(
                 application=key[0], role=key[1], database=key[2],
                 clients=self._addresses[key] or None,
                 **{name: number / self.count for name, number in sums.items()},

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from mrtuner.errors import BadValue, ConnectError
 from mrtuner.facts import Fact
-from mrtuner.sizing.observed.model import Observed, PoolNow
+from mrtuner.sizing.observed.model import Observed, PoolerPool
 
 if TYPE_CHECKING:
     from mrtuner.postgres.connect import Connection
@@ -107,10 +107,10 @@ def _user(row: Row, config: Mapping[str, str]) -> str:
 # What the pooler does.
 
 
-def pools_now(rows: Sequence[Row]) -> tuple[PoolNow, ...]:
+def pools_now(rows: Sequence[Row]) -> tuple[PoolerPool, ...]:
     """Return the rows of SHOW POOLS without the console's own; `maxwait_us` adds to `maxwait`."""
     return tuple(
-        PoolNow(
+        PoolerPool(
             database=str(row["database"]), user=str(row["user"]), mode=str(row["pool_mode"]),
             clients=int(row["cl_active"]), waiting=int(row["cl_waiting"]),
             longest_wait=int(row["maxwait"]) + int(row.get("maxwait_us") or 0) * _MICRO,
@@ -157,7 +157,7 @@ def _totals(rows: Sequence[Row]) -> dict[str, int]:
 
 
 def _of_growth(
-    grown: Mapping[str, int], passed: float, rate: float | None, pools: tuple[PoolNow, ...],
+    grown: Mapping[str, int], passed: float, rate: float | None, pools: tuple[PoolerPool, ...],
     databases: Sequence[Row], where: str,
 ) -> Observed:  # fmt: skip
     busy = grown["total_query_time"] * _MICRO / passed
@@ -186,7 +186,7 @@ def _of_growth(
     )
 
 
-def _size(sizes: Sequence[int], pools: Sequence[PoolNow], where: str) -> Fact[int] | None:
+def _size(sizes: Sequence[int], pools: Sequence[PoolerPool], where: str) -> Fact[int] | None:
     """Server connections of a pooler in transaction mode that serves one user of one database."""
     if len(pools) != 1 or len(sizes) != 1 or pools[0].mode != "transaction":
         return None

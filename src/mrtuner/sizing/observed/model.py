@@ -4,48 +4,49 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import Annotated, Any
 
+from mrtuner.described import Doc
 from mrtuner.facts import Fact
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Waited:
-    """How long requests waited in front of the application, measured."""
+class PodsMeasuredWaiting:
+    """Waiting in front of the application, as it was measured."""
 
-    source: str
-    count: int | None  # requests; None where only their mean is known
-    mean: float
-    p50: float | None = None
-    p95: float | None = None
-    p99: float | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SessionsOf:
-    """The sessions of one application at a database, on average over the time they were watched."""
-
-    application: str  # application_name; empty where it has none
-    role: str
-    database: str
-    sessions: float
-    active: float  # of them running a statement
-    in_transaction: float  # of them idle in a transaction
-    clients: int | None  # addresses that they come from; None: hidden, or over a local socket
+    source: Annotated[str, Doc("where it was read")]
+    count: Annotated[int | None, Doc("requests")]
+    mean: Annotated[float, Doc("mean")]
+    p50: Annotated[float | None, Doc("median; null: only the mean is known")] = None
+    p95: Annotated[float | None, Doc("95 % waited no longer")] = None
+    p99: Annotated[float | None, Doc("99 % waited no longer")] = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PoolNow:
-    """A pool of PgBouncer at this moment: SHOW POOLS."""
+class OpenSessions:
+    """Sessions of one application at the server now."""
 
-    database: str
-    user: str
-    mode: str
-    clients: int  # that have a server connection
-    waiting: int  # clients waiting for one
-    longest_wait: float  # of them
-    servers: int  # server connections in use
-    idle: int
+    application: Annotated[str, Doc("application_name; empty: it has none")]
+    role: Annotated[str, Doc("their role")]
+    database: Annotated[str, Doc("their database")]
+    sessions: Annotated[float, Doc("open")]
+    active: Annotated[float, Doc("of these, running a statement")]
+    in_transaction: Annotated[float, Doc("of these, idle in a transaction")]
+    clients: Annotated[int | None, Doc("addresses that they come from; null: not shown")]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PoolerPool:
+    """A pool of a running PgBouncer."""
+
+    database: Annotated[str, Doc("its database, as clients name it")]
+    user: Annotated[str, Doc("its user")]
+    mode: Annotated[str, Doc("session, transaction or statement")]
+    clients: Annotated[int, Doc("that have a server connection")]
+    waiting: Annotated[int, Doc("clients waiting for one")]
+    longest_wait: Annotated[float, Doc("of them [s]")]
+    servers: Annotated[int, Doc("server connections in use")]
+    idle: Annotated[int, Doc("server connections that are idle")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,9 +61,9 @@ class Observed:
     database_cpus: Fact[int] | None = None
     max_connections: Fact[int] | None = None
     pooler: Fact[int] | None = None
-    waited: Waited | None = None
-    sessions: tuple[SessionsOf, ...] = ()
-    pools: tuple[PoolNow, ...] = ()
+    waited: PodsMeasuredWaiting | None = None
+    sessions: tuple[OpenSessions, ...] = ()
+    pools: tuple[PoolerPool, ...] = ()
     warnings: tuple[str, ...] = ()
 
     def figures(self) -> Iterator[tuple[str, Fact[Any]]]:

@@ -24,7 +24,7 @@ from mrtuner.sizing.observed.metrics import (
     seconds_in_unit,
     selector,
 )
-from mrtuner.sizing.observed.model import Observed, Waited
+from mrtuner.sizing.observed.model import Observed, PodsMeasuredWaiting
 from mrtuner.sizing.waiting.queues import quantile
 from mrtuner.sizing.waiting.times import LEAST_SAMPLES
 
@@ -147,15 +147,15 @@ def _database(counted: Counted) -> Fact[float] | None:
     )
 
 
-def _waited(counted: Counted) -> Waited | None:
+def _waited(counted: Counted) -> PodsMeasuredWaiting | None:
     queue = counted.queue
     if queue is None or queue.count < LEAST_SAMPLES:
         return None
     source = f"{counted.known.queue} of {counted.where}"
     if _is_summary(queue) or doubts(queue, source):
-        return Waited(source=source, count=round(queue.count), mean=queue.mean)
+        return PodsMeasuredWaiting(source=source, count=round(queue.count), mean=queue.mean)
     ordered = queue.samples()
-    return Waited(
+    return PodsMeasuredWaiting(
         source=source, count=round(queue.count), mean=queue.mean,
         p50=quantile(ordered, 0.5), p95=quantile(ordered, 0.95), p99=quantile(ordered, 0.99),
     )  # fmt: skip

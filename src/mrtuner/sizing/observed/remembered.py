@@ -8,7 +8,7 @@ from typing import Any
 
 from mrtuner.errors import BadValue
 from mrtuner.facts import Fact
-from mrtuner.sizing.observed.model import Observed, SessionsOf
+from mrtuner.sizing.observed.model import Observed, OpenSessions
 from mrtuner.wording import enumerated
 
 
@@ -42,7 +42,7 @@ def of_sessions(
         database_cpus=None if cpus is None else Fact(cpus, f"CPUs of the server, {where}"),
         max_connections=most,
         sessions=tuple(
-            SessionsOf(
+            OpenSessions(
                 application=one["application"], role=one["role"], database=one["database"],
                 sessions=one["active"] + one["in_transaction"], active=one["active"],
                 in_transaction=one["in_transaction"], clients=None,

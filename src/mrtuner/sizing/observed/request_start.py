@@ -23,7 +23,7 @@ from statistics import fmean
 from typing import Final
 
 from mrtuner.errors import BadValue
-from mrtuner.sizing.observed.model import Observed, Waited
+from mrtuner.sizing.observed.model import Observed, PodsMeasuredWaiting
 from mrtuner.sizing.waiting.queues import quantile
 
 #: The least number in each unit, and the unit [s]: all are times since 1970, from 2001 to 2100.
@@ -82,7 +82,7 @@ def waited(text: str, where: str) -> Observed:
     shown = [one + skew for one in waits]
     step = max(max(sent.step, received.step) for sent, received in pairs)
     return Observed(
-        waited=Waited(
+        waited=PodsMeasuredWaiting(
             source=f"X-Request-Start in {where}, {len(waits):,} requests",
             count=len(shown), mean=fmean(shown), p50=quantile(shown, 0.5),
             p95=quantile(shown, 0.95), p99=quantile(shown, 0.99),

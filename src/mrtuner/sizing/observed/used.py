@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from statistics import fmean
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
+from mrtuner.described import Doc
 from mrtuner.sizing.observed.model import Observed
 
 _TIMES: Final = ("service_time", "cpu_time", "database_time")
@@ -15,13 +16,13 @@ _NEEDS_DATABASE_TIME: Final = ("database_cpus", "pooler")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Figure:
-    """One figure that was seen, and whether the plan uses it."""
+class PodsFigure:
+    """A figure that monitoring saw."""
 
-    name: str  # of the input
-    value: float  # of measured times, their mean
-    source: str
-    used: bool
+    name: Annotated[str, Doc("the input that it is for; `samples`: the mean of measured times")]
+    value: Annotated[float, Doc("times in seconds, rates a second, counts")]
+    source: Annotated[str, Doc("where it was read")]
+    used: Annotated[bool, Doc("whether the plan uses it; given values take precedence")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,7 +31,7 @@ class Taken:
 
     samples: tuple[float, ...]
     given: dict[str, Any]
-    figures: tuple[Figure, ...]
+    figures: tuple[PodsFigure, ...]
     warnings: tuple[str, ...]
 
 
@@ -53,7 +54,7 @@ def taken(observed: Observed, samples: tuple[float, ...], given: Mapping[str, An
             samples = fact.value
         elif free:
             chosen[name] = f"{fact.value:.9f}s" if name in _TIMES else fact.value
-        figures.append(Figure(name=name, value=mean, source=fact.source, used=free))
+        figures.append(PodsFigure(name=name, value=mean, source=fact.source, used=free))
     return Taken(
         samples=samples, given=chosen, figures=tuple(figures),
         warnings=(*observed.warnings, *warnings),

@@ -8,7 +8,7 @@ from typing import Final
 
 from mrtuner.sizing.planning.capacity import overloaded
 from mrtuner.sizing.planning.inputs import Question
-from mrtuner.sizing.planning.model import Cpu
+from mrtuner.sizing.planning.model import PodsCpu
 from mrtuner.sizing.planning.runs import Runs
 from mrtuner.sizing.planning.search import first_that_keeps
 from mrtuner.sizing.waiting.queues import Layout, quantile, settled
@@ -20,7 +20,7 @@ _FINE, _STEP = 0.05, 0.25
 _WORTH: Final = 0.1
 
 
-def cpu(question: Question, runs: Runs, site: Site, simulated: Simulated) -> Cpu:
+def cpu(question: Question, runs: Runs, site: Site, simulated: Simulated) -> PodsCpu:
     """Return the CPU request and limit of a pod; `simulated` was run without a limit."""
     layout = site.layout
     mean = question.busy * question.work.cpu / layout.pods
@@ -42,7 +42,7 @@ def cpu(question: Question, runs: Runs, site: Site, simulated: Simulated) -> Cpu
     steps = first_that_keeps(keeps, ceil(request / _STEP), last) if request < most else None
     if steps is not None and steps <= last:
         return _limited(mean, request, steps, tried[steps], waited)
-    return Cpu(
+    return PodsCpu(
         mean=mean,
         request=request,
         limit=None,
@@ -60,9 +60,9 @@ def most_cpus(question: Question, layout: Layout) -> float:
 
 def _limited(
     mean: float, request: float, steps: int, seen: tuple[float, float], waited: float
-) -> Cpu:
+) -> PodsCpu:
     p95, throttled = seen
-    return Cpu(
+    return PodsCpu(
         mean=mean,
         request=request,
         limit=steps * _STEP,

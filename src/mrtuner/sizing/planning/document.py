@@ -6,9 +6,18 @@ from math import isfinite
 from typing import Annotated
 
 from mrtuner.documents import Doc, Document, Struct, convert, field
-from mrtuner.sizing.planning.model import Plan
+from mrtuner.sizing.observed.model import PodsMeasuredWaiting
+from mrtuner.sizing.observed.used import PodsFigure
+from mrtuner.sizing.planning.model import (
+    Plan,
+    PodsConnections,
+    PodsCpu,
+    PodsWaiting,
+)
 from mrtuner.sizing.planning.present import Present
 from mrtuner.sizing.planning.servers import Server
+from mrtuner.sizing.planning.storm import PodsStorm
+from mrtuner.sizing.waiting.erlang import PodsScreen
 from mrtuner.sizing.waiting.routing import Routing
 
 
@@ -40,15 +49,6 @@ class PodsLoad(Struct):
     seed: Annotated[int, Doc("of the simulation")]
 
 
-class PodsWaiting(Struct):
-    """Waiting at all stages together."""
-
-    mean: Annotated[float, Doc("mean")]
-    p50: Annotated[float, Doc("median")]
-    p95: Annotated[float, Doc("95 % wait no longer")]
-    p99: Annotated[float, Doc("99 % wait no longer")]
-
-
 class PodsStage(Struct):
     """One stage under this load."""
 
@@ -56,37 +56,6 @@ class PodsStage(Struct):
     capacity: Annotated[float | None, Doc("most requests per second that it can handle, if known")]
     busy: Annotated[float | None, Doc("the load's share of that")]
     p95: Annotated[float, Doc("p95 wait there")]
-
-
-class PodsScreen(Struct):
-    """What the formulas of Erlang C and Allen and Cunneen give, before the simulation."""
-
-    utilisation: Annotated[float, Doc("of the slots")]
-    waits: Annotated[float, Doc("share of the requests that wait")]
-    p95: Annotated[float, Doc("p95 wait")]
-    doubts: Annotated[list[str], Doc("why it may be unreliable here")]
-
-
-class PodsCpu(Struct):
-    """CPU of a pod."""
-
-    mean: Annotated[float, Doc("used on average")]
-    request: Annotated[float, Doc("p95 of the CPU use in each second, rounded up")]
-    limit: Annotated[float | None, Doc("null: none")]
-    because: Annotated[str, Doc("why this limit, or none")]
-    throttled: Annotated[float | None, Doc("share of the 100 ms periods in which it stops a pod")]
-
-
-class PodsConnections(Struct):
-    """Connections to the database or its pooler."""
-
-    pool: Annotated[int, Doc("of each worker")]
-    expected: Annotated[float, Doc("in use on average")]
-    reached: Annotated[int, Doc("with every pool full")]
-    rollout: Annotated[int, Doc("the same while all old and all new pods run")]
-    server_connections: Annotated[
-        int | None, Doc("that a transaction pooler needs; null: time in the database unknown")
-    ]
 
 
 class PodsAlternative(Struct):
@@ -114,36 +83,6 @@ class PodsNow(Struct):
     without_limits: Annotated[
         float | None, Doc("p95 without its CPU limit and its pool; null: it has none of them")
     ] = None
-
-
-class PodsStorm(Struct):
-    """Reconnecting after a failover; times from the first login."""
-
-    connections: Annotated[int, Doc("that are reopened")]
-    logins: Annotated[float, Doc("a second")]
-    back: Annotated[float, Doc("until all are open")]
-    backlog: Annotated[float, Doc("requests that wait at the worst moment")]
-    caught_up: Annotated[float, Doc("until none of them waits any more")]
-
-
-class PodsFigure(Struct):
-    """A figure that monitoring saw."""
-
-    name: Annotated[str, Doc("the input that it is for; `samples`: the mean of measured times")]
-    value: Annotated[float, Doc("times in seconds, rates a second, counts")]
-    source: Annotated[str, Doc("where it was read")]
-    used: Annotated[bool, Doc("whether the plan uses it; given values take precedence")]
-
-
-class PodsMeasuredWaiting(Struct):
-    """Waiting in front of the application, as it was measured."""
-
-    source: Annotated[str, Doc("where it was read")]
-    count: Annotated[int | None, Doc("requests")]
-    mean: Annotated[float, Doc("mean")]
-    p50: Annotated[float | None, Doc("median; null: only the mean is known")]
-    p95: Annotated[float | None, Doc("95 % waited no longer")]
-    p99: Annotated[float | None, Doc("99 % waited no longer")]
 
 
 class PodsSessions(Struct):

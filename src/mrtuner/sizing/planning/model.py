@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
+from mrtuner.described import Doc
 from mrtuner.sizing.planning.inputs import Question
-from mrtuner.sizing.planning.storm import Storm
-from mrtuner.sizing.waiting.erlang import Screen
+from mrtuner.sizing.planning.storm import PodsStorm
+from mrtuner.sizing.waiting.erlang import PodsScreen
 from mrtuner.sizing.waiting.queues import Layout
 from mrtuner.sizing.waiting.routing import Routing
 from mrtuner.sizing.waiting.stages import Stage
@@ -16,18 +17,18 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from mrtuner.sizing.observed.model import Observed
-    from mrtuner.sizing.observed.used import Figure
+    from mrtuner.sizing.observed.used import PodsFigure
     from mrtuner.sizing.planning.present import Present
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Waiting:
-    """How long requests wait, at all stages together."""
+class PodsWaiting:
+    """Waiting at all stages together."""
 
-    mean: float
-    p50: float
-    p95: float
-    p99: float
+    mean: Annotated[float, Doc("mean")]
+    p50: Annotated[float, Doc("median")]
+    p95: Annotated[float, Doc("95 % wait no longer")]
+    p99: Annotated[float, Doc("99 % wait no longer")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,22 +42,22 @@ class StageLoad:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cpu:
-    """The CPU that a pod uses, and the request and limit to set. In CPUs."""
+class PodsCpu:
+    """CPU of a pod."""
 
-    mean: float
-    request: float  # p95 of use over seconds
-    limit: float | None
-    because: str  # why this limit, or none
-    throttled: float | None  # share of the periods, with the limit
+    mean: Annotated[float, Doc("used on average")]
+    request: Annotated[float, Doc("p95 of the CPU use in each second, rounded up")]
+    limit: Annotated[float | None, Doc("null: none")]
+    because: Annotated[str, Doc("why this limit, or none")]
+    throttled: Annotated[float | None, Doc("share of the 100 ms periods in which it stops a pod")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Alternative:
-    """The fewest pods of one size that meet the target, or as many as are given."""
+    """The fewest pods of one size that meet the target."""
 
-    layout: Layout
-    p95: float
+    layout: Annotated[Layout, Doc("what to run")]
+    p95: Annotated[float, Doc("p95 wait")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,14 +81,16 @@ class Now:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Connections:
-    """Connections to the database, or to the pooler."""
+class PodsConnections:
+    """Connections to the database or its pooler."""
 
-    pool: int  # of a worker
-    expected: float  # in use on average
-    reached: int  # all pools full
-    rollout: int  # the same while old and new pods run
-    server_connections: int | None  # that a transaction pooler needs; None: time there unknown
+    pool: Annotated[int, Doc("of each worker")]
+    expected: Annotated[float, Doc("in use on average")]
+    reached: Annotated[int, Doc("with every pool full")]
+    rollout: Annotated[int, Doc("the same while all old and all new pods run")]
+    server_connections: Annotated[
+        int | None, Doc("that a transaction pooler needs; null: time in the database unknown")
+    ]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,22 +99,22 @@ class Plan:
 
     question: Question
     layout: Layout
-    waiting: Waiting
+    waiting: PodsWaiting
     stages: tuple[StageLoad, ...]
     binding: Stage
-    screen: Screen
-    cpu: Cpu
+    screen: PodsScreen
+    cpu: PodsCpu
     memory: int | None  # of a pod
-    connections: Connections
+    connections: PodsConnections
     alternatives: tuple[Alternative, ...]
     curve: tuple[Point, ...]
     now: Now | None
     one_less: Now  # the plan with one of its pods gone
-    storm: Storm | None
+    storm: PodsStorm | None
     advice: tuple[str, ...]
     notes: tuple[str, ...]
     observed: Observed | None = None
-    figures: tuple[Figure, ...] = ()  # of what was observed, and whether it is used
+    figures: tuple[PodsFigure, ...] = ()  # of what was observed, and whether it is used
     present: Present | None = None
     warnings: tuple[str, ...] = ()
 

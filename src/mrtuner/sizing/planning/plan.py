@@ -14,13 +14,13 @@ from mrtuner.sizing.planning.capacity import capacities, overloaded, part_of
 from mrtuner.sizing.planning.cpu_limits import cpu, most_cpus
 from mrtuner.sizing.planning.curve import curve, routing_or_density
 from mrtuner.sizing.planning.inputs import PlanInputs, Question, asked
-from mrtuner.sizing.planning.model import Connections, Now, Plan, Point, StageLoad, p95_of
+from mrtuner.sizing.planning.model import Now, Plan, PodsConnections, Point, StageLoad, p95_of
 from mrtuner.sizing.planning.present import Present
 from mrtuner.sizing.planning.runs import Runs, grows
 from mrtuner.sizing.planning.search import alternatives, best
 from mrtuner.sizing.planning.servers import Server
-from mrtuner.sizing.planning.storm import Storm, storm
-from mrtuner.sizing.waiting.erlang import Screen, screen, wait_beyond
+from mrtuner.sizing.planning.storm import PodsStorm, storm
+from mrtuner.sizing.waiting.erlang import PodsScreen, screen, wait_beyond
 from mrtuner.sizing.waiting.queues import Accepting, Layout, quantile, settled
 from mrtuner.sizing.waiting.stages import Simulated, Site, Stage
 from mrtuner.wording import plural
@@ -169,7 +169,7 @@ def _stages(question: Question, site: Site, simulated: Simulated) -> tuple[Stage
     )
 
 
-def _screen(question: Question, layout: Layout) -> Screen:
+def _screen(question: Question, layout: Layout) -> PodsScreen:
     servers = layout.workers * layout.threads
     # If the least busy worker accepts, a pod is almost like one queue.
     queues = layout.queues if layout.accepting is Accepting.ANY else 1
@@ -201,14 +201,14 @@ def _memory(question: Question, layout: Layout) -> int | None:
     return question.master_memory + layout.workers * question.worker_memory
 
 
-def _connections(question: Question, layout: Layout) -> Connections:
+def _connections(question: Question, layout: Layout) -> PodsConnections:
     """Plan a connection for each thread: a smaller pool would be one more queue.
 
     While a Deployment rolls out, all old pods and all new ones may run at once.
     """
     held = (1 - question.work.cpu / question.work.pieces) if question.work.database else 1.0
     reached = layout.slots
-    return Connections(
+    return PodsConnections(
         pool=layout.threads,
         expected=question.busy * held,
         reached=reached,
@@ -230,7 +230,7 @@ def _server_connections(question: Question, reached: int) -> int | None:
     return min(count, reached)
 
 
-def _storm(question: Question, site: Site) -> Storm | None:
+def _storm(question: Question, site: Site) -> PodsStorm | None:
     """With a transaction pooler in between, only its server connections are reopened."""
     if question.logins is None:
         return None

@@ -10,7 +10,7 @@ from random import Random
 from statistics import fmean
 
 from mrtuner.sizing.planning.inputs import Question
-from mrtuner.sizing.planning.model import Waiting
+from mrtuner.sizing.planning.model import PodsWaiting
 from mrtuner.sizing.waiting.queues import Layout, quantile, settled, waits
 from mrtuner.sizing.waiting.routing import Routing
 from mrtuner.sizing.waiting.stages import Simulated, Site, simulate
@@ -55,11 +55,11 @@ class Runs:
         waited = waits(arriving, times, site.layout, site.routing, self._chance())
         return quantile(settled(waited), 0.95)
 
-    def waiting(self, simulated: Simulated) -> Waiting:
+    def waiting(self, simulated: Simulated) -> PodsWaiting:
         """Return the figures of a whole simulation."""
         total = settled(simulated.total)
         p50, p95, p99 = (quantile(total, share) for share in (0.5, 0.95, 0.99))
-        return Waiting(mean=fmean(total), p50=p50, p95=p95, p99=p99)
+        return PodsWaiting(mean=fmean(total), p50=p50, p95=p95, p99=p99)
 
     def whole(self, site: Site, *, longer: int = 1) -> Simulated:
         """Return a simulation of every stage, with `longer` times as many requests."""

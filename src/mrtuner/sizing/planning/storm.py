@@ -7,20 +7,23 @@ meanwhile queue up; later, the spare capacity clears the queue.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
+
+from mrtuner.described import Doc
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Storm:
-    """What reconnecting does. Times in seconds from the first login."""
+class PodsStorm:
+    """Reconnecting after a failover; times from the first login."""
 
-    connections: int
-    logins: float  # a second
-    back: float  # until every connection is open
-    backlog: float  # requests that wait at the worst moment
-    caught_up: float  # until none of them waits any more
+    connections: Annotated[int, Doc("that are reopened")]
+    logins: Annotated[float, Doc("a second")]
+    back: Annotated[float, Doc("until all are open")]
+    backlog: Annotated[float, Doc("requests that wait at the worst moment")]
+    caught_up: Annotated[float, Doc("until none of them waits any more")]
 
 
-def storm(*, connections: int, logins: float, rate: float, capacity: float) -> Storm:
+def storm(*, connections: int, logins: float, rate: float, capacity: float) -> PodsStorm:
     """Return how requests queue up while `connections` log in; `capacity` is with all of them.
 
     Capacity after t seconds is C t / T, with T = connections / logins. The backlog is largest when
@@ -32,7 +35,7 @@ def storm(*, connections: int, logins: float, rate: float, capacity: float) -> S
         gone = 2 * busy * back
     else:
         gone = back + (rate - capacity / 2) * back / (capacity - rate)
-    return Storm(
+    return PodsStorm(
         connections=connections,
         logins=logins,
         back=back,

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Final
+from typing import Annotated, Final
 
+from mrtuner.described import Doc
 from mrtuner.errors import BadValue
 from mrtuner.sizing.waiting.routing import Routing
 
@@ -21,13 +22,13 @@ _NEAR_CAPACITY: Final = 0.95
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Screen:
-    """What the formula says, and the reasons why it may not be trusted."""
+class PodsScreen:
+    """What the formulas of Erlang C and Allen and Cunneen give, before the simulation."""
 
-    utilisation: float
-    waits: float  # share of the requests that wait at all
-    p95: float  # of waiting, in the unit of the service time
-    doubts: tuple[str, ...]
+    utilisation: Annotated[float, Doc("of the slots")]
+    waits: Annotated[float, Doc("share of the requests that wait")]
+    p95: Annotated[float, Doc("p95 wait")]
+    doubts: Annotated[tuple[str, ...], Doc("why it may be unreliable here")]
 
 
 def erlang_c(servers: int, load: float) -> float:
@@ -65,7 +66,7 @@ def screen(
     servers: int,
     routing: Routing,
     arrival_variation: float = 1.0,
-) -> Screen:
+) -> PodsScreen:
     """Return the p95 wait by formula for `pods` queues of `servers` each.
 
     With random routing, arrivals at a pod are nearer to Poisson: 1 + (c_a² - 1) / pods.
@@ -81,7 +82,7 @@ def screen(
     else:
         shares = 1
     count, load = servers * pods // shares, rate * service / shares
-    return Screen(
+    return PodsScreen(
         utilisation=load / count,
         waits=erlang_c(count, load),
         p95=wait_beyond(0.05, count, load, service, (spread + variation**2) / 2),

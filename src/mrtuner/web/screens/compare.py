@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from mrtuner.history.period import Period
+from mrtuner.history.period import HistoryPeriod
 from mrtuner.history.series import Grid, Kind, Measure, Series, rate, shifted, split
-from mrtuner.history.statements import StatementChange, statement_changes
+from mrtuner.history.statements import HistoryStatementChange, statement_changes
 from mrtuner.history.store.summaries import AT_WORK
 from mrtuner.web.period import usual_comparison
 from mrtuner.web.screens.screen import Chart, Screen, Table, View
@@ -59,7 +59,7 @@ def _build(view: View) -> tuple[Sequence[Chart], Sequence[Table]]:
     ]  # fmt: skip
 
 
-def _span(of: Period) -> str:
+def _span(of: HistoryPeriod) -> str:
     return f"{of.begin:%Y-%m-%d %H:%M} to {of.end:%Y-%m-%d %H:%M} UTC"
 
 
@@ -67,7 +67,7 @@ def _whole(view: View, over: Grid, source: str, measure: Measure, where: str) ->
     return split(view.history, over, source, measure, "''", where=where) if view.has(source) else []
 
 
-def _row(of: StatementChange) -> dict[str, Any]:
+def _row(of: HistoryStatementChange) -> dict[str, Any]:
     some = of.after or of.before
     row: dict[str, Any] = {
         "query_id": None if some is None else str(some.query_id),
@@ -80,7 +80,7 @@ def _row(of: StatementChange) -> dict[str, Any]:
     return row
 
 
-def _ran(of: StatementChange) -> str:
+def _ran(of: HistoryStatementChange) -> str:
     if of.before is None:
         return "only after"
     return "only before" if of.after is None else "both"

@@ -8,7 +8,7 @@ from datetime import timedelta
 from typing import Any, Final
 
 from mrtuner.history.active_sessions import WAIT_EVENT, beats_by_minute, busiest_minute
-from mrtuner.history.period import IN_PERIOD, Period
+from mrtuner.history.period import IN_PERIOD, HistoryPeriod
 from mrtuner.history.series import Kind, Measure
 from mrtuner.history.store.summaries import AT_WORK
 from mrtuner.web.screens.screen import Chart, Screen, Table, View
@@ -63,7 +63,7 @@ def _build(view: View) -> tuple[Sequence[Chart], Sequence[Table]]:
     ]  # fmt: skip
 
 
-def _shown(view: View) -> tuple[Period, str]:
+def _shown(view: View) -> tuple[HistoryPeriod, str]:
     """Return the period whose sessions are listed, and the title of their table."""
     if view.about.seconds <= _LONGEST or not view.has("sessions"):
         return view.about, "Sessions as sampled"
@@ -75,7 +75,7 @@ def _shown(view: View) -> tuple[Period, str]:
     return minute, f"Sessions of the busiest minute, {at:%Y-%m-%d %H:%M} UTC"
 
 
-def _sampled(view: View, about: Period) -> Sequence[dict[str, Any]]:
+def _sampled(view: View, about: HistoryPeriod) -> Sequence[dict[str, Any]]:
     if not view.has("sessions"):
         return ()
     return view.history.rows(
@@ -90,7 +90,7 @@ def _sampled(view: View, about: Period) -> Sequence[dict[str, Any]]:
     )  # fmt: skip
 
 
-def _summed(view: View, about: Period) -> Sequence[dict[str, Any]]:
+def _summed(view: View, about: HistoryPeriod) -> Sequence[dict[str, Any]]:
     """Return the active sessions of whole minutes, on average over the samples."""
     if not view.has("sessions"):
         return ()

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from mrtuner.history.period import IN_PERIOD, Period
+from mrtuner.history.period import IN_PERIOD, HistoryPeriod
 from mrtuner.history.reading import History
 from mrtuner.history.series import Grid, Measure, Series, lines, splits
 
@@ -54,10 +54,10 @@ class View:
     grid: Grid
     statement: int | None = None
     change: int | None = None  # an entry of the journal
-    before: Period | None = None  # the period to compare with
+    before: HistoryPeriod | None = None  # the period to compare with
 
     @property
-    def about(self) -> Period:
+    def about(self) -> HistoryPeriod:
         """The period."""
         return self.grid.about
 

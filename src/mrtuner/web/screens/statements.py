@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from mrtuner.history.series import OTHER, Series, rate, ratio
-from mrtuner.history.statements import StatementWork, statements
+from mrtuner.history.statements import HistoryStatement, statements
 from mrtuner.web.screens.screen import Chart, Screen, Table, View
 from mrtuner.wording import cut
 
@@ -58,11 +58,11 @@ def _apart(series: Sequence[Series], texts: dict[str, str]) -> Sequence[Series]:
     ]
 
 
-def _short(work: StatementWork) -> str:
+def _short(work: HistoryStatement) -> str:
     return cut(" ".join((work.text or str(work.query_id)).split()), 60)
 
 
-def _row(work: StatementWork, view: View) -> dict[str, Any]:
+def _row(work: HistoryStatement, view: View) -> dict[str, Any]:
     return {name: getattr(work, name) for name, _, _ in _COLUMNS if hasattr(work, name)} | {
         # Beyond 2⁵³ a number loses digits in a browser.
         "query_id": str(work.query_id),
@@ -72,7 +72,7 @@ def _row(work: StatementWork, view: View) -> dict[str, Any]:
 
 
 def _one(
-    view: View, query: int, works: Sequence[StatementWork]
+    view: View, query: int, works: Sequence[HistoryStatement]
 ) -> tuple[Sequence[Chart], Sequence[Table]]:
     where = f"query_id = {int(query)}"
     charts = [
