@@ -71,15 +71,15 @@ def cpu_document(record: Record) -> CpuDocument:
     found = diagnose(record)
     return CpuDocument(
         began=record.began,
-        plan=convert(record.plan, CpuPlan),
+        plan=record.plan,
         usable=convert(record.usable, UsableCpus),
-        topology=convert(record.topology, CpuTopology),
-        place=convert(record.place, CpuPlace),
+        topology=record.topology,
+        place=record.place,
         kernel=record.kernel,
         solo=record.solo,
-        pairs=[convert(pair, CpuPair) for pair in record.pairs],
+        pairs=list(record.pairs),
         trials=[convert(trial, CpuTrial) for trial in record.trials],
         notes=list(record.notes),
-        diagnosis=convert(found, CpuDiagnosis),
+        diagnosis=found,
         advice=list(advice(record, found)),
     )

@@ -153,13 +153,9 @@ def as_document(about: Summary) -> HistorySummary:
 
 def as_comparison(about: Comparison) -> HistoryComparison:
     """Return a comparison as its JSON document."""
-    statements = [
-        {name: getattr(one, name) for name in ("text", "before", "after", "more_load")}
-        for one in about.statements
-    ]
     return HistoryComparison(
         before=as_document(about.before), after=as_document(about.after),
-        statements=[convert(one, HistoryStatementChange) for one in statements],
+        statements=list(about.statements),
     )  # fmt: skip
 
 

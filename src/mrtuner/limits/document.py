@@ -200,7 +200,7 @@ def limits_document(found: Limits) -> LimitsDocument:
             SteadyStretch(resource=one.resource, level=one.plateau.level, because=one.because)
             for one in found.findings.steady
         ],
-        needs=[convert(one, Demand) for one in found.needs.values()],
+        needs=list(found.needs.values()),
         advice=list(found.advice),
         candidates=[_candidate(one) for one in found.candidates[:_SHOWN]],
         what_if=_candidate(found.what_if) if found.what_if else None,
@@ -238,7 +238,7 @@ def _pegged(one: Pegged, series: Series) -> PeggedResource:
         edge_above=flat.above,
         edge_below=flat.below,
         calm=flat.calm,
-        evidence=[convert(said, Evidence) for said in one.evidence],
+        evidence=list(one.evidence),
         spans=[(start.isoformat(), end.isoformat()) for start, end in spans(one, series)],
         calendar=calendar(one, series),
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated
 
-from mrtuner.documents import Doc, Struct, convert
+from mrtuner.documents import Doc, Struct
 from mrtuner.rehearsal.observation import ProbeKind, WriteLedger
 from mrtuner.rehearsal.run import TimelineMark
 
@@ -107,7 +107,7 @@ def probe_log(seen: Observation) -> ProbeLog:
         went_away=seen.went_away,
         servers=[_server(one) for one in seen.servers],
         gaps=[_gap(one) for one in seen.all_gaps()],
-        ledger=None if seen.ledger is None else convert(seen.ledger, WriteLedger),
+        ledger=seen.ledger,
         left_behind=seen.left_behind,
         columns=["kind", "due", "sent", "asked", "ended", "error", "server"],
         attempts=list(_rows(seen)),

@@ -182,16 +182,16 @@ def tune_document(
         postgres=tuning.situation.major,
         workload=tuning.situation.workload,
         live=tuning.situation.live,
-        given=[convert(one, Input) for one in tuning.given],
+        given=list(tuning.given),
         advice=[entry(one) for one in tuning.values()],
         budget=convert(tuning.budget, MemoryBudget) if tuning.budget else None,
         budget_now=convert(tuning.budget_now, MemoryBudget) if tuning.budget_now else None,
         recovery=_recovery(tuning.recovery) if tuning.recovery else None,
         notices=[convert(one, NoticeText) for one in tuning.notices],
-        steps=[convert(one, ManualStep) for one in tuning.steps],
+        steps=list(tuning.steps),
         missing=[convert(one, MissingFact) for one in tuning.missing],
         plans=query_plans(plans) if plans else UNSET,
-        pgtune=[convert(one, PeerDifference) for one in differences(tuning)] if compared else UNSET,
+        pgtune=list(differences(tuning)) if compared else UNSET,
     )
 
 

@@ -192,7 +192,7 @@ def maintenance_document(
         instances=[_maintained(one) for one in found],
         calendar=WindowCalendar(
             gap=gap,
-            clashes=[convert(one, WindowClash) for one in clashes(places, gap=gap)],
+            clashes=list(clashes(places, gap=gap)),
             moves=[_move(one) for one in staggered(places, gap=gap)],
         ),
     )

@@ -262,6 +262,6 @@ def _evaluated(found: Evaluation) -> EvaluatedClass:
         high=found.high,
         size=found.size,
         pretty=found.pretty,
-        problems=[convert(one, ValueProblem) for one in found.problems],
+        problems=list(found.problems),
         notes=list(found.notes),
     )

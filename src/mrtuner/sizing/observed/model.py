@@ -24,12 +24,12 @@ class PodsMeasuredWaiting:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenSessions:
-    """Sessions of one application at the server now."""
+    """Sessions of one application at the database, now or on average while they were watched."""
 
     application: Annotated[str, Doc("application_name; empty: it has none")]
     role: Annotated[str, Doc("their role")]
     database: Annotated[str, Doc("their database")]
-    sessions: Annotated[float, Doc("open")]
+    sessions: Annotated[float, Doc("open; of a history, those active or in a transaction")]
     active: Annotated[float, Doc("of these, running a statement")]
     in_transaction: Annotated[float, Doc("of these, idle in a transaction")]
     clients: Annotated[int | None, Doc("addresses that they come from; null: not shown")]
@@ -37,7 +37,7 @@ class OpenSessions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PoolerPool:
-    """A pool of a running PgBouncer."""
+    """A pool of PgBouncer, now or at the end of the reading."""
 
     database: Annotated[str, Doc("its database, as clients name it")]
     user: Annotated[str, Doc("its user")]

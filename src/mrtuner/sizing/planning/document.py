@@ -6,7 +6,7 @@ from math import isfinite
 from typing import Annotated
 
 from mrtuner.documents import Doc, Document, Struct, convert, field
-from mrtuner.sizing.observed.model import PodsMeasuredWaiting
+from mrtuner.sizing.observed.model import OpenSessions, PodsMeasuredWaiting, PoolerPool
 from mrtuner.sizing.observed.used import PodsFigure
 from mrtuner.sizing.planning.model import (
     Plan,
@@ -85,31 +85,6 @@ class PodsNow(Struct):
     ] = None
 
 
-class PodsSessions(Struct):
-    """Sessions of one application at the database, on average while they were watched."""
-
-    application: Annotated[str, Doc("application_name; empty: it has none")]
-    role: Annotated[str, Doc("their role")]
-    database: Annotated[str, Doc("their database")]
-    sessions: Annotated[float, Doc("open; of a history, those active or in a transaction")]
-    active: Annotated[float, Doc("running a statement")]
-    in_transaction: Annotated[float, Doc("idle in a transaction")]
-    clients: Annotated[int | None, Doc("addresses that they come from; null: not shown")]
-
-
-class PodsPool(Struct):
-    """A pool of PgBouncer at the end of the reading."""
-
-    database: Annotated[str, Doc("its database, as clients name it")]
-    user: Annotated[str, Doc("its user")]
-    mode: Annotated[str, Doc("session, transaction or statement")]
-    clients: Annotated[int, Doc("that have a server connection")]
-    waiting: Annotated[int, Doc("clients waiting for one")]
-    longest_wait: Annotated[float, Doc("of them")]
-    servers: Annotated[int, Doc("server connections in use")]
-    idle: Annotated[int, Doc("server connections that are idle")]
-
-
 class PodsNumber(Struct):
     """A number of the manifest."""
 
@@ -153,10 +128,10 @@ class PodsPlanDocument(Document, tag="mrtuner.pods.plan/1"):
     measured: Annotated[
         PodsMeasuredWaiting | None, Doc("measured waiting before the application now")
     ] = None
-    sessions: Annotated[list[PodsSessions], Doc("at the database, by application")] = field(
+    sessions: Annotated[list[OpenSessions], Doc("at the database, by application")] = field(
         default_factory=list
     )
-    pools: Annotated[list[PodsPool], Doc("of PgBouncer")] = field(default_factory=list)
+    pools: Annotated[list[PoolerPool], Doc("of PgBouncer")] = field(default_factory=list)
     present: Annotated[PodsPresent | None, Doc("the workload as its manifest has it")] = None
     warnings: Annotated[list[str], Doc("what contradicts the plan or may be a mistake")] = field(
         default_factory=list
@@ -176,16 +151,16 @@ def plan_document(plan: Plan) -> PodsPlanDocument:
         ),
         layout=convert(plan.layout, PodsLayout),
         met=plan.met,
-        waiting=convert(plan.waiting, PodsWaiting),
+        waiting=plan.waiting,
         binding=plan.binding.words,
         stages=[
             PodsStage(stage=one.stage.words, capacity=one.capacity, busy=one.busy, p95=one.p95)
             for one in plan.stages
         ],
-        screen=convert(plan.screen, PodsScreen),
-        cpu=convert(plan.cpu, PodsCpu),
+        screen=plan.screen,
+        cpu=plan.cpu,
         memory=plan.memory,
-        connections=convert(plan.connections, PodsConnections),
+        connections=plan.connections,
         alternatives=[convert(one, PodsAlternative) for one in plan.alternatives],
         curve=[
             PodsPoint(
@@ -197,14 +172,13 @@ def plan_document(plan: Plan) -> PodsPlanDocument:
         ],
         now=None if plan.now is None else convert(plan.now, PodsNow),
         one_less=convert(plan.one_less, PodsNow),
-        storm=None if plan.storm is None else convert(plan.storm, PodsStorm),
+        storm=plan.storm,
         advice=list(plan.advice),
         notes=list(plan.notes),
-        observed=[convert(one, PodsFigure) for one in plan.figures],
-        measured=None if seen is None or seen.waited is None else (
-            convert(seen.waited, PodsMeasuredWaiting)),
-        sessions=[convert(one, PodsSessions) for one in seen.sessions] if seen else [],
-        pools=[convert(one, PodsPool) for one in seen.pools] if seen else [],
+        observed=list(plan.figures),
+        measured=seen.waited if seen else None,
+        sessions=list(seen.sessions) if seen else [],
+        pools=list(seen.pools) if seen else [],
         present=None if plan.present is None else _present(plan.present),
         warnings=list(plan.warnings),
     )  # fmt: skip
