@@ -87,8 +87,8 @@ def convert(source: object, kind: type[_T]) -> _T:
 
 
 def as_builtins(document: Struct) -> dict[str, Any]:
-    """Return plain dictionaries, lists, texts and numbers, as `json` writes them."""
-    plain: dict[str, Any] = msgspec.to_builtins(document)
+    """Return plain dictionaries, lists, texts and numbers, as `json` reads them."""
+    plain: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(document))
     return plain
 
 
