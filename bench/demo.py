@@ -60,6 +60,7 @@ def whole_runs(count: int, output: Path) -> None:
 
 def pilots(count: int, output: Path) -> None:
     """Measure all loads `count` times on the same servers; keep a report for each time."""
+    from mrtuner.answers.proof import Proof
     from mrtuner.bench.plan.model import fresh_seed
     from mrtuner.bench.series import Measured, Series
     from mrtuner.cli import demo
@@ -84,7 +85,7 @@ def pilots(count: int, output: Path) -> None:
         series = Series(measured=tuple(of_run), left_out=(), busy=None)
         place_of = output / f"run-{number:02}"
         place_of.mkdir(exist_ok=True)
-        document = as_builtins(proving.Proof(tuning=stages[0].tuning, series=series).document())
+        document = as_builtins(proving.document(Proof(tuning=stages[0].tuning, series=series)))
         (place_of / "report.json").write_text(json.dumps(document), encoding="utf-8")
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from click.testing import CliRunner
 
+from mrtuner.answers.targets import TargetKind, kind_of
 from mrtuner.cli import main, rdstune
-from mrtuner.cli.common.targets import TargetKind, kind_of
 from mrtuner.postgres.cluster import Cluster
 
 

@@ -16,10 +16,11 @@ import pytest
 from docs_pages import DOCS, generator
 
 import mrtuner
+from mrtuner.answers.proof import Proof
 from mrtuner.bench.plan.toml import TEMPLATE
 from mrtuner.bench.series import LeftOut
-from mrtuner.cli.common.document import AppliedSide
-from mrtuner.cli.common.proving import Proof
+from mrtuner.change.settings.plan import SettingsPlan
+from mrtuner.cli.common import proving
 from mrtuner.documents import as_builtins
 from mrtuner.postgres.explain import Statement
 from mrtuner.tuning.document import tune_document
@@ -150,7 +151,7 @@ def test_documents_of_bench_satisfy_their_schemas(
 
 
 def test_a_report_satisfies_its_schema() -> None:
-    document = as_builtins(small_proof().document())
+    document = as_builtins(proving.document(small_proof()))
     assert document["schema"] == "mrtuner.report/2"
     validate(document, "mrtuner.report-2.json")
     document["proof"]["loads"][0]["lines"].append({"kind": "splendid"})
@@ -176,16 +177,12 @@ def validate(document: Any, name: str) -> None:
 
 def small_proof() -> Proof:
     """A proof of one load, written down."""
-    applied = AppliedSide(
-        steps=[], left_alone=[], refused=[], pending=[], elsewhere=None, method="ALTER SYSTEM",
-        put_back=True, restarted=False,
-    )  # fmt: skip
     return Proof(
         tuning=mrtuner.tune(memory="1GB", cpus=1),
         series=a_series(
             a_load("reads", 1.5), left_out=(LeftOut(title="a", why="b", remedy="c"),), busy="5%"
         ),
-        applied=applied,
+        applied=SettingsPlan(steps=()),
     )
 
 

@@ -10,6 +10,7 @@ import pytest
 from history_data import MIDNIGHT, SECOND, batch, queue, row, sample
 from history_story import INSTANCE, of_source, story
 
+from mrtuner.answers.overview import overview
 from mrtuner.history.gaps import gaps
 from mrtuner.history.period import HistoryPeriod
 from mrtuner.history.reading import History, open_history
@@ -18,7 +19,6 @@ from mrtuner.history.source import built_in
 from mrtuner.history.statements import statement_changes, statements
 from mrtuner.history.store import layout, sealing
 from mrtuner.history.store.writer import Batch, Writer
-from mrtuner.web.overview import overview
 
 START = datetime(2026, 11, 23, tzinfo=UTC)
 MINUTES = 30 * 60

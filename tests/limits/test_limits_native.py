@@ -74,7 +74,7 @@ def pushed(cluster: Cluster) -> Limits:
     {cluster.binaries.directory}/pgbench {" ".join(hard)} '{cluster.dsn()}'"""
     load = subprocess.Popen(["sh", "-c", script], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     try:
-        return watch(cluster.dsn(), CALM + PUSHED).limits
+        return watch(cluster.dsn(), CALM + PUSHED)
     finally:
         load.communicate()
 

@@ -28,7 +28,7 @@ PUSHED = slice(100, 250)
 
 def test_without_a_watch_the_ceilings_are_told(embedded: Cluster) -> None:
     """max_connections as the server reports it, 100 % of the CPUs; the disk declares no limit."""
-    found = watch(embedded.dsn()).limits
+    found = watch(embedded.dsn())
     values = {one.resource: (one.value, one.source) for one in found.ceilings}
     (most,) = sql(embedded.dsn(), "SHOW max_connections")[0]
     assert values[Resource.CONNECTIONS] == (int(most), "max_connections (pg_settings)")
@@ -41,7 +41,7 @@ def test_without_a_watch_the_ceilings_are_told(embedded: Cluster) -> None:
 
 def test_a_short_watch_says_how_much_is_needed(embedded: Cluster) -> None:
     heard: list[float] = []
-    found = watch(embedded.dsn(), 2, tell=heard.append).limits
+    found = watch(embedded.dsn(), 2, tell=heard.append)
     assert any(
         "too few to find a ceiling: watch for at least 120 s" in one for one in found.notices
     )
@@ -54,7 +54,7 @@ def test_a_server_elsewhere_is_seen_by_sql_alone_and_that_is_said(
 ) -> None:
     """The host's files show no server process; each major version has its own views."""
     cluster = new_cluster(each_major)
-    found = watch(cluster.dsn(), 1, root=tmp_path).limits
+    found = watch(cluster.dsn(), 1, root=tmp_path)
     assert [one.resource for one in found.ceilings] == [Resource.CONNECTIONS]
     said = " ".join(found.notices)
     assert "runs on another host" in said
@@ -66,7 +66,7 @@ def test_a_server_elsewhere_is_seen_by_sql_alone_and_that_is_said(
 def test_a_role_that_sees_little_is_told_what_it_lacks(embedded: Cluster) -> None:
     sql(embedded.dsn(), "DROP ROLE IF EXISTS limits_blind", "CREATE ROLE limits_blind LOGIN")
     try:
-        found = watch(embedded.dsn(user="limits_blind"), 1).limits
+        found = watch(embedded.dsn(user="limits_blind"), 1)
     finally:
         sql(embedded.dsn(), "DROP ROLE limits_blind")
     assert any("GRANT pg_monitor" in text for text in found.notices)
@@ -190,6 +190,6 @@ def meanwhile(cluster: Cluster, root: Path, act: Callable[[], object]) -> Limits
             acted.append(remaining)
             act()
 
-    found = watch(cluster.dsn(), 6, tell=tell, root=root).limits
+    found = watch(cluster.dsn(), 6, tell=tell, root=root)
     assert acted
     return found

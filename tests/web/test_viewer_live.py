@@ -15,7 +15,7 @@ from history_recorder import samples
 from served import DESK, PHONE, in_a_browser, opened, painted, serving, too_wide, violations
 
 from conftest import NewCluster
-from mrtuner.cli.common.recorded_loads import has_statements
+from mrtuner.answers.recorded_loads import has_statements
 from mrtuner.history.recorder import Instance, record
 from mrtuner.history.source import Source, built_in
 from mrtuner.history.store.writer import Writer

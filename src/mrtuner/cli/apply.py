@@ -109,11 +109,11 @@ def _prepare(
     machine: dict[str, Any],
 ) -> tuple[Tuning, SettingsPlan]:
     from mrtuner.change.settings.apply import NEVER, Restart, checked, plan
-    from mrtuner.tuning import tune
+    from mrtuner.tuning import changes, tune
 
     tuning = tune(dsn, **machine)
     assert tuning.server is not None  # noqa: S101 - a dsn was given
-    settings = change.wanted(tuning) if source is None else change.wanted_in(source)
+    settings = changes.wanted(tuning) if source is None else change.wanted_in(source)
     how = NEVER if restart == "never" else Restart(run=restart)
     return tuning, checked(dsn, plan(tuning.server, settings), how, standbys)
 
@@ -173,6 +173,7 @@ def _carried_out(
 ) -> Outcome:
     """Ask for confirmation if there is something to change, and apply."""
     from mrtuner.change.settings.apply import apply
+    from mrtuner.tuning import changes
 
     if plan.steps and not plan.refused and not plan.elsewhere:
         terminal.confirm(f"Change {plural(len(plan.steps), 'setting')}?", yes=yes)
@@ -185,7 +186,7 @@ def _carried_out(
         book,
         restart=how,
         conf_dir=conf_dir,
-        fits=change.fits(tuning),
+        fits=changes.fits(tuning),
         standbys=standbys,
         at=change.observed,
     )

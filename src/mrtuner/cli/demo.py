@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
+from mrtuner.answers import recorded_loads
 from mrtuner.cli import serve
 from mrtuner.cli.common import (
     change,
@@ -21,13 +22,13 @@ from mrtuner.cli.common import (
     prerequisites,
     progress,
     proving,
-    recorded_loads,
     terminal,
 )
 from mrtuner.errors import MissingPart, UsageError
 from mrtuner.units import Bytes, GiB, pretty_bytes
 
 if TYPE_CHECKING:
+    from mrtuner.answers.proof import Proof
     from mrtuner.bench.engine.events import Progress
     from mrtuner.bench.series import LeftOut, Measured, Task
     from mrtuner.bench.server.standing import Standing
@@ -86,10 +87,10 @@ def command(
     with terminal.sigterm_as_interrupt():
         proof = _measured(server_bin, seed, history)
     if as_json:
-        terminal.document(proof.document())
+        terminal.document(proving.document(proof))
     else:
         terminal.print_line()
-        for line in proof.lines():
+        for line in proving.lines(proof):
             terminal.print_line(line)
     _save(proof, output)
     if not as_json:
@@ -98,8 +99,9 @@ def command(
         serve.show(history)
 
 
-def _measured(server_bin: Path | None, seed: int | None, history: Path) -> proving.Proof:
+def _measured(server_bin: Path | None, seed: int | None, history: Path) -> Proof:
     """Load data, compute the advice, announce the loads, measure them, and clean up."""
+    from mrtuner.answers.proof import Proof, busy
     from mrtuner.bench.load.pgbench import find_pgbench
     from mrtuner.bench.plan.model import fresh_seed
     from mrtuner.bench.series import Series
@@ -108,7 +110,7 @@ def _measured(server_bin: Path | None, seed: int | None, history: Path) -> provi
 
     binaries = find_binaries(server_bin)
     find_pgbench(binaries)
-    busy = proving.busy()
+    others = busy(terminal.print_note)
     with scratch() as base:
         host = probe(data_directory=base)
         stages = [memory_stage(binaries, base, host), volume_stage(binaries, host)]
@@ -122,13 +124,13 @@ def _measured(server_bin: Path | None, seed: int | None, history: Path) -> provi
             for stage, some in zip(stages, tasks, strict=True):
                 measured += stage.measure(some, of, history)
     series = Series(
-        measured=tuple(measured), left_out=tuple(left_out), busy=busy,
+        measured=tuple(measured), left_out=tuple(left_out), busy=others,
         conditions=(
             *(text for stage in stages for text in stage.conditions),
             _RECORDED.format(_STATEMENTS if stages[0].statements else _NO_STATEMENTS),
         ),
     )  # fmt: skip
-    return proving.Proof(tuning=stages[0].tuning, series=series)
+    return Proof(tuning=stages[0].tuning, series=series)
 
 
 @dataclass(kw_only=True)
@@ -168,8 +170,11 @@ class Stage:
         with ExitStack() as stack:
             servers = self.ready(stack, self.sides, self.conditions)
             stack.enter_context(
-                recorded_loads.recorded(history, servers, self.suffix, statements=self.statements)
-            )
+                recorded_loads.recorded(
+                    history, servers, self.suffix, statements=self.statements,
+                    tell=terminal.print_note,
+                )
+            )  # fmt: skip
             before: Measured | None = None
             for task in tasks:
                 before = measure(
@@ -328,9 +333,11 @@ def _cpus(host: Host) -> int:
     return host.cpus.value if host.cpus else os.cpu_count() or 1
 
 
-def _save(proof: proving.Proof, output: Path) -> None:
-    terminal.save(output / "report.json", terminal.as_json(proof.document()))
-    terminal.save(output / "report.html", proof.page(change.next_commands(_YOURS, "never")))
+def _save(proof: Proof, output: Path) -> None:
+    terminal.save(output / "report.json", terminal.as_json(proving.document(proof)))
+    terminal.save(
+        output / "report.html", proving.page(proof, change.next_commands(_YOURS, "never"))
+    )
 
 
 def _what_next(output: Path, history: Path) -> None:

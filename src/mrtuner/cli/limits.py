@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from mrtuner.cli.common import checks, exit_codes, options, prerequisites, terminal
-from mrtuner.cli.common.targets import TargetKind, instance_named, kind_of
+from mrtuner.answers.targets import TargetKind, instance_named, kind_of
+from mrtuner.cli.common import checks, exit_codes, options, prerequisites, progress, terminal
 from mrtuner.cli.history.store_options import LONGEST_PERIOD
 from mrtuner.errors import UsageError
 from mrtuner.facts import Missing
@@ -17,6 +17,12 @@ from mrtuner.facts import Missing
 if TYPE_CHECKING:
     from mrtuner.limits import Limits
 
+#: Inputs of a single target, with the names that users type.
+_OF_ONE: Final = {
+    "class_name": "--class", "storage": "--volume", "timezone": "--timezone",
+    "throughput_unit": "--throughput-unit", "what_if": "--what-if", "watch": "--watch",
+    "history": "--history",
+}  # fmt: skip
 _UNITS: Final = ("B/s", "kB/s", "KiB/s", "MB/s", "MiB/s")
 
 
@@ -140,8 +146,6 @@ def _tell_one(
     ctx: click.Context, target: str | None, given: dict[str, Any], html: Path | None,
     check: checks.Check, as_json: bool,
 ) -> None:  # fmt: skip
-    from mrtuner.cli.common import limits_sources
-
     if target is None:
         raise UsageError(
             "give an instance or a file of metrics",
@@ -149,27 +153,64 @@ def _tell_one(
         )
     if given["all_regions"]:
         raise UsageError("--all-regions needs --all", "Add --all, or give one --region.")
-    found, cut_short = limits_sources.answer(target, given)
+    options.warn_of_password(target)
+    found = _answer(target, given)
     _tell(found, html, as_json)
-    if cut_short:
-        ctx.exit(cut_short)
+    if found.interrupted or found.lost:
+        ctx.exit(exit_codes.INTERRUPTED if found.interrupted else exit_codes.UNFINISHED)
     check.conclude(found=bool(found.pegged), unjudged=found.unjudged)
+
+
+def _answer(target: str, given: dict[str, Any]) -> Limits:
+    """Return the answer; if a file's unit cannot be right, ask. WrongUnit without a terminal."""
+    from mrtuner.answers import limits
+    from mrtuner.limits.metric_units import WrongUnit
+
+    regions = given["regions"]
+    if len(regions) > 1:
+        raise UsageError("an instance is in one region", "Give --region once.")
+    rest = {name: value for name, value in given.items() if name not in {"regions", "all_regions"}}
+    rest["region"] = next(iter(regions), None)
+    with terminal.sigterm_as_interrupt(), progress.bar() as shown:
+        try:
+            return limits(target, **rest, shown=shown.move)
+        except WrongUnit as error:
+            wrong = error
+    if not terminal.is_interactive():
+        raise wrong
+    terminal.print_note(wrong.message)
+    terminal.confirm(f"Read it as {wrong.unit}?", yes=False)
+    return limits(target, **rest | {"throughput_unit": wrong.unit})
 
 
 def _tell_fleet(
     ctx: click.Context, names: Sequence[str], given: dict[str, Any], html: Path | None,
     check: checks.Check, as_json: bool,
 ) -> None:  # fmt: skip
-    from mrtuner.cli.common import limits_sources
+    from mrtuner.answers.hard_limits import limits_of_fleet
+    from mrtuner.documents import as_builtins
+    from mrtuner.limits.document import fleet_document
     from mrtuner.present.limits_fleet import lines
 
     if html is not None:
         raise UsageError(
             "--html is for a single instance", "Leave out --html, or name one instance."
         )
-    told = limits_sources.fleet(names, given)
+    for name, option in _OF_ONE.items():
+        if given[name]:
+            raise UsageError(f"{option} cannot be used with a fleet", "Leave it out.")
+    taken = ("regions", "all_regions", "since", "max_connections", "profile")
+    with progress.bar() as shown:
+
+        def move(done: float, of: float, text: str) -> None:
+            shown.move(done, of, text)
+            if done == of or not done % 100:
+                shown.line(text)
+
+        found = limits_of_fleet(names, **{name: given[name] for name in taken}, shown=move)
+    told = as_builtins(fleet_document(found.instances, found.start, found.end, found.failures))
     terminal.answer(told, lines(told), as_json)
-    if told["failures"]:
+    if found.failures:
         ctx.exit(exit_codes.FAILED)
     check.conclude(
         found=any(one["pegged"] for one in told["instances"]),

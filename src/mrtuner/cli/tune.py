@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from mrtuner.tuning.query_plans import Plans
 
 FORMATS: Final = ("text", "json", *NAMES)
-#: How far --history looks back [s]: as long as rows are kept as sampled.
-_REMEMBERED: Final = 35 * 86_400.0
 
 
 @options.command("tune")
@@ -73,16 +71,17 @@ def command(
     DSN is a connection string; PGHOST, PGPASSWORD, service files and ~/.pgpass are used as in
     psql. Without DSN, --memory and --cpus, the advice is for this machine.
     """
+    from mrtuner.answers import tune
+
     form = options.one_format(form, as_json)
     if plans is not None:
         _refuse_plans(dsn, form)
     if peer is not None and form not in {"text", "json"}:
         raise UsageError(f"--format {form} cannot show a comparison", "Use text or --json.")
     options.warn_of_password(dsn)
-    if history is not None:
-        tuning = _remembered(dsn, history, instance, watch, **machine)
-    else:
-        tuning = advise(dsn, watch, **machine)
+    tuning = tune(
+        dsn, watch=watch, history=history, instance=instance, tell=terminal.print_note, **machine
+    )
     unjudged = _unjudged(tuning)
     for one in unjudged if check.wanted else ():
         terminal.print_note(not_judged(one.name, one.why, one.supply))
@@ -107,55 +106,6 @@ def _unjudged(tuning: Tuning) -> list[Missing]:
         if isinstance(one.verdict, Unknown) and one.rule.area != "monitoring"
     ]
     return [*unknown, *(one for one in tuning.missing if one.name == NEXT_START)]
-
-
-def advise(dsn: str | None, watch: float | None, **machine: Any) -> Tuning:
-    """The tuning for the options given, watching the server first if asked to."""
-    from mrtuner.tuning import tune
-
-    if watch is None:
-        return tune(dsn, **machine)
-    if dsn is None:
-        raise UsageError("--watch needs a running server", "Give its connection string.")
-    return _watched(dsn, watch, **machine)
-
-
-def _watched(dsn: str, seconds: float, **machine: Any) -> Tuning:
-    """Advice from what the counters did while we watched, not since their last reset."""
-    from dataclasses import replace
-
-    from mrtuner.postgres.activity import watch
-    from mrtuner.postgres.connect import connect
-    from mrtuner.tuning import tune_connected
-    from mrtuner.tuning.gather import flags
-    from mrtuner.tuning.situation import Seen
-
-    said = replace(flags(**machine), seen=Seen.WATCHED)
-    with connect(dsn) as connection:
-        terminal.print_note(f"watching the server's counters for {seconds:g} s; keep it under load")
-        return tune_connected(connection, said, watch(connection, seconds))
-
-
-def _remembered(
-    dsn: str | None, directory: Path, instance: str | None, watch: float | None, **machine: Any
-) -> Tuning:
-    """Advice from the busiest times of the history, not from averages."""
-    from dataclasses import replace
-
-    from mrtuner.cli.history.remembered import remembered
-    from mrtuner.history.peaks import peaks
-    from mrtuner.postgres.connect import connect
-    from mrtuner.tuning import tune_connected
-    from mrtuner.tuning.gather import flags
-    from mrtuner.tuning.situation import Seen
-
-    if dsn is None:
-        raise UsageError("--history needs a running server", "Give its connection string.")
-    with remembered(directory, instance, since=_REMEMBERED, watch=watch) as (history, about):
-        found = peaks(history, about)
-    said = replace(flags(**machine), seen=Seen.RECORDED)
-    with connect(dsn) as connection:
-        return tune_connected(connection, said, found.activity)
 
 
 def _refuse_plans(dsn: str | None, form: str) -> None:

@@ -178,10 +178,10 @@ def _also_due(dsn: str, last: Change) -> Iterator[str]:
 
 def _fits(dsn: str) -> Callable[[Mapping[str, str]], bool]:
     """The memory check of apply, or none if it cannot be made: that must not prevent an undo."""
-    from mrtuner.tuning import tune
+    from mrtuner.tuning import changes, tune
 
     try:
-        return change.fits(tune(dsn))
+        return changes.fits(tune(dsn))
     except Refused:
         return lambda _values: True
 

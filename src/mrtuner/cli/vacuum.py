@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -21,10 +20,7 @@ from mrtuner.cli.common.commands import offer_verbs
 
 if TYPE_CHECKING:
     from mrtuner.vacuum import Vacuum
-    from mrtuner.vacuum.model import Rates
 
-#: How far --history looks back [s]: a week has every kind of day.
-_REMEMBERED: Final = 7 * 86_400.0
 FORMATS: Final = ("text", "json", "sql", "conf")
 
 _dsn = click.argument("dsn", type=targets.ServerArgument(), shell_complete=offer_verbs)
@@ -102,8 +98,9 @@ def command(
     prerequisites.require(page=html)
     with terminal.sigterm_as_interrupt():
         _consent(sample, yes)
-        recorded = _recorded(history, instance, watch)
-        found, cut_short = watch_progress.watched(dsn, watch, sample, long, recorded)
+        found, cut_short = watch_progress.watched(
+            dsn, watch, sample, long=long, history=history, instance=instance
+        )
     told = found.to_dict()
     terminal.deliver(_written(found, told, form, top), output)
     if html is not None:
@@ -146,7 +143,7 @@ def apply(
         _consent(sample, yes)
         storage_parameters.put(
             dsn, watch, sample, journal, yes=yes, as_json=as_json,
-            recorded=_recorded(history, instance, watch),
+            history=history, instance=instance,
         )  # fmt: skip
 
 
@@ -167,23 +164,6 @@ def undo(dsn: str, journal: Path | None, yes: bool, as_json: bool) -> None:
     options.warn_of_password(dsn)
     with terminal.sigterm_as_interrupt():
         storage_parameters.take_back(dsn, journal, yes=yes, as_json=as_json)
-
-
-def _recorded(
-    directory: Path | None, instance: str | None, watch: float | None
-) -> Mapping[tuple[str, int], Rates] | None:
-    """Rates by database and oid from a history; None without one."""
-    if directory is None:
-        return None
-    from dataclasses import asdict
-
-    from mrtuner.cli.history.remembered import remembered
-    from mrtuner.history.busiest_day import busiest_days
-    from mrtuner.vacuum.rates import of_counts
-
-    with remembered(directory, instance, since=_REMEMBERED, watch=watch) as (history, about):
-        days = busiest_days(history, about)
-    return {table: of_counts(**asdict(day)) for table, day in days.items()}
 
 
 def _consent(tables: tuple[str, ...], yes: bool) -> None:

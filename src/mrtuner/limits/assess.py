@@ -50,6 +50,8 @@ class Limits:
     what_if: Candidate | None
     notices: tuple[str, ...]
     incomplete: tuple[Missing, ...] = ()  # resources with too few metrics
+    interrupted: bool = False  # the watch, by the user
+    lost: bool = False  # the session, during the watch
 
     @property
     def unjudged(self) -> tuple[Missing, ...]:

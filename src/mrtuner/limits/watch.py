@@ -43,18 +43,9 @@ _WINDOW: Final = 5
 _SHORTEST: Final = 0.5
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Watched:
-    """The answer, and whether the user or the loss of the session ended the watch early."""
-
-    limits: Limits
-    interrupted: bool
-    lost: bool
-
-
 def watch(
     dsn: str, seconds: float = 0, *, tell: Tell | None = None, root: Path = Path("/")
-) -> Watched:
+) -> Limits:
     """Find the limit of the server at `dsn` by watching it for `seconds`, one point per second.
 
     Without `seconds` only the ceilings are reported. `root` contains this host's /proc and /sys; a
@@ -70,7 +61,7 @@ def watch(
         if seconds:
             found.run(seconds, tell or _silent)
         answer = _judged(subject, found.series())
-        return Watched(limits=answer, interrupted=found.interrupted, lost=found.lost)
+        return replace(answer, interrupted=found.interrupted, lost=found.lost)
 
 
 def recorded(dsn: str, series: Series, *, root: Path = Path("/")) -> Limits:

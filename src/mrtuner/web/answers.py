@@ -9,12 +9,12 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from mrtuner import __version__
+from mrtuner.answers.overview import overview
 from mrtuner.errors import BadValue, UsageError
 from mrtuner.history.period import HistoryPeriod
 from mrtuner.history.reading import History
 from mrtuner.history.series import Series, grid, shifted
 from mrtuner.web.journal import attributed_changes
-from mrtuner.web.overview import overview
 from mrtuner.web.period import earlier, period_of
 from mrtuner.web.screens import SCREENS
 from mrtuner.web.screens.screen import Chart, Screen, Table, View

@@ -4,23 +4,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import replace
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, cast
 
+from mrtuner.answers.advice import REMEMBERED, of_record
 from mrtuner.documents import as_builtins
 from mrtuner.errors import MrTunerError
 from mrtuner.history.period import period
 from mrtuner.history.reading import History
-from mrtuner.history.recorded_server import recorded
-from mrtuner.tuning import tune_recorded
 from mrtuner.tuning.advice import Input
 from mrtuner.tuning.document import tune_document
-from mrtuner.tuning.gather import flags
-from mrtuner.tuning.situation import Seen
 from mrtuner.web.tuner import entered, told
 
-#: How far back to search for peaks [s]: as long as sampled rows are kept.
-_REMEMBERED: Final = 35 * 86_400.0
+if TYPE_CHECKING:
+    from mrtuner.inputs import MachineInputs
 
 
 def recorded_answer(history: History, given: Mapping[str, str]) -> dict[str, Any]:
@@ -32,21 +28,16 @@ def recorded_answer(history: History, given: Mapping[str, str]) -> dict[str, Any
         UsageError: there is no such instance.
     """
     fields = {name: text for name, text in given.items() if name != "instance"}
-    about = period(history, given["instance"] or None, since=_REMEMBERED)
+    about = period(history, given["instance"] or None, since=REMEMBERED)
     try:
-        found = recorded(history, about)
-        said = replace(flags(**entered(fields)), seen=Seen.RECORDED)
-        if found.server is None and said.postgres is None:
-            said = replace(said, postgres=found.major)
-        tuning = tune_recorded(found.server, found.host, said)
+        tuning = of_record(history, about, cast("MachineInputs", entered(fields)))
     except MrTunerError as error:
         return {"error": {"message": error.message, "hint": error.hint}}
     answer = told(tuning)
     document = json.dumps(as_builtins(tune_document(tuning, None)), indent=2, ensure_ascii=False)
     return answer | {
         "instance": about.instance,
-        "settings_known": found.server is not None,
-        "notices": [*found.notices, *answer["notices"]],
+        "settings_known": tuning.server is not None,
         "begin": about.begin.timestamp(),
         "end": about.end.timestamp(),
         "texts": answer["texts"] | {"json": f"{document}\n"},

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from mrtuner.answers.proof_loads import threads
 from mrtuner.cli.bench import running
-from mrtuner.cli.common import options, proving
+from mrtuner.cli.common import options
 
 if TYPE_CHECKING:
     from mrtuner.bench.plan.model import Plan, Variant, Workload
@@ -102,7 +103,7 @@ def _plan(given: dict[str, Any]) -> Plan:
         scales=(given["scale"],),
         clients=(given["clients"],),
         rates=(given["rate"],),
-        threads=proving.threads(given["clients"]),
+        threads=threads(given["clients"]),
         **{name: given[name] for name in same},
         **seed,
     )

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -20,7 +19,6 @@ if TYPE_CHECKING:
     from mrtuner.change.record import Change, Outcome
     from mrtuner.change.settings.apply import Restart, Standby, Wanted
     from mrtuner.change.transaction import StepName
-    from mrtuner.tuning import Tuning
 
 restart_option = click.option(
     "--restart",
@@ -63,16 +61,6 @@ def way_back(done: Change, absent: str, more: Sequence[tuple[str, str]] = ()) ->
     yield from sections([(title, [*pairs, *more])], terminal.look(sys.stderr))
 
 
-def wanted(tuning: Tuning) -> list[Wanted]:
-    """The advised changes, as settings to write."""
-    from mrtuner.change.settings.apply import Wanted
-
-    return [
-        Wanted(name=item.name, value=item.value, restart=item.parameter.restart)
-        for item in tuning.changes
-    ]
-
-
 def wanted_in(path: Path) -> list[Wanted]:
     """The settings in a conf or JSON file that `mrtuner tune` wrote."""
     from mrtuner.change.settings.apply import Wanted
@@ -96,23 +84,6 @@ def _advised(text: str) -> dict[str, str]:
     return {
         item.name: item.value for item in advice if item.verdict == "change" and not item.suggestion
     }
-
-
-def fits(tuning: Tuning) -> Callable[[Mapping[str, str]], bool]:
-    """Return a check: may these values be in force together with the server's other settings?
-
-    They may if the worst case stays below the ceiling, or needs no more memory than now.
-    """
-    from mrtuner.tuning.feasibility import in_force
-
-    situation = tuning.situation
-
-    def check(values: Mapping[str, str]) -> bool:
-        now = in_force(situation)
-        then = in_force(replace(situation, running={**situation.running, **values}))
-        return then is None or now is None or then.fits or then.total <= now.total
-
-    return check
 
 
 def consent(given: str, *, restarts: bool, timeout: float | None = None) -> Restart:

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from mrtuner.change.journal import Journal
     from mrtuner.change.record import Entry, Outcome
     from mrtuner.vacuum import Vacuum
-    from mrtuner.vacuum.model import Rates
 
 
 def put(
@@ -30,7 +29,8 @@ def put(
     *,
     yes: bool,
     as_json: bool,
-    recorded: Mapping[tuple[str, int], Rates] | None = None,
+    history: Path | None = None,
+    instance: str | None = None,
 ) -> None:
     """Measure, show the plan, ask, and set what is advised for tables."""
     from mrtuner.change.journal import Journal
@@ -38,7 +38,9 @@ def put(
 
     with Journal(journal) as book:
         recovered = _finish_interrupted(dsn, book)
-        found, cut_short = watch_progress.watched(dsn, watch, sample, recorded=recorded)
+        found, cut_short = watch_progress.watched(
+            dsn, watch, sample, history=history, instance=instance
+        )
         if cut_short:
             terminal.print_note("the watch was incomplete, so nothing was set")
             raise click.exceptions.Exit(cut_short)

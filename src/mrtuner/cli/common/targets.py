@@ -1,52 +1,19 @@
-"""The target of a command, its first argument, in the same forms everywhere.
-
-    postgresql://postgres@db/app      a server, by its connection string (also host=db dbname=app)
-    local                             the server of this machine, as psql finds it
-    rds:NAME                          an instance of Amazon RDS
-    metrics.csv                       a file
+"""The target of a command, its first argument, in the same forms everywhere (`answers.targets`).
 
 A command that does not accept one of them says what to use instead.
 """
 
 from __future__ import annotations
 
-from enum import Enum, auto
 from typing import Any, Final
 
 import click
 
+from mrtuner.answers.targets import TargetKind, instance_named, kind_of
 from mrtuner.errors import UsageError
 
-LOCAL: Final = "local"
-_RDS: Final = "rds:"
 #: Commands of rdstune that do for an instance what these do for a server.
 _OF_RDS: Final = {"tune": "diff", "apply": "apply", "undo": "undo"}
-
-
-class TargetKind(Enum):
-    """What the text of a target names."""
-
-    SERVER = auto()
-    LOCAL = auto()
-    RDS = auto()
-    FILE = auto()
-    NAME = auto()  # a bare word: an instance, where a command is about instances
-
-
-def kind_of(text: str) -> TargetKind:
-    """Return what a target names; no instance of RDS has a dot or a slash in its name."""
-    if text == LOCAL:
-        return TargetKind.LOCAL
-    if text.startswith(_RDS):
-        return TargetKind.RDS
-    if "://" in text or "=" in text:
-        return TargetKind.SERVER
-    return TargetKind.FILE if set(text) & set("./") else TargetKind.NAME
-
-
-def instance_named(text: str) -> str:
-    """Return the name of an instance, with or without ``rds:``."""
-    return text.removeprefix(_RDS)
 
 
 class ServerArgument(click.ParamType):  # type: ignore[type-arg]  # generic only in newer versions of click

@@ -7,10 +7,10 @@ import re
 import signal
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
-from signal import SIGHUP, SIGINT, SIGTERM
+from contextlib import contextmanager
+from signal import SIGHUP, SIGTERM
 from types import FrameType
-from typing import TYPE_CHECKING, Any, Final, Self, TextIO
+from typing import TYPE_CHECKING, Any, Final, TextIO
 
 import click
 
@@ -220,38 +220,3 @@ def sigterm_as_interrupt() -> Iterator[None]:
 
 def _interrupt(number: int, _frame: FrameType | None) -> None:
     raise KeyboardInterrupt(f"signal {number}")
-
-
-class FinishPuttingBack:
-    """Handle Ctrl-C, SIGTERM and SIGHUP while there is something to restore.
-
-    The first signal interrupts the work, which begins restoring; the second only prints `answer`,
-    so that restoring continues; a third interrupts even that.
-    """
-
-    def __init__(self, answer: str) -> None:
-        self._answer = answer
-        self._requests = 0
-        self._before: dict[int, Any] = {}
-
-    def __enter__(self) -> Self:
-        for number in (SIGINT, SIGTERM, SIGHUP):
-            if (before := signal.getsignal(number)) is not signal.SIG_IGN:  # set by nohup
-                self._before[number] = before
-                signal.signal(number, self._requested)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        for number, handler in self._before.items():
-            signal.signal(number, handler)
-
-    def unwinding(self) -> None:
-        """Note that restoring has begun, with or without a signal; the next one is the second."""
-        self._requests = max(1, self._requests)
-
-    def _requested(self, number: int, _frame: FrameType | None) -> None:
-        self._requests += 1
-        if self._requests != 2:
-            raise KeyboardInterrupt(f"signal {number}")
-        with suppress(RuntimeError, OSError):  # stderr is being written to, or closed
-            print_note(self._answer)

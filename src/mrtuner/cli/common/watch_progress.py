@@ -3,25 +3,26 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from mrtuner.cli.common import exit_codes, progress, terminal
 
 if TYPE_CHECKING:
     from mrtuner.vacuum import Vacuum
-    from mrtuner.vacuum.model import Rates
 
 _TICK: Final = 0.5  # [s]
 
 
 def watched(
-    dsn: str, watch: float | None, sample: tuple[str, ...], long: float | None = None,
-    recorded: Mapping[tuple[str, int], Rates] | None = None,
+    dsn: str, watch: float | None, sample: tuple[str, ...], *, long: float | None = None,
+    history: Path | None = None, instance: str | None = None,
 ) -> tuple[Vacuum, int]:  # fmt: skip
     """Return what `vacuum` finds, and the exit code: Ctrl-C or the server may end a watch early."""
-    from mrtuner.vacuum import Enough, Thresholds, vacuum
+    from mrtuner.answers import vacuum
+    from mrtuner.vacuum import Enough
 
     code = exit_codes.DONE
 
@@ -37,10 +38,10 @@ def watched(
             raise Enough from None
 
     with _shown(watch) as sleep:
-        thresholds = Thresholds() if long is None else Thresholds(long=long)
         found = vacuum(
-            dsn, watch=watch, sample=sample, sleep=pause, thresholds=thresholds, recorded=recorded
-        )
+            dsn, watch=watch, sample=sample, sleep=pause, long=long,
+            history=history, instance=instance,
+        )  # fmt: skip
     if found.picture.lost is not None:
         terminal.print_note("the server ended the session: the results below are from before that")
         code = code or exit_codes.UNFINISHED

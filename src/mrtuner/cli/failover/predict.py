@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -10,9 +10,7 @@ from mrtuner.cli.common import options, targets, terminal
 from mrtuner.cli.failover import machine
 
 if TYPE_CHECKING:
-    from mrtuner.failover.predict.client import Client
     from mrtuner.failover.predict.kernel import Kernel
-    from mrtuner.failover.predict.path import Path
 
 
 @options.command("predict")
@@ -53,51 +51,15 @@ def command(
     timeout from the live socket, and reports whether a pooler or proxy stands in between. Nothing
     is changed.
     """
+    from mrtuner.answers import failover
     from mrtuner.failover import text
-    from mrtuner.failover.predict.hang_times import Situation
-    from mrtuner.failover.predict.hang_times import predict as predicted
 
     options.warn_of_password(dsn)
-    away = limits.pop("away")
-    who, way, between = _client(client, dsn, rtt)
-    situation = Situation(kernel=kernel, client=_limited(who, limits), path=way, away=away)
-    cases = predicted(situation)
+    found = failover(dsn, client=client or "libpq", kernel=kernel, rtt=rtt, **limits)
     if as_json:
         from mrtuner.failover.predict.document import predict_document
 
-        terminal.document(predict_document(situation, cases, between))
+        terminal.document(predict_document(found.situation, found.cases, found.between))
         return
-    for line in text.prediction(situation, cases, between):
+    for line in text.prediction(found.situation, found.cases, found.between):
         terminal.print_line(line)
-
-
-def _client(
-    name: str | None, dsn: str | None, rtt: float | None
-) -> tuple[Client, Path, str | None]:
-    """The client, its path to the server (given, measured or usual), and what is in between."""
-    from mrtuner.failover.predict.client import configured, defaults
-    from mrtuner.failover.predict.path import Path
-
-    if dsn is None:
-        return defaults(name or "libpq"), Path() if rtt is None else Path(rtt=rtt), None
-    from mrtuner.failover.predict.client import parameters_of
-
-    client = configured(name or "libpq", parameters_of(dsn))
-    if rtt is not None:
-        return client, Path(rtt=rtt), None
-    from mrtuner.failover.audit.session import met
-
-    live, between = met(dsn)
-    return client, Path(rtt=live.rtt, rto=live.rto, same=False), between
-
-
-def _limited(client: Client, limits: dict[str, float | None]) -> Client:
-    """Return the client with the limits given as options."""
-    from dataclasses import replace
-
-    given: dict[str, Any] = {name: value for name, value in limits.items() if value is not None}
-    if "user_timeout" in given:
-        given["user_timeout"] = round(given["user_timeout"] * 1000)
-    names = {"user_timeout": "tcp_user_timeout"}
-    told = {names.get(name, name): "command line" for name in given}
-    return replace(client, **given, origin={**client.origin, **told})

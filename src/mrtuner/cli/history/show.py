@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from mrtuner.cli.common import options, prerequisites, terminal
+from mrtuner.cli.common import options, terminal
 from mrtuner.cli.history.store_options import (
     LONGEST_PERIOD,
     Moment,
@@ -50,16 +50,11 @@ def command(
     Load is the average number of active sessions. Where it exceeds the number of CPUs, sessions
     wait for each other; the letters in the chart show what they wait for.
     """
-    prerequisites.require("duckdb")
+    from mrtuner.answers import history
     from mrtuner.documents import as_builtins
-    from mrtuner.history.analysis import summary
-    from mrtuner.history.directory import history_directory
     from mrtuner.history.document import as_document
-    from mrtuner.history.period import period, since_recorded
-    from mrtuner.history.reading import open_history
     from mrtuner.present.history import lines
 
-    with open_history(history_directory(directory)) as history:
-        about = since_recorded(history, period(history, instance, since=since, until=until))
-        told = as_builtins(as_document(summary(history, about, top=top, cpus=cpus)))
+    found = history(directory, instance=instance, since=since, until=until, cpus=cpus, top=top)
+    told = as_builtins(as_document(found))
     terminal.answer(told, lines(told, terminal.width(sys.stdout)), as_json)

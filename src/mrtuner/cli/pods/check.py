@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
-from mrtuner.cli.common import checks, options, targets, terminal
+from mrtuner.answers.targets import TargetKind, instance_named, kind_of
+from mrtuner.cli.common import checks, options, terminal
 from mrtuner.cli.pods import manifest
 from mrtuner.cli.rds import change
 from mrtuner.errors import BadValue, UsageError
@@ -210,7 +211,7 @@ def _pgbouncer(given: Any) -> PgBouncer | None:
         if given["pooler_pods"] is not None or given["direct"]:
             raise UsageError("the pooler's settings are not known", "Give --pgbouncer FILE.")
         return None
-    if targets.kind_of(source) is targets.TargetKind.SERVER:
+    if kind_of(source) is TargetKind.SERVER:
         return _running_pgbouncer(source, number)
     try:
         text = read_file(Path(source))
@@ -243,11 +244,11 @@ def _seen(given: Any) -> Fact[int] | None:
         if given["instance"] is not None:
             raise UsageError("--instance requires --history", "Give both, or leave it out.")
         return None
-    from mrtuner.cli.history.remembered import remembered
+    from mrtuner.answers.remembered import remembered
     from mrtuner.facts import Fact
     from mrtuner.history.busiest_sessions import most_clients
 
-    opened = remembered(directory, given["instance"], since=_REMEMBERED, watch=None)
+    opened = remembered(directory, given["instance"], since=_REMEMBERED)
     with opened as (history, about):
         most, at, _ = most_clients(history, about)
     if most is None or at is None:
@@ -291,10 +292,10 @@ def _database(given: Any, account: Account) -> Database:
             role_limits=_by_name(given["role_limit"], "--role-limit", empty=True),
             database_limits=_by_name(given["database_limit"], "--database-limit", empty=True),
         )  # fmt: skip
-    kind = targets.kind_of(target)
-    if kind is targets.TargetKind.RDS:
-        return of_instance(targets.instance_named(target), said, account)
-    if kind not in {targets.TargetKind.SERVER, targets.TargetKind.LOCAL}:
+    kind = kind_of(target)
+    if kind is TargetKind.RDS:
+        return of_instance(instance_named(target), said, account)
+    if kind not in {TargetKind.SERVER, TargetKind.LOCAL}:
         raise UsageError(
             f"{target} is neither a connection string nor an instance",
             "Write postgresql://host/db, or rds:NAME.",
@@ -302,7 +303,7 @@ def _database(given: Any, account: Account) -> Database:
     from mrtuner.postgres.connect import connect
 
     options.warn_of_password(target)
-    with connect("" if kind is targets.TargetKind.LOCAL else target) as connection:
+    with connect("" if kind is TargetKind.LOCAL else target) as connection:
         return of_server(connection, said)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from mrtuner.cli.common import targets
+from mrtuner.answers.targets import TargetKind, kind_of
 from mrtuner.errors import UsageError
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def _read(name: str) -> Manifest:
 
     if name == _STDIN:
         return Manifest(read_stream(sys.stdin.buffer, "standard input"), "standard input")
-    if targets.kind_of(name) in {targets.TargetKind.SERVER, targets.TargetKind.RDS}:
+    if kind_of(name) in {TargetKind.SERVER, TargetKind.RDS}:
         raise UsageError(f"{name} is no manifest", "Name the server with --database.")
     try:
         return Manifest(read_file(Path(name)), name)

@@ -124,12 +124,12 @@ def _of_prometheus(given: dict[str, Any]) -> Observed:
 
 
 def _of_history(given: dict[str, Any], rate: float | None) -> Observed:
-    from mrtuner.cli.history.remembered import remembered
+    from mrtuner.answers.remembered import remembered
     from mrtuner.history.busiest_sessions import busiest_sessions
     from mrtuner.sizing.observed.remembered import of_sessions
 
     directory, application = given["history"], given["application"]
-    opened = remembered(directory, given["instance"], since=_REMEMBERED, watch=None)
+    opened = remembered(directory, given["instance"], since=_REMEMBERED)
     with opened as (history, about):
         found = asdict(busiest_sessions(history, about, application))
         where = f"{about.instance} in {directory}"

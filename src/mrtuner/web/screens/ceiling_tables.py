@@ -9,12 +9,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
 
+from mrtuner.answers.ceilings import Judged
 from mrtuner.limits.ceilings import Resource
 from mrtuner.limits.confirmation import Support
 from mrtuner.limits.levels import DISK
 from mrtuner.limits.sentences import quantity
 from mrtuner.present.limits import demand_words, forecast_words
-from mrtuner.web.ceilings import Judged
 from mrtuner.web.screens.screen import Table
 from mrtuner.wording import enumerated
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from mrtuner.answers.ceilings import id_limits
+from mrtuner.answers.host_charts import HOST_CHARTS, SOURCES
+from mrtuner.answers.shares import Share, configurations, label, over_time
 from mrtuner.history.headroom import by_database
 from mrtuner.history.series import Kind, Measure, Series
 from mrtuner.limits.assess import Limits
 from mrtuner.limits.ceilings import Resource
-from mrtuner.web.ceilings import id_limits
-from mrtuner.web.host_charts import HOST_CHARTS, SOURCES
 from mrtuner.web.screens.ceiling_tables import tables
 from mrtuner.web.screens.screen import Chart, Screen, Table, View, highest
-from mrtuner.web.shares import Share, configurations, label, over_time
 
 _COLUMNS: Final = (
     ("resource", "Resource", "text"),

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from mrtuner.answers.shares import ceiling_range
 from mrtuner.catalog.classes import instance_class
 from mrtuner.catalog.volumes import volume
 from mrtuner.limits.ceilings import Resource, ceilings
-from mrtuner.web.shares import ceiling_range
 
 MB = 1e6
 KNOWN = ceilings(instance_class("db.r5.2xlarge"), volume("io1:1000GB,10000iops"))

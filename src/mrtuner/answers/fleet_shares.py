@@ -7,6 +7,10 @@ from datetime import UTC, datetime
 from itertools import groupby
 from typing import Any, Final
 
+from mrtuner.answers.ceilings import ceilings_at, judged
+from mrtuner.answers.host_charts import HOST_CHARTS, SOURCES
+from mrtuner.answers.last_hour import DAY, HOUR, NOTHING, by_instance, last_hours
+from mrtuner.answers.shares import CARRIED, ceiling_range, is_former
 from mrtuner.history.headroom import RecordedLimit, highest, recorded
 from mrtuner.history.host_metrics import ceilings_by_instance
 from mrtuner.history.period import DURING, HistoryPeriod
@@ -15,10 +19,6 @@ from mrtuner.history.recorded_machine import Facts
 from mrtuner.history.series import Kind, Measure
 from mrtuner.limits.ceilings import Ceiling, CeilingKind, Resource
 from mrtuner.limits.levels import HIGH, LOW
-from mrtuner.web.ceilings import ceilings_at, judged
-from mrtuner.web.host_charts import HOST_CHARTS, SOURCES
-from mrtuner.web.last_hour import DAY, HOUR, NOTHING, by_instance, last_hours
-from mrtuner.web.shares import CARRIED, ceiling_range, is_former
 
 #: The key of a measure: the name of a limit or chart, and of one of its parts.
 Part = tuple[str, str]

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
-from mrtuner.cli.common import proving
-from mrtuner.cli.common.variants import ADVISED, CURRENT
+from mrtuner.answers.proof_sides import ADVISED, CURRENT
 from mrtuner.errors import MrTunerError, Refused, UsageError
 
 if TYPE_CHECKING:
@@ -30,22 +30,22 @@ _SHOWN: Final = 60  # letters of a statement
 class Wish:
     """The options that describe the load; None where MrTuner is to choose."""
 
-    builtin: str
-    scripts: tuple[Path, ...]
-    statements: int | None
-    statements_from: str | None
-    here: bool  # on the data in the connection string's database
-    writes: bool
-    rate: str | None
-    scale: int | None
-    clients: int | None
-    seconds: int | None
-    warmup: int
-    blocks: int
-    calibrate: int
-    delta: float
-    seed: int | None
-    database: str
+    builtin: str = "tpcb"
+    scripts: tuple[Path, ...] = ()
+    statements: int | None = None
+    statements_from: str | None = None
+    here: bool = False  # on the data in the connection string's database
+    writes: bool = False
+    rate: str | None = None
+    scale: int | None = None
+    clients: int | None = None
+    seconds: int | None = None
+    warmup: int = 15
+    blocks: int = 10
+    calibrate: int = 3
+    delta: float = 0.03
+    seed: int | None = None
+    database: str = "mrtuner_proof"
 
     def check(self, dsn: str | None) -> None:
         """Refuse dangerous or meaningless options before a server is touched."""
@@ -87,26 +87,24 @@ class Wish:
             )
 
 
-def options_taken(given: dict[str, Any]) -> Wish:
-    """Take the measurement's options out of those given; what remains describes the machine."""
-    names = ("scale", "clients", "seconds", "warmup", "blocks", "calibrate", "delta", "seed",
-             "database", "rate", "statements", "statements_from", "writes")  # fmt: skip
-    return Wish(
-        builtin=given.pop("script"),
-        scripts=tuple(given.pop("scripts")),
-        here=given.pop("on_this_data"),
-        **{name: given.pop(name) for name in names},
-    )
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """What to measure on a server: one load, on which database, and what is left out."""
+
+    task: Task
+    database: str
+    left_out: tuple[LeftOut, ...] = ()
+    conditions: tuple[str, ...] = ()
+    busy: str | None = None
 
 
-def ask(wish: Wish, tuning: Tuning, dsn: str) -> proving.Question:
+def ask(wish: Wish, tuning: Tuning, dsn: str, *, busy: str | None = None) -> Question:
     """Return the question about one load, sized by options, else by the machine and the data."""
     replay = _replay(wish, dsn) if wish.statements is not None else None
     workload = _workload(wish, replay)
     size = _size(wish, tuning, reads_only=workload.reads_only)
     plan = _plan(wish, workload, size)
-    busy = proving.busy()
-    return proving.Question(
+    return Question(
         task=_task(wish, plan, replay),
         database=_database(dsn) if wish.here else wish.database,
         left_out=tuple(_left_out(replay)) if replay else (),
@@ -185,7 +183,7 @@ def _plan(wish: Wish, workload: Workload, size: Size) -> Plan:
         clients=(size.clients,), rates=_rates(wish.rate),
         variants=(Variant(name=CURRENT), Variant(name=ADVISED)),
         blocks=wish.blocks, calibrate=wish.calibrate, seconds=size.seconds, warmup=wish.warmup,
-        threads=proving.threads(size.clients), delta=wish.delta,
+        threads=threads(size.clients), delta=wish.delta,
         seed=fresh_seed() if wish.seed is None else wish.seed, standing=wish.here,
     )  # fmt: skip
 
@@ -258,3 +256,8 @@ def _database(dsn: str) -> str:
 def _shortened(query: str) -> str:
     text = " ".join(query.split())
     return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 1]}…"
+
+
+def threads(clients: int) -> int:
+    """Threads for pgbench: no more than clients, or than CPUs here."""
+    return max(1, min(clients, os.cpu_count() or 1))

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+from mrtuner.answers.fleet_shares import recorded_cpus, used
+from mrtuner.answers.last_hour import DAY, HOUR, by_instance, last_hours, sessions_at_work
 from mrtuner.history.reading import History
 from mrtuner.history.recorded_machine import Facts, facts_by_instance
 from mrtuner.history.recorded_server import machine_of
-from mrtuner.web.fleet_shares import recorded_cpus, used
-from mrtuner.web.last_hour import DAY, HOUR, by_instance, last_hours, sessions_at_work
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

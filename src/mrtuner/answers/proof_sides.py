@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Final, Self
+from contextlib import suppress
+from signal import SIGHUP, SIGINT, SIGTERM
+from types import FrameType
+from typing import TYPE_CHECKING, Any, Final, Self
 
-from mrtuner.cli.common import terminal
+from mrtuner.answers.remembered import Tell, silent
 from mrtuner.errors import MrTunerError
 
 if TYPE_CHECKING:
@@ -32,12 +36,14 @@ class Sides:
         journal: Journal,
         restart: Restart,
         fits: Callable[[Mapping[str, str]], bool],
+        *,
+        tell: Tell = silent,
         repair: str | None = None,  # command that restores what we could not; None: say nothing
     ) -> None:
         self.dsn, self.wanted, self.journal, self.restart = dsn, wanted, journal, restart
-        self.fits, self.repair = fits, repair
+        self.fits, self.tell, self.repair = fits, tell, repair
         self.changed = False
-        self._end = terminal.FinishPuttingBack(_STILL)
+        self._end = FinishPuttingBack(lambda: tell(_STILL))
         self.plan: SettingsPlan | None = None  # of the last switch to the advised side
 
     def servers(self) -> dict[str, RunningServer]:
@@ -48,6 +54,11 @@ class Sides:
             CURRENT: RunningServer(self.dsn, self.as_they_were),
             ADVISED: RunningServer(self.dsn, self.as_advised),
         }
+
+    @property
+    def restarts(self) -> bool:
+        """Whether switching between the sides takes a restart that is allowed."""
+        return self.restart.run is not None and any(item.restart for item in self.wanted)
 
     def as_they_were(self) -> None:
         """Restore the settings, or start afresh if they are in force already."""
@@ -80,8 +91,9 @@ class Sides:
 
     def _start_afresh(self) -> None:
         """Restart the server, if switching to the other side needs a restart too."""
-        if self.restart.run is None or not any(item.restart for item in self.wanted):
+        if not self.restarts:
             return
+        assert self.restart.run is not None  # noqa: S101 - `restarts` says so
         from mrtuner.change.settings.live import identify
         from mrtuner.change.settings.restart import restarted
         from mrtuner.postgres.connect import connect
@@ -105,7 +117,7 @@ class Sides:
         self._end.unwinding()
         try:
             if self._to_put_back():
-                terminal.print_note("restoring the settings")
+                self.tell("restoring the settings")
                 self._put_back()
         except BaseException:
             self._say_left()
@@ -139,12 +151,12 @@ class Sides:
         try:
             names = self._off()
         except MrTunerError as error:
-            terminal.print_note(f"warning: cannot read the settings now in force: {error.message}")
+            self.tell(f"warning: cannot read the settings now in force: {error.message}")
         else:
             left = f"still in force, as advised: {', '.join(names)}"
-            terminal.print_note(f"warning: {left if names else 'the settings are as before'}")
+            self.tell(f"warning: {left if names else 'the settings are as before'}")
         if self._to_put_back():
-            terminal.print_note(f"to restore everything: {self.repair}")
+            self.tell(f"to restore everything: {self.repair}")
 
     def _off(self) -> tuple[str, ...]:
         """The settings that are not as they were before."""
@@ -159,3 +171,38 @@ class Sides:
             for step in steps
             if step.name in rows and rows[step.name].setting != step.in_force
         )
+
+
+class FinishPuttingBack:
+    """Handle Ctrl-C, SIGTERM and SIGHUP while there is something to restore.
+
+    The first signal interrupts the work, which begins restoring; the second is only answered, so
+    that restoring continues; a third interrupts even that.
+    """
+
+    def __init__(self, answer: Callable[[], None]) -> None:
+        self._answer = answer
+        self._requests = 0
+        self._before: dict[int, Any] = {}
+
+    def __enter__(self) -> Self:
+        for number in (SIGINT, SIGTERM, SIGHUP):
+            if (before := signal.getsignal(number)) is not signal.SIG_IGN:  # set by nohup
+                self._before[number] = before
+                signal.signal(number, self._requested)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    def unwinding(self) -> None:
+        """Note that restoring has begun, with or without a signal; the next one is the second."""
+        self._requests = max(1, self._requests)
+
+    def _requested(self, number: int, _frame: FrameType | None) -> None:
+        self._requests += 1
+        if self._requests != 2:
+            raise KeyboardInterrupt(f"signal {number}")
+        with suppress(RuntimeError, OSError):  # stderr is being written to, or closed
+            self._answer()

@@ -16,6 +16,8 @@ from datetime import datetime
 from itertools import pairwise
 from typing import Final
 
+from mrtuner.answers.ceilings import LONGEST, Judged, judged, known_ceilings
+from mrtuner.answers.host_charts import HOST_CHARTS
 from mrtuner.history import headroom
 from mrtuner.history.changes import machine_changes
 from mrtuner.history.host_metrics import ceiling_changes
@@ -27,8 +29,6 @@ from mrtuner.limits.ceilings import Ceiling, CeilingKind, Resource
 from mrtuner.limits.levels import HIGH
 from mrtuner.limits.reached import Pegged
 from mrtuner.limits.sentences import quantity
-from mrtuner.web.ceilings import LONGEST, Judged, judged, known_ceilings
-from mrtuner.web.host_charts import HOST_CHARTS
 
 #: What is divided by a ceiling: its name among the shares, the chart whose lines add up to it, and
 #: the resource.

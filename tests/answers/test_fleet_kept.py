@@ -15,12 +15,12 @@ import pytest
 from history_data import MIDNIGHT, SECOND, batch, sample
 from history_story import of_source
 
+from mrtuner.answers.overview import InstanceOverview, overview
 from mrtuner.history.reading import open_history
 from mrtuner.history.source import built_in
 from mrtuner.history.store import sealing
 from mrtuner.history.store.writer import Event, Writer
 from mrtuner.history.workspace import Workspace
-from mrtuner.web.overview import InstanceOverview, overview
 
 HOUR, DAY = 3600, 86_400
 START = datetime(2026, 11, 23, tzinfo=UTC)

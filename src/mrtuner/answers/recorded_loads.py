@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from mrtuner.cli.common import terminal
+from mrtuner.answers.remembered import Tell, silent
 from mrtuner.errors import MrTunerError
 
 if TYPE_CHECKING:
@@ -54,12 +54,13 @@ def with_statements(settings: Mapping[str, str]) -> dict[str, str]:
 
 @contextmanager
 def recorded(
-    place: Path, servers: Mapping[str, Standing], suffix: str = "", *, statements: bool
-) -> Iterator[None]:
+    place: Path, servers: Mapping[str, Standing], suffix: str = "", *, statements: bool,
+    tell: Tell = silent,
+) -> Iterator[None]:  # fmt: skip
     """Record these servers into a store until the block ends, however it ends.
 
     The recorder is a thread of this process, so that its CPU time is counted as ours and nothing
-    stays behind if we are killed. Its errors are printed and do not stop the measurement.
+    stays behind if we are killed. Its errors are told and do not stop the measurement.
     """
     from mrtuner.bench.server.scratch import in_database
     from mrtuner.bench.server.standing import DATABASE
@@ -75,7 +76,7 @@ def recorded(
             session.execute(f"CREATE EXTENSION IF NOT EXISTS {STATEMENTS}")
     stop = threading.Event()
     thread = threading.Thread(
-        target=_record, args=(place, found, stop), name="record the loads", daemon=True
+        target=_record, args=(place, found, stop, tell), name="record the loads", daemon=True
     )
     thread.start()
     try:
@@ -85,15 +86,15 @@ def recorded(
         thread.join(_LAST_SAMPLE)
 
 
-def _record(place: Path, instances: list[Instance], stop: threading.Event) -> None:
+def _record(place: Path, instances: list[Instance], stop: threading.Event, tell: Tell) -> None:
     from mrtuner.history.recorder import record
     from mrtuner.history.store.writer import Writer
 
     try:
         with Writer(place, _sources()) as writer:
-            record(writer, instances, stop, tell=terminal.print_note)
+            record(writer, instances, stop, tell=tell)
     except MrTunerError as error:
-        terminal.print_note(f"warning: the loads are not recorded any more: {error.message}")
+        tell(f"warning: the loads are not recorded any more: {error.message}")
 
 
 def _sources() -> Iterator[Source]:
