@@ -61,7 +61,13 @@ def temporary_directory(prefix: str, base: Path | None = None) -> Iterator[Path]
         with _marked(directory):
             yield directory
     finally:
-        shutil.rmtree(directory)
+        try:
+            shutil.rmtree(directory)
+        except OSError as error:
+            # Interrupted as it closes a file, rmtree closes it twice and hides the interruption.
+            if isinstance(error.__context__, KeyboardInterrupt):
+                raise error.__context__ from None
+            raise
         _forget(number)
 
 
