@@ -346,7 +346,7 @@ def _user_timeout(client: Client) -> str:
 def pretty_span(span: Band | None) -> str:
     """Format for display: ``45.4 to 47.4 s``, ``15 min 38 s``.
 
-    >>> pretty_span(Span(45.36, 46.4, 47.41)), pretty_span(Span.exactly(3)), pretty_span(None)
+    >>> pretty_span(Band(45.36, 46.4, 47.41)), pretty_span(Band.exactly(3)), pretty_span(None)
     ('45.4 to 47.4 s', '3.0 s', 'forever')
     """
     if span is None:
