@@ -86,17 +86,10 @@ def schema(kind: type[Document]) -> dict[str, Any]:
 
 
 def section(kind: type[Document]) -> Iterator[str]:
-    """Yield what a document consists of: its own fields, then each part that they name.
-
-    An older version with the same fields refers to the newer one.
-    """
+    """Yield what a document consists of: its own fields, then each part that they name."""
     parts = documents.schema(kind)["$defs"]
     yield from ("", f"## `{tag(kind)}`", "", *paragraphs(kind.__doc__), "")
     yield from (f"JSON Schema: [{file_name(kind)}](schemas/{file_name(kind)})", "")
-    newer = kind.__mro__[1]
-    if newer is not Document:
-        yield f"It has the fields of {link(tag(newer))}."
-        return
     yield from fields(parts, kind.__name__)
     for name in reachable(parts, kind.__name__):
         yield from (

@@ -191,21 +191,6 @@ def test_a_manifest_that_cannot_be_read_is_named(
         s3.fetch(PLACE, tmp_path / "copy", client)
 
 
-def test_a_manifest_of_an_older_recorder_is_read(client: Any, tmp_path: Path) -> None:
-    """It lists no summary by minute, and does not say of what format its files are."""
-    s3.publish(recorded(tmp_path / "a", "a", range(3)), PLACE, client)
-    (key,) = (key for key in keys(client) if "/manifests/" in key)
-    told = json.loads(client.get_object(Bucket="company-history", Key=key)["Body"].read())
-    assert {file.pop("format") for file in told["files"]} == {2}
-    told["files"] = [file for file in told["files"] if file["view"] != "samples_by_minute"]
-    body = json.dumps(told | {"format": 1}).encode()
-    client.put_object(Bucket="company-history", Key=key, Body=body)
-    s3.fetch(PLACE, tmp_path / "copy", client)
-    for directory in (tmp_path / "a", tmp_path / "copy"):
-        with open_history(directory) as history:
-            assert history.table("SELECT sum(samples) FROM samples_by_minute")[1] == [(3,)]
-
-
 def test_a_manifest_cannot_write_outside_the_lake(client: Any, tmp_path: Path) -> None:
     s3.publish(recorded(tmp_path / "a", "a", range(1)), PLACE, client)
     (key,) = (key for key in keys(client) if "/manifests/" in key)

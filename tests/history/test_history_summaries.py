@@ -4,13 +4,11 @@ Four hours of one instance, of which sessions were sampled at 0, 20 and 40 s of 
 session runs on a CPU all the time; from 01:30 to 01:40 four more wait for data, and one is idle in
 its transaction. Nothing was recorded in the minutes 00:30 to 00:32 and 03:20 to 03:24.
 
-The first two hours are in files, the third in others, the fourth is in SQLite. In a store that an
-older recorder began, the first two are in files of format 1, which are in no summary.
+The first two hours are in files, the third in others, the fourth is in SQLite.
 """
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -29,7 +27,7 @@ from mrtuner.history.sample import Sample
 from mrtuner.history.series import Grid, Kind, Measure, split
 from mrtuner.history.size import size
 from mrtuner.history.source import Rollup, built_in, in_directory
-from mrtuner.history.store import layout, opening, sealing, summaries
+from mrtuner.history.store import sealing, summaries
 from mrtuner.history.store.summaries import AT_WORK
 from mrtuner.history.store.writer import Writer
 from mrtuner.units import parse_duration
@@ -42,7 +40,6 @@ BUSY = range(90, 100)
 CHEAP, DEAR = 11, 22
 #: Waiting sessions on average, by hand: 120 in the 351 samples of two hours, or the 696 of a day.
 WAITED = {"30d": 120 / 351, "365d": 120 / 696}
-STORES = ["of today", "begun by an older recorder", "of an older recorder"]
 
 
 def samples() -> Iterator[Sample]:
@@ -62,35 +59,17 @@ def samples() -> Iterator[Sample]:
                 yield sample(source, 60 * minute + second, *rows)
 
 
-def as_an_older_recorder_left_it(directory: Path) -> None:
-    """Take the further summaries away, and from the list of files what format 1 does not have."""
-    with sqlite3.connect(directory / layout.DATABASE) as db:
-        for view in (one.view for one in summaries.SUMMARIES):
-            for (path,) in db.execute("SELECT path FROM file WHERE view = ?", (view,)).fetchall():
-                (directory / layout.LAKE / path).unlink()
-            db.execute("DELETE FROM file WHERE view = ?", (view,))
-        db.execute("ALTER TABLE file DROP COLUMN format")
-        db.execute("PRAGMA user_version = 1")
-    db.close()
-
-
-def record(directory: Path, store: str) -> Path:
+def record(directory: Path) -> Path:
     with Writer(directory, built_in().values()) as writer:
         writer.commit([batch(*samples(), instance=INSTANCE)])
-        sealing.move_to_parquet(writer, MIDNIGHT + 2 * HOUR, hourly=True)
-        if store == "of an older recorder":
-            sealing.move_to_parquet(writer, MIDNIGHT + 3 * HOUR, hourly=True)
-    if store != "of today":
-        as_an_older_recorder_left_it(directory)
-    if store != "of an older recorder":
-        with Writer(directory, built_in().values()) as writer:
-            sealing.move_to_parquet(writer, MIDNIGHT + 3 * HOUR, hourly=True)
+        for hours in (2, 3):
+            sealing.move_to_parquet(writer, MIDNIGHT + hours * HOUR, hourly=True)
     return directory
 
 
-@pytest.fixture(scope="module", params=STORES)
-def directory(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return record(tmp_path_factory.mktemp("history"), request.param)
+@pytest.fixture(scope="module")
+def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return record(tmp_path_factory.mktemp("history"))
 
 
 @pytest.fixture(scope="module")
@@ -209,20 +188,16 @@ def test_gaps_are_found_between_the_samples_of_the_period(
 
 @pytest.mark.parametrize("since", ["4h", "30d", "365d"])
 @pytest.mark.parametrize("screen", ["load", "moment", "compare", "changes"])
-def test_a_screen_of_a_long_time_is_the_same_whoever_recorded_it(
-    tmp_path: Path, screen: str, since: str
+def test_a_screen_of_a_long_time_is_answered_from_the_summaries(
+    directory: Path, screen: str, since: str
 ) -> None:
     end = START + timedelta(hours=4)
     begin = end - timedelta(seconds=parse_duration(since))
     asked = {"from": begin.isoformat(), "to": end.isoformat()}
     if screen == "compare":
         asked["compare"] = "2h"
-    answers = []
-    for store in STORES:
-        with open_history(record(tmp_path / store, store)) as history:
-            answers.append(screen_answer(history, screen, asked))
-    assert answers[0] == answers[1] == answers[2]
-    told = answers[0]
+    with open_history(directory) as history:
+        told = screen_answer(history, screen, asked)
     assert any(table.rows for table in told.tables) or screen == "compare"
     if screen == "changes":
         assert [row[1] for row in told.tables[0].rows] == ["gap", "gap"]
@@ -235,16 +210,15 @@ def test_a_screen_of_a_long_time_is_the_same_whoever_recorded_it(
         assert max(value or 0 for value in lines["IO"]) == pytest.approx(WAITED[since])
 
 
-def test_files_of_two_formats_are_not_merged_with_each_other(tmp_path: Path) -> None:
-    record(tmp_path, "begun by an older recorder")
+def test_merged_files_say_the_same(tmp_path: Path) -> None:
+    record(tmp_path)
     before = everything(tmp_path)
     with Writer(tmp_path, built_in().values()) as writer:
         now = MIDNIGHT + 40 * 24 * HOUR
         sealing.move_to_parquet(writer, now, everything=True)
         sealing.compact(writer, now)
-        kept = {(file.view, file.format): file.path for file in writer.files()}
-        assert len(kept) == len(writer.files())
-        assert {version for view, version in kept if view == "sessions_by_minute"} == {1, 2}
+        views = [file.view for file in writer.files()]
+        assert len(set(views)) == len(views)
     assert everything(tmp_path) == before
 
 
@@ -262,7 +236,7 @@ def everything(directory: Path) -> dict[str, list[tuple[Any, ...]]]:
 
 def test_rows_that_come_late_are_added(tmp_path: Path) -> None:
     """Another sample of an hour that is in files already."""
-    record(tmp_path, "of today")
+    record(tmp_path)
     late = sample(
         built_in()["sessions"], 95 * 60 + 50, of_source("sessions", pid=9, state="active")
     )
@@ -275,7 +249,7 @@ def test_rows_that_come_late_are_added(tmp_path: Path) -> None:
 
 
 def test_each_summary_goes_when_it_is_old_enough(tmp_path: Path) -> None:
-    record(tmp_path, "of today")
+    record(tmp_path)
     day = 24 * HOUR
     with Writer(tmp_path, built_in().values()) as writer:
         sealing.move_to_parquet(writer, MIDNIGHT + 2 * day, everything=True)
@@ -288,21 +262,6 @@ def test_each_summary_goes_when_it_is_old_enough(tmp_path: Path) -> None:
             left = {file.view for file in writer.files()}
             assert left & {one.view for one in summaries.SUMMARIES} == views
     assert {one.view for one in summaries.SUMMARIES} <= {one.view for one in size(tmp_path).views}
-
-
-def test_a_store_of_an_older_recorder_gets_today_s_format_when_it_is_written(
-    tmp_path: Path,
-) -> None:
-    """Its files keep format 1: they are in no summary."""
-    record(tmp_path, "of an older recorder")
-    db = opening.for_reading(tmp_path)
-    assert {file.format for file in opening.listed(db)} == {1}
-    db.close()
-    with Writer(tmp_path, built_in().values()) as writer:
-        assert {file.format for file in writer.files()} == {1}
-    with sqlite3.connect(tmp_path / layout.DATABASE) as found:
-        assert found.execute("PRAGMA user_version").fetchone() == (2,)
-    found.close()
 
 
 def test_no_metric_of_a_user_may_take_the_name_of_a_summary(tmp_path: Path) -> None:

@@ -13,12 +13,12 @@ from datetime import UTC, datetime
 from typing import Final
 
 import numpy as np
+from limits_lab.observed import observe
+from limits_lab.physics import STEP, Limit, run
+from limits_lab.workload import Job, Stream
 from numpy.typing import NDArray
 
 from mrtuner.limits import Resource, Series
-from mrtuner.limits.lab.observed import observe
-from mrtuner.limits.lab.physics import STEP, Limit, run
-from mrtuner.limits.lab.workload import Job, Stream
 
 _HOUR: Final = 3600 // STEP  # steps
 _KIB: Final = 1024

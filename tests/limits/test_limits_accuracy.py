@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from limits_accuracy import Source, measure
+from limits_generate import case
+from limits_lab.scenarios import scenario
 
 from mrtuner.limits import Resource
-from mrtuner.limits.accuracy import Source, measure
-from mrtuner.limits.generate import case
-from mrtuner.limits.lab.scenarios import scenario
 from mrtuner.limits.simulate import Cap, Demand, Manner, simulate
 
 #: The project's aim for precision and recall, and the minimum for a few hundred cases.

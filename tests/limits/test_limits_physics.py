@@ -6,12 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
-
-from mrtuner.catalog.classes import instance_class
-from mrtuner.catalog.volumes import volume
-from mrtuner.limits import Resource
-from mrtuner.limits.accuracy import (
+from limits_accuracy import (
     Accuracy,
     Detection,
     Entry,
@@ -21,11 +16,16 @@ from mrtuner.limits.accuracy import (
     measure,
     report,
 )
-from mrtuner.limits.lab.hardware import hidden, limits_of
-from mrtuner.limits.lab.observed import held, longest, observe
-from mrtuner.limits.lab.physics import STEP, Limit, Run, levels, run, wait_for
-from mrtuner.limits.lab.scenarios import KINDS, QUIET, minutes, scenario
-from mrtuner.limits.lab.workload import Disk, Job, Stream, paced
+from limits_lab.hardware import hidden, limits_of
+from limits_lab.observed import held, longest, observe
+from limits_lab.physics import STEP, Limit, Run, levels, run, wait_for
+from limits_lab.scenarios import KINDS, QUIET, minutes, scenario
+from limits_lab.workload import Disk, Job, Stream, paced
+from numpy.typing import NDArray
+
+from mrtuner.catalog.classes import instance_class
+from mrtuner.catalog.volumes import volume
+from mrtuner.limits import Resource
 from mrtuner.limits.truth import Case, Limiter
 
 HOUR = 3600 // STEP

@@ -29,8 +29,6 @@ WORD: Final = re.compile(r"\w+")
 _PERIODS: Final = 32
 #: Number of instances whose recent rows are kept in memory.
 _INSTANCES: Final = 8
-#: The first format in which rows in files are in the further summaries.
-_SUMMARIZED: Final = 2
 #: Number of answers that are kept.
 _KEPT: Final = 2048
 #: A word that may be the name of a view: `samples` is a column of each summary, too.
@@ -158,7 +156,7 @@ class Views:
                 rows = self._rows(history, source)
                 # Only named views: DuckDB looks into every file of a view when it is created.
                 for view in named - self.made:
-                    self._view(history, view, self._recent(history, source, view, rows))
+                    self._view(history, view, self._recent(source, view, rows))
         if "statement_texts" in words:
             self._make_texts(history)
 
@@ -177,7 +175,7 @@ class Views:
         begin, end = self.span[0], self.span[1] + HOUR
         return f"{rows} WHERE time >= make_timestamp({begin}) AND time < make_timestamp({end})"
 
-    def _recent(self, history: History, source: Source, view: str, rows: str) -> str:
+    def _recent(self, source: Source, view: str, rows: str) -> str:
         """Return the query of a view over rows that are not in a file yet."""
         if view == source.name:
             return rows
@@ -187,23 +185,19 @@ class Views:
         further = summaries.named(view)
         if further is None:
             return summary
-        # Files of an earlier format are in none of these summaries.
-        files = self._files(history, further.of, HOUR)
-        old = [file for file in files if file.format < _SUMMARIZED]
-        recent = rows if further.of == source.name else summary
-        return further.query(self._with_files(history, old, recent))
+        return further.query(rows if further.of == source.name else summary)
 
     def _view(self, history: History, name: str, recent: str) -> None:
         whole = self._with_files(history, self._files(history, name), recent)
         self.con.execute(f'CREATE OR REPLACE VIEW {self.schema}."{name}" AS {whole}')
         self.made.add(name)
 
-    def _files(self, history: History, view: str, longer: int = 0) -> list[File]:
-        """Return the files of a view in this period and up to `longer` microseconds after it."""
+    def _files(self, history: History, view: str) -> list[File]:
+        """Return the files of a view in this period."""
         begin, end = self.span or (0, sys.maxsize)
         return [
             file for file in history.files
-            if file.view == view and file.last >= begin and file.first < end + longer
+            if file.view == view and file.last >= begin and file.first < end
         ]  # fmt: skip
 
     def _with_files(self, history: History, files: list[File], recent: str) -> str:

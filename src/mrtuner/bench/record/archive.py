@@ -181,7 +181,7 @@ def contents(directory: Path) -> tuple[RunDocument, list[AnyLine]]:
 
     head = _read_head(directory)
     try:
-        return head, [read_line(line, head) for line in _whole_lines(directory / _LINES)]
+        return head, [read_line(line) for line in _whole_lines(directory / _LINES)]
     except ValueError as error:
         raise BadValue(
             f"the run in {directory} is damaged: {error}", "Use the files unchanged."
@@ -189,7 +189,7 @@ def contents(directory: Path) -> tuple[RunDocument, list[AnyLine]]:
 
 
 def _read_head(directory: Path) -> RunDocument:
-    from mrtuner.bench.record.document import RunDocument, RunDocument1
+    from mrtuner.bench.record.document import RunDocument
     from mrtuner.documents import read
 
     try:
@@ -201,7 +201,7 @@ def _read_head(directory: Path) -> RunDocument:
     except OSError as error:
         raise BadValue(f"cannot read {directory / _HEAD}: {error}") from error
     try:
-        return read(text, RunDocument, RunDocument1)
+        return read(text, RunDocument)
     except BadValue as error:
         raise BadValue(f"{directory / _HEAD}: {error.message}", error.hint) from None
 

@@ -41,14 +41,6 @@ class RunDocument(Document, tag="mrtuner.bench.run/2"):
     forced: Annotated[bool, Doc("taken on a busy machine, with `--force`")]
 
 
-class RunDocument1(RunDocument, tag="mrtuner.bench.run/1"):
-    """The same record as written before November 2026, still readable.
-
-    In its lines, what belongs to a sample's place in the order, and `run`, are in an object
-    `sample`, and the variant is called `arm`.
-    """
-
-
 class TransactionTimes(Struct):
     """A histogram of the times of single transactions."""
 
@@ -192,10 +184,6 @@ def line_of(found: Mapping[str, Any]) -> AnyLine:
     return line
 
 
-def read_line(text: bytes, head: RunDocument) -> AnyLine:
-    """Return a line of the record that begins with this head; ValueError if it is damaged."""
-    found = json.loads(text)
-    if isinstance(head, RunDocument1) and "sample" in found:
-        inner = found.pop("sample")
-        found |= {"variant": inner.pop("arm"), **inner}
-    return line_of(found)
+def read_line(text: bytes) -> AnyLine:
+    """Return a line of a record; ValueError if it is damaged."""
+    return line_of(json.loads(text))

@@ -17,7 +17,7 @@ from typing import Any, Final
 import click
 
 from mrtuner import __version__
-from mrtuner.cli.common import aliases, exit_codes
+from mrtuner.cli.common import exit_codes
 from mrtuner.cli.common.terminal import print_error
 from mrtuner.errors import MrTunerError
 
@@ -59,15 +59,11 @@ class Command(click.Command):
         parent: click.Context | None = None,
         **extra: Any,
     ) -> click.Context:
-        """Return the command's context, or that of a verb called by its name or by an old flag."""
-        warns = not extra.get("resilient_parsing", False)
-        path = aliases.path_of(parent, info_name)
-        verb, args = aliases.respelled(path, args, self.params, warns=warns)
-        if verb is None and args and args[0] in self.verbs:
-            verb, *args = args
-        if verb is None:
+        """Return the command's context, or that of a verb called by its name."""
+        if not args or args[0] not in self.verbs:
             return super().make_context(info_name, args, parent, **extra)
-        return self.verbs[verb].make_context(f"{info_name} {verb}", args, parent, **extra)
+        verb, *rest = args
+        return self.verbs[verb].make_context(f"{info_name} {verb}", rest, parent, **extra)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the options, and the verbs below them."""

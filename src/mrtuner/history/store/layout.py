@@ -18,8 +18,7 @@ from typing import Final
 from mrtuner.history.source import Column, Kind, Rollup, Source, Type
 
 #: The value of SQLite's user_version. A store with a higher one is refused.
-#: Since 2 there are the summaries of `mrtuner.history.store.summaries`.
-FORMAT: Final = 2
+FORMAT: Final = 1
 #: The value of SQLite's application_id: "MrTu".
 APPLICATION: Final = 0x4D725475
 DATABASE: Final = "recent.sqlite"
@@ -47,13 +46,8 @@ TABLES: Final = (
     """CREATE TABLE statement_text (query_id INTEGER PRIMARY KEY, text TEXT NOT NULL)""",
     """CREATE TABLE file (number INTEGER PRIMARY KEY AUTOINCREMENT, view TEXT NOT NULL,
        path TEXT NOT NULL, first INTEGER NOT NULL, last INTEGER NOT NULL, rows INTEGER NOT NULL,
-       bytes INTEGER NOT NULL, sha256 TEXT NOT NULL, retired INTEGER, broken TEXT,
-       format INTEGER NOT NULL DEFAULT 1)""",
+       bytes INTEGER NOT NULL, sha256 TEXT NOT NULL, retired INTEGER, broken TEXT)""",
 )
-#: SQL that upgrades a database from this format to the next.
-UPGRADES: Final = {
-    1: "ALTER TABLE file ADD COLUMN format INTEGER NOT NULL DEFAULT 1",
-}
 
 
 def hot_table(source: Source) -> str:

@@ -107,9 +107,7 @@ def sources(db: sqlite3.Connection) -> Iterator[Source]:
 
 def listed(db: sqlite3.Connection) -> list[File]:
     """The Parquet files on the list of a store, in the order of their numbers."""
-    names = ["number", "view", "path", "first", "last", "rows", "bytes", "sha256"]
-    if _format(db) > 1:
-        names.append("format")
+    names = ("number", "view", "path", "first", "last", "rows", "bytes", "sha256")
     rows = db.execute(
         f"SELECT {', '.join(names)} FROM file "
         "WHERE retired IS NULL AND broken IS NULL ORDER BY number"
@@ -149,15 +147,11 @@ def _format(db: sqlite3.Connection) -> int:
 
 
 def _make_tables(db: sqlite3.Connection, sources: Iterable[Source]) -> None:
-    found = _format(db)
-    if found == 0:
+    if _format(db) == 0:
         db.execute(f"PRAGMA application_id = {layout.APPLICATION}")
+        db.execute(f"PRAGMA user_version = {layout.FORMAT}")
         for statement in layout.TABLES:
             db.execute(statement)
-    else:
-        for number in range(found, layout.FORMAT):
-            db.execute(layout.UPGRADES[number])
-    db.execute(f"PRAGMA user_version = {layout.FORMAT}")
     for source in sources:
         if source.declaration:
             db.execute(

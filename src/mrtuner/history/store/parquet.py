@@ -50,8 +50,6 @@ class File:
     rows: int
     bytes: int
     sha256: str
-    #: The store's format when the rows were moved: those of format 2 are in all its summaries.
-    format: int = 1
 
 
 def engine(*, memory: str = "512MB") -> Engine:
@@ -159,9 +157,7 @@ def _dictionary(con: Engine, query: str, names: Sequence[str]) -> int:
     return min(max(_DICTIONARY, 2 * max(found)), _LARGEST_DICTIONARY)
 
 
-def described(
-    con: Engine, lake: Path, path: str, *, number: int, view: str, version: int = FORMAT
-) -> File:
+def described(con: Engine, lake: Path, path: str, *, number: int, view: str) -> File:
     """Return the list's entry for a file that was written."""
     target = lake / path
     row = con.execute(
@@ -171,7 +167,7 @@ def described(
     first, last, rows = row or (0, 0, 0)
     return File(
         number=number, view=view, path=path, first=first, last=last, rows=rows,
-        bytes=target.stat().st_size, sha256=checksum(target), format=version,
+        bytes=target.stat().st_size, sha256=checksum(target),
     )  # fmt: skip
 
 

@@ -33,8 +33,8 @@ from mrtuner.history.store.parquet import File, checksum
 from mrtuner.history.store.writer import Writer
 from mrtuner.postgres.sql import OLDEST
 
-#: Of a manifest. Since 2, a file has the format that its store had when its rows were moved.
-FORMAT: Final = 2
+#: Of a manifest.
+FORMAT: Final = 1
 _URL: Final = re.compile(r"s3://(?P<bucket>[a-z0-9][a-z0-9.-]{1,61}[a-z0-9])(/(?P<prefix>.*))?")
 #: An object that is no longer listed is deleted after this time [s]: it may still be fetched.
 _GRACE: Final = 24 * 3600

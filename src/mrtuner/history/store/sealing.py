@@ -135,12 +135,9 @@ def _next_number(writer: Writer) -> int:
 
 def _enlist(writer: Writer, files: Iterable[File]) -> None:
     writer.db.executemany(
-        "INSERT INTO file (number, view, path, first, last, rows, bytes, sha256, format) "
+        "INSERT INTO file (number, view, path, first, last, rows, bytes, sha256) "
         "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        [
-            (f.number, f.view, f.path, f.first, f.last, f.rows, f.bytes, f.sha256, f.format)
-            for f in files
-        ],
+        [(f.number, f.view, f.path, f.first, f.last, f.rows, f.bytes, f.sha256) for f in files],
     )
 
 
@@ -171,11 +168,11 @@ def compact(writer: Writer, now: int, *, small: int = _SMALL) -> int:
     """
     merged = 0
     by_view = {view: source for source in sources_of(writer) for view in summaries.views_of(source)}
-    partitions: dict[tuple[str, str, int], list[File]] = defaultdict(list)
+    partitions: dict[tuple[str, str], list[File]] = defaultdict(list)
     for file in writer.files():
         if file.view in by_view:
-            partitions[file.view, str(Path(file.path).parent), file.format].append(file)
-    for (view, partition, _), files in partitions.items():
+            partitions[file.view, str(Path(file.path).parent)].append(file)
+    for (view, partition), files in partitions.items():
         over = partition != layout.partition_of(view, now)
         if len(files) > (1 if over else _FEW_FILES):
             merged += _merge(writer, by_view[view], files, partition)
@@ -188,28 +185,28 @@ def _compact_months(writer: Writer, source: Source, now: int, small: int) -> int
     """Merge the days of each month that is over, if they are kept for long and small."""
     if source.keep <= _LONG:
         return 0
-    months: dict[tuple[str, int], list[File]] = defaultdict(list)
+    months: dict[str, list[File]] = defaultdict(list)
     # The last rows of a month are moved on the day after it.
     current = {layout.month_of(source.name, at) for at in (now, now - _DAY)}
     for file in writer.files():
         if file.view == source.name:
             month = layout.month_of(file.view, file.first)
             if month not in current:
-                months[month, file.format].append(file)
+                months[month].append(file)
     return sum(
         _merge(writer, source, files, month)
-        for (month, _), files in months.items()
+        for month, files in months.items()
         if len(files) > 1 and sum(file.bytes for file in files) <= small
     )
 
 
 def _merge(writer: Writer, source: Source, files: Sequence[File], partition: str) -> int:
-    """Replace files of one format by one in this partition; damaged ones stay where they are."""
+    """Replace files by one in this partition; damaged ones stay where they are."""
     lake = writer.directory / layout.LAKE
     sound = [file for file in files if parquet.flaw(lake, file) is None]
     if len(sound) < 2:
         return 0
-    view, version = sound[0].view, sound[0].format
+    view = sound[0].view
     number = _next_number(writer)
     path = _in_partition(writer, partition, number)
     with parquet.engine() as con:
@@ -217,7 +214,7 @@ def _merge(writer: Writer, source: Source, files: Sequence[File], partition: str
             con, parquet.union(lake, sound), lake, path,
             order_of(source, view), names_of(source, view),
         )  # fmt: skip
-        merged = parquet.described(con, lake, path, number=number, view=view, version=version)
+        merged = parquet.described(con, lake, path, number=number, view=view)
     with writer.transaction():
         _enlist(writer, [merged])
         _retire(writer, sound)

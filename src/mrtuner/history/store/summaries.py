@@ -1,8 +1,7 @@
 """Summaries chosen by the recorder, besides the one that each source declares.
 
 They answer what would otherwise take a second or more for a year: what sessions waited for, which
-minute was the busiest, and when nothing was recorded. They are part of the format since version 2;
-rows in files of version 1 are summarized when they are read.
+minute was the busiest, and when nothing was recorded.
 """
 
 from __future__ import annotations

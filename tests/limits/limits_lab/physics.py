@@ -21,7 +21,7 @@ from mrtuner.limits.ceilings import Resource
 from mrtuner.stats.plateaus import numpy
 
 if TYPE_CHECKING:
-    from mrtuner.limits.lab.workload import Job, Stream
+    from limits_lab.workload import Job, Stream
     from mrtuner.stats.plateaus import Values
 
 STEP: Final = 10  # seconds

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from limits_lab.physics import GRAZED, STEP, Limit, Run, levels
+from limits_lab.workload import lumps
 from mrtuner.catalog.classes import InstanceClass
 from mrtuner.limits.ceilings import CeilingKind, Resource, ceilings
-from mrtuner.limits.lab.physics import GRAZED, STEP, Limit, Run, levels
-from mrtuner.limits.lab.workload import lumps
 from mrtuner.stats.plateaus import numpy
 
 if TYPE_CHECKING:

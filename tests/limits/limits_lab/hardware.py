@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Final
 
+from limits_lab.physics import Limit
 from mrtuner.catalog.classes import InstanceClass, instance_classes
 from mrtuner.catalog.volumes import Volume, before_december_2019, volume_of
 from mrtuner.limits.ceilings import BURST_MINUTES, Resource, ceilings
-from mrtuner.limits.lab.physics import Limit
 from mrtuner.units import MiB
 
 _FAMILIES: Final = frozenset(("m5", "r5", "m6g", "r6g", "m6i", "r6i", "m7g", "r7g", "t3", "t4g"))

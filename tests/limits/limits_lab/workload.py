@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
+from limits_lab.physics import STEP, Limit
 from mrtuner.limits.ceilings import Resource
-from mrtuner.limits.lab.physics import STEP, Limit
 from mrtuner.stats.plateaus import numpy
 from mrtuner.units import KiB
 

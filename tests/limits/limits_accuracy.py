@@ -17,8 +17,9 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final, Literal, Protocol
 
+from limits_generate import case
+
 from mrtuner.limits.ceilings import CeilingKind, ceilings
-from mrtuner.limits.generate import case
 from mrtuner.limits.reached import Pegged, reached_ceilings
 from mrtuner.limits.truth import Case, Limiter
 

@@ -16,10 +16,7 @@ from datetime import UTC, datetime, timedelta
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
-from mrtuner.catalog.classes import InstanceClass
-from mrtuner.catalog.volumes import Volume, volume_of
-from mrtuner.limits.ceilings import CeilingKind, Resource, ceilings
-from mrtuner.limits.lab.hardware import (
+from limits_lab.hardware import (
     above,
     drawn,
     hidden,
@@ -29,9 +26,9 @@ from mrtuner.limits.lab.hardware import (
     narrow,
     wide,
 )
-from mrtuner.limits.lab.observed import Held, held, longest, observe, others, outages, shown
-from mrtuner.limits.lab.physics import STEP, Limit, run
-from mrtuner.limits.lab.workload import (
+from limits_lab.observed import Held, held, longest, observe, others, outages, shown
+from limits_lab.physics import STEP, Limit, run
+from limits_lab.workload import (
     DAY,
     OPERATION,
     Disk,
@@ -48,6 +45,9 @@ from mrtuner.limits.lab.workload import (
     starts,
     stream,
 )  # fmt: skip
+from mrtuner.catalog.classes import InstanceClass
+from mrtuner.catalog.volumes import Volume, volume_of
+from mrtuner.limits.ceilings import CeilingKind, Resource, ceilings
 from mrtuner.limits.series import Series
 from mrtuner.limits.truth import Case, Limiter
 from mrtuner.stats.plateaus import numpy
