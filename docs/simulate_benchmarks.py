@@ -149,4 +149,4 @@ def table(numbers: Sequence[int]) -> Iterator[str]:
 
 
 if __name__ == "__main__":
-    print("\n".join(table([int(text) for text in sys.argv[1:]])))
+    sys.stdout.writelines(f"{line}\n" for line in table([int(text) for text in sys.argv[1:]]))
