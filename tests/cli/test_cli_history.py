@@ -189,21 +189,6 @@ def test_size_verify_and_compact(store: str) -> None:
     assert damaged.name in run("history", "show", "--dir", store).stdout
 
 
-@pytest.mark.parametrize("unit", ["systemd", "container", "kubernetes"])
-def test_a_service_is_written_and_nothing_recorded(unit: str) -> None:
-    done = run("record", "postgresql://monitor@db/app", "--dir", "/var/lib/x", "--unit", unit)
-    assert done.exit_code == 0, done.output
-    assert "postgresql://monitor@db/app" in done.stdout
-    assert "/var/lib/x" in done.stdout
-    more = ("--name", "shop", "--budget", "2%", "--publish", "s3://company-history/postgres")
-    whole = run("record", "postgresql://monitor@db/app", "rds:shop-prod", *more, "--unit", unit)
-    for text in ("rds:shop-prod", *more):
-        assert text.replace("%", "%%" if unit == "systemd" else "%") in whole.stdout
-    secret = run("record", "postgresql://monitor:hunter2@db/app", "--unit", unit)
-    assert secret.exit_code == 2
-    assert "hunter2" not in secret.output
-
-
 @pytest.mark.parametrize(
     ("arguments", "why"),
     [
@@ -211,7 +196,6 @@ def test_a_service_is_written_and_nothing_recorded(unit: str) -> None:
         (("rds:prod", "rds:prod"), "two servers are named prod"),
         (("rds:a", "rds:b", "--name", "a"), "--name is for a single"),
         (("postgresql://a@h/x", "--publish", "bucket"), "is not an S3 address"),
-        (("postgresql://a@h/x", "--unit", "systemd", "--for", "1h"), "--for and --unit"),
         (("postgresql://a@h/x", "postgresql://b@h/y"), "two servers are named h:5432"),
         (("postgresql://a@h/x", "--name", "a b"), "cannot be called"),
         (("postgresql://a@h/x", "postgresql://b@g/y", "--name", "a"), "--name is for a single"),

@@ -19,7 +19,6 @@ import yaml
 
 from machine import require
 from mrtuner.formats import Line, cloudnativepg, parse, render
-from mrtuner.history.service import written
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
 
@@ -147,17 +146,16 @@ def closed(schema: Any) -> Any:
 
 
 def test_kubernetes_understands_the_manifest_of_the_recorder(
-    operators: Operators, tmp_path: Path
+    operators: Operators,
 ) -> None:
-    (tmp_path / "fleet.toml").write_text('[instances]\nshop = "host=db dbname=shop"\n')
-    manifest = written("kubernetes", ["host=db2"], None, tmp_path / "fleet.toml")
-    documents = manifest.split("---\n")
+    manifest = Path(__file__).parents[2] / "examples" / "record" / "kubernetes.yaml"
+    documents = manifest.read_text(encoding="utf-8").split("---\n")
     understood = [operators(one) for one in documents]
     assert [done.stderr for done in understood] == ["", "", ""]
     kinds = [json.loads(done.stdout) for done in understood]
     assert [one["kind"] for one in kinds] == ["Service", "ConfigMap", "StatefulSet"]
     (container,) = kinds[2]["spec"]["template"]["spec"]["containers"]
-    assert container["args"][:2] == ["record", "host=db2"]
+    assert container["args"][0] == "record"
     wrong = documents[2].replace("serviceName:", "servicName:")
     assert operators(wrong).returncode == 1
 

@@ -201,13 +201,6 @@ def test_the_region_is_an_option(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert done.exit_code == 0, done.output
 
 
-def test_the_region_goes_into_a_unit() -> None:
-    command = ["record", "rds:shop-prod", "--region", "eu-central-1", "--unit", "systemd"]
-    done = CliRunner().invoke(main, command)
-    assert done.exit_code == 0, done.output
-    assert "--region eu-central-1" in done.stdout
-
-
 def test_a_fleet_names_servers_and_instances_of_rds(tmp_path: Path) -> None:
     from mrtuner.history.fleet import read_fleet
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
 #: The same as in mrtuner.history.budget, which is not loaded for a help text.
 _BUDGET: Final = 0.01
-UNITS: Final = ("systemd", "container", "kubernetes")
 
 
 @options.command("record")
@@ -59,15 +58,11 @@ UNITS: Final = ("systemd", "container", "kubernetes")
 @options.time_option(
     "--for", "Stop after this long.  [default: record until stopped]", name="duration"
 )
-@click.option(
-    "--unit", type=click.Choice(UNITS), metavar="KIND",
-    help="Write a service unit to stdout and do not record: one of systemd, container, kubernetes.",
-)  # fmt: skip
 @options.json_option
 def command(
     targets_given: tuple[str, ...], directory: Path | None, config: Path | None, name: str | None,
     metrics: Path | None, budget: float, max_size: str | None, publish: str | None,
-    account: Account, duration: float | None, unit: str | None, as_json: bool,
+    account: Account, duration: float | None, as_json: bool,
 ) -> None:  # fmt: skip
     """Record the history of servers, until stopped.
 
@@ -83,23 +78,12 @@ def command(
       mrtuner record --name shop postgresql://monitor@shop.example/app rds:shop-prod
       mrtuner record --config fleet.toml --dir /var/lib/mrtuner
       mrtuner record local --for 10min
-      mrtuner record postgresql://monitor@db/app --unit systemd > mrtuner-record.service
       mrtuner history show                           what was recorded
 
     The role should be a member of pg_monitor; what it may not read is reported, and the rest is
     recorded. Nothing is changed on the server. Ctrl-C and SIGTERM end it without losing anything;
     --json then writes what mrtuner history size writes.
     """
-    if unit is not None:
-        if duration is not None:
-            raise UsageError("--for and --unit cannot be used together", "Omit one of them.")
-        share = None if budget == _BUDGET else f"{100 * budget:g}%"
-        more = {
-            "--name": name, "--budget": share, "--max-size": max_size, "--publish": publish,
-            "--region": account.region, "--profile": account.profile,
-        }  # fmt: skip
-        _write_unit(unit, targets_given, directory, config, metrics, more)
-        return
     instances, managed = _instances(targets_given, config, name)
     prerequisites.require("duckdb", *(["boto3"] if managed or publish else []))
     from mrtuner.history.directory import history_directory
@@ -184,15 +168,3 @@ def _instances(
         if twice := sorted({one for one in names if names.count(one) > 1}):
             raise UsageError(f"two servers are named {twice[0]}", "Name them in a file: --config.")
     return found, managed
-
-
-def _write_unit(
-    unit: str, given: Sequence[str], directory: Path | None, config: Path | None,
-    metrics: Path | None, more: Mapping[str, object],
-) -> None:  # fmt: skip
-    from mrtuner.history.service import written
-
-    options = [
-        text for flag, value in more.items() if value is not None for text in (flag, str(value))
-    ]
-    click.echo(written(unit, given, directory, config, metrics, options), nl=False)

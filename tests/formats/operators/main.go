@@ -1,6 +1,6 @@
 // Command operators reads a YAML manifest on standard input as kubectl does, then into the operator's
 // own Go type, refusing unknown fields and wrong types; it writes what was understood as JSON. It
-// does the same with Kubernetes' own kinds that `mrtuner record --unit kubernetes` writes.
+// does the same with Kubernetes' own kinds of examples/record/kubernetes.yaml.
 // With -fixed it lists the parameters that CloudNativePG does not let users set; with -schema it
 // writes the schema that Zalando's operator registers.
 package main

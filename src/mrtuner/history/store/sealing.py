@@ -136,7 +136,7 @@ def _next_number(writer: Writer) -> int:
 def _enlist(writer: Writer, files: Iterable[File]) -> None:
     writer.db.executemany(
         "INSERT INTO file (number, view, path, first, last, rows, bytes, sha256) "
-        "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
         [(f.number, f.view, f.path, f.first, f.last, f.rows, f.bytes, f.sha256) for f in files],
     )
 
