@@ -7,7 +7,7 @@ WORKERS ?= 3
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: install page site demo test test-bare test-programs test-web test-browser test-access test-site test-lambda test-slow test-killed test-engines engines dist lint types docs requirements catalog pictures bench-start bench-tune bench-worth bench-overhead bench-same bench-demo bench-history bench-recording bench-bursts bench-viewer bench-fleet bench-serverless bench-tuner-page bench-image bench-image-steps bench-image-seed clean bench-waiting bench-pods
+.PHONY: install page site demo test test-bare test-programs test-web test-browser test-access test-site test-lambda test-slow test-killed test-engines engines dist lint types docs requirements catalog pictures bench-start bench-tune bench-worth bench-overhead bench-same bench-demo bench-history bench-recording bench-bursts bench-viewer bench-fleet bench-serverless bench-tuner-page bench-image clean bench-waiting bench-pods
 
 install: $(STAMP)
 
@@ -196,17 +196,6 @@ bench-tuner-page: install page
 # How long mrtuner image cost and advise take for 100,000 files. ARGS sets another number.
 bench-image: install
 	$(BIN)/python bench/image.py $(ARGS)
-
-# Improves images step by step, building and pushing each step: MrTuner's own from a clone, its
-# recorder's, and the seed's at a small scale. Half an hour; needs root, podman, docker-registry.
-bench-image-steps: install
-	for subject in seed wheel clone; do PYTHONPATH=tools:tests:tests/image $(BIN)/python bench/image_steps.py $$subject $(ARGS) || exit 1; done
-
-# The image of the seed at full scale, in five forms: builds one changed line, pushes it, and pushes
-# it through slower lines. Half an hour, 10 GB of disk; needs root, podman, docker-registry. To keep
-# the result, use ARGS='--write docs', then make docs.
-bench-image-seed: install
-	PYTHONPATH=tools:tests:tests/image $(BIN)/python bench/seed_image.py $(ARGS)
 
 # Application servers under load, compared with the simulation: 25 minutes. Needs root, and Debian's
 # puma, unicorn, ruby-pg, pgbouncer. ARGS="--only puma --puma-of sid" uses Puma 8 (trixie has 6.6),

@@ -21,7 +21,6 @@ from docs.generate_bench import containers_page, containers_picture, cpu_picture
 from docs.generate_classes import classes_page
 from docs.generate_failover import lab_picture, measured_page, measured_picture
 from docs.generate_frameworks import frameworks_page
-from docs.generate_image import image_page, image_picture
 from docs.generate_json import json_page, schemas
 from docs.generate_pods import before_after_pictures, pods_page
 
@@ -85,7 +84,6 @@ def pages() -> dict[Path, str]:
         "reference/containers-measured.md": containers_page(),
         "reference/framework-pools.md": frameworks_page(),
         "reference/pods-measured.md": pods_page(),
-        "reference/image-measured.md": image_page(),
         "comparison.md": comparison_page(),
     }
     texts = {name: HEAD + "\n".join(lines).rstrip() + "\n" for name, lines in made.items()}
@@ -108,7 +106,6 @@ def pictures() -> dict[Path, str]:
         "failover-lab": stand_alone(lab_picture(), "light"),
         "containers": stand_alone(containers_picture(), "light"),
         "pods-plan": stand_alone(plan_picture(), "light"),
-        "image-seed": stand_alone(image_picture(), "light"),
     }
     several = cpu_pictures() | before_after_pictures()
     drawn |= {name: stand_alone(picture, "light") for name, picture in several.items()}

@@ -13,7 +13,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from mrtuner.tuning import Tuning, tune
+    from mrtuner.answers.advice import tune
+    from mrtuner.tuning.advice import Tuning
 
 __all__ = ["Tuning", "__version__", "tune"]
 
@@ -23,7 +24,7 @@ __version__ = "0.1.0"
 def __getattr__(name: str) -> Any:
     """Load `tune` and `Tuning` on first use, so that `mrtuner --help` does not load them."""
     if name in {"tune", "Tuning"}:
-        import mrtuner.tuning
+        import mrtuner.answers.advice
 
-        return getattr(mrtuner.tuning, name)
+        return getattr(mrtuner.answers.advice, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -40,7 +40,7 @@ def test_the_example_of_images_prints_what_its_comments_say(tmp_path: Path) -> N
         [sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=True
     )
     said = _PRINTS.findall(program)
-    assert len(said) == 4
+    assert len(said) == 3
     assert done.stdout.splitlines() == said
 
 

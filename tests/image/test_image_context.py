@@ -96,3 +96,34 @@ def test_what_must_not_travel_is_found_secrets_first(tmp_path: Path) -> None:
 def test_nothing_is_missed_where_the_ignore_file_names_it(tmp_path: Path) -> None:
     sizes = {".git/config": 1, "a/.env": 1, "main.py": 1}
     assert misplaced(a_context(tmp_path, sizes, ".git", "**/.env")) == []
+
+
+@pytest.mark.parametrize(
+    ("files", "found"),
+    [
+        # A package called log, as Go, Python and Ruby have them; its logs are still logs.
+        ({"log/log.go": "package log", "log/old.log": "x"}, []),
+        ({"internal/logs/__init__.py": ""}, []),
+        ({"log/production.log": "x", "log/.keep": ""}, ["log"]),
+        # npm's settings, with a token or without.
+        ({".npmrc": "registry=https://npm.example.com/\n"}, []),
+        ({".npmrc": "//npm.example.com/:_authToken=${NPM_TOKEN}\n"}, []),
+        ({".npmrc": "//npm.example.com/:_authToken=abc\n"}, [".npmrc"]),
+        ({".npmrc": "_auth = abc\n"}, [".npmrc"]),
+        ({".pypirc": "[pypi]\nusername = a\n"}, []),
+        ({".pypirc": "[pypi]\npassword = a\n"}, [".pypirc"]),
+        # What .NET builds, beside its project; a directory of this name elsewhere is anyone's.
+        ({"app/app.csproj": "", "app/obj/a.json": "", "app/bin/a.dll": ""}, ["app/bin", "app/obj"]),
+        ({"bin/rails": "", "obj/chair.obj": ""}, []),
+        # Yarn's own cache, committed on purpose.
+        ({".yarn/cache/left-pad.zip": "x", ".pnp.cjs": ""}, []),
+    ],
+)  # fmt: skip
+def test_a_name_alone_makes_no_file_misplaced(
+    tmp_path: Path, files: dict[str, str], found: list[str]
+) -> None:
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    missed = misplaced(read_context(tmp_path, rules_of([])))
+    assert sorted(one.path for one in missed if one.path != "log/old.log") == found

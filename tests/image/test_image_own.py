@@ -7,6 +7,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
+from distribution_requirements import required
 
 from mrtuner.image.advice.advise import advise
 from mrtuner.image.commits import is_shallow
@@ -14,7 +15,6 @@ from mrtuner.image.context import read_context
 from mrtuner.image.cost import cost
 from mrtuner.image.dockerfile import parse
 from mrtuner.image.ignore import rules_for
-from mrtuner.requirements import required
 
 ROOT = Path(__file__).parents[2]
 RECIPE = ROOT / "Dockerfile"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import tarfile
 import threading
@@ -17,7 +16,6 @@ import pytest
 from image_stored import INDEX, MANIFEST, entry, layer, write_image, write_index
 
 from mrtuner.errors import BadValue, MissingPart, MrTunerError, UsageError
-from mrtuner.image.proof.tree import Trees
 from mrtuner.image.stored import read_image
 
 ONE, TWO = layer(entry("x", "1" * 3000)), layer(entry("y", "2"))
@@ -103,15 +101,13 @@ def test_a_bomb_is_counted_piece_by_piece(tmp_path: Path) -> None:
     bomb = layer(entry("x", "0" * size))
     assert len(bomb) < 200_000
     write_image(tmp_path, [bomb])
-    image, content = read_image(str(tmp_path)), hashlib.sha256(b"0" * size).hexdigest()
+    image = read_image(str(tmp_path))
     tracemalloc.start()
     try:
         assert size < image.uncompressed(image.layers[0]) < size + 20_480
-        (node,) = Trees().of(image).values()
         used = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-    assert node.content == content
     assert used < size / 5
 
 

@@ -1,6 +1,6 @@
 """What an ignore file misses: history, logs, databases, dependencies, and secrets.
 
-Judged by names alone; no file is opened.
+Judged by names. Only files of settings that may or may not hold a password are opened.
 """
 
 from __future__ import annotations
@@ -11,7 +11,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final, Literal
 
+from mrtuner.errors import MrTunerError
+from mrtuner.files import read_file
 from mrtuner.image.context import Context, Entry
+from mrtuner.image.kinds import kind_of
 
 What = Literal["secret", "version control", "log", "database", "dependencies", "cache"]
 
@@ -42,6 +45,15 @@ _DIRECTORIES: Final[dict[str, What]] = {
     "__pycache__": "cache", ".mypy_cache": "cache", ".pytest_cache": "cache",
     ".ruff_cache": "cache", ".tox": "cache", ".gradle": "cache", ".cache": "cache",
 }  # fmt: skip
+#: Directories that builds of .NET fill, beside a file of one of these projects.
+_BUILT: Final = frozenset({"bin", "obj"})
+_PROJECTS: Final = (".csproj", ".fsproj", ".vbproj")
+#: Files of settings that are secret only with a password or a token of their own; one that is
+#: taken from a variable is none. Source: npmrc(5); Python's packaging guide, .pypirc.
+_SETTINGS: Final = frozenset({".npmrc", ".pypirc"})
+_PASSWORD: Final = re.compile(
+    r"(?im)^\s*(\S*(_authToken|_auth|_password)|password)\s*=\s*(?!\$\{)\S"
+)
 _TEMPLATE: Final = re.compile(r"\.(example|sample|template|dist)$")
 #: Names of files; the first pattern that matches counts.
 _FILES: Final[tuple[tuple[re.Pattern[str], What], ...]] = (
@@ -66,10 +78,16 @@ def misplaced(context: Context) -> list[Misplaced]:
         for entry in context.entries
         if entry.path.rpartition("/")[2] == "PG_VERSION"  # a data directory of PostgreSQL
     }
+    projects = {
+        entry.path.rpartition("/")[0] for entry in context.entries if entry.path.endswith(_PROJECTS)
+    }
     found: dict[tuple[str, What], list[Entry]] = {}
     for entry in context.entries:
-        for path, what in _belongs(entry, clusters):
+        for path, what in _belongs(entry, clusters, projects):
             found.setdefault((path, what), []).append(entry)
+    for (path, what), entries in list(found.items()):
+        if _is_source(what, entries) or _is_harmless(context, path, what):
+            del found[path, what]
     whole = [_summed(path, what, entries) for (path, what), entries in found.items()]
     return sorted((one for one in whole if one.files), key=lambda one: one.worst_first)
 
@@ -80,11 +98,30 @@ def _summed(path: str, what: What, entries: Iterable[Entry]) -> Misplaced:
     return Misplaced(what, path, files, sum(entry.archived for entry in below), path)
 
 
-def _belongs(entry: Entry, clusters: set[str]) -> list[tuple[str, What]]:
+def _is_source(what: What, below: Iterable[Entry]) -> bool:
+    """Whether a directory called log is a package of that name: it holds code."""
+    return what == "log" and any(kind_of(one.path) == "code" for one in below)
+
+
+def _is_harmless(context: Context, path: str, what: What) -> bool:
+    """Whether a file of settings, though named like one with a password, has none."""
+    if what != "secret" or posixpath.basename(path) not in _SETTINGS:
+        return False
+    try:
+        text = read_file(context.root / path)
+    except MrTunerError:
+        return False
+    return _PASSWORD.search(text) is None
+
+
+def _belongs(entry: Entry, clusters: set[str], projects: set[str]) -> list[tuple[str, What]]:
     """The paths with which an entry is counted: the outermost such directory, or itself."""
     names: list[tuple[str, What]] = []
     for path in entry.directories:
-        what = "database" if path in clusters else _DIRECTORIES.get(posixpath.basename(path))
+        above, _, name = path.rpartition("/")
+        what = "database" if path in clusters else _DIRECTORIES.get(name)
+        if name in _BUILT and above in projects:
+            what = "cache"
         if what is not None:
             names.append((path, what))
             break

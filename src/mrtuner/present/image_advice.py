@@ -47,13 +47,13 @@ def rows(advice: Sequence[Mapping[str, Any]]) -> list[tuple[str, ...]]:
 
 
 def saved(found: Mapping[str, Any]) -> str:
-    """Return the bytes saved; empty for none, or for less than 1 kB added."""
+    """Return the bytes saved; 0 for none, or for less than 1 kB added."""
     if found["bytes"] is None or (found["precision"] != "exact" and found["bytes"] < _LITTLE):
         return "unknown"
     if found["precision"] == "exact":
         if abs(found["bytes"]) >= _LITTLE:
             return pretty_bytes(found["bytes"])
-        return "under 1 kB" if found["bytes"] > 0 else ""
+        return "under 1 kB" if found["bytes"] > 0 else "0"
     return f"{found['precision']} {pretty_bytes(found['bytes'])}"
 
 
@@ -79,9 +79,8 @@ def answer(told: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _piece(one: Mapping[str, Any]) -> Iterator[str]:
-    mark = "" if one["proven"] else " (not tested here)"
     yield from wrap(
-        f"{one['title']}{mark}. Risk: {one['risk']}", 96, initial_indent=f"{one['number']:>3}  ",
+        f"{one['title']}. Risk: {one['risk']}", 96, initial_indent=f"{one['number']:>3}  ",
         subsequent_indent="     ", break_long_words=False, break_on_hyphens=False,
     )  # fmt: skip
 
@@ -96,5 +95,5 @@ def notes(told: Mapping[str, Any]) -> Iterator[str]:
         yield f"Together, {numbers} would save nothing more, and is left out of the patch."
     yield (
         f"Bytes by the rules of {told['builder']}, before building: unknown bytes are known "
-        "only after a build. Prove a patch before you rely on it."
+        "only after a build."
     )

@@ -11,7 +11,6 @@ command = Commands(
     {
         "cost": "Show what one changed line costs: sent, rebuilt and pushed.",
         "advise": "Advise changes that make deploys cheaper, each as a patch.",
-        "prove": "Build and push two versions of an image, and count what each change costs.",
     },
     package="mrtuner.cli.image",
     help="""Show what a change costs in a container image, and how to make it cheaper.
@@ -21,6 +20,5 @@ command = Commands(
       mrtuner image cost .
       mrtuner image cost app --file app/Dockerfile.release
       mrtuner image advise app
-      mrtuner image prove app --patch advice.patch
     """,
 )

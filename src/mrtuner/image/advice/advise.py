@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -80,7 +80,6 @@ class Advice:
     risk: str
     patch: str
     saved: Savings
-    proven: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,14 +183,14 @@ class _Adviser:
             after = self._after(now, proposal)
             if after is None:
                 continue
-            saved = _saved(before, after[1], proposal)
+            saved = _savings(before, after[1])
             if saved.worth_it or rule == _SECRETS:
                 found.append((rule, proposal, saved))
         found.sort(key=lambda one: (one[0] != _SECRETS, -one[2].known, not one[2].pushed.more))
         return [
             Advice(
                 number, rule, proposal.subject, proposal.title, proposal.risk,
-                _patch(now.tree, now.tree.edited(proposal.edits)), saved, proposal.proven,
+                _patch(now.tree, now.tree.edited(proposal.edits)), saved,
             )
             for number, (rule, proposal, saved) in enumerate(found, 1)
         ]  # fmt: skip
@@ -243,20 +242,15 @@ class _Adviser:
             if found is None:
                 continue
             model, after = found
-            worth_it = proposal.proven and _saved(held, after, proposal).worth_it
+            worth_it = _savings(held, after).worth_it
             if wanted is None and rule != _SECRETS and not worth_it:
                 continue
             return key, proposal.title, Situation(model, self.deploys, self.builder), after
         return None
 
     def _after(self, now: Situation, proposal: Proposal) -> tuple[Model, Expected] | None:
-        """The patched model and its expected cost; None if the builder would refuse it.
-
-        What an unproven proposal saves cannot be computed, so the cost then stays the same.
-        """
+        """The patched model and its expected cost; None if the builder would refuse it."""
         tree = now.tree.edited(proposal.edits)
-        if not proposal.proven:
-            return replace(now.model, tree=tree), expected(now.model, self.deploys)
         try:
             model = model_of(tree, self.arguments, self.packing, self.builder)
         except MrTunerError:
@@ -268,17 +262,6 @@ def _proposals(now: Situation) -> Iterator[tuple[str, Proposal]]:
     for name, rule in RULES.items():
         for proposal in rule(now):
             yield name, proposal
-
-
-def _saved(before: Expected, after: Expected, proposal: Proposal) -> Savings:
-    """What a proposal saves, as far as it can be computed."""
-    if not proposal.proven:
-        unknown = Saving(0, more=True, less=True)
-        return Savings(Saving(0), unknown, unknown, Saving(0))
-    found = _savings(before, after)
-    if proposal.unseen:
-        return replace(found, pushed=replace(found.pushed, more=True))
-    return found
 
 
 def _savings(before: Expected, after: Expected) -> Savings:

@@ -68,7 +68,6 @@ class ImageAdvice(Struct):
     risk: Annotated[str, Doc("what can go wrong")]
     saved: Annotated[ImageSavings, Doc("what it saves by itself")]
     patch: Annotated[str, Doc("the change as a unified diff")]
-    proven: Annotated[bool, Doc("false: the builder's rules were not tested against that builder")]
 
 
 class CombinedAdvice(Struct):
@@ -119,7 +118,7 @@ def advice_document(found: Advised) -> ImageAdviceDocument:
 def _advice(one: Advice) -> ImageAdvice:
     return ImageAdvice(
         number=one.number, rule=one.rule, title=_text(one.title), risk=one.risk,
-        saved=_savings(one.saved), patch=one.patch, proven=one.proven,
+        saved=_savings(one.saved), patch=one.patch,
     )  # fmt: skip
 
 

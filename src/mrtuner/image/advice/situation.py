@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import posixpath
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -10,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from mrtuner.errors import MrTunerError
-from mrtuner.image.cache import PlannedStage, Step
+from mrtuner.image.cache import PlannedStage
 from mrtuner.image.deploys import Deploys
 from mrtuner.image.dockerfile import Builder, Instruction
 from mrtuner.image.model import Model
@@ -33,8 +32,6 @@ class Proposal:
     title: str  # what to do, as an imperative
     risk: str  # one sentence
     edits: Mapping[Path, str]  # the files' new contents
-    proven: bool = True  # the builder whose rules were used can do it
-    unseen: bool = False  # it also saves bytes that the model does not know of
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,15 +115,6 @@ def removed(now: Situation, one: Instruction) -> Edit:
     return Edit(now.start(one), one.end + 1, ())
 
 
-def with_flag(block: str, one: Instruction, name: str, value: str) -> str:
-    """The line with a flag, which replaces one of the same name."""
-    flag = f"--{name}={value}"
-    for old in one.flags:
-        if old.startswith(f"--{name}="):
-            return block.replace(old, flag, 1)
-    return re.sub(r"^(\s*\S+)\s+", rf"\1 {flag} ", block, count=1)
-
-
 def with_command(block: str, command: str, other: str) -> str | None:
     """The line with a command replaced, or removed for an empty `other`; None if not possible.
 
@@ -163,18 +151,3 @@ def appended(block: str, command: str) -> str | None:
         return None
     joint = f" {first.rstrip()[-1]}\n    && " if more else " && "
     return block + joint + command
-
-
-def is_within(path: str, directory: str) -> bool:
-    """Whether a path of the image is a directory or below it."""
-    return path == directory or path.startswith(directory.rstrip("/") + "/")
-
-
-def absolute(step: Step, word: str) -> str:
-    """The path in the image that a word of a RUN names."""
-    return posixpath.normpath(posixpath.join(step.at or "/", word))
-
-
-def target(step: Step) -> str:
-    """The directory or file that a COPY writes, without a slash at its end."""
-    return posixpath.normpath(step.at)

@@ -9,6 +9,7 @@ from typing import Final
 
 from mrtuner.errors import MrTunerError
 from mrtuner.image.advice.situation import Proposal, Situation, edited, inserted
+from mrtuner.image.context import Entry
 from mrtuner.image.ignore import rules_of
 from mrtuner.image.misplaced import Misplaced, What
 from mrtuner.image.shell import commands
@@ -71,13 +72,12 @@ def _of_kinds(now: Situation, kinds: Sequence[What]) -> Iterator[Proposal]:
     found = [one for one in now.model.missed if not any(_covers(path, one) for path in asked)]
     for kind in kinds:
         of_kind = [one for one in found if one.what == kind]
-        patterns = _patterns(of_kind)
+        patterns = _patterns(of_kind, now.model.context.entries)
         if patterns:
             name, risk = _KINDS[kind]
             paths = first_few([one.path for one in of_kind], _SHOWN)
-            yield Proposal(
-                kind, f"leave {name} out of the context: {paths}", risk, _with(now, patterns)
-            )
+            title = f"leave {name} out of the context: {paths}"
+            yield Proposal(kind, title, risk, _with_entries(now, patterns))
 
 
 def _asked_for(now: Situation) -> set[str]:
@@ -95,16 +95,25 @@ def _covers(asked: str, one: Misplaced) -> bool:
     return asked == one.path or asked.startswith(one.path + "/")
 
 
-def _patterns(found: Sequence[Misplaced]) -> list[str]:
-    """Lines for the ignore file; many files of one name share one pattern."""
+def _patterns(found: Sequence[Misplaced], entries: Sequence[Entry]) -> list[str]:
+    """Lines for the ignore file; many files of one name share one pattern, if it hits no other."""
     by_name: dict[str, list[Misplaced]] = {}
     for one in found:
         by_name.setdefault(_family(one), []).append(one)
     lines: list[str] = []
     for family, members in by_name.items():
-        wanted = [family] if len(members) > _FEW else [_alone(one) for one in members]
+        shared = len(members) > _FEW and not _hits_others(family, members, entries)
+        wanted = [family] if shared else [_alone(one) for one in members]
         lines += [line for line in wanted if _matches(line, members)]
     return lines
+
+
+def _hits_others(line: str, members: Sequence[Misplaced], entries: Sequence[Entry]) -> bool:
+    rules = rules_of([line])
+    return any(
+        rules.excludes(entry.path) and not any(_covers(entry.path, one) for one in members)
+        for entry in entries
+    )
 
 
 def _family(one: Misplaced) -> str:
@@ -158,7 +167,7 @@ def uncopied_directories(now: Situation) -> Iterator[Proposal]:
         yield Proposal(
             "directories", f"leave out what no line copies: {names}",
             "A COPY added later that names one of them fails until its entry is removed.",
-            _with(now, free),
+            _with_entries(now, free),
         )  # fmt: skip
 
 
@@ -166,29 +175,15 @@ def _mounts_context(flags: Sequence[str]) -> bool:
     return any("type=bind" in flag and "from=" not in flag for flag in flags)
 
 
-def recipe_files(now: Situation) -> Iterator[Proposal]:
-    """One proposal for a copied Dockerfile or ignore file: its comments are not the code."""
-    ignore = ignore_file(now)
-    names = [now.tree.relative(path) for path in (now.tree.dockerfile, ignore)]
-    asked = _asked_for(now)
-    copied = [name for name in names if name and name not in asked and now.model.lines_of(name)]
-    if copied:
-        yield Proposal(
-            "recipe", f"leave {' and '.join(copied)} out of the context",
-            "A program in the image that reads its own Dockerfile finds none.",
-            _with(now, copied),
-        )  # fmt: skip
-
-
-def ignore_file(now: Situation) -> Path:
+def _ignore_file(now: Situation) -> Path:
     """The ignore file in force, or the one to create."""
     rules = now.model.context.rules
     return rules.file or now.tree.root / ".dockerignore"
 
 
-def with_entries(now: Situation, lines: Sequence[str]) -> dict[Path, str]:
+def _with_entries(now: Situation, lines: Sequence[str]) -> dict[Path, str]:
     """The ignore file with these lines at its end; a new one also lists itself if copied."""
-    path = ignore_file(now)
+    path = _ignore_file(now)
     text = now.tree.text(path) or ""
     name = now.tree.relative(path)
     if not text and name and name not in lines and now.model.lines_of(name):
@@ -196,6 +191,3 @@ def with_entries(now: Situation, lines: Sequence[str]) -> dict[Path, str]:
     last = text.count("\n") + (1 if not text or text.endswith("\n") else 2)
     changed = edited(text, [inserted(last, *lines)]) if text else "\n".join(lines)
     return {path: changed if changed.endswith("\n") else changed + "\n"}
-
-
-_with = with_entries

@@ -1,1 +1,0 @@
-"""Build and push both forms of an image, and count the bytes."""
