@@ -171,10 +171,10 @@ def test_wal_level_is_rds_logical_replication_everywhere(name: str) -> None:
 
 def test_cluster_and_instance_level_are_told_apart() -> None:
     aurora = family("aurora-postgresql16")
-    assert aurora.cluster_level("autovacuum_naptime")
-    assert aurora.cluster_level("wal_buffers")
-    assert not aurora.cluster_level("shared_buffers")
-    assert not aurora.cluster_level("work_mem")
+    assert aurora.parameter("autovacuum_naptime").level == "cluster"
+    assert aurora.parameter("wal_buffers").level == "cluster"
+    assert aurora.parameter("shared_buffers").level != "cluster"
+    assert aurora.parameter("work_mem").level != "cluster"
     assert not any(one.level == "cluster" for one in family("postgres16").parameters.values())
 
 

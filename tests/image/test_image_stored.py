@@ -50,15 +50,6 @@ def test_an_archive_tells_the_same(tmp_path: Path) -> None:
     assert image.uncompressed(image.layers[1]) == 10240
 
 
-def test_what_is_fetched_is_what_the_previous_image_has_not(tmp_path: Path) -> None:
-    old, new = tmp_path / "old", tmp_path / "new"
-    for root, layers in ((old, [ONE]), (new, [ONE, TWO, TWO])):
-        root.mkdir()
-        write_image(root, layers, CONFIGURATION)
-    images = [read_image(str(root)) for root in (old, new)]
-    assert images[1].fetched_after(images[0]) == len(TWO)  # once, and the configuration is the same
-
-
 def test_a_platform_is_chosen_from_an_index(tmp_path: Path) -> None:
     rows = [
         write_image(tmp_path, [one], {"n": one.hex()}, {"os": "linux", "architecture": name})

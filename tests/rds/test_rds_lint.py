@@ -317,7 +317,7 @@ def test_what_customers_cannot_set_is_found_with_its_evidence() -> None:
 
 def test_a_cluster_parameter_in_an_instance_group_is_found() -> None:
     aurora = family("aurora-postgresql16")
-    name = next(name for name in aurora.parameters if aurora.cluster_level(name))
+    name = next(name for name in aurora.parameters if aurora.parameter(name).level == "cluster")
     entry = Entry(name=name, value=None, unknown="var.x")
     assert found(group(entry, family=aurora.name), "cluster-level")
     assert not found(group(entry, family=aurora.name, cluster=True), "cluster-level")

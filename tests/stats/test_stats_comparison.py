@@ -7,7 +7,7 @@ import math
 import pytest
 
 from mrtuner.errors import BadValue
-from mrtuner.stats.comparison import Pair, Verdict, blocks_needed, calibrate, compare, holm
+from mrtuner.stats.comparison import Pair, Verdict, calibrate, compare, holm
 
 
 def pairs_of(*logs: float) -> list[Pair]:
@@ -81,17 +81,6 @@ def test_undecided_says_how_many_blocks_are_missing() -> None:
     seen = compare(pairs_of(-0.02, 0, 0.02, 0.04, 0.06))
     assert seen.verdict is Verdict.UNDECIDED
     assert seen.more_blocks == 17
-
-
-def test_blocks_needed_by_the_t_table() -> None:
-    """s 3.6 %, effect 5 % (ln 0.04879). n = 7: (2.4469 + 0.9057) x 0.036 / 2.6458 = 0.04562, in;
-    n = 6: (2.5706 + 0.9195) x 0.036 / 2.4495 = 0.05129, out.
-    """
-    assert blocks_needed(0.036, 0.05) == 7
-
-
-def test_no_spread_needs_the_fewest_blocks() -> None:
-    assert blocks_needed(0.0, 0.05) == 3
 
 
 def test_six_pairs_span_all_walsh_averages() -> None:

@@ -149,10 +149,6 @@ class Family:
             return f"{self.name} lists {name} as not modifiable ({found.evidence})"
         return None
 
-    def cluster_level(self, name: str) -> bool:
-        """Whether the parameter is only in DB cluster parameter groups (Aurora)."""
-        return self.parameter(name).level == "cluster"
-
     def _elsewhere(self, name: str) -> str:
         from difflib import get_close_matches  # only needed for an unknown name
 

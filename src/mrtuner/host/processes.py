@@ -68,12 +68,6 @@ def named(tree: Tree, pattern: str) -> list[int]:
     return sorted(found)
 
 
-def parent_of(tree: Tree, pid: int) -> int | None:
-    """Return the process that started this one."""
-    fields = _stat(tree, f"/proc/{pid}")
-    return int(fields[1]) if len(fields) > 1 else None
-
-
 def thread_times(tree: Tree, pid: int) -> Mapping[int, ThreadTimes]:
     """Return the times of each thread; none if the process is gone."""
     found = {}

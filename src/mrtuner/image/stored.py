@@ -66,13 +66,6 @@ class StoredImage:
         """Bytes that a client without any part of it fetches."""
         return sum(layer.size for layer in self.layers) + self.configuration_size
 
-    def fetched_after(self, previous: StoredImage) -> int:
-        """Bytes that a client with the previous image fetches."""
-        had = {layer.digest for layer in previous.layers}
-        same = self.configuration == previous.configuration
-        fresh = {layer.digest: layer.size for layer in self.layers if layer.digest not in had}
-        return sum(fresh.values()) + (0 if same else self.configuration_size)
-
     @contextmanager
     def archive(self, layer: Blob) -> Iterator[IO[bytes]]:
         """The layer as an archive of files, to be read from its beginning to its end.

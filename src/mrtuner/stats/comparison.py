@@ -145,21 +145,6 @@ def calibrate(pairs: Sequence[Pair], *, alpha: float = 0.05) -> Calibration:
     )
 
 
-def blocks_needed(sd: float, delta: float, *, alpha: float = 0.05, power: float = POWER) -> int:
-    """Return the number of pairs that find a true ratio of 1 + delta with this power.
-
-    `sd` is the standard deviation of the log ratios.
-
-    The least n with (t(1 - alpha/2, n-1) + t(power, n-1)) * sd / sqrt(n) <= ln(1 + delta).
-    """
-    _check_fractions(delta=delta, alpha=alpha, power=power)
-    if not (sd >= 0 and math.isfinite(sd)):
-        raise BadValue(
-            f"spread {sd} is not a number of at least zero", "Take it from a calibration."
-        )
-    return _blocks_for(sd, math.log1p(delta), alpha, power)
-
-
 def holm(p_values: Sequence[float]) -> list[float]:
     """Adjust the p values of several comparisons (Holm, step down), in the given order.
 

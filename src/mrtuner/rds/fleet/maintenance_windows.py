@@ -79,11 +79,6 @@ class Window:
         ends = (_written(self.start, self.period), _written(self.start + self.length, self.period))
         return "-".join(ends)
 
-    @property
-    def weekly(self) -> bool:
-        """Whether it recurs weekly, as a maintenance window, or daily, as a backup window."""
-        return self.period == WEEK
-
     def moved(self, minutes: int) -> Window:
         """Return the same window this many minutes later."""
         return Window((self.start + minutes) % self.period, self.length, self.period)

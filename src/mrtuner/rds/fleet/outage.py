@@ -62,11 +62,6 @@ class Outage:
     high: int | None = None
 
     @property
-    def harmless(self) -> bool:
-        """Whether connections are kept."""
-        return self.kind in (OutageKind.NONE, OutageKind.SLOW)
-
-    @property
     def figure(self) -> str | None:
         """The figure as text, ``60 to 120 s`` or ``under 35 s``; None without a figure."""
         if self.high is None:
