@@ -228,23 +228,13 @@ def test_a_page_is_written_beside_the_text(dsn: str, tmp_path: Path) -> None:
     [
         (("undo", "--check"), "--check"),
         (("apply", "--format", "sql"), "--format"),
-        (("--apply", "--undo"), "--undo"),
-        (("--undo", "--html", "x.html"), "--html"),
+        (("undo", "--html", "x.html"), "--html"),
     ],
 )
 def test_what_a_verb_has_no_use_for_is_refused(arguments: tuple[str, ...], option: str) -> None:
     done = run(*arguments, "host=127.0.0.1 port=1")
     assert (done.exit_code, done.stdout) == (2, "")
     assert f"no such option '{option}'" in done.stderr
-
-
-def test_an_old_flag_does_what_the_verb_does(neglected: str, tmp_path: Path) -> None:
-    journal = ("--journal", str(tmp_path), "--yes")
-    for flag, left in [("--apply", "true"), ("--undo", "false")]:
-        done = run(neglected, flag, *journal)
-        assert (done.exit_code, done.stdout.split()[0]) == (0, "1"), done.output
-        assert f"warning: {flag} is now mrtuner vacuum {flag[2:]}; " in done.stderr
-        assert f"autovacuum_enabled={left}" in options(neglected)
 
 
 def test_the_report_goes_to_a_file(dsn: str, tmp_path: Path) -> None:
