@@ -7,6 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from mrtuner import documents
+from mrtuner.cpu.document import CpuDocument
 from mrtuner.present import bench_charts, pods_plan_page
 from mrtuner.present import cpu as cpu_report
 from mrtuner.present.bench import said_once
@@ -100,4 +102,7 @@ def plan_picture() -> str:
 
 def cpu_pictures() -> dict[str, str]:
     """Workers over time, on a quiet machine and in the guest."""
-    return {name: cpu_report.picture(read(path), key=name) for name, path in CPU.items()}
+    return {
+        name: cpu_report.picture(documents.read(path.read_bytes(), CpuDocument), key=name)
+        for name, path in CPU.items()
+    }

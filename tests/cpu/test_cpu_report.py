@@ -4,26 +4,25 @@ from __future__ import annotations
 
 import json
 from html.parser import HTMLParser
-from typing import Any
 
 import jsonschema  # type: ignore[import-untyped]
 import pytest
 from cpu_records import of_cpus, on_siblings, record, trial, worker
 
-from mrtuner.cpu.document import cpu_document
+from mrtuner.cpu.document import CpuDocument, cpu_document
 from mrtuner.cpu.model import CpuPair, Record
-from mrtuner.documents import as_builtins
+from mrtuner.documents import as_builtins, read
 from mrtuner.errors import BadValue
 from mrtuner.present.cpu import lines, page, picture, verdict
 from servers import ROOT
 
 
-def document(seen: Record) -> dict[str, Any]:
-    return as_builtins(cpu_document(seen))
+def document(seen: Record) -> CpuDocument:
+    return read(json.dumps(as_builtins(cpu_document(seen)), allow_nan=False), CpuDocument)
 
 
 @pytest.fixture(scope="module")
-def told() -> dict[str, Any]:
+def told() -> CpuDocument:
     """Two cores of two threads at 0.6, through JSON as a user keeps it."""
     trials = [on_siblings(n, 2, 0.6) for n in range(1, 9) for _ in range(2)]
     pairs = (
@@ -33,18 +32,17 @@ def told() -> dict[str, Any]:
     seen = record(
         trials, usable=of_cpus(4), cores=((0, 1), (2, 3)), threads=2, pairs=pairs
     )  # fmt: skip
-    made: dict[str, Any] = json.loads(json.dumps(document(seen), allow_nan=False))
-    return made
+    return document(seen)
 
 
-def test_the_verdict_names_both_knees_and_their_causes(told: dict[str, Any]) -> None:
+def test_the_verdict_names_both_knees_and_their_causes(told: CpuDocument) -> None:
     assert verdict(told) == (
         "Equal work takes equal time with up to 2 workers; beyond 2, two share one core; "
         "beyond 4, they wait for a free CPU."
     )
 
 
-def test_the_first_screen_has_what_the_reference_asks_for(told: dict[str, Any]) -> None:
+def test_the_first_screen_has_what_the_reference_asks_for(told: CpuDocument) -> None:
     """By hand: 2 + 2 x 0.2 = 2.4 effective cores; N = 3: V = 1 / 0.6 - 1 = 67 %, 2 of 3 slow."""
     text = "\n".join(lines(told))
     assert "usable CPUs       4 (by hand)" in text
@@ -58,7 +56,7 @@ def test_the_first_screen_has_what_the_reference_asks_for(told: dict[str, Any]) 
     assert "what to do" in text
 
 
-def test_every_level_has_a_line_in_the_table(told: dict[str, Any]) -> None:
+def test_every_level_has_a_line_in_the_table(told: CpuDocument) -> None:
     shown = list(lines(told))
     head = next(place for place, line in enumerate(shown) if line.startswith("workers "))
     rows = [line.split() for line in shown[head + 1 : head + 9]]
@@ -66,7 +64,7 @@ def test_every_level_has_a_line_in_the_table(told: dict[str, Any]) -> None:
     assert rows[1][1:4] == ["1.00", "1.00", "1.00"]
 
 
-def test_no_line_is_wider_than_a_hundred_columns(told: dict[str, Any]) -> None:
+def test_no_line_is_wider_than_a_hundred_columns(told: CpuDocument) -> None:
     assert max(map(len, list(lines(told))[1:])) <= 100
 
 
@@ -85,7 +83,7 @@ class Page(HTMLParser):
         self.words += data
 
 
-def test_the_page_has_picture_levels_pairs_advice_and_every_trial(told: dict[str, Any]) -> None:
+def test_the_page_has_picture_levels_pairs_advice_and_every_trial(told: CpuDocument) -> None:
     seen = Page(page(told))
     assert seen.tags["svg"] == 2  # for wide and for narrow screens
     assert seen.tags["table"] == 3
@@ -94,11 +92,11 @@ def test_the_page_has_picture_levels_pairs_advice_and_every_trial(told: dict[str
     assert "smt/control" in seen.words
 
 
-def test_the_same_document_gives_the_same_page(told: dict[str, Any]) -> None:
+def test_the_same_document_gives_the_same_page(told: CpuDocument) -> None:
     assert page(told) == page(told)
 
 
-def test_the_picture_marks_the_knees_and_names_their_causes(told: dict[str, Any]) -> None:
+def test_the_picture_marks_the_knees_and_names_their_causes(told: CpuDocument) -> None:
     drawn = picture(told, key="k")
     assert "sibling threads" in drawn
     assert "saturation" in drawn
@@ -127,12 +125,13 @@ def test_even_cores_are_said_to_have_no_knee() -> None:
 
 def test_another_document_is_refused() -> None:
     with pytest.raises(BadValue, match=r"the document is mrtuner\.series/1"):
-        page({"schema": "mrtuner.series/1"})
+        read({"schema": "mrtuner.series/1"}, CpuDocument)
 
 
-def test_a_test_satisfies_its_schema(told: dict[str, Any]) -> None:
+def test_a_test_satisfies_its_schema(told: CpuDocument) -> None:
     path = ROOT / "docs" / "reference" / "schemas" / "mrtuner.cpu-1.json"
     schema = json.loads(path.read_text(encoding="utf-8"))
-    jsonschema.validate(told, schema)
+    plain = as_builtins(told)
+    jsonschema.validate(plain, schema)
     with pytest.raises(jsonschema.ValidationError, match="sunny"):
-        jsonschema.validate(told | {"trials": ["sunny"]}, schema)
+        jsonschema.validate(plain | {"trials": ["sunny"]}, schema)

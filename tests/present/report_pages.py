@@ -14,7 +14,8 @@ from image_seed import seed
 from test_report_vacuum import table, told
 
 from bench_grids import a_grid
-from mrtuner.documents import as_builtins
+from mrtuner.cpu.document import CpuDocument
+from mrtuner.documents import as_builtins, read
 from mrtuner.failover.rehearse.paths import ClientPath
 from mrtuner.failover.rehearse.report import document, rehearsed
 from mrtuner.image.advice.advise import advise
@@ -108,7 +109,7 @@ PAGES: Final[Mapping[str, Callable[[], str]]] = {
     "proof": _proof,
     "limits": _limits,
     "vacuum": _vacuum,
-    "cpu": lambda: cpu.page(_document("cpu.json")),
+    "cpu": lambda: cpu.page(read(_document("cpu.json"), CpuDocument)),
     "pods": lambda: pods_plan_page.page(_document("pods-plan.json")),
     "bench": lambda: bench_page.page(a_grid([1.3, 1.0, 0.8, 1.0])),
     "failover-lab": lambda: failover_lab_page.page(

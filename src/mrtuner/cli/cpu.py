@@ -12,6 +12,7 @@ from mrtuner.errors import UsageError
 
 if TYPE_CHECKING:
     from mrtuner.cpu import CpuPlan, Setup
+    from mrtuner.cpu.document import CpuDocument
 
 MODES: Final = ("integer", "gzip", "sql")
 
@@ -93,10 +94,9 @@ def _check(mode: str | None, dsn: str | None, cpus: int | None) -> None:
 
 def _measured(
     mode: str, dsn: str | None, cpus: int | None, yes: bool, given: dict[str, Any]
-) -> dict[str, Any]:
+) -> CpuDocument:
     from mrtuner.cpu import Mode, here, measure, server
     from mrtuner.cpu.document import cpu_document
-    from mrtuner.documents import as_builtins
 
     setup = here(Mode(mode)) if dsn is None else server(dsn, cpus)
     plan = _plan(setup, given)
@@ -104,7 +104,7 @@ def _measured(
     if dsn is not None:
         terminal.confirm("Keep this server's CPUs busy for that long?", yes=yes)
     record = measure(setup, plan, tell=lambda text: terminal.print_note(f"  {text}"))
-    return as_builtins(cpu_document(record))
+    return cpu_document(record)
 
 
 def _plan(setup: Setup, given: dict[str, Any]) -> CpuPlan:

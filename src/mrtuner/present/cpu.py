@@ -5,9 +5,9 @@ Both use only the document ``mrtuner.cpu/1``, so they can be recreated from the 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from textwrap import wrap
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from mrtuner.present import figures
 from mrtuner.present.axes import grid, plain
@@ -17,6 +17,10 @@ from mrtuner.wording import plural
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+    from mrtuner.cpu.diagnose import Knee, SiblingThreads
+    from mrtuner.cpu.document import CpuDocument
+    from mrtuner.cpu.levels import CpuLevel
 
 #: A V below this does not matter, even where it is not due to chance.
 _MATTERS: Final = 0.05
@@ -45,123 +49,110 @@ _CAUSES: Final = {
 
 
 @figures.for_every_screen()
-def page(told: Mapping[str, Any]) -> str:
+def page(told: CpuDocument) -> str:
     """Return the test as one HTML document; the same input gives the same text.
 
-    Raises BadValue for data of another schema, MissingPart without jinja2 or matplotlib.
+    Raises MissingPart without jinja2 or matplotlib.
     """
-    _check(told)
     return rendered(
         "cpu.html",
         told=told,
         verdict=verdict(told),
         facts=list(_facts(told)),
-        rows=[_row(level, told) for level in told["diagnosis"]["levels"]],
+        rows=[_row(level, told) for level in told.diagnosis.levels],
         heads=_HEADS,
         picture=picture(told, key="cpu"),
     )
 
 
-def lines(told: Mapping[str, Any]) -> Iterator[str]:
+def lines(told: CpuDocument) -> Iterator[str]:
     """Yield the test for a terminal, one line at a time."""
-    _check(told)
     yield verdict(told)
     yield ""
     for name, text in _facts(told):
         yield from wrap(text, WIDE, initial_indent=f"{name:<18}", subsequent_indent=" " * 18)
     yield ""
-    rows = [_HEADS, *(_row(level, told) for level in told["diagnosis"]["levels"])]
+    rows = [_HEADS, *(_row(level, told) for level in told.diagnosis.levels)]
     yield from aligned(rows, right=range(len(_HEADS)))
-    yield from bulleted("what to do", told["advice"])
-    yield from bulleted("cautions", told["notes"])
+    yield from bulleted("what to do", told.advice)
+    yield from bulleted("cautions", told.notes)
 
 
-def verdict(told: Mapping[str, Any]) -> str:
+def verdict(told: CpuDocument) -> str:
     """Return whether equal work takes equal time, up to how many workers, and what the limit is."""
-    found = told["diagnosis"]
-    if found["bends"]:
-        first = found["bends"][0]["at"]
-        beyond = "; ".join(
-            f"beyond {bend['at']}, {_BEYOND[bend['cause']]}" for bend in found["bends"]
-        )
+    found = told.diagnosis
+    if found.bends:
+        first = found.bends[0].at
+        beyond = "; ".join(f"beyond {bend.at}, {_BEYOND[bend.cause]}" for bend in found.bends)
         if first == 1:
             return f"Two workers already take longer than one: {beyond}."
         return f"Equal work takes equal time with up to {plural(first, 'worker')}; {beyond}."
-    if found["incomplete"]:
-        return f"Undecided: other work disturbed every trial of {_numbers(found['incomplete'])}."
-    most = found["levels"][-1]["count"]
+    if found.incomplete:
+        return f"Undecided: other work disturbed every trial of {_numbers(found.incomplete)}."
+    most = found.levels[-1].count
     tried = plural(most, "worker")
     return f"Equal work takes equal time with up to {tried}, the most that were tried."
 
 
-def _check(told: Mapping[str, Any]) -> None:
-    from mrtuner.cpu.document import CpuDocument
-    from mrtuner.documents import read
-
-    read(told, CpuDocument)
-
-
-def _facts(told: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    found, where = told["diagnosis"], told["place"]
-    kind = " ".join(filter(None, (where["platform"], where["model"], where["architecture"])))
-    yield "where", f"{kind}; work: {told['plan']['mode']}"
-    yield "usable CPUs", told["usable"]["words"]
-    yield "threads per core", _threads(found["threads"])
-    if found["effective_cores"] is not None:
-        best = f"; reached with {plural(found['best'], 'worker')}" if found["best"] else ""
-        yield "effective cores", f"{found['effective_cores']:.2f} times one worker alone{best}"
+def _facts(told: CpuDocument) -> Iterator[tuple[str, str]]:
+    found, where = told.diagnosis, told.place
+    kind = " ".join(filter(None, (where.platform, where.model, where.architecture)))
+    yield "where", f"{kind}; work: {told.plan.mode}"
+    yield "usable CPUs", told.usable.words
+    yield "threads per core", _threads(found.threads)
+    if found.effective_cores is not None:
+        best = f"; reached with {plural(found.best, 'worker')}" if found.best else ""
+        yield "effective cores", f"{found.effective_cores:.2f} times one worker alone{best}"
     for level in _telling(told):
-        yield f"V at {level['count']}", _evenness(level)
-    for bend in found["bends"]:
-        yield f"after {bend['at']}", _growth(bend)
-    if found["identity"] is not None:
+        yield f"V at {level.count}", _evenness(level)
+    for bend in found.bends:
+        yield f"after {bend.at}", _growth(bend)
+    if found.identity is not None:
         yield (
             "accounting",
-            (f"wall = cpu + run delay + rest; the rest is at most {_percent(found['identity'])}"),
+            (f"wall = cpu + run delay + rest; the rest is at most {_percent(found.identity)}"),
         )
-    if found["incomplete"]:
-        yield "not measured", f"{_numbers(found['incomplete'])}: other work disturbed every trial"
+    if found.incomplete:
+        yield "not measured", f"{_numbers(found.incomplete)}: other work disturbed every trial"
 
 
-def _telling(told: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+def _telling(told: CpuDocument) -> list[CpuLevel]:
     """Return the levels with as many workers as cores or CPUs, at each knee and just beyond it."""
-    cpus, cores = told["usable"]["may_run_on"], len(told["topology"]["cores"])
-    knees = [bend["at"] for bend in told["diagnosis"]["bends"]]
+    cpus, cores = told.usable.may_run_on, len(told.topology.cores)
+    knees = [bend.at for bend in told.diagnosis.bends]
     places = {cores, cpus, *knees, *(at + 1 for at in knees)}
-    return [each for each in told["diagnosis"]["levels"] if each["count"] in places - {1}]
+    return [each for each in told.diagnosis.levels if each.count in places - {1}]
 
 
-def _threads(threads: Mapping[str, Any]) -> str:
-    hidden = "; hidden from the kernel" if threads["hidden"] else ""
-    known = threads["per_core"] if threads["per_core"] is not None else "not known"
-    return f"{known} ({threads['how']}{hidden})"
+def _threads(threads: SiblingThreads) -> str:
+    hidden = "; hidden from the kernel" if threads.hidden else ""
+    known = threads.per_core if threads.per_core is not None else "not known"
+    return f"{known} ({threads.how}{hidden})"
 
 
-def _evenness(level: Mapping[str, Any]) -> str:
+def _evenness(level: CpuLevel) -> str:
     judged = "no more than chance"
-    if level["spread"] > level["chance"]:
-        judged = "uneven" if level["spread"] >= _MATTERS else "slightly more than chance"
+    if level.spread > level.chance:
+        judged = "uneven" if level.spread >= _MATTERS else "slightly more than chance"
     slow = (
-        f"; {_percent(level['slow_share'])} of the workers take {level['slow_ratio']:.2f} times "
+        f"; {_percent(level.slow_share)} of the workers take {level.slow_ratio:.2f} times "
         "as long as the others"
-        if level["slow_ratio"] > 1  # in most trials, not by chance in one
+        if level.slow_ratio > 1  # in most trials, not by chance in one
         else ""
     )
-    return (
-        f"{_percent(level['spread'])}, by chance up to {_percent(level['chance'])}: {judged}{slow}"
-    )
+    return f"{_percent(level.spread)}, by chance up to {_percent(level.chance)}: {judged}{slow}"
 
 
-def _growth(bend: Mapping[str, Any]) -> str:
+def _growth(bend: Knee) -> str:
     parts = ", ".join(
-        f"{name} {_signed(bend[key])} s"
-        for name, key in (("cpu", "cpu"), ("run delay", "delay"), ("rest", "rest"))
-        if bend[key] is not None
+        f"{name} {_signed(grown)} s"
+        for name, grown in (("cpu", bend.cpu), ("run delay", bend.delay), ("rest", bend.rest))
+        if grown is not None
     )
-    throttled = f", {bend['throttled']:.0f} periods throttled" if bend["throttled"] else ""
+    throttled = f", {bend.throttled:.0f} periods throttled" if bend.throttled else ""
     return (
-        f"{_CAUSES[bend['cause']]}; each extra worker adds {bend['after']:.2f} instead of "
-        f"{bend['before']:.2f}; {parts or 'CPU accounting is not visible'}{throttled}"
+        f"{_CAUSES[bend.cause]}; each extra worker adds {bend.after:.2f} instead of "
+        f"{bend.before:.2f}; {parts or 'CPU accounting is not visible'}{throttled}"
     )
 
 
@@ -171,17 +162,17 @@ _HEADS: Final = (
 )  # fmt: skip
 
 
-def _row(level: Mapping[str, Any], told: Mapping[str, Any]) -> tuple[str, ...]:
-    alone = told["diagnosis"]["levels"][0]
-    work = level["throughput"] / alone["throughput"] if alone["count"] == 1 else None
-    seconds = (level[name] for name in ("wall", "fastest", "slowest"))
-    shares = (level[name] for name in ("spread", "chance", "variation", "slow_share"))
+def _row(level: CpuLevel, told: CpuDocument) -> tuple[str, ...]:
+    alone = told.diagnosis.levels[0]
+    work = level.throughput / alone.throughput if alone.count == 1 else None
+    seconds = (level.wall, level.fastest, level.slowest)
+    shares = (level.spread, level.chance, level.variation, level.slow_share)
     return (
-        str(level["count"]),
+        str(level.count),
         *(f"{value:.2f}" for value in seconds),
         *map(_percent, shares),
         "–" if work is None else f"{work:.2f}",
-        *(_seconds(level[name]) for name in ("cpu", "delay", "rest")),
+        *map(_seconds, (level.cpu, level.delay, level.rest)),
     )
 
 
@@ -204,7 +195,7 @@ def _percent(share: float) -> str:
 # The chart.
 
 
-def picture(told: Mapping[str, Any], *, key: str) -> str:
+def picture(told: CpuDocument, *, key: str) -> str:
     """Draw each worker's time over the number of workers, and the throughput below."""
     with figures.canvas(height=430) as figure:
         work = figure.add_axes((0.09, 0.12, 0.88, 0.3))
@@ -219,12 +210,12 @@ def picture(told: Mapping[str, Any], *, key: str) -> str:
         )
 
 
-def _draw_times(axes: Axes, told: Mapping[str, Any]) -> None:
+def _draw_times(axes: Axes, told: CpuDocument) -> None:
     points = [
-        (trial["count"], worker["wall"])
-        for trial in told["trials"]
-        for worker in trial["workers"]
-        if not trial["rejected"]
+        (trial.count, worker.wall)
+        for trial in told.trials
+        for worker in trial.workers
+        if not trial.rejected
     ]
     axes.plot(
         [_beside(place, count) for place, (count, _) in enumerate(points)],
@@ -242,12 +233,12 @@ def _beside(place: int, count: int) -> float:
     return count + 0.24 * (place * 0.618 % 1 - 0.5)
 
 
-def _draw_work(axes: Axes, told: Mapping[str, Any]) -> None:
-    levels = told["diagnosis"]["levels"]
-    alone = next((each["throughput"] for each in levels if each["count"] == 1), None)
+def _draw_work(axes: Axes, told: CpuDocument) -> None:
+    levels = told.diagnosis.levels
+    alone = next((each.throughput for each in levels if each.count == 1), None)
     if alone is not None:
         axes.plot(
-            [each["count"] for each in levels], [each["throughput"] / alone for each in levels],
+            [each.count for each in levels], [each.throughput / alone for each in levels],
             "D-", markersize=4, linewidth=1, color=figures.PALETTE["a"].light,
         )  # fmt: skip
     axes.set_ylim(bottom=0)
@@ -257,22 +248,22 @@ def _draw_work(axes: Axes, told: Mapping[str, Any]) -> None:
     _dress(axes, told, bottom=True)
 
 
-def _draw_knees(axes: Axes, told: Mapping[str, Any], *, named: bool) -> None:
+def _draw_knees(axes: Axes, told: CpuDocument, *, named: bool) -> None:
     limit = figures.PALETTE["limit"].light
-    for bend in told["diagnosis"]["bends"]:
-        axes.axvline(bend["at"], color=limit, linewidth=1.2, linestyle=(0, (5, 3)))
+    for bend in told.diagnosis.bends:
+        axes.axvline(bend.at, color=limit, linewidth=1.2, linestyle=(0, (5, 3)))
         if named:
             axes.annotate(
-                bend["cause"], (bend["at"], 1), xycoords=("data", "axes fraction"), xytext=(4, 2),
+                bend.cause, (bend.at, 1), xycoords=("data", "axes fraction"), xytext=(4, 2),
                 textcoords="offset points", ha="left", va="bottom", color=limit,
             )  # fmt: skip
 
 
-def _dress(axes: Axes, told: Mapping[str, Any], *, bottom: bool) -> None:
+def _dress(axes: Axes, told: CpuDocument, *, bottom: bool) -> None:
     """Put whole numbers of workers on the x-axis; draw a light grid and no sides of a frame."""
     from matplotlib.ticker import MaxNLocator
 
-    axes.set_xlim(0.5, max(told["plan"]["counts"]) + 0.5)
+    axes.set_xlim(0.5, max(told.plan.counts) + 0.5)
     axes.xaxis.set_major_locator(MaxNLocator(nbins=16, integer=True, min_n_ticks=1))
     grid(axes, "y")
     plain(axes, bottom=bottom)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from signal import SIGHUP, SIGTERM
 from types import FrameType
-from typing import TYPE_CHECKING, Any, Final, TextIO
+from typing import TYPE_CHECKING, Any, Final, TextIO, TypeVar
 
 import click
 
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
     from mrtuner.documents import Document
     from mrtuner.present.text import Look
+
+    Told = TypeVar("Told", bound=Document | dict[str, Any])
 
 #: The width of lines where the output is not a terminal.
 WIDTH: Final = 100
@@ -59,7 +61,7 @@ def document(data: Document | dict[str, Any]) -> None:
     click.echo(as_json(data), nl=False)
 
 
-def answer(told: dict[str, Any], lines: Iterable[str], as_json: bool) -> None:
+def answer(told: Document | dict[str, Any], lines: Iterable[str], as_json: bool) -> None:
     """Print a command's result to stdout: its JSON document, or `lines` of text."""
     if as_json:
         document(told)
@@ -101,9 +103,9 @@ def deliver(text: str, path: Path | None) -> None:
 
 
 def answer_and_page(
-    told: dict[str, Any],
-    lines: Callable[[dict[str, Any]], Iterable[str]],
-    page: Callable[[dict[str, Any]], str],
+    told: Told,
+    lines: Callable[[Told], Iterable[str]],
+    page: Callable[[Told], str],
     as_json: bool,
     html: Path | None,
 ) -> None:
