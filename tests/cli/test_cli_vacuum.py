@@ -68,8 +68,9 @@ def test_the_document_of_a_watch_satisfies_its_schema_and_makes_the_page_again(d
     assert_valid(told, "mrtuner.vacuum/1")
     with pytest.raises(ValidationError, match="strange"):
         assert_valid(told | {"tables": ["strange"]}, "mrtuner.vacuum/1")
-    again = as_builtins(read(done.stdout, VacuumDocument))
-    assert page(again) == page(told)
+    again = read(done.stdout, VacuumDocument)
+    assert as_builtins(again) == told
+    assert told["database"] in page(again)
 
 
 def test_sql_is_taken_by_the_server(dsn: str) -> None:

@@ -67,7 +67,7 @@ def _limits() -> str:
 
 
 def _vacuum() -> str:
-    return vacuum_page.page(told(table(), table(name="queue", oid=2, kind="short-lived rows")))
+    return vacuum_page.page(told(table(), table(name="queue", oid=2, kind="short-lived")))
 
 
 def _failover() -> str:

@@ -8,33 +8,52 @@ from xml.etree import ElementTree
 
 import pytest
 
+from mrtuner.documents import read
 from mrtuner.present.vacuum_page import computed, measured, page, picture
+from mrtuner.vacuum.document import TableEntry, TableRates, VacuumDocument
 
-RATES = {"seconds": 900.0, "gaps": 0, "dead": 100.0}
+NEVER = dict.fromkeys(("produce", "vacuum", "measured", "busy"))
+RATES = dict.fromkeys(TableRates.__struct_fields__, 0) | {
+    "seconds": 900.0, "dead": 100.0, "hot_share": None, "newpage_share": None,
+    "vacuum_seconds": None,
+}  # fmt: skip
+
+
+CAPACITY = {
+    "words": "vacuum needs 1 %", "used": 0.01, "used_then": 0.01, "limit": 200.0, "delay_ms": 2.0,
+    "keeps_up": True,
+}  # fmt: skip
+
+
+def work(**given: Any) -> dict[str, Any]:
+    return {"trigger": 20_050, "cost": 0.0, **NEVER, **given}
 
 
 def table(**given: Any) -> dict[str, Any]:
     """A table in which 100 rows die a second."""
-    plain = {
+    counters = dict.fromkeys(TableEntry.__struct_fields__, 0)
+    plain = counters | dict.fromkeys(
+        ("parent", "newpage_updated", "vacuum_seconds", "toast", "lifetime", "toast_now",
+         "amplification")
+    ) | {
         "oid": 1, "schema": "public", "name": "account", "kind": "long-lived, often updated",
         "because": "100 updates/s", "rates": RATES, "hints": ["is every index needed?"],
-        "now": {"trigger": 20_050, "produce": 200.5, "vacuum": 1.0, "measured": None},
-        "then": {"trigger": 6_050, "produce": 60.5, "vacuum": 1.0, "measured": 3.0},
+        "options": {}, "now": work(produce=200.5, vacuum=1.0),
+        "then": work(trigger=6_050, produce=60.5, vacuum=1.0, measured=3.0),
         "advice": [{"name": "autovacuum_vacuum_scale_factor", "now": None, "value": "0.01",
                     "because": "many updates", "source": "notes"}],
-        "amplification": None,
     }  # fmt: skip
     return {**plain, **given}
 
 
-def told(*tables: dict[str, Any], **given: Any) -> dict[str, Any]:
+def told(*tables: dict[str, Any], **given: Any) -> VacuumDocument:
     plain = {
-        "schema": "mrtuner.vacuum/1", "database": "app", "watched": 900.0, "recorded": False,
-        "capacity": {"words": "vacuum needs 1 %", "used": 0.01, "keeps_up": True}, "settings": [],
+        "schema": "mrtuner.vacuum/1", "database": "app", "version_num": 180_000, "chunk": 1996,
+        "watched": 900.0, "recorded": False, "capacity": CAPACITY, "settings": [],
         "tables": list(tables), "blockers": [], "wraparound": [], "proofs": [], "missing": [],
         "unjudged": [],
     }  # fmt: skip
-    return {**plain, **given}
+    return read({**plain, **given}, VacuumDocument)
 
 
 def test_dead_rows_rise_to_what_starts_a_vacuum_and_on_while_it_works() -> None:
@@ -49,7 +68,7 @@ def test_dead_rows_rise_to_what_starts_a_vacuum_and_on_while_it_works() -> None:
 
 
 def test_a_vacuum_that_is_never_done_is_a_line_that_only_rises() -> None:
-    never = {"trigger": 20_050, "produce": 200.5, "vacuum": 300.0, "measured": None}
+    never = work(produce=200.5, vacuum=300.0)
     (panel,) = computed(told(table(now=never)))
     assert list(panel.now.dead) == [0, pytest.approx(60_150)]
 
@@ -78,13 +97,13 @@ def test_the_page_serves_a_screen_reader_and_loads_nothing() -> None:
 
 def test_a_vacuum_that_removes_nothing_does_not_keep_up() -> None:
     lost = {"what": "prepared transaction", "name": "tx", "age": 5, "seconds": 9000.0,
-            "remedy": "Ask.", "sql": None, "serious": True}  # fmt: skip
+            "remedy": "Ask.", "sql": None, "serious": True, "throughout": False}  # fmt: skip
     assert "Vacuum is held back" in page(told(blockers=[lost]))
     assert "Vacuum keeps up" in page(told(blockers=[{**lost, "serious": False}]))
 
 
 def test_the_headline_says_whether_vacuum_keeps_up() -> None:
-    needs = {"words": "vacuum needs much", "used": 0.5, "keeps_up": True}
+    needs = CAPACITY | {"words": "vacuum needs much", "used": 0.5}
     said = {
         "Vacuum keeps up; 1 table should be vacuumed sooner than by default": told(table()),
         "Vacuum keeps up": told(table(advice=[])),

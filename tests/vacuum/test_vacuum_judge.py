@@ -9,6 +9,7 @@ from vacuum_tables import SETTINGS, picture, rates, sample, table, toast
 
 from mrtuner.vacuum import TableKind, Vacuum, judge
 from mrtuner.vacuum.blockers import Look, blockers
+from mrtuner.vacuum.document import vacuum_document
 from mrtuner.vacuum.model import HorizonBlocker, ServerSetting
 from mrtuner.vacuum.text import lines
 from mrtuner.vacuum.toast import amplification, chunks
@@ -313,7 +314,7 @@ def test_a_name_with_a_line_break_does_not_get_out_of_its_comment() -> None:
 
 
 def test_text_tells_the_pace_before_and_after() -> None:
-    told = "\n".join(lines(busy(100_000).to_dict()))
+    told = "\n".join(lines(vacuum_document(busy(100_000))))
     assert "vacuum at 200,050 dead rows, then at 10,050: produced in 100 s" in told
 
 
@@ -321,5 +322,5 @@ def test_more_tables_than_asked_for_are_counted() -> None:
     def many(at: float, updated: int) -> Any:
         return sample(at, *(table(oid=oid, updated=updated) for oid in range(30)))
 
-    told = list(lines(judge(picture(many(0.0, 0), many(1_000.0, 100_000))).to_dict(), 20))
+    told = list(lines(vacuum_document(judge(picture(many(0.0, 0), many(1_000.0, 100_000)))), 20))
     assert "10 more tables have findings: use --top, --json or --format sql" in told

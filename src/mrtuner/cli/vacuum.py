@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import click
 
@@ -20,6 +20,7 @@ from mrtuner.cli.common.commands import offer_verbs
 
 if TYPE_CHECKING:
     from mrtuner.vacuum import Vacuum
+    from mrtuner.vacuum.document import VacuumDocument
 
 FORMATS: Final = ("text", "json", "sql", "conf")
 
@@ -101,7 +102,9 @@ def command(
         found, cut_short = watch_progress.watched(
             dsn, watch, sample, long=long, history=history, instance=instance
         )
-    told = found.to_dict()
+    from mrtuner.vacuum.document import vacuum_document
+
+    told = vacuum_document(found)
     terminal.deliver(_written(found, told, form, top), output)
     if html is not None:
         from mrtuner.present.vacuum_page import page
@@ -178,7 +181,7 @@ def _consent(tables: tuple[str, ...], yes: bool) -> None:
         terminal.confirm("Read them?", yes=yes)
 
 
-def _written(found: Vacuum, told: dict[str, Any], form: str, top: int) -> str:
+def _written(found: Vacuum, told: VacuumDocument, form: str, top: int) -> str:
     if form in {"sql", "conf"}:
         return found.as_sql() if form == "sql" else found.as_conf()
     if form == "json":

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import inf
 from typing import TYPE_CHECKING, Any, Final
 
 from mrtuner.escape import printable
@@ -18,6 +19,8 @@ from mrtuner.vacuum.text import age_words, headline, verdict, wraparound_words
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+    from mrtuner.vacuum.document import TableEntry, VacuumDocument, VacuumRound
 
 #: Number of tables drawn: those with the most dead rows.
 _PANELS: Final = 4
@@ -47,7 +50,7 @@ class Panel:
 
 
 @figures.for_every_screen()
-def page(told: Mapping[str, Any]) -> str:
+def page(told: VacuumDocument) -> str:
     """Return the answer as one HTML document; the same input gives the same text.
 
     Raises MissingPart without jinja2 or matplotlib.
@@ -59,42 +62,41 @@ def page(told: Mapping[str, Any]) -> str:
         headline=headline(told),
         verdict=verdict(told),
         picture=picture(panels, key="vacuum") if panels else None,
-        advised=[one for one in told["tables"] if one["advice"] or one["hints"]],
-        suspected=[one for one in told["tables"] if _suspected(one)],
-        wraparound=[wraparound_words(one) for one in told["wraparound"]],
+        advised=[one for one in told.tables if one.advice or one.hints],
+        suspected=[one for one in told.tables if _suspected(one)],
+        wraparound=[wraparound_words(one) for one in told.wraparound],
         age_words=age_words,
         duration=pretty_duration,
     )
 
 
-def computed(told: Mapping[str, Any]) -> list[Panel]:
+def computed(told: VacuumDocument) -> list[Panel]:
     """Return predictions for the tables whose threshold is to change, those with most dead rows."""
     changed = [
-        one
-        for one in told["tables"]
-        if one["then"]["produce"] and one["then"]["trigger"] != one["now"]["trigger"]
+        one for one in told.tables if one.then.produce and one.then.trigger != one.now.trigger
     ]
-    worst = sorted(changed, key=lambda one: -float(one["rates"]["dead"]))[:_PANELS]
+    worst = sorted(changed, key=lambda one: -float(one.rates.dead))[:_PANELS]
     return [_computed(one) for one in worst]
 
 
-def _computed(table: Mapping[str, Any]) -> Panel:
-    rate = table["rates"]["dead"]
-    span = _ROUNDS * max(table[key]["produce"] for key in ("now", "then"))
+def _computed(table: TableEntry) -> Panel:
+    rate = table.rates.dead
+    span = _ROUNDS * max(table.now.produce or 0.0, table.then.produce or 0.0)
     return Panel(
-        printable(f"{table['schema']}.{table['name']}: {table['kind']}"),
-        _teeth("current settings", table["now"], rate, span),
-        _teeth("as advised", table["then"], rate, span),
+        printable(f"{table.schema}.{table.name}: {table.kind}"),
+        _teeth("current settings", table.now, rate, span),
+        _teeth("as advised", table.then, rate, span),
     )
 
 
-def _teeth(name: str, work: Mapping[str, Any], rate: float, span: float) -> DeadRowsLine:
+def _teeth(name: str, work: VacuumRound, rate: float, span: float) -> DeadRowsLine:
     """Return dead rows over `span` [s]: a vacuum removes those that were dead when it began.
 
     If a vacuum takes longer than they need to accumulate, it never catches up: the line only rises.
     With more than `_MOST` rounds, a level line shows the peak.
     """
-    every, takes = work["produce"], max(work["vacuum"], work["measured"] or 0.0)
+    every = inf if work.produce is None else work.produce
+    takes = max(work.vacuum or 0.0, work.measured or 0.0)
     rounds = int(span / every)
     if takes >= every or rounds > _MOST:
         top = rate * span if takes >= every else rate * (every + takes)
@@ -103,7 +105,8 @@ def _teeth(name: str, work: Mapping[str, Any], rate: float, span: float) -> Dead
     for number in range(1, rounds + 1):
         at += [number * every + takes] * 2
         dead += [rate * (every + takes), rate * takes]
-    return DeadRowsLine(name, [*at, span + takes], [*dead, rate * (span + takes - rounds * every)])
+    since = span + takes - (rounds * every if rounds else 0.0)
+    return DeadRowsLine(name, [*at, span + takes], [*dead, rate * since])
 
 
 def measured(experiment: Mapping[str, Any]) -> list[Panel]:
@@ -164,5 +167,5 @@ def _draw(axes: Axes, panel: Panel, *, first: bool) -> None:
                     handlelength=2, columnspacing=1.6)  # fmt: skip
 
 
-def _suspected(one: Mapping[str, Any]) -> bool:
-    return bool(one["amplification"] and one["amplification"]["suspicion"])
+def _suspected(one: TableEntry) -> bool:
+    return bool(one.amplification and one.amplification.suspicion)

@@ -2,146 +2,151 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Final
 
 from mrtuner.units import pretty_duration
 from mrtuner.wording import not_judged, plural
 
+if TYPE_CHECKING:
+    from mrtuner.vacuum.document import TableEntry, VacuumDocument
+    from mrtuner.vacuum.model import HorizonBlocker, ServerSetting, WraparoundDistance
+    from mrtuner.vacuum.sample import TableComparison
+
 _TOP: Final = 20
-Row = Mapping[str, Any]
 
 
-def lines(told: Row, top: int = _TOP) -> Iterator[str]:
+def lines(told: VacuumDocument, top: int = _TOP) -> Iterator[str]:
     """Yield the findings line by line: what comes first, what was not judged, then capacity,
     blockers, wraparound and tables.
 
     Tables without findings are only counted, and at most `top` tables are shown in full.
     """
     yield from _first(told)
-    yield from (not_judged(**one) for one in told["unjudged"])
+    yield from (not_judged(one.name, one.why, one.supply) for one in told.unjudged)
     yield headline(told)
-    gaps = sum(1 for one in told["tables"] if one["rates"]["gaps"])
+    gaps = sum(1 for one in told.tables if one.rates.gaps)
     if gaps:
         yield (
             f"statistics of {gaps:,} of them were reset during the watch; that interval is left out"
         )
-    judged = [one for one in told["missing"] if one not in told["unjudged"]]
-    yield from (f"not known: {one['name']}: {one['why']}" for one in judged)
+    unjudged = {(one.name, one.why) for one in told.unjudged}
+    judged = [one for one in told.missing if (one.name, one.why) not in unjudged]
+    yield from (f"not known: {one.name}: {one.why}" for one in judged)
     yield ""
     yield verdict(told)
-    yield told["capacity"]["words"]
-    for one in told["settings"]:
-        yield f"  {one['name']} = {one['value']}  (now {one['now']})" + _restart(one)
-        yield f"      {one['because']}"
-    yield from _blockers(told["blockers"])
+    yield told.capacity.words
+    for one in told.settings:
+        yield f"  {one.name} = {one.value}  (now {one.now})" + _restart(one)
+        yield f"      {one.because}"
+    yield from _blockers(told.blockers)
     yield ""
-    yield from map(wraparound_words, told["wraparound"])
-    for one in told["proofs"]:
+    yield from map(wraparound_words, told.wraparound)
+    for proof in told.proofs:
         yield ""
-        yield from _proof(one)
-    yield from _tables(told["tables"], top)
+        yield from _proof(proof)
+    yield from _tables(told.tables, top)
 
 
-def headline(told: Row) -> str:
+def headline(told: VacuumDocument) -> str:
     """What was examined, and for how long."""
-    if told["recorded"]:
+    if told.recorded:
         rates = "rates of each table's busiest day in the history"
-    elif told["watched"] is None:
+    elif told.watched is None:
         rates = "rates since the last reset of statistics (for current ones, use --watch)"
     else:
-        rates = f"rates measured over {pretty_duration(told['watched'])}"
-    number = len(told["tables"])
-    return f"{told['database']}: {plural(number, 'table')}, {rates}"
+        rates = f"rates measured over {pretty_duration(told.watched)}"
+    number = len(told.tables)
+    return f"{told.database}: {plural(number, 'table')}, {rates}"
 
 
-def _first(told: Row) -> Iterator[str]:
+def _first(told: VacuumDocument) -> Iterator[str]:
     """What comes before all other advice, which has no effect without it."""
     for one in _switched_off(told):
-        yield f"first: {one['name']} is off: {one['because']}"
-        yield f"      ALTER SYSTEM SET {one['name']} = on; SELECT pg_reload_conf();"
+        yield f"first: {one.name} is off: {one.because}"
+        yield f"      ALTER SYSTEM SET {one.name} = on; SELECT pg_reload_conf();"
 
 
-def _switched_off(told: Row) -> list[Row]:
-    return [one for one in told["settings"] if one["name"] in {"autovacuum", "track_counts"}]
+def _switched_off(told: VacuumDocument) -> list[ServerSetting]:
+    return [one for one in told.settings if one.name in {"autovacuum", "track_counts"}]
 
 
-def verdict(told: Row) -> str:
+def verdict(told: VacuumDocument) -> str:
     """Whether vacuum keeps up, in words."""
     if _switched_off(told):
         return "Autovacuum does not run"
-    if any(one["serious"] for one in told["blockers"]):
+    if any(one.serious for one in told.blockers):
         return "Vacuum is held back"
-    if not told["capacity"]["keeps_up"]:
+    if not told.capacity.keeps_up:
         return "Vacuum cannot keep up"
-    if (told["capacity"]["used"] or 0) > 1:
+    if (told.capacity.used or 0) > 1:
         return "Vacuum does not keep up; with this advice it would"
-    if told["unjudged"]:
+    if told.unjudged:
         return "It is not known whether vacuum keeps up"
     return _keeping_up(told)
 
 
-def _keeping_up(told: Row) -> str:
-    late = sum(1 for one in told["tables"] if one["advice"])
+def _keeping_up(told: VacuumDocument) -> str:
+    late = sum(1 for one in told.tables if one.advice)
     if not late:
         return "Vacuum keeps up"
     return f"Vacuum keeps up; {plural(late, 'table')} should be vacuumed sooner than by default"
 
 
-def _restart(one: Row) -> str:
-    return ", needs a restart" if one["restart"] else ""
+def _restart(one: ServerSetting) -> str:
+    return ", needs a restart" if one.restart else ""
 
 
-def _blockers(blockers: Sequence[Row]) -> Iterator[str]:
+def _blockers(blockers: Sequence[HorizonBlocker]) -> Iterator[str]:
     if not blockers:
         return
     yield ""
     yield "what keeps dead rows from being removed:"
     for one in blockers:
-        yield f"  {one['what']}: {one['name']}{age_words(one)}"
-        yield f"      {one['remedy']}"
-        if one["sql"]:
-            yield f"      {one['sql']}"
+        yield f"  {one.what}: {one.name}{age_words(one)}"
+        yield f"      {one.remedy}"
+        if one.sql:
+            yield f"      {one.sql}"
 
 
-def age_words(one: Row) -> str:
+def age_words(one: HorizonBlocker) -> str:
     """How long a blocker has been there, after a comma; empty if unknown."""
-    parts = ["throughout the watch"] if one.get("throughout") else []
-    if one["seconds"] is not None:
-        parts.append(f"for {pretty_duration(one['seconds'])}")
-    if one["age"] is not None:
-        parts.append(f"{one['age']:,} transactions back")
+    parts = ["throughout the watch"] if one.throughout else []
+    if one.seconds is not None:
+        parts.append(f"for {pretty_duration(one.seconds)}")
+    if one.age is not None:
+        parts.append(f"{one.age:,} transactions back")
     return "".join(f", {part}" for part in parts)
 
 
-def wraparound_words(one: Row) -> str:
+def wraparound_words(one: WraparoundDistance) -> str:
     """One counter's distance from wraparound, as a line."""
-    said = f"{one['what']}: {one['age']:,} of {one['stops_at']:,} used (database {one['database']})"
-    if one["to_stop"] is None:
-        return f"{said}; pace {one['certainty'] if one['pace'] is None else 'zero'}"
-    forced, stop = pretty_duration(one["to_forced"]), pretty_duration(one["to_stop"])
+    said = f"{one.what}: {one.age:,} of {one.stops_at:,} used (database {one.database})"
+    if one.to_stop is None or one.to_forced is None:
+        return f"{said}; pace {one.certainty if one.pace is None else 'zero'}"
+    forced, stop = pretty_duration(one.to_forced), pretty_duration(one.to_stop)
     return (
-        f"{said}; at {one['pace']:,.3g} per second, forced vacuums begin in {forced} and the "
-        f"server stops in {stop} ({one['certainty']})"
+        f"{said}; at {one.pace:,.3g} per second, forced vacuums begin in {forced} and the "
+        f"server stops in {stop} ({one.certainty})"
     )
 
 
-def _proof(one: Row) -> Iterator[str]:
-    yield f"{one['table']}: {one['rows']:,} rows with a large value read before and after"
-    if one["why"]:
-        yield f"  nothing proven: {one['why']}"
-    elif not one["columns"]:
+def _proof(one: TableComparison) -> Iterator[str]:
+    yield f"{one.table}: {one.rows:,} rows with a large value read before and after"
+    if one.why:
+        yield f"  nothing proven: {one.why}"
+    elif not one.columns:
         yield "  nothing proven: none of them was updated; watch longer"
-    for found in one["columns"]:
-        again = "" if found["rewritten"] is None else f", {found['rewritten']:,} written again"
+    for found in one.columns:
+        again = "" if found.rewritten is None else f", {found.rewritten:,} written again"
         yield (
-            f"  {found['column']}: {found['verdict']} ({found['updated']:,} updated, "
-            f"{found['same']:,} of them with the same value{again})"
+            f"  {found.column}: {found.verdict} ({found.updated:,} updated, "
+            f"{found.same:,} of them with the same value{again})"
         )
 
 
-def _tables(tables: Sequence[Row], top: int) -> Iterator[str]:
-    told = [one for one in tables if one["advice"] or one["hints"] or _suspected(one)]
+def _tables(tables: Sequence[TableEntry], top: int) -> Iterator[str]:
+    told = [one for one in tables if one.advice or one.hints or _suspected(one)]
     for one in told[:top]:
         yield ""
         yield from _table(one)
@@ -153,45 +158,45 @@ def _tables(tables: Sequence[Row], top: int) -> Iterator[str]:
         yield f"nothing to set for {len(tables) - len(told):,}{_kinds(tables, told)}"
 
 
-def _kinds(tables: Sequence[Row], told: Sequence[Row]) -> str:
-    shown = {one["oid"] for one in told}
+def _kinds(tables: Sequence[TableEntry], told: Sequence[TableEntry]) -> str:
+    shown = {one.oid for one in told}
     counts: dict[str, int] = {}
     for one in tables:
-        if one["oid"] not in shown:
-            counts[one["kind"]] = counts.get(one["kind"], 0) + 1
+        if one.oid not in shown:
+            counts[one.kind] = counts.get(one.kind, 0) + 1
     return ": " + ", ".join(f"{count:,} {kind}" for kind, count in counts.items())
 
 
-def _suspected(one: Row) -> bool:
-    found = one["amplification"]
-    return bool(found and found["suspicion"])
+def _suspected(one: TableEntry) -> bool:
+    found = one.amplification
+    return bool(found and found.suspicion)
 
 
-def _table(one: Row) -> Iterator[str]:
-    yield f"{one['schema']}.{one['name']}: {one['kind']}; {one['because']}"
+def _table(one: TableEntry) -> Iterator[str]:
+    yield f"{one.schema}.{one.name}: {one.kind}; {one.because}"
     yield from _pace(one)
     because = None
-    for item in one["advice"]:
-        now = "" if item["now"] is None else f"  (now {item['now']})"
-        yield f"  {item['name']} = {item['value']}{now}"
-        if item["because"] != because:
-            because = item["because"]
-            yield f"      {because} [{item['source']}]"
-    yield from (f"  hint: {hint}" for hint in one["hints"])
-    if _suspected(one):
-        found = one["amplification"]
-        yield f"  TOAST: {found['suspicion']} ({found['chunks_an_hour']:,.0f} an hour)"
-        yield f"      {found['certainty']}"
+    for item in one.advice:
+        now = "" if item.now is None else f"  (now {item.now})"
+        yield f"  {item.name} = {item.value}{now}"
+        if item.because != because:
+            because = item.because
+            yield f"      {because} [{item.source}]"
+    yield from (f"  hint: {hint}" for hint in one.hints)
+    if one.amplification and one.amplification.suspicion:
+        found = one.amplification
+        yield f"  TOAST: {found.suspicion} ({found.chunks_an_hour:,.0f} an hour)"
+        yield f"      {found.certainty}"
 
 
-def _pace(one: Row) -> Iterator[str]:
-    then = one["then"]
-    if then["produce"] is None:
+def _pace(one: TableEntry) -> Iterator[str]:
+    then = one.then
+    if then.produce is None or then.vacuum is None:
         return
-    measured = "" if then["measured"] is None else f", measured {pretty_duration(then['measured'])}"
+    measured = "" if then.measured is None else f", measured {pretty_duration(then.measured)}"
     said = (
-        f"  vacuum at {one['now']['trigger']:,.0f} dead rows, then at {then['trigger']:,.0f}: "
-        f"produced in {pretty_duration(then['produce'])}, vacuumed in"
-        f" {pretty_duration(then['vacuum'])} at least{measured}"
+        f"  vacuum at {one.now.trigger:,.0f} dead rows, then at {then.trigger:,.0f}: "
+        f"produced in {pretty_duration(then.produce)}, vacuumed in"
+        f" {pretty_duration(then.vacuum)} at least{measured}"
     )
-    yield said + ("" if then["busy"] < 1 else ": IT CANNOT KEEP UP")
+    yield said + ("" if (then.busy or 0.0) < 1 else ": IT CANNOT KEEP UP")
