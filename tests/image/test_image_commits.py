@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from mrtuner.documents import as_builtins
 from mrtuner.errors import MissingPart, UsageError
 from mrtuner.image.advice.advise import advise
 from mrtuner.image.commits import is_shallow, read_commits
@@ -96,7 +95,7 @@ def test_each_commit_misses_the_first_line_that_copies_what_it_changed(app: Path
 
 
 def test_commits_are_counted_by_line_and_kind_of_change(app: Path) -> None:
-    shown = "\n".join(lines(as_builtins(cost_document(cost(app, history=50)))))
+    shown = "\n".join(lines(cost_document(cost(app, history=50))))
     assert "The last 7 commits, replayed; 2 changed the Dockerfile or its ignore file" in shown
     rows = [row.split() for row in shown.partition("replayed;")[2].splitlines()]
     counts = [row[:3] for row in rows if row[1:2] and row[1] in {"code", "dependencies", "other"}]

@@ -15,7 +15,7 @@ from test_report_vacuum import table, told
 
 from bench_grids import a_grid
 from mrtuner.cpu.document import CpuDocument
-from mrtuner.documents import as_builtins, read
+from mrtuner.documents import read
 from mrtuner.failover.rehearse.paths import ClientPath
 from mrtuner.failover.rehearse.report import document, rehearsed
 from mrtuner.image.advice.advise import advise
@@ -101,7 +101,7 @@ def _image() -> str:
     """Advice for the application that the mission begins with, at a small scale."""
     with TemporaryDirectory() as place:
         found = advise(seed(Path(place)))
-    return image_advice_page.page(as_builtins(advice_document(found)))
+    return image_advice_page.page(advice_document(found))
 
 
 #: Kind of page: what makes it.

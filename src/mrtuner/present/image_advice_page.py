@@ -6,8 +6,8 @@ Uses only the document ``mrtuner.image.advise/1``.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
 
 from mrtuner.present import figures
 from mrtuner.present.axes import frame, grid
@@ -18,6 +18,8 @@ from mrtuner.wording import cut
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+    from mrtuner.image.advice.document import ExpectedLine, ImageAdviceDocument
 
 #: Heights of a row, and of the title and the axis, in user units.
 _ROW: Final = 24
@@ -30,7 +32,7 @@ _GAP: Final = 1.4
 
 
 @figures.for_every_screen()
-def page(told: Mapping[str, Any]) -> str:
+def page(told: ImageAdviceDocument) -> str:
     """Return the advice as one HTML document; the same input gives the same text.
 
     Raises MissingPart without jinja2 or matplotlib.
@@ -38,25 +40,25 @@ def page(told: Mapping[str, Any]) -> str:
     return rendered(
         "image_advice.html",
         told=told, answer=list(answer(told)), notes=list(notes(told)),
-        heads=["#No.", "Rule", "#Sent", "#Rebuilt", "#Pushed", "#Image"], rows=rows(told["advice"]),
+        heads=["#No.", "Rule", "#Sent", "#Rebuilt", "#Pushed", "#Image"], rows=rows(told.advice),
         forms=[(name, _lines(form)) for name, form in _forms(told)],
         picture=picture(told, key="image"),
     )  # fmt: skip
 
 
-def _forms(told: Mapping[str, Any]) -> list[tuple[str, Sequence[Mapping[str, Any]]]]:
-    return [("now", told["before"]["lines"]), ("advised", told["together"]["after"]["lines"])]
+def _forms(told: ImageAdviceDocument) -> list[tuple[str, Sequence[ExpectedLine]]]:
+    return [("now", told.before.lines), ("advised", told.together.after.lines)]
 
 
-def _lines(form: Sequence[Mapping[str, Any]]) -> list[tuple[str, ...]]:
+def _lines(form: Sequence[ExpectedLine]) -> list[tuple[str, ...]]:
     return [
-        (str(one["line"]), one["text"], f"{one['rebuilt']:.0%}".replace("%", " %"),
-         expected(one["pushed"]))
+        (str(one.line), one.text, f"{one.rebuilt:.0%}".replace("%", " %"),
+         expected(one.pushed))
         for one in form
     ]  # fmt: skip
 
 
-def picture(told: Mapping[str, Any], *, key: str) -> str:
+def picture(told: ImageAdviceDocument, *, key: str) -> str:
     """Draw the bytes that each line pushes in a deploy: present lines above the advised ones."""
     forms = [(name, [one for one in lines if _counts(one)]) for name, lines in _forms(told)]
     every = [one for _, lines in forms for one in lines]
@@ -65,7 +67,7 @@ def picture(told: Mapping[str, Any], *, key: str) -> str:
         labels = [_label(one) for one in every] or ["nothing"]
         left = figures.room_for(labels)
         axes = figure.add_axes((left, 44 / height, 0.9 - left, 1 - 50 / height))
-        most = max((one["pushed"]["bytes"] for one in every), default=0) or 1
+        most = max((one.pushed.known for one in every), default=0) or 1
         unit, factor = _unit(most)
         ticks: list[tuple[float, str]] = []
         at = 0.0
@@ -87,13 +89,13 @@ def picture(told: Mapping[str, Any], *, key: str) -> str:
         )  # fmt: skip
 
 
-def _counts(line: Mapping[str, Any]) -> bool:
+def _counts(line: ExpectedLine) -> bool:
     """Whether a line pushes anything."""
-    return bool(line["pushed"]["bytes"] or line["pushed"]["more"])
+    return bool(line.pushed.known or line.pushed.more)
 
 
-def _label(line: Mapping[str, Any]) -> str:
-    return cut(f"{line['line']}  {' '.join(_FLAG.sub('', line['text']).split())}", _WIDE)
+def _label(line: ExpectedLine) -> str:
+    return cut(f"{line.line}  {' '.join(_FLAG.sub('', line.text).split())}", _WIDE)
 
 
 def _unit(most: int) -> tuple[str, int]:
@@ -102,13 +104,11 @@ def _unit(most: int) -> tuple[str, int]:
     return max(found, key=lambda one: one[1])
 
 
-def _bar(
-    axes: Axes, at: float, line: Mapping[str, Any], colour: str, most: int, factor: int
-) -> None:
-    known = line["pushed"]["bytes"]
+def _bar(axes: Axes, at: float, line: ExpectedLine, colour: str, most: int, factor: int) -> None:
+    known = line.pushed.known
     tone = figures.PALETTE[colour].light
     axes.barh([at], [known / factor], height=0.62, color=tone)
-    if line["pushed"]["more"]:
+    if line.pushed.more:
         told = f"≥ {pretty_bytes(known)}" if known else "unknown"
     else:
         told = pretty_bytes(known)

@@ -58,7 +58,6 @@ def command(
     one. Secrets come first, then the most bytes sent and pushed. What can be known only by
     building is unknown.
     """
-    from mrtuner.documents import as_builtins
     from mrtuner.image.advice.advise import advise
     from mrtuner.image.advice.document import advice_document
     from mrtuner.present.image_advice import lines
@@ -68,7 +67,7 @@ def command(
         directory, file, named(arguments),
         history=history, only=only, builder=model_builder(builder),
     )  # fmt: skip
-    told = as_builtins(advice_document(found))
+    told = advice_document(found)
     warn_of_shallow(directory, history)
     if output is not None and found.together.patch:
         terminal.save_and_tell(output, found.together.patch)

@@ -61,7 +61,6 @@ def command(
     """
     if platform is not None and image is None:
         raise UsageError("--platform needs --image", "Name the image with --image.")
-    from mrtuner.documents import as_builtins
     from mrtuner.image.cost import cost
     from mrtuner.image.document import cost_document
     from mrtuner.image.stored import read_image
@@ -73,6 +72,6 @@ def command(
             directory, file, named(arguments), history, previous, shown.move,
             builder=model_builder(builder),
         )  # fmt: skip
-    told = as_builtins(cost_document(found))
+    told = cost_document(found)
     warn_of_shallow(directory, history)
     terminal.answer(told, lines(told), as_json)
