@@ -130,16 +130,19 @@ def test_stdout_gets_one_line(app: App) -> None:
 @pytest.mark.parametrize(
     ("options", "code", "message"),
     [
-        (["--status", "--abort"], 2, "no such option '--abort'"),
         (["--to", "stdout", "--json"], 2, "stdout cannot take both the secret and --json"),
         (["--to", "valut:x"], 2, "unknown secret store: 'valut'"),
         ([], 2, "no store is given for the secret"),
-        (["--abort"], 1, "no rotation is in progress"),
     ],
 )
 def test_what_cannot_be_done_is_said(app: App, options: list[str], code: int, message: str) -> None:
     refused = app.rotate("nothing", *options)
     assert (refused.exit_code, message in refused.output) == (code, True)
+
+
+def test_there_is_nothing_to_abort_without_a_rotation(app: App) -> None:
+    refused = app.rotate("nothing", verb="abort")
+    assert (refused.exit_code, "no rotation is in progress" in refused.output) == (1, True)
 
 
 def test_who_may_not_make_roles_is_told_what_is_missing(app: App) -> None:
