@@ -255,7 +255,6 @@ class Share(Input):
     metavar: str = "SHARE"
 
     def parse(self, name: str, text: str, /) -> float:
-        """Return the share that a text stands for."""
         with _said_of(name):
             return parse_share(text)
 
@@ -285,7 +284,6 @@ class Switch(Input):
         return value
 
     def schema(self) -> dict[str, Any]:
-        """Return the JSON Schema."""
         return {"type": "boolean"}
 
 

@@ -196,7 +196,6 @@ class Configuration:
 
     @property
     def limits(self) -> Limits | None:
-        """What was found, if it was judged."""
         return None if self.judged is None else self.judged.limits
 
     def ceilings(self, resource: Resource) -> _Ceilings:
@@ -234,6 +233,5 @@ def configurations(history: History, about: HistoryPeriod) -> Iterator[Configura
 
 
 def _cuts(history: History, about: HistoryPeriod) -> list[datetime]:
-    """When the ceilings of an instance changed."""
     changed = {one.at for one in machine_changes(history, about) if one.name in _SETS_CEILINGS}
     return sorted(changed | ceiling_changes(history, about))

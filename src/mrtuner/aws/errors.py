@@ -52,7 +52,6 @@ class AwsError(MrTunerError):
 
     @property
     def denied(self) -> bool:
-        """Whether a permission is missing."""
         return self.code in DENIED
 
     @property

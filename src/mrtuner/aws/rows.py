@@ -192,7 +192,6 @@ def _group_use(row: Mapping[str, Any]) -> GroupUse:
 
 
 def tags_of(rows: Sequence[Mapping[str, str]]) -> dict[str, str]:
-    """Read a TagList."""
     return {row["Key"]: row.get("Value", "") for row in rows}
 
 

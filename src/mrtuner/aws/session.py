@@ -76,5 +76,4 @@ def _retries() -> dict[str, Any]:
 
 
 def region_of(client: Any) -> str:
-    """Return the region of a client."""
     return str(client.meta.region_name)

@@ -86,7 +86,6 @@ def copy_snapshot(
 
 
 def delete_snapshot(client: Any, identifier: str) -> None:
-    """Delete an available manual snapshot."""
     call(client, "delete_db_snapshot", DBSnapshotIdentifier=identifier)
 
 

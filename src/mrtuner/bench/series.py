@@ -68,7 +68,6 @@ class Task:
 
     @property
     def measuring(self) -> int:
-        """Seconds of measuring alone."""
         return sum(len(block.labels) for block in blocks(self.plan)) * self.plan.seconds
 
     @property
@@ -88,7 +87,6 @@ class Measured:
 
     @property
     def record(self) -> Record:
-        """The record with this head and these lines."""
         return assembled(self.head, self.lines, sealed=True)
 
 

@@ -108,7 +108,6 @@ def instance_class(name: str) -> InstanceClass:
 
 
 def sources() -> Mapping[str, str]:
-    """Return the sources of each part of the table, as text."""
     found: dict[str, str] = table("classes.json")["sources"]
     return MappingProxyType(found)
 

@@ -90,7 +90,6 @@ class AppServer:
 
 @cache
 def frameworks() -> Mapping[str, Framework]:
-    """Return every known framework by name."""
     rows: dict[str, dict[str, Any]] = table("frameworks.json")["frameworks"]
     return MappingProxyType({name: _framework(name, row) for name, row in rows.items()})
 

@@ -58,7 +58,6 @@ def kernel_timers() -> tuple[KernelTimer, ...]:
 
 
 def kernel_defaults() -> dict[str, int]:
-    """Return name → the kernel's own default."""
     return {timer.name: timer.default for timer in kernel_timers()}
 
 

@@ -92,7 +92,6 @@ def volume_of(
 
 
 def sources() -> Mapping[str, str]:
-    """Return the sources of each part of the table, as text."""
     found: dict[str, str] = table("volumes.json")["sources"]
     return MappingProxyType(found)
 

@@ -64,7 +64,6 @@ class Journal:
             self._db = opened(self.directory, self.path)
 
     def close(self) -> None:
-        """Close the file."""
         self._db.close()
 
     def __enter__(self) -> Self:

@@ -91,7 +91,6 @@ class Change:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names of its entries."""
         return tuple(one.name for one in self.entries)
 
 
@@ -112,5 +111,4 @@ class Outcome:
 
     @property
     def change_is_undone(self) -> bool:
-        """Whether finishing or reverting an interrupted change has undone the last change."""
         return self.result == ("finished" if self.was_undo else "reverted")

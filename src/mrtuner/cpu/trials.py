@@ -44,9 +44,7 @@ class Site(Protocol):
     tree: Tree
     cpus: Sequence[int]  # those that we watch for other work; none if not visible
 
-    def workers(self, count: int) -> AbstractContextManager[Crewed]:
-        """Return this many workers."""
-        ...
+    def workers(self, count: int) -> AbstractContextManager[Crewed]: ...
 
 
 class Here:

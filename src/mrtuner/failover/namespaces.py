@@ -134,7 +134,6 @@ def network_of(pid: int) -> str:
 
 
 def address(link: str, at: str, inside: int | None = None) -> None:
-    """Give the link its address (in a /24) and bring it up."""
     ip("address", "add", f"{at}/24", "dev", link, inside=inside)
     ip("link", "set", link, "up", inside=inside)
 

@@ -93,7 +93,6 @@ def restarts(lines: Iterable[Line], how: str) -> list[str]:
 
 
 def reasons(lines: Iterable[Line]) -> str:
-    """Return a comment for every line with a reason."""
     return "".join(f"# {line.name}: {line.reason}\n" for line in lines if line.reason)
 
 

@@ -76,7 +76,6 @@ class GroupFormat:
 
 
 def comments(notes: Iterable[str], mark: str = "# ") -> str:
-    """Return notes as wrapped comment lines."""
     rows = [row for note in notes for row in _wrapped(one_line(note), mark)]
     return "".join(f"{row}\n" for row in rows)
 

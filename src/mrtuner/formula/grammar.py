@@ -88,16 +88,13 @@ class Integer(Formula):
 
     @property
     def variables(self) -> frozenset[str]:
-        """No variables."""
         return frozenset()
 
     @property
     def documented(self) -> bool:
-        """True."""
         return True
 
     def evaluate(self, machine: Mapping[str, int]) -> int:  # noqa: ARG002
-        """Return the number."""
         return self.value
 
     def __str__(self) -> str:
@@ -132,7 +129,6 @@ class Arithmetic:
 
     @property
     def operands(self) -> tuple[int | str | Log, ...]:
-        """All operands, in order."""
         return (self.first, *(operand for _, operand in self.steps))
 
     def evaluate(self, machine: Mapping[str, int]) -> int:
@@ -163,7 +159,6 @@ class Braces(Formula):
 
     @property
     def variables(self) -> frozenset[str]:
-        """The names inside."""
         return frozenset(_names(self.body))
 
     @property
@@ -200,7 +195,6 @@ class Function(Formula):
 
     @property
     def variables(self) -> frozenset[str]:
-        """The names in every argument."""
         return frozenset().union(*(argument.variables for argument in self.arguments))
 
     @property
@@ -212,7 +206,6 @@ class Function(Formula):
         )
 
     def evaluate(self, machine: Mapping[str, int]) -> int:
-        """Return the function of the arguments' values."""
         return FUNCTIONS[self.name]([argument.evaluate(machine) for argument in self.arguments])
 
     def __str__(self) -> str:
@@ -234,7 +227,6 @@ class Comparison(Formula):
 
     @property
     def documented(self) -> bool:
-        """Whether both sides are documented."""
         return self.left.documented and self.right.documented
 
     def evaluate(self, machine: Mapping[str, int]) -> int:

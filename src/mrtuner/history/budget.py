@@ -26,7 +26,6 @@ class Pace:
 
     @property
     def actual(self) -> float:
-        """The interval now, in seconds."""
         return self.interval * self.factor
 
     @property
@@ -45,7 +44,6 @@ class Budget:
 
     @classmethod
     def of(cls, intervals: Iterable[tuple[str, float]], share: float = BUDGET) -> Budget:
-        """A budget for sources with these intervals."""
         return cls({name: Pace(interval) for name, interval in intervals}, share)
 
     def took(self, name: str, seconds: float) -> None:

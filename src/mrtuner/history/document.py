@@ -147,7 +147,6 @@ class HistoryStatus(Document, tag="mrtuner.history.status/1"):
 
 
 def as_document(about: Summary) -> HistorySummary:
-    """Return a summary as its JSON document."""
     return convert(_summary(about), HistorySummary)
 
 

@@ -32,7 +32,6 @@ class RecordedLimit:
 
     @property
     def measures(self) -> Mapping[str, Measure]:
-        """The measures to query from the source."""
         return {"used": self.used} | ({"whole": self.whole} if self.whole else {})
 
     def share(self, used: float | None, whole: float | None = None) -> float | None:

@@ -28,7 +28,6 @@ class HistoryPeriod:
 
     @property
     def seconds(self) -> float:
-        """Its length."""
         return (self.end - self.begin).total_seconds()
 
     @property
@@ -42,7 +41,6 @@ class HistoryPeriod:
 
 
 def instances(history: History) -> tuple[str, ...]:
-    """The instances of a store, by name."""
     return tuple(sorted(history.spans()))
 
 

@@ -196,13 +196,11 @@ class History:
         )  # fmt: skip
 
     def has(self, source: str) -> bool:
-        """Whether the store has a source of this name."""
         return any(one.name == source for one in self.sources)
 
     def row(
         self, sql: str, parameters: dict[str, Any] | None = None, *, inside: bool = False
     ) -> dict[str, Any]:
-        """Return the only row of a query."""
         return self.rows(sql, parameters, inside=inside)[0]
 
     def once(self, key: Any, ask: Callable[[], Answer]) -> Answer:

@@ -75,7 +75,6 @@ def recorded(history: History, about: HistoryPeriod) -> Recorded:
 
 
 def machine(history: History, about: HistoryPeriod) -> Host:
-    """Return the machine of an instance at the end of a period, from its kernel or its class."""
     return machine_of(facts(history, about.instance, until=about.end))
 
 

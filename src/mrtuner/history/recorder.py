@@ -266,7 +266,6 @@ class _Publisher:
         self.thread.start()
 
     def wake(self) -> None:
-        """Publish what is new."""
         self.wanted.set()
 
     def finish(self) -> None:

@@ -153,7 +153,6 @@ class RemoteLake:
         return f"{_PROTOCOL}://lake"
 
     def enter(self, con: Engine) -> None:
-        """Register our file system."""
         con.register_filesystem(_file_system(self))
 
     def flaw(self, file: File) -> str | None:

@@ -362,7 +362,6 @@ def _view_of(
 
 
 def _columns(source: Source, asked: str) -> set[str]:
-    """Return the columns of a source that occur in SQL."""
     return set(_WORD.findall(asked)) & {column.name for column in source.columns}
 
 

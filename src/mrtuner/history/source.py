@@ -93,7 +93,6 @@ class Rollup(StrEnum):
 
     @property
     def seconds(self) -> int:
-        """The length of its steps."""
         return 3600 if self is Rollup.HOUR else 60
 
 

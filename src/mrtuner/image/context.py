@@ -67,7 +67,6 @@ class Context:
 
     @property
     def files(self) -> int:
-        """The number of entries that are not directories."""
         return sum(entry.kind != "directory" for entry in self.entries)
 
     @property

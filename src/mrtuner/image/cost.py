@@ -71,7 +71,6 @@ class Change:
 
     @property
     def first(self) -> int | None:
-        """The first line that is or may be rebuilt."""
         return next((line for line, state in self.states if state != "cached"), None)
 
 
@@ -165,7 +164,6 @@ def _lines(model: Model) -> list[Line]:
 
 
 def _changes(model: Model) -> list[Change]:
-    """Every kind of change to one directory."""
     found = [*_of_files(model), *_of_arguments(model)]
     return sorted(found, key=lambda one: (_ORDER.index(one.kind), -one.files, one.example))
 

@@ -43,7 +43,6 @@ class BuiltLine:
 
     @property
     def line(self) -> int:
-        """Its number in the Dockerfile."""
         return self.step.instruction.line
 
 
@@ -88,12 +87,10 @@ class Model:
 
     @cached_property
     def missed(self) -> list[Misplaced]:
-        """What the ignore file misses."""
         return misplaced(self.context)
 
     @cached_property
     def present(self) -> frozenset[str]:
-        """The paths in the context."""
         return frozenset(entry.path for entry in self.context.entries)
 
     def lines_of(self, path: str) -> frozenset[int]:

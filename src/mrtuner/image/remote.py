@@ -72,7 +72,6 @@ class Remote:
         return document(self.text, stream, digest), kind
 
     def blob(self, digest: str) -> IO[bytes]:
-        """Return a blob, to be read once."""
         return self._get(f"blobs/{digest}")[0]
 
     def _get(self, what: str) -> tuple[IO[bytes], str]:

@@ -47,15 +47,12 @@ class Tree:
 
     @property
     def recipe(self) -> str:
-        """The text of the Dockerfile."""
         return self.text(self.dockerfile) or ""
 
     def edited(self, edits: Mapping[Path, str]) -> Tree:
-        """The tree with further changes."""
         return replace(self, edits={**self.edits, **edits})
 
     def rules(self) -> IgnoreRules:
-        """The ignore rules in force."""
         return rules_for(self.root, self.dockerfile, self.edits, self.builder)
 
     def context(self) -> Context:

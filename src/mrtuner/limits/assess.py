@@ -253,5 +253,4 @@ def _at_ceiling(pegged: Pegged, series: Series) -> Mask:
 
 
 def spans(pegged: Pegged, series: Series) -> list[tuple[datetime, datetime]]:
-    """The periods at the ceiling."""
     return [(series.at(start), series.at(end)) for start, end in pegged.plateau.spans]

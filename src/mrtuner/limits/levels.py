@@ -139,6 +139,5 @@ def _again(
 
 
 def _fitting(values: Values, ceiling: Ceiling) -> Mask:
-    """The points at which the value may be at the ceiling."""
     at: Mask = (values >= LOW * ceiling.value) & (values <= HIGH * ceiling.value)
     return at

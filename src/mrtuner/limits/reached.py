@@ -42,7 +42,6 @@ class Pegged:
 
     @property
     def confirmed(self) -> bool:
-        """Whether another metric confirms it."""
         return any(one.says is Support.CONFIRMS for one in self.evidence)
 
 

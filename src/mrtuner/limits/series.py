@@ -44,16 +44,13 @@ class Series:
 
     @property
     def points(self) -> int:
-        """Number of steps."""
         return max((len(values) for values in self.metrics.values()), default=0)
 
     @property
     def end(self) -> datetime:
-        """The end of the last step."""
         return self.at(self.points)
 
     def at(self, point: int) -> datetime:
-        """Return when a step begins."""
         return self.start + timedelta(seconds=point * self.step)
 
     def minutes(self, points: int) -> float:

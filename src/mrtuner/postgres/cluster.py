@@ -98,7 +98,6 @@ class Cluster:
 
     @property
     def data(self) -> Path:
-        """The data directory."""
         return self.directory / "data"
 
     @property

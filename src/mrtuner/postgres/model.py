@@ -114,7 +114,6 @@ class Relation:
 
     @property
     def storage_parameters(self) -> dict[str, str]:
-        """The options by name."""
         return dict(option.partition("=")[::2] for option in self.options)
 
 
@@ -270,5 +269,4 @@ class Server:
 
     @property
     def major(self) -> int:
-        """18 for 18.6."""
         return self.version_num // 10000

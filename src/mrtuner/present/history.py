@@ -175,7 +175,6 @@ def _room(columns: Iterable[Column], width: int) -> int:
 
 
 def _short(work: Told, room: int) -> str:
-    """Return the text of a statement, cut if there is no room for all of it."""
     text: str = work["text"] or f"(text unknown, {work['query_id']})"
     return cut(text, max(min(room, _MOST_TEXT), _LEAST_TEXT // 2))
 

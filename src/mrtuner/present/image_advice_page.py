@@ -90,7 +90,6 @@ def picture(told: ImageAdviceDocument, *, key: str) -> str:
 
 
 def _counts(line: ExpectedLine) -> bool:
-    """Whether a line pushes anything."""
     return bool(line.pushed.known or line.pushed.more)
 
 

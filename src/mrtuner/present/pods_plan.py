@@ -304,7 +304,6 @@ def _or_unstable(seconds: float | None) -> str:
 
 
 def density(layout: Mapping[str, Any], server: str) -> int:
-    """Return the workers in a pod, or the threads of a pod that is one process."""
     return int(layout["threads" if server == _ONE_PROCESS else "workers"])
 
 
@@ -329,7 +328,6 @@ def millicores(cpus: float) -> str:
 
 
 def percent(share: float) -> str:
-    """Return a share with two digits."""
     return f"{100 * share:.0f} %" if share >= 0.095 else f"{100 * share:.2g} %"
 
 

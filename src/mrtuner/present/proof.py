@@ -63,7 +63,6 @@ class ProofBlock:
 
     @property
     def a_first(self) -> bool:
-        """Whether the baseline ran first."""
         return self.a.position < self.b.position
 
 

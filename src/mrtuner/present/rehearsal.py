@@ -55,17 +55,14 @@ def shown(run: Mapping[str, Any], moments: tuple[Moment, ...], name: str) -> Sho
 
 
 def moment_line(moment: Moment) -> str:
-    """Return the event for a terminal."""
     return f"  {moment.at:+8.1f} s  {moment.who:<6}  {moment.what}"
 
 
 def in_order(moments: Iterable[Moment]) -> tuple[Moment, ...]:
-    """Return events sorted by time."""
     return tuple(sorted(moments, key=lambda moment: moment.at))
 
 
 def by_time(marks: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """Return marks sorted by time, which determines their numbers."""
     return sorted(marks, key=lambda mark: float(mark["at"]))
 
 

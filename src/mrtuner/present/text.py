@@ -44,7 +44,6 @@ class Look:
     paint: Paint | None = None
 
     def painted(self, text: str, style: str) -> str:
-        """Return the text, coloured if colour is on."""
         return self.paint(text, style) if self.paint and text else text
 
 
@@ -115,7 +114,6 @@ def _is_unknown(item: Advice) -> bool:
 
 
 def _given(tuning: Tuning, look: Look) -> Iterator[str]:
-    """Yield every input with its source, as one paragraph."""
     inputs = ", ".join(f"{item.name} {item.value} ({item.source})" for item in tuning.given)
     yield from paragraph(inputs, look, style="quiet")
 
@@ -201,7 +199,6 @@ def _unknown(tuning: Tuning, look: Look) -> Iterator[str]:
 
 
 def _gap(gap: Missing) -> str:
-    """Return what is missing, why, and the option or advice that helps."""
     remedy = f" (give {gap.option})" if gap.option else f". {gap.hint}" if gap.hint else ""
     return f"{gap.name}: {gap.why}{remedy}"
 

@@ -239,7 +239,6 @@ ACTIONS_BY_COMMAND: Final[Mapping[str, tuple[Use, ...]]] = {
 
 
 def called(command: str) -> frozenset[str]:
-    """The actions that the command itself calls."""
     return frozenset(use.action for use in uses(command) if not use.implied)
 
 

@@ -182,5 +182,4 @@ def timeline_mark(mark: TimelineMark) -> TimelineMark:
 
 
 def rounded(seconds: float | None) -> float | None:
-    """Return seconds to three decimals."""
     return None if seconds is None else round(seconds, 3)

@@ -35,7 +35,6 @@ class LedgerTable:
             self._made = True
 
     def number(self) -> int:
-        """Return the number of the next write."""
         return next(self._numbers)
 
     def acknowledge(self, number: int) -> None:

@@ -32,12 +32,10 @@ class ProbeKind(StrEnum):
 
     @property
     def words(self) -> str:
-        """A description for display."""
         return _WORDS[self]
 
     @property
     def writes(self) -> bool:
-        """Whether it needs the ledger."""
         return self in {ProbeKind.WRITE, ProbeKind.HELD_WRITE}
 
     @property
@@ -99,7 +97,6 @@ class Attempt:
 
     @property
     def good(self) -> bool:
-        """Answered, and in time."""
         return self.answered and self.latency <= LATE
 
 
@@ -257,7 +254,6 @@ class Observation:
         return gaps(self.attempts, kind)
 
     def all_gaps(self) -> Iterator[Gap]:
-        """Yield the gaps of every kind, kind by kind."""
         for kind in self.kinds:
             yield from self.gaps(kind)
 

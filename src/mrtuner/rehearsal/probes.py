@@ -73,7 +73,6 @@ class Schedule:
 
     @property
     def sessions(self) -> int:
-        """Most simultaneous sessions of all kinds together."""
         return sum(self.most(kind) for kind in self.kinds)
 
 

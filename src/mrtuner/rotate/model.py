@@ -184,9 +184,7 @@ class RotationState:
         return self.step in FINISHED
 
     def reached(self, step: RotationStep) -> bool:
-        """Whether a step ever began."""
         return any(begun.step is step for begun in self.steps)
 
     def at(self, step: RotationStep, when: str) -> RotationState:
-        """Return the rotation at the next step."""
         return replace(self, step=step, steps=(*self.steps, BegunStep(step, when)))

@@ -92,7 +92,6 @@ class Secret:
             )  # fmt: skip
 
     def holder(self, stage: str) -> str | None:
-        """Return the version that a stage is attached to."""
         versions = self.describe().get("VersionIdsToStages", {})
         return next((name for name, stages in versions.items() if stage in stages), None)
 

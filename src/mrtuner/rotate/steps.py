@@ -29,7 +29,6 @@ class Steps:
     tell: Callable[[str], None] = lambda _text: None
 
     def last(self) -> RotationState | None:
-        """Return the latest rotation in the journal."""
         return self.book.last(self.server, roles.address(self.conn), self.group.name)
 
     @property

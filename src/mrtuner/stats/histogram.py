@@ -28,7 +28,6 @@ class Histogram:
 
     @property
     def total(self) -> int:
-        """The number of values."""
         return sum(count for _, count in self.counts)
 
     @property

@@ -74,7 +74,6 @@ class Advice:
 
     @property
     def name(self) -> str:
-        """The parameter's name."""
         return self.parameter.name
 
     @property
@@ -110,7 +109,6 @@ class Advice:
 
     @property
     def reason(self) -> str:
-        """The reason, in one sentence."""
         return self.verdict.because
 
     @property

@@ -80,7 +80,6 @@ class Budget:
 
     @property
     def total(self) -> Bytes:
-        """The sum of all parts."""
         return Bytes(sum(part.size for part in self.parts))
 
     @property
@@ -125,7 +124,6 @@ class Chosen:
         return self.sizes[name]
 
     def count(self, name: str) -> int:
-        """Return a parameter that counts something."""
         return int(self.plain[name])
 
     @property
@@ -140,7 +138,6 @@ class Chosen:
 
     @property
     def hash_factor(self) -> Fraction:
-        """hash_mem_multiplier, exactly."""
         return Fraction(str(self.plain["hash_mem_multiplier"]))
 
     def _automatic(self, name: str) -> bool:

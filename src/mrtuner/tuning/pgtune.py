@@ -97,7 +97,6 @@ _NO_RULE: Final = "MrTuner has no rule for it, so it stays as it is"
 
 
 def settings(machine: PgTuneInputs) -> dict[str, Theirs]:
-    """Return the settings that PgTune gives for a machine, by name."""
     found = (*_memory(machine), *_wal(machine), *_planner(machine), *_workers(machine))
     return {one.name: one for one in found}
 

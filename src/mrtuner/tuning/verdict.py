@@ -81,7 +81,6 @@ class Unknown:
 
     @property
     def because(self) -> str:
-        """The missing facts, in words."""
         return f"needs {enumerated(self.missing)}"
 
 

@@ -201,7 +201,6 @@ class _StorageParameters(Transaction):
         return ()
 
     def as_before(self, waiting: Sequence[str]) -> str:  # noqa: ARG002 - none needs a restart
-        """Report that nothing is changed."""
         return "nothing was changed"
 
     def _after(self) -> list[str | None]:

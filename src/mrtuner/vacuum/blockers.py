@@ -54,7 +54,6 @@ class Look:
 
     @property
     def everyone(self) -> Iterator[Row]:
-        """All rows."""
         for rows in (self.sessions, self.prepared, self.slots, self.feedback):
             yield from rows
 
@@ -120,7 +119,6 @@ class _Seen:
         return row["key"] in self.throughout
 
     def long(self, row: Row) -> bool:
-        """Whether it has been there for long."""
         return (row["seconds"] or 0) >= self.thresholds.long
 
     def far(self, age: int | None) -> bool:

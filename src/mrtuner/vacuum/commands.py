@@ -22,7 +22,6 @@ def identifier(name: str) -> str:
 
 
 def qualified(table: Table) -> str:
-    """Return a table's name with its schema, quoted."""
     return f"{identifier(table.schema)}.{identifier(table.name)}"
 
 

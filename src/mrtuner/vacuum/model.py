@@ -246,5 +246,4 @@ class Picture:
 
     @property
     def major(self) -> int:
-        """The server's major version."""
         return self.version_num // 10_000

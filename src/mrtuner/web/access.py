@@ -81,7 +81,6 @@ class Access:
         return token
 
     def log_out(self, headers: Mapping[str, str]) -> None:
-        """End the session of a request."""
         self.sessions.pop(_digest(_token(headers.get("cookie", "")) or ""), None)
 
     def _refuse_too_many_attempts(self, address: str) -> None:

@@ -56,6 +56,5 @@ class Teller:
             self.progress(Event(stage, self.step, self.steps, text, sample))
 
     def done(self) -> None:
-        """Report that all steps are done."""
         self.step = self.steps
         self.tell(Stage.DONE, "done")

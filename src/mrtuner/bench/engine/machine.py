@@ -126,7 +126,6 @@ def _server(postmaster: int | None, companions: Iterable[int], proc: Path) -> fl
 
 
 def family(parent: int, proc: Path = _PROC) -> list[int]:
-    """A process and its children."""
     found = _used_by_pid(proc).items()
     return [parent, *(pid for pid, process in found if process.parent == parent)]
 

@@ -116,7 +116,6 @@ def find_pgbench(binaries: Binaries | None = None) -> Path:
 
 
 def pgbench_version(program: Path) -> str:
-    """The program's version, such as 18.6."""
     printed = subprocess.run([program, "--version"], capture_output=True, text=True, check=False)
     return printed.stdout.strip().removeprefix("pgbench (PostgreSQL) ")
 

@@ -60,7 +60,6 @@ def again(name: str) -> str:
 
 
 def variant_of(label: str) -> str:
-    """The variant that a label names."""
     return label.removesuffix("'")
 
 

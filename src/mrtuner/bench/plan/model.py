@@ -35,7 +35,6 @@ STORAGES: Final = get_args(Storage)
 
 
 def fresh_seed() -> int:
-    """A seed for the order of runs."""
     return secrets.randbelow(2**31)
 
 
@@ -141,7 +140,6 @@ class Workload:
 
     @property
     def script(self) -> str:
-        """Its name in a Load."""
         return self.builtin or self.name
 
 
@@ -315,7 +313,6 @@ class Plan:
 
     @cached_property
     def by_name(self) -> Mapping[str, Workload]:
-        """The workloads by name."""
         return {workload.name: workload for workload in self.workloads}
 
     @property
@@ -325,7 +322,6 @@ class Plan:
 
     @property
     def baseline(self) -> Variant:
-        """The variant that the others are compared with."""
         return self.variants[0]
 
     def disturbances(self, steal: float | None, foreign: float | None) -> list[str]:

@@ -117,7 +117,6 @@ def read_plan(path: Path) -> Plan:
 
 
 def example_text(name: str) -> str:
-    """The text of an example that comes with the package."""
     place = files("mrtuner.bench.plan") / "examples" / f"{name}.toml"
     return place.read_text(encoding="utf-8")
 
@@ -276,7 +275,6 @@ def _share(value: object, key: str) -> float:
 
 
 def _written(value: object) -> str:
-    """A value as postgresql.conf has it."""
     return ("on" if value else "off") if isinstance(value, bool) else str(value)
 
 

@@ -85,7 +85,6 @@ class Archive:
         self._append({"kind": "block", "cell": asdict(cell), "phase": phase, "block": block})
 
     def settings(self, variant: str, settings: Mapping[str, str]) -> None:
-        """Keep pg_settings of a variant."""
         self._append({"kind": "settings", "variant": variant, "settings": dict(settings)})
 
     def rate(self, cell: GridCell, tps: float) -> None:

@@ -135,7 +135,6 @@ class Record:
     sealed: bool
 
     def of(self, cell: GridCell) -> list[Sample]:
-        """All runs of a cell."""
         return [sample for sample in self.samples if sample.cell == cell]
 
     def accepted(self, cell: GridCell, label: str, phase: Phase = "comparison") -> list[Sample]:

@@ -41,7 +41,6 @@ class Volume:
 
     @property
     def number(self) -> str:
-        """Major and minor number, as cgroups name a device."""
         known = self.device.stat().st_rdev
         return f"{os.major(known)}:{os.minor(known)}"
 

@@ -53,7 +53,6 @@ class Marked:
 
 
 def copy_name(template: str) -> str:
-    """The database that runs write to."""
     return f"{template}_run"
 
 

@@ -43,12 +43,10 @@ class Standing:
 
     @property
     def dsn(self) -> str:
-        """Its connection string."""
         return self.cluster.dsn()
 
     @property
     def data(self) -> Path | None:
-        """Its data directory."""
         return self.cluster.data
 
     def start(self) -> None:

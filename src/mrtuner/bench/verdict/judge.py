@@ -122,7 +122,6 @@ def blocks_of(record: Record, one: CellVerdict) -> list[tuple[int, float, float]
 
 
 def require_samples(record: Record) -> None:
-    """BadValue for a record without a measured run."""
     if not record.samples:
         raise BadValue("nothing was measured in this run", "Continue it with --resume.")
 

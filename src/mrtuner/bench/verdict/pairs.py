@@ -62,7 +62,6 @@ def calibration_pairs(record: Record, cell: GridCell) -> list[Pair]:
 
 
 def throughput(sample: Sample) -> float:
-    """Transactions a second."""
     return sample.run.tps
 
 

@@ -43,19 +43,15 @@ class NextStart:
         return 0 if row is None else int(number(self.text(name), row.vartype, row.unit) or 0)
 
     def list(self, name: str) -> tuple[str, ...]:
-        """The elements of a list at the next start."""
         return elements(self.text(name))
 
     def concerns(self, *names: str) -> bool:
-        """Whether one of these changes."""
         return any(name in self.changed for name in names)
 
     def lowers(self, name: str) -> bool:
-        """Whether the value falls."""
         return self.concerns(name) and self.number(name) < int(self.running[name].setting)
 
     def raises(self, name: str) -> bool:
-        """Whether the value rises."""
         return self.concerns(name) and self.number(name) > int(self.running[name].setting)
 
     @property

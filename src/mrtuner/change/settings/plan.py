@@ -85,7 +85,6 @@ class SettingsPlan:
 
     @property
     def restart(self) -> tuple[SettingStep, ...]:
-        """The steps that wait for a restart."""
         return tuple(step for step in self.steps if step.restart)
 
 

@@ -42,7 +42,6 @@ class StartCheck:
     unchecked: tuple[str, ...] = ()
 
     def refuse(self) -> None:
-        """Raise Refused if there is a problem."""
         if self.problems:
             raise Refused("; ".join(one.why for one in self.problems), self.problems[0].hint)
 

@@ -57,7 +57,6 @@ def print_error(message: str, hint: str | None) -> None:
 
 
 def document(data: Document | dict[str, Any]) -> None:
-    """Print one JSON document to stdout."""
     click.echo(as_json(data), nl=False)
 
 

@@ -108,7 +108,6 @@ class Fleet:
 
     @property
     def ordered(self) -> list[AuditRow]:
-        """The rows, by region and name."""
         return sorted(self.rows, key=lambda row: (row.region, row.instance))
 
     @property

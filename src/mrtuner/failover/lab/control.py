@@ -104,7 +104,6 @@ class Session(AbstractContextManager["Session"]):
         self._process.communicate()
 
     def command(self, line: str) -> None:
-        """Send one line."""
         self._say(line.strip())
 
     def events(self) -> Iterator[tuple[str, Any]]:

@@ -144,7 +144,6 @@ class Site(AbstractContextManager["Site"]):
         self._drop("to", machine.address)
 
     def restore(self, machine: LabMachine) -> None:
-        """End its silence."""
         self._pass("iif", machine.link)
         self._pass("to", machine.address)
 
@@ -169,7 +168,6 @@ class Site(AbstractContextManager["Site"]):
             self._lost.remove(what)
 
     def move_address(self, machine: LabMachine) -> None:
-        """Route the moving address to this machine."""
         ip("route", "replace", f"{MOVING}/32", "via", machine.address, inside=self._router)
 
 

@@ -53,7 +53,6 @@ class Scenario:
 
 
 def _silent(case: Case, moment: Moment) -> Prediction:
-    """The address is silent."""
     return _BY_CASE[case](moment.situation)
 
 

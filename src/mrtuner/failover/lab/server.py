@@ -46,12 +46,10 @@ class LabServer:
 
     @property
     def data(self) -> Path:
-        """The data directory."""
         return self.machine.directory / "data"
 
     @property
     def dsn(self) -> str:
-        """A connection string to its own address."""
         return f"host={self.machine.address} port={PORT} user={SUPERUSER} dbname=postgres"
 
     def create(self) -> None:

@@ -112,7 +112,6 @@ def predicted_case(one: Prediction) -> PredictedCase:
 
 
 def band(span: Band) -> Band:
-    """Return a duration to the millisecond."""
     return Band(low=round(span.low, 3), mid=round(span.mid, 3), high=round(span.high, 3))
 
 

@@ -45,7 +45,6 @@ class Case(StrEnum):
 
     @property
     def words(self) -> str:
-        """A description for display."""
         return _WORDS[self]
 
 

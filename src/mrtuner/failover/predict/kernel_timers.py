@@ -86,7 +86,6 @@ class Unacknowledged:
 
     @property
     def longest(self) -> int:
-        """The last doubling below the cap and the limit."""
         return _last_doubling(self.kernel, self.limit)
 
     def variants(self) -> Sequence[Unacknowledged]:
@@ -154,7 +153,6 @@ class Connecting:
 
     @property
     def longest(self) -> int:
-        """The last doubling below the cap and the limit."""
         return _last_doubling(self.kernel, self.limit)
 
     def variants(self) -> Sequence[Connecting]:
@@ -194,7 +192,6 @@ class Waiting:
 
     @property
     def longest(self) -> int:
-        """The longer of the idle time and the interval."""
         return self.kernel.jiffies(max(self.keepalive.idle, self.keepalive.interval))
 
     def variants(self) -> Sequence[Waiting]:

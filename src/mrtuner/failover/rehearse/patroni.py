@@ -55,7 +55,6 @@ class Patroni:
 
     @property
     def words(self) -> str:
-        """What Patroni is asked to do."""
         return f"Patroni at {self.url}, switchover"
 
     @property

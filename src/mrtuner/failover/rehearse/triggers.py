@@ -54,7 +54,6 @@ class Command:
 
     @property
     def over(self) -> bool:
-        """Whether the command has ended."""
         return self._child is not None and self._child.poll() is not None
 
     def check(self) -> None:
@@ -102,7 +101,6 @@ class Manual:
         """Check nothing."""
 
     def fire(self) -> None:
-        """Tell the user that it is time."""
         self._ask("now make it fail over; time is counted from now")
 
     def news(self) -> Iterator[News]:

@@ -15,7 +15,6 @@ from mrtuner.units import MiB
 
 
 def write(application: Application) -> str:
-    """Return the patch."""
     return "\n".join(_rows(application)) + "\n"
 
 

@@ -39,7 +39,6 @@ class Load:
 
     @property
     def application(self) -> str:
-        """Which program sends it."""
         return {"web": "shop", "worker": "queue", "report": "metabase"}.get(self.role, self.role)
 
 

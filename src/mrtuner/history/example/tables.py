@@ -107,7 +107,6 @@ class Table:
 
     @property
     def _toast(self) -> float:
-        """Pages of its TOAST table."""
         return self.toast_pages or self.chunks * self.live / 4
 
 

@@ -45,7 +45,6 @@ class LocalLake:
 
     @property
     def root(self) -> str:
-        """Its path."""
         return str(self.path)
 
     def enter(self, con: Engine) -> None:
@@ -60,7 +59,6 @@ class LocalLake:
         return {}
 
     def is_as_written(self, file: File) -> bool:
-        """Whether its checksum is the one on the list."""
         return parquet.checksum(self.path / file.path) == file.sha256
 
     def failure(self) -> MrTunerError | None:

@@ -51,7 +51,6 @@ TABLES: Final = (
 
 
 def hot_table(source: Source) -> str:
-    """The name of the table with a source's recent rows."""
     return f"recent_{source.name}"
 
 
@@ -151,7 +150,6 @@ def month_of(view: str, at: int) -> str:
 
 
 def is_rollup(view: str) -> bool:
-    """Whether it is the view of a summary."""
     return any(view.endswith(f"_by_{rollup}") for rollup in Rollup)
 
 

@@ -78,7 +78,6 @@ def engine(*, memory: str = "512MB") -> Engine:
 
 
 def quoted(text: str) -> str:
-    """Return a text as an SQL literal."""
     return "'" + text.replace("'", "''") + "'"
 
 
@@ -172,7 +171,6 @@ def described(con: Engine, lake: Path, path: str, *, number: int, view: str) -> 
 
 
 def checksum(path: Path) -> str:
-    """The SHA-256 of a file, in hexadecimal."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 

@@ -47,7 +47,6 @@ class HourCount:
     last: int
 
     def add(self, rows: int, first: int, last: int) -> None:
-        """Count more rows."""
         self.rows += rows
         self.first, self.last = min(self.first, first), max(self.last, last)
 

@@ -86,7 +86,6 @@ SUMMARIES: Final = (
 
 
 def of_source(name: str) -> tuple[Summary, ...]:
-    """The summaries of a source."""
     return tuple(one for one in SUMMARIES if one.source == name)
 
 

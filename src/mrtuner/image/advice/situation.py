@@ -55,7 +55,6 @@ class Situation:
             return None
 
     def stages(self) -> Iterator[PlannedStage]:
-        """The stages that are built."""
         return (stage for stage in self.model.wanted.stages if stage.needed)
 
     def recipe(self, edits: Iterable[Edit]) -> dict[Path, str]:
@@ -100,13 +99,11 @@ def edited(text: str, edits: Iterable[Edit]) -> str:
 
 
 def replaced(one: Instruction, *blocks: str) -> Edit:
-    """An edit that replaces an instruction by these lines."""
     rows = tuple(row for block in blocks for row in block.split("\n"))
     return Edit(one.line, one.end + 1, rows)
 
 
 def inserted(before: int, *blocks: str) -> Edit:
-    """An edit that inserts lines above a row."""
     return Edit(before, before, tuple(row for block in blocks for row in block.split("\n")))
 
 

@@ -62,7 +62,6 @@ class Upkeep:
 
     @property
     def identifier(self) -> str:
-        """The instance's name."""
         return self.instance.identifier
 
     @property

@@ -201,12 +201,10 @@ class Reboot:
 
     @property
     def words(self) -> str:
-        """What is requested from RDS."""
         return f"RDS, {self.plan.what}, {self.plan.instance.identifier}"
 
     @property
     def over(self) -> bool:
-        """Whether RDS says that the instance is available."""
         return self.instance.status == AVAILABLE
 
     def check(self) -> None:

@@ -194,7 +194,6 @@ class _Run:
         return bool(self.waiting or self.flying)
 
     def progress(self, of: int) -> Progress:
-        """Return the progress to show."""
         return Progress(done=len(self.done), of=of, moving=dict(self.percent))
 
     def _settle(self, landed: Mapping[str, Snapshot]) -> None:

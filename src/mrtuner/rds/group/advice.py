@@ -32,7 +32,6 @@ class Advised:
 
     @property
     def values(self) -> dict[str, str]:
-        """ParameterValues by name."""
         return {setting.name: setting.value for setting in self.settings}
 
 

@@ -47,12 +47,10 @@ class Design:
 
     @property
     def family(self) -> Family:
-        """The group's family."""
         return self.request.family
 
     @property
     def values(self) -> dict[str, str]:
-        """ParameterValues by name."""
         return {setting.name: setting.value for setting in self.settings}
 
     @property

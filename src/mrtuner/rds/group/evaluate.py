@@ -49,7 +49,6 @@ class Machine:
     name: str | None = None  # the instance class
 
     def facts(self, memory: int | None) -> dict[str, int]:
-        """Return the known variables, with this much memory."""
         known = zip(VARIABLES, (memory, self.vcpus, self.storage, self.port), strict=True)
         return {name: value for name, value in known if value is not None}
 

@@ -70,7 +70,6 @@ class HclBlock:
 
     @property
     def blocks(self) -> tuple[HclBlock, ...]:
-        """The nested blocks."""
         return tuple(_blocks(self.body, self.scope))
 
     def text(self, name: str) -> str | None:

@@ -90,7 +90,6 @@ class GroupRequest:
         return self.family.engine.startswith("aurora")
 
     def memory_of(self, each: InstanceClass) -> Estimate:
-        """Return the estimated DBInstanceClassMemory."""
         return class_memory(each, self.family.engine)
 
     def machine(self, each: InstanceClass, memory: Bytes) -> dict[str, int]:

@@ -54,7 +54,6 @@ class Size:
 
     @property
     def share(self) -> Fraction:
-        """The worst case as a share of memory."""
         return Fraction(self.budget.total, self.budget.memory)
 
 

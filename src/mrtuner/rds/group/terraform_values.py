@@ -104,7 +104,6 @@ def _remainder(left: Fraction, right: Fraction) -> Fraction:
 
 
 def negative(value: Value) -> Value:
-    """Return a number with its sign reversed."""
     return -_number_of(value)
 
 

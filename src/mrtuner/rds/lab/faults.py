@@ -25,7 +25,6 @@ def invalid_value(message: str) -> Fault:
 
 
 def invalid_combination(message: str) -> Fault:
-    """Return the fault for parameters that conflict."""
     return Fault("InvalidParameterCombination", message)
 
 

@@ -116,7 +116,6 @@ class Lab:
         return self._calls.all()
 
     def forget_calls(self) -> None:
-        """Clear the record of calls."""
         self._calls.forget()
 
     def now(self) -> datetime:

@@ -71,7 +71,6 @@ def stop(region: Region, instance: Instance) -> None:
 
 
 def start(region: Region, instance: Instance) -> None:
-    """Start a stopped instance."""
     instance.status = "starting"
     _boot_later(region, instance, partial(tell, region, 88, instance))
 
@@ -81,7 +80,6 @@ def _boot_later(region: Region, instance: Instance, then: Then) -> None:
 
 
 def delete(region: Region, instance: Instance) -> None:
-    """Delete the instance after a while."""
     instance.status = "deleting"
     _later(region, region.world.delays.delete, instance, partial(_gone, region, instance))
 

@@ -122,5 +122,4 @@ def source_of(region: Region, name: str) -> Instance:
 
 
 def other_zone(region: Region, zone: str) -> str:
-    """Return a zone for the standby."""
     return f"{region.name}b" if zone != f"{region.name}b" else f"{region.name}c"

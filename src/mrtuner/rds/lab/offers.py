@@ -71,12 +71,10 @@ def _row(region: Region, engine: str, version: str, name: str, storage: str) -> 
 
 
 def list_tags(region: Region, params: Mapping[str, Any]) -> dict[str, Any]:
-    """ListTagsForResource."""
     return {"TagList": tag_list(_tags(region, params["ResourceName"]))}
 
 
 def add_tags(region: Region, params: Mapping[str, Any]) -> dict[str, Any]:
-    """AddTagsToResource."""
     _tags(region, params["ResourceName"]).update(tags(params))
     return {}
 

@@ -41,7 +41,6 @@ class Arranged:
         self.aside[name] = f"not {self.settings.pop(name)} here: this build does not support it"
 
     def text(self) -> str:
-        """Return the settings as a configuration file."""
         lines = (f"{entry(name, value)}\n" for name, value in sorted(self.settings.items()))
         return "".join(lines)
 

@@ -36,7 +36,6 @@ class Calls:
         self._calls: list[tuple[str, str]] = []
 
     def record(self, service: str, action: str) -> None:
-        """Record a call."""
         self._calls.append((service, action))
 
     def all(self) -> tuple[tuple[str, str], ...]:
@@ -44,7 +43,6 @@ class Calls:
         return tuple(self._calls)
 
     def forget(self) -> None:
-        """Clear the record."""
         self._calls.clear()
 
 

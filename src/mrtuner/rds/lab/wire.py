@@ -58,11 +58,9 @@ class Protocol:
         ).encode()
 
     def status(self, fault: Fault) -> int:
-        """Return the HTTP status of a fault."""
         return fault.status or self._statuses.get(fault.code, 400)
 
     def knows(self, action: str) -> bool:
-        """Whether the service has such an operation."""
         return action in self._model.operation_names
 
     @cached_property

@@ -115,12 +115,10 @@ class Instance:
 
     @property
     def major(self) -> int:
-        """The major version of PostgreSQL."""
         return int(self.version.split(".")[0])
 
     @property
     def region(self) -> str:
-        """The region it is in."""
         return self.arn.split(":")[3]
 
     @property
@@ -232,7 +230,6 @@ class Region:
 
     @property
     def clock(self) -> Clock:
-        """The lab's clock."""
         return self.world.clock
 
     def rested(self) -> datetime:
@@ -244,7 +241,6 @@ class Region:
         return f"arn:aws:rds:{self.name}:{ACCOUNT}:{kind}:{name}"
 
     def kind(self, cluster: bool) -> dict[str, LabGroup]:
-        """Return the DB or the DB cluster parameter groups."""
         return self.cluster_groups if cluster else self.groups
 
     def instance(self, identifier: str) -> Instance:
@@ -262,7 +258,6 @@ class Region:
         return self.clusters[name]
 
     def members(self, cluster: Cluster) -> list[Instance]:
-        """Return the instances of a cluster."""
         return [each for each in self.instances.values() if each.cluster == cluster.identifier]
 
     def replicas(self, source: Instance) -> list[Instance]:
@@ -294,7 +289,6 @@ class World:
         return iter(list(self._regions.values()))
 
     def clear(self) -> None:
-        """Remove everything."""
         self._regions.clear()
 
 
@@ -304,5 +298,4 @@ def tags(params: Mapping[str, Any]) -> dict[str, str]:
 
 
 def tag_list(tags: Mapping[str, str]) -> list[dict[str, str]]:
-    """Return tags as in answers."""
     return [{"Key": key, "Value": value} for key, value in tags.items()]

@@ -132,7 +132,6 @@ def _nearest(name: str) -> Family:
 
 
 def _needed(group: WrittenGroup) -> str | None:
-    """Return the family that all users of the group need."""
     needed = {user.family for user in group.users}
     return needed.pop() if len(needed) == 1 else None
 
@@ -330,7 +329,6 @@ def _every(engine: str) -> Sequence[ClassMachine]:
 
 
 def _each_machine(classes: Iterable[InstanceClass], engine: str) -> Sequence[ClassMachine]:
-    """Return one machine for each class, the smallest first."""
     return sorted((_machine(each, engine) for each in classes), key=lambda each: each.memory)
 
 

@@ -42,7 +42,6 @@ class ClassMachine:
         return self.points[len(self.points) // 2]
 
     def likely(self, formula: Formula) -> int:
-        """Return the likely result of a formula here."""
         return formula.evaluate(self.middle)
 
     def values(self, formula: Formula) -> list[int]:
@@ -70,7 +69,6 @@ class Subject:
 
     @property
     def text(self) -> str:
-        """The value."""
         return (self.entry.value or "").strip()
 
     @property
@@ -108,7 +106,6 @@ class Subject:
 
     @property
     def pages(self) -> str:
-        """The base unit as text."""
         unit = self.parameter.unit if self.parameter else None
         return f"units of {unit}" if unit else "plain numbers"
 
@@ -133,7 +130,6 @@ class Subject:
         return self.unit if self.parameter is not None and is_memory(self.parameter) else None
 
     def listed(self, names: Sequence[str]) -> str:
-        """Return some of the machines' class names."""
         return listed(names, len(self.machines))
 
     def refusal_of_number(self, value: int) -> tuple[BadValue, Severity] | None:
@@ -194,7 +190,6 @@ def sized_for_larger(
 
 
 def sure(yes: bool) -> Severity:
-    """Return ERROR if it is certain, WARNING if it is inferred."""
     return Severity.ERROR if yes else Severity.WARNING
 
 

@@ -45,7 +45,6 @@ class LintDocument(Document, tag="mrtuner.rds.lint/1"):
 
 
 def lint_document(found: Sequence[tuple[WrittenGroup, Sequence[Finding]]]) -> LintDocument:
-    """Return groups with what was found in each."""
     return LintDocument(groups=[_group(group, findings) for group, findings in found])
 
 

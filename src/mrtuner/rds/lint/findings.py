@@ -44,5 +44,4 @@ class Finding:
 
     @property
     def to_be_mended(self) -> bool:
-        """Whether it is an error or a warning."""
         return self.severity is not Severity.INFO

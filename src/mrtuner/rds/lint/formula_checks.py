@@ -131,7 +131,6 @@ def _unit(subject: Subject, formula: Formula) -> Iterator[Finding]:
 
 
 def _share(subject: Subject, formula: Formula, machine: ClassMachine) -> Fraction:
-    """Return the share of the class's memory that the formula asks for."""
     return Fraction(machine.likely(formula) * (subject.memory_unit or 1), machine.memory)
 
 

@@ -264,7 +264,6 @@ def held(journal: Journal, target: Target, group: str) -> Iterator[None]:
 def begin(
     client: Any, journal: Journal, draft: Change, pace: Pace, at: Observer, reboot: Reboot
 ) -> GroupTransaction:
-    """Return the transaction of a change, now recorded in the journal."""
     return GroupTransaction(client, journal, journal.begin(draft), pace, at, reboot == "now")
 
 

@@ -192,7 +192,6 @@ def apply_document(
 
 
 def undo_document(recovered: RdsOutcome | None, outcome: RdsOutcome) -> UndoDocument:
-    """Return the outcome of an undo."""
     return UndoDocument(recovered=_outcome(recovered), outcome=convert(outcome, GroupOutcome))
 
 

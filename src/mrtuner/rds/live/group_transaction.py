@@ -51,7 +51,6 @@ class GroupTransaction(Transaction):
 
     @property
     def scope(self) -> Scope:
-        """Instance or cluster group."""
         return Scope(self.group.scope)
 
     # Forward.

@@ -82,7 +82,6 @@ class RdsPlan:
 
     @property
     def nothing(self) -> bool:
-        """Whether there is nothing to change."""
         return not self.steps and not self.attaches
 
     @property

@@ -49,12 +49,10 @@ class Target:
 
     @property
     def writer(self) -> Instance:
-        """The instance that takes writes."""
         return self.members[0]
 
     @property
     def class_name(self) -> str:
-        """The writer's class."""
         return self.writer.class_name
 
     @property
@@ -73,7 +71,6 @@ class Target:
         return all(one in CHANGEABLE for one in self._all_statuses())
 
     def member(self, identifier: str) -> Instance:
-        """Return the member with this name."""
         return next(one for one in self.members if one.identifier == identifier)
 
     @property

@@ -17,7 +17,6 @@ TEMPLATE: Final = ("spec", "template", "spec")
 
 
 def pod_of(resource: Resource) -> Place:
-    """Return the place of a workload's pod."""
     return resource.at(*_POD.get(resource.kind, TEMPLATE))
 
 

@@ -40,7 +40,6 @@ class Resource:
 
     @property
     def name(self) -> str:
-        """metadata.name."""
         return str(self.at("metadata", "name").value or "")
 
     @property
@@ -50,7 +49,6 @@ class Resource:
 
     @property
     def where(self) -> str:
-        """The file and the line where it begins."""
         return f"{self.file}:{getattr(self.body, 'lines', {}).get('kind', 1)}"
 
     def at(self, *path: str) -> Place:

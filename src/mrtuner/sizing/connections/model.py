@@ -104,7 +104,6 @@ class Workload:
         return max(running, *(number or 0 for number in first)) if first else running
 
     def connections(self, stage: Stage) -> Count:
-        """The most connections of all its pods at a stage."""
         return times(self.rollout.pods(stage), self.per_pod)
 
 
@@ -182,7 +181,6 @@ class Pooler:
         return (self.rollout.pods(stage) or 0) * self.processes.value
 
     def clients(self) -> int:
-        """The clients that all processes at rest admit."""
         return self.processes_at(Stage.REST) * self.max_client_conn.value
 
 
@@ -214,7 +212,6 @@ class Limit:
         }
 
     def fits(self, stage: Stage) -> bool:
-        """Whether no connection is refused at a stage."""
         demand = self.demand[stage]
         return demand is not None and demand <= self.capacity
 

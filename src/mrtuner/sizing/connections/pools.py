@@ -124,7 +124,6 @@ class _Case:
 
     @property
     def default(self) -> PoolDefault | None:
-        """What its framework does by default."""
         return self.known.default(self.version) if self.known else None
 
 

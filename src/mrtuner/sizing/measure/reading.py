@@ -32,7 +32,6 @@ class ProcessUse:
 
     @property
     def cpu(self) -> float:
-        """CPUs used by all its threads."""
         return sum(self.threads)
 
 
@@ -76,7 +75,6 @@ class Measurement:
 
     @property
     def cpu(self) -> float:
-        """CPUs used by all processes."""
         return sum(one.cpu for one in self.processes)
 
     @property

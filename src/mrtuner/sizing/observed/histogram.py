@@ -32,7 +32,6 @@ class Histogram:
 
     @property
     def mean(self) -> float:
-        """The mean time."""
         return self.total / self.count
 
     @property

@@ -69,7 +69,6 @@ def overloaded(site: Site, question: Question, *, most: float = 1.0) -> tuple[St
 
 
 def part_of(stage: Stage) -> str:
-    """Return what a stage is made of, in words."""
     return _PARTS[stage][0]
 
 

@@ -69,7 +69,6 @@ class PodCpu(Generic[_Who]):
 
     @property
     def periods(self) -> int:
-        """Periods until now."""
         return max(1, round(self._now / PERIOD))
 
     def add(self, now: float, demand: float, who: _Who) -> None:

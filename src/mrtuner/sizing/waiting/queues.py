@@ -52,7 +52,6 @@ class Layout:
 
     @property
     def queues(self) -> int:
-        """Queues in a pod."""
         return 1 if self.accepting is Accepting.FREE else self.workers
 
 

@@ -21,7 +21,6 @@ class Routing(StrEnum):
 
     @property
     def words(self) -> str:
-        """Its name in a sentence."""
         return self.value.replace("-", " ")
 
     @property

@@ -39,7 +39,6 @@ class Stage(IntEnum):
 
     @property
     def words(self) -> str:
-        """Its name in a table."""
         return _WORDS[self]
 
 

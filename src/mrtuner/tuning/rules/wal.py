@@ -120,7 +120,6 @@ class Limits:
 
     @property
     def least(self) -> Limit:
-        """The lower of the limits."""
         return min(self.recovery, self.volume, key=lambda limit: limit.size)
 
     def kept(self, now: int) -> int:

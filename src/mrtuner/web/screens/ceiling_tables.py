@@ -133,7 +133,6 @@ def _together(one: Mapping[str, Any], later: Mapping[str, Any]) -> dict[str, Any
 
 
 def _name(pegged: Mapping[str, Any]) -> str:
-    """Return the name of the ceiling that was reached."""
     of = pegged["ceiling"]
     return f"unknown {pegged['resource']} ceiling" if of is None else str(of["name"])
 

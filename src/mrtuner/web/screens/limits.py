@@ -110,7 +110,6 @@ def _lines(view: View) -> dict[str, list[Series]]:
 
 
 def _known(series: list[Series]) -> list[Series]:
-    """The series, if any of them has a value."""
     return series if any(v is not None for one in series for v in one.values) else []
 
 

@@ -58,11 +58,9 @@ class View:
 
     @property
     def about(self) -> HistoryPeriod:
-        """The period."""
         return self.grid.about
 
     def has(self, source: str) -> bool:
-        """Whether the store has rows of a source."""
         return self.history.has(source)
 
     def latest(

@@ -106,7 +106,6 @@ def size_of(directory: Path) -> int:
 
 
 def template(of: Deployment) -> str:
-    """Return the SAM template."""
     return _filled("viewer.yaml", of)
 
 

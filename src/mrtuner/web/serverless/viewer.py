@@ -41,7 +41,6 @@ def _viewer() -> Mangum:
 
 
 def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
-    """Answer one request."""
     return dict(_viewer()(event, context))
 
 

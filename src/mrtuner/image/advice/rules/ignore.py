@@ -176,7 +176,6 @@ def _mounts_context(flags: Sequence[str]) -> bool:
 
 
 def _ignore_file(now: Situation) -> Path:
-    """The ignore file in force, or the one to create."""
     rules = now.model.context.rules
     return rules.file or now.tree.root / ".dockerignore"
 
