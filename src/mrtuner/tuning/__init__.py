@@ -40,16 +40,7 @@ __all__ = ["Tuning", "tune", "tune_connected", "tune_server"]
 def tune(dsn: str | None = None, **given: Unpack[MachineInputs]) -> Tuning:
     """Advise settings for a server (`dsn`), a described machine, or the machine we run on.
 
-    Sizes are bytes or texts such as ``"16GB"``. `cpus` is a count. `connections` is the number of
-    application sessions (max_connections adds what the server reserves), and `active` how many of
-    them run a statement at the same moment. `huge_pages` says that huge pages are, or will be,
-    reserved for shared memory, so that page tables need not be counted. `storage` is hdd, ssd,
-    nvme, ebs, network or overlay; `workload` is web, oltp, olap, mixed (the default) or desktop;
-    `ceiling` is the share of memory that the worst case may use (0.9). `wal_disk` is the size of
-    pg_wal's own volume; `iops` and `throughput` [bytes a second] are what the data volume can do;
-    `rto` is the longest crash recovery allowed ("60s"). `lower` names settings of a running
-    server that may be made smaller although somebody chose them (``"work_mem"``). `memory` or
-    `cpus` without `dsn` describes another machine, on which everything not given is Unknown.
+    The inputs are those of `mrtuner.answers.advice.tune`.
 
     Raises BadValue for invalid input, DoesNotFit when the memory cannot hold the connections
     asked for, and ConnectError when the server cannot be read.
