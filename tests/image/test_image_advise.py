@@ -294,6 +294,18 @@ def test_a_cache_left_out_saves_something_unknown(tmp_path: Path) -> None:
     assert one.saved.image.more
 
 
+def test_a_smaller_image_counts_where_no_deploy_builds_the_line(tmp_path: Path) -> None:
+    """The Dockerfile is copied: a longer one costs a few bytes, which hide no cache of apt."""
+    make(tmp_path, "FROM debian\nRUN apt-get update && apt-get install -y nginx\nCOPY . /srv\n")
+    (tmp_path / ".dockerignore").write_text("log\n")
+    found = advise(tmp_path)
+    assert [one.rule for one in found.advice] == ["package-caches"]
+    assert found.together.needless == ()
+    assert (
+        "+RUN apt-get update && apt-get install -y nginx && apt-get clean" in found.together.patch
+    )
+
+
 # Bad input
 
 

@@ -63,7 +63,7 @@ class Savings:
     @property
     def worth_it(self) -> bool:
         """Whether it saves something, as far as that is known."""
-        if not self.pushed.more and self.sent.bytes + self.pushed.bytes < 0:
+        if not (self.pushed.more or self.image.more) and self.sent.bytes + self.pushed.bytes < 0:
             return False
         parts = (self.sent, self.rebuilt, self.pushed, self.image)
         return not all(part.is_none for part in parts)
