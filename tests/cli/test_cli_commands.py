@@ -219,6 +219,14 @@ group(["wait"])
 """
 
 
+def test_every_command_is_in_one_section_of_a_help_that_fits_a_screen() -> None:
+    named = [name for names in main.sections.values() for name in names.split()]
+    assert sorted(named) == sorted(main.summaries)
+    shown = CliRunner().invoke(main, ["--help"]).output.splitlines()
+    assert len(shown) <= 50
+    assert shown.index("Prove:") < shown.index(f"  prove     {main.summaries['prove']}")
+
+
 def test_output_that_nobody_reads_any_more_is_no_error() -> None:
     program = [sys.executable, "-c", "from mrtuner.cli import main; main()", "explain"]
     with subprocess.Popen(

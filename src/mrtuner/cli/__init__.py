@@ -34,6 +34,15 @@ main = Commands(
         "image": "Show what one changed line costs in a container image.",
         "rds": "Manage parameter groups of Amazon RDS and Aurora (rdstune).",
     },
+    {
+        "Tune": "tune explain apply undo",
+        "Prove": "prove demo bench",
+        "Watch": "record history serve deploy export",
+        "Understand": "limits vacuum cpu",
+        "Survive": "failover rotate",
+        "Applications": "pods image",
+        "Clouds": "rds",
+    },
     help="""Tune PostgreSQL for the machine it runs on, and prove it.
 
     \b

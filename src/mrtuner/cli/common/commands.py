@@ -82,12 +82,17 @@ def offer_verbs(ctx: click.Context, _param: click.Parameter, incomplete: str) ->
 
 
 class Commands(click.Group):
-    """A group of commands: NAME is the `command` in module NAME of `package` (- becomes _)."""
+    """A group of commands: NAME is the `command` in module NAME of `package` (- becomes _).
+
+    `summaries` has a sentence for each command; the help shows them in `sections`, if there are
+    any: by heading, the names in it.
+    """
 
     def __init__(
         self,
         name: str,
         summaries: Mapping[str, str],
+        sections: Mapping[str, str] | None = None,
         package: str = "mrtuner.cli",
         **kwargs: Any,
     ) -> None:
@@ -96,6 +101,7 @@ class Commands(click.Group):
         )
         self.params += [version_option(), debug_option()]
         self.summaries = summaries
+        self.sections = sections or {"Commands": " ".join(summaries)}
         self.package = package
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -121,9 +127,13 @@ class Commands(click.Group):
         formatter: click.HelpFormatter,
     ) -> None:
         """List the commands without loading them."""
-        if self.summaries:
-            with formatter.section("Commands"):
-                formatter.write_dl(list(self.summaries.items()))
+        widest = max(map(len, self.summaries), default=0)
+        formatter.write_paragraph()
+        for heading, names in self.sections.items():
+            formatter.write_heading(heading)
+            with formatter.indentation():
+                rows = [(name.ljust(widest), self.summaries[name]) for name in names.split()]
+                formatter.write_dl(rows)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
