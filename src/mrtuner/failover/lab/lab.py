@@ -69,6 +69,7 @@ class Lab(AbstractContextManager["Lab"]):
         self._server(name).crash()
 
     def start(self, name: str) -> None:
+        """Start a crashed server again."""
         self._server(name).start()
 
     def freeze(self, name: str) -> None:
@@ -76,6 +77,7 @@ class Lab(AbstractContextManager["Lab"]):
         self._server(name).freeze()
 
     def thaw(self, name: str) -> None:
+        """Let it continue."""
         self._server(name).thaw()
 
     def promote(self, name: str) -> None:
@@ -87,9 +89,11 @@ class Lab(AbstractContextManager["Lab"]):
         self._site.cut(self._machine("a"), self._machine("b"))
 
     def mend(self) -> None:
+        """Undo cut."""
         self._site.mend(self._machine("a"), self._machine("b"))
 
     def move(self, name: str) -> None:
+        """Move the moving address to this machine."""
         self._site.move_address(self._machine(name))
 
     def rename(self, name: str) -> None:
@@ -126,6 +130,7 @@ def _verbs(lab: Lab) -> dict[str, Callable[..., None]]:
 
 
 def usage() -> Iterator[str]:
+    """Yield the commands."""
     yield from (verb if verb in _ALONE else f"{verb} a|b" for verb in _VERBS)
 
 
