@@ -109,11 +109,14 @@ def test_nothing_is_missed_where_the_ignore_file_names_it(tmp_path: Path) -> Non
         ({".npmrc": "registry=https://npm.example.com/\n"}, []),
         ({".npmrc": "//npm.example.com/:_authToken=${NPM_TOKEN}\n"}, []),
         ({".npmrc": "//npm.example.com/:_authToken=abc\n"}, [".npmrc"]),
+        ({".npmrc": '//npm.example.com/:_authToken="${NPM_TOKEN}"\n'}, []),
         ({".npmrc": "_auth = abc\n"}, [".npmrc"]),
+        ({".npmrc": "registry=https://user:abc@npm.example.com/\n"}, [".npmrc"]),
         ({".pypirc": "[pypi]\nusername = a\n"}, []),
         ({".pypirc": "[pypi]\npassword = a\n"}, [".pypirc"]),
+        ({".pypirc": "[pypi]\npassword: a\n"}, [".pypirc"]),
         # What .NET builds, beside its project; a directory of this name elsewhere is anyone's.
-        ({"app/app.csproj": "", "app/obj/a.json": "", "app/bin/a.dll": ""}, ["app/bin", "app/obj"]),
+        ({"app/app.csproj": "", "app/obj/a.json": "", "app/bin/deploy.sh": ""}, ["app/obj"]),
         ({"bin/rails": "", "obj/chair.obj": ""}, []),
         # Yarn's own cache, committed on purpose.
         ({".yarn/cache/left-pad.zip": "x", ".pnp.cjs": ""}, []),

@@ -45,14 +45,15 @@ _DIRECTORIES: Final[dict[str, What]] = {
     "__pycache__": "cache", ".mypy_cache": "cache", ".pytest_cache": "cache",
     ".ruff_cache": "cache", ".tox": "cache", ".gradle": "cache", ".cache": "cache",
 }  # fmt: skip
-#: Directories that builds of .NET fill, beside a file of one of these projects.
-_BUILT: Final = frozenset({"bin", "obj"})
+#: The directory that builds of .NET fill, beside a file of one of these projects.
+_BUILT: Final = "obj"
 _PROJECTS: Final = (".csproj", ".fsproj", ".vbproj")
 #: Files of settings that are secret only with a password or a token of their own; one that is
 #: taken from a variable is none. Source: npmrc(5); Python's packaging guide, .pypirc.
 _SETTINGS: Final = frozenset({".npmrc", ".pypirc"})
 _PASSWORD: Final = re.compile(
-    r"(?im)^\s*(\S*(_authToken|_auth|_password)|password)\s*=\s*(?!\$\{)\S"
+    r"(?im)^\s*(\S*(_authToken|_auth|_password)\s*=|password\s*[=:])\s*(?!\"?\$\{)\S"
+    r"|://[^/\s:@]*:(?!\$\{)[^/\s@]+@"
 )
 _TEMPLATE: Final = re.compile(r"\.(example|sample|template|dist)$")
 #: Names of files; the first pattern that matches counts.
@@ -120,7 +121,7 @@ def _belongs(entry: Entry, clusters: set[str], projects: set[str]) -> list[tuple
     for path in entry.directories:
         above, _, name = path.rpartition("/")
         what = "database" if path in clusters else _DIRECTORIES.get(name)
-        if name in _BUILT and above in projects:
+        if name == _BUILT and above in projects:
             what = "cache"
         if what is not None:
             names.append((path, what))
