@@ -17,6 +17,7 @@ from history_story import story
 from mrtuner.answers import tune, vacuum
 from mrtuner.cli import main
 from mrtuner.errors import ConnectError, UsageError
+from mrtuner.inputs import MachineInputs
 from mrtuner.postgres.cluster import Cluster
 
 pytestmark = pytest.mark.timed
@@ -61,15 +62,19 @@ def test_the_examples_of_the_page_run(embedded: Cluster, store: Path) -> None:
 
 def test_a_history_gives_the_answer_that_the_command_gives(embedded: Cluster, store: Path) -> None:
     """With a server and without one: it is then the server as recorded."""
-    called = tune(embedded.dsn(), history=store, memory="16GB", cpus=4)
-    command = ["tune", embedded.dsn(), "--history", str(store), "--memory", "16GB", "--cpus", "4"]
-    told = json.loads(CliRunner().invoke(main, [*command, "--json"]).stdout)
+    # Free space on this machine's disk changes while the test runs.
+    machine = {"memory": "16GB", "cpus": "4", "disk": "1TB", "wal_disk": "1TB"}
+    options = [word for name, value in machine.items()
+               for word in (f"--{name.replace('_', '-')}", value)]  # fmt: skip
+    given = MachineInputs(memory="16GB", cpus=4, disk="1TB", wal_disk="1TB")
+    called = tune(embedded.dsn(), history=store, **given)
+    command = ["tune", "--history", str(store), *options, "--json"]
+    told = json.loads(CliRunner().invoke(main, [*command, embedded.dsn()]).stdout)
     values = {one["name"]: one["value"] for one in told["advice"]}
     assert {name: item.value for name, item in called.items()} == values
-    recorded = tune(history=store, memory="16GB", cpus=4)
+    recorded = tune(history=store, **given)
     assert recorded["shared_buffers"].value == called["shared_buffers"].value == "4GB"
-    without = CliRunner().invoke(main, ["tune", "--history", str(store), "--memory", "16GB",
-                                        "--cpus", "4", "--json"])  # fmt: skip
+    without = CliRunner().invoke(main, command)
     assert without.exit_code == 0, without.output
     assert json.loads(without.stdout)["advice"][0]["name"] == next(iter(recorded))
 
