@@ -174,6 +174,28 @@ def test_the_keyboard_stays_with_the_control_that_was_used(at: Tab) -> None:
     page.wait_for_selector("nav a:has-text('Waits'):focus")
 
 
+def test_the_focus_stays_when_the_next_screen_is_asked_for_before_the_last_is_drawn(
+    at: Tab,
+) -> None:
+    page = at.open(hour("wal"))
+    page.evaluate(
+        """async () => {
+            const changed = () => new Promise(
+                (then) => addEventListener("hashchange", then, { once: true }));
+            const links = [...document.querySelectorAll("nav a")];
+            const link = links.find((a) => a.textContent === "Waits");
+            link.focus();
+            for (const until of [1795401600, 1795401500, 1795401400]) {
+                const next = changed();
+                location.hash = link.hash.replace(/to=[0-9]+/, `to=${until}`);
+                await next;
+            }
+        }"""
+    )
+    page.wait_for_selector("h1:has-text('Waits')")
+    page.wait_for_selector("nav a:has-text('Waits'):focus", timeout=10_000)
+
+
 def test_the_period_before_is_drawn_and_listed(at: Tab) -> None:
     page = at.open("screen=wal&from=1795401000&to=1795401600&compare=20min")
     page.click("[data-chart=wal] summary")

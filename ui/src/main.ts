@@ -35,6 +35,8 @@ const root = document.getElementById("app")!;
 let store: Fleet | null = null;
 let drawn: Drawn[] = [];
 let asked: AbortController | null = null;
+/** The control that had the focus before the page was redrawn; it gets the focus back when it is drawn again. */
+let held = "";
 
 follow(() => void show());
 addEventListener("hashchange", () => void show());
@@ -51,13 +53,14 @@ async function show(): Promise<void> {
   asked = new AbortController();
   const { signal } = asked;
   const state = read();
-  const held = named(document.activeElement);
+  // While a page loads, the control may be gone; the next page, asked for meanwhile, still gives it back.
+  if (document.activeElement !== document.body) held = named(document.activeElement);
   drawn.forEach((one) => one.destroy());
   drawn = [];
   const main = make("main", { id: "main", tabindex: "-1" }, make("p", { class: "loading", role: "status" }, "Loading …"));
   frame(state, main);
+  hold();
   try {
-    hold(held);
     const before = store;
     store ??= await fleet(signal);
     // A screen shows one instance: if the address names none, the one with the least headroom.
@@ -65,16 +68,21 @@ async function show(): Promise<void> {
       state.instance = store.instances[0]?.instance ?? "";
       history.replaceState(null, "", address(state));
     }
+    signal.throwIfAborted();
     frame(state, main);
+    hold();
     if (!state.screen) {
       if (before !== null) store = await fleet(signal);
       main.replaceChildren(...overview(store));
     } else if (state.screen === RECORDS) {
       main.replaceChildren(...benchmarks(await records(signal)));
     } else {
-      fill(main, await screen(state.screen, query(state), signal), state);
+      const found = await screen(state.screen, query(state), signal);
+      signal.throwIfAborted();
+      fill(main, found, state);
     }
-    hold(held);
+    hold();
+    held = "";
   } catch (error) {
     if (signal.aborted) return;
     main.replaceChildren(failure(error));
@@ -95,10 +103,10 @@ function named(control: Element | null): string {
 }
 
 /** Give the focus back to the control that had it, if nothing else has it now. */
-function hold(name: string): void {
-  if (document.activeElement !== document.body) return;
+function hold(): void {
+  if (!held || document.activeElement !== document.body) return;
   const controls = [...root.querySelectorAll<HTMLElement>("header select, header input, nav a, .moves button")];
-  controls.find((one) => named(one) === name)?.focus({ preventScroll: true });
+  controls.find((one) => named(one) === held)?.focus({ preventScroll: true });
 }
 
 function failure(error: unknown): HTMLElement {
