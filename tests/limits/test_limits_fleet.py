@@ -14,7 +14,6 @@ from click.testing import CliRunner, Result
 from json_schemas import assert_valid
 from mrtuner.aws.session import Account, client
 from mrtuner.cli import main
-from mrtuner.documents import as_builtins
 from mrtuner.limits import Resource, limits
 from mrtuner.limits.document import fleet_document
 from mrtuner.limits.example import CLASS, simulated_week
@@ -110,8 +109,8 @@ def test_a_fleet_is_judged_from_two_calls(three: Lab, began: datetime) -> None:
     assert at.ceiling == "instance throughput, before December 2019"
     assert at.level == pytest.approx(213e6, rel=0.01)
     assert rows["new"].unknown == "CloudWatch has no data for new in that period"
-    told = as_builtins(fleet_document(list(rows.values()), began, now))
-    assert [one["instance"] for one in told["instances"]][-1] == "new"
+    told = fleet_document(list(rows.values()), began, now)
+    assert told.instances[-1].instance == "new"
     text = list(lines(told))
     assert any("instance throughput, before December 2019" in line for line in text)
     assert any(line.startswith("2 of 3 instances reached a limit") for line in text)

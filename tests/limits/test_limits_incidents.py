@@ -8,6 +8,7 @@ import pytest
 from incidents import INCIDENTS, Incident, gp2_at_100_iops
 
 from mrtuner.limits import Limits, limits
+from mrtuner.limits.document import limits_document
 from mrtuner.present.limits import lines
 
 NAMED = [pytest.param(make, id=make.__name__) for make in INCIDENTS]
@@ -21,7 +22,7 @@ def told(incident: Incident) -> Limits:
 def test_a_public_incident_is_called_by_its_name(make: Callable[[], Incident]) -> None:
     incident = make()
     found = told(incident)
-    text = "\n".join(lines(found.to_dict())).replace(",", "")
+    text = "\n".join(lines(limits_document(found))).replace(",", "")
     for word in incident.says:
         assert word in text
     names = {one.ceiling.name if one.ceiling else "unknown" for one in found.pegged}

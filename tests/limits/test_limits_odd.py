@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from mrtuner.limits import Series, limits
+from mrtuner.limits.document import limits_document
 from mrtuner.limits.series import UNITS
 from mrtuner.present.limits import lines
 from mrtuner.present.limits_page import page
@@ -49,6 +50,6 @@ def test_odd_metrics_are_answered(seed: int) -> None:
     )
     found = limits(series, class_name=str(random.choice(["db.r5.2xlarge", "db.t2.micro"])))
     assert json.dumps(found.to_dict(), allow_nan=False)
-    assert list(lines(found.to_dict()))
+    assert list(lines(limits_document(found)))
     if seed % 10 == 0:
-        assert "</html>" in page(found, found.to_dict())
+        assert "</html>" in page(found)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from typing import Any
 from xml.etree import ElementTree
 
 import numpy as np
@@ -11,6 +10,7 @@ import pytest
 
 from mrtuner.limits import Ceiling, CeilingKind, Limits, Resource, Series, limits
 from mrtuner.limits.assess import on_host
+from mrtuner.limits.document import limits_document
 from mrtuner.limits.example import CLASS, STORAGE, simulated_week
 from mrtuner.present.limits import lines
 from mrtuner.present.limits_page import page, picture
@@ -38,7 +38,7 @@ def test_the_picture_is_well_formed_and_names_every_ceiling_near(told: Limits) -
 
 
 def paged(found: Limits) -> str:
-    return page(found, found.to_dict())
+    return page(found)
 
 
 def test_the_same_answer_gives_the_same_page(told: Limits) -> None:
@@ -58,8 +58,7 @@ def test_calm_metrics_have_a_page_and_lines_too() -> None:
     found = limits(
         Series(start=calm.at(5 * 1440 + 300), step=60, metrics=weekend), class_name="db.r5.4xlarge"
     )
-    document: dict[str, Any] = found.to_dict()
-    text = "\n".join(lines(document))
+    text = "\n".join(lines(limits_document(found)))
     assert "<svg" in paged(found)
     assert text.startswith("db.r5.4xlarge: ")
 

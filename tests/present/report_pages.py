@@ -63,7 +63,7 @@ def _group() -> str:
 
 def _limits() -> str:
     found = limits(simulated_week(), class_name=CLASS, storage=STORAGE)
-    return limits_page.page(found, found.to_dict())
+    return limits_page.page(found)
 
 
 def _vacuum() -> str:

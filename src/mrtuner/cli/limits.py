@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -16,6 +16,7 @@ from mrtuner.facts import Missing
 
 if TYPE_CHECKING:
     from mrtuner.limits import Limits
+    from mrtuner.limits.document import FleetInstance
 
 #: Inputs of a single target, with the names that users type.
 _OF_ONE: Final = {
@@ -188,7 +189,6 @@ def _tell_fleet(
     check: checks.Check, as_json: bool,
 ) -> None:  # fmt: skip
     from mrtuner.answers.hard_limits import limits_of_fleet
-    from mrtuner.documents import as_builtins
     from mrtuner.limits.document import fleet_document
     from mrtuner.present.limits_fleet import lines
 
@@ -208,32 +208,33 @@ def _tell_fleet(
                 shown.line(text)
 
         found = limits_of_fleet(names, **{name: given[name] for name in taken}, shown=move)
-    told = as_builtins(fleet_document(found.instances, found.start, found.end, found.failures))
+    told = fleet_document(found.instances, found.start, found.end, found.failures)
     terminal.answer(told, lines(told), as_json)
     if found.failures:
         ctx.exit(exit_codes.FAILED)
     check.conclude(
-        found=any(one["pegged"] for one in told["instances"]),
-        unjudged=[one for each in told["instances"] for one in _unjudged(each)],
+        found=any(one.pegged for one in told.instances),
+        unjudged=[one for each in told.instances for one in _unjudged(each)],
     )
 
 
-def _unjudged(told: Mapping[str, Any]) -> Iterator[Missing]:
+def _unjudged(told: FleetInstance) -> Iterator[Missing]:
     """Yield what is not known of an instance of a fleet."""
-    if told["unknown"] is not None:
-        yield Missing(told["instance"], told["unknown"])
-    for one in told["unjudged"]:
-        yield Missing(f"{told['instance']}, {one['name']}", one["why"], hint=one["supply"])
+    if told.unknown is not None:
+        yield Missing(told.instance, told.unknown)
+    for one in told.unjudged:
+        yield Missing(f"{told.instance}, {one.name}", one.why, hint=one.supply)
 
 
 def _tell(found: Limits, html: Path | None, as_json: bool) -> None:
+    from mrtuner.limits.document import limits_document
     from mrtuner.present.limits import lines
 
-    told = found.to_dict()
+    told = limits_document(found)
     if html is not None:
         from mrtuner.present.limits_page import page
 
-        terminal.save_and_tell(html, page(found, told))
+        terminal.save_and_tell(html, page(found))
     terminal.answer(told, lines(told), as_json)
 
 

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime
-from typing import Any, Final
+from typing import Final
 
 from mrtuner.limits.ceilings import Resource
+from mrtuner.limits.document import (
+    CeilingEntry,
+    ClassCandidate,
+    LimitsDocument,
+    PeggedResource,
+    ResourceForecast,
+    SteadyStretch,
+)
 from mrtuner.limits.levels import DISK
+from mrtuner.limits.remedies import Demand
 from mrtuner.limits.sentences import lasting, quantity
 from mrtuner.tables import bulleted
 from mrtuner.wording import enumerated, not_judged
 
-#: Line width of text on a terminal.
-WIDE: Final = 100
 DAYS: Final = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 #: Shortest duration [s] for which a calendar is shown.
 _CALENDAR_FROM: Final = 6 * 3600
@@ -21,41 +28,39 @@ _CALENDAR_FROM: Final = 6 * 3600
 _SHADES: Final = (" ", ".", ":", "+", "#")
 
 
-def lines(told: Mapping[str, Any]) -> Iterator[str]:
+def lines(told: LimitsDocument) -> Iterator[str]:
     """Yield the answer (``mrtuner.limits/1``) for a terminal, line by line."""
-    yield from (not_judged(**one) for one in told["unjudged"])
-    yield f"{told['instance'] or told['class']}: {told['verdict']}"
+    yield from (not_judged(one.name, one.why, one.supply) for one in told.unjudged)
+    yield f"{told.instance or told.class_name}: {told.verdict}"
     yield (
-        f"  {told['class'] or 'server'}, storage {told['storage'] or 'not given'}, "
-        f"{told['start'][:16]} to {told['end'][:16]} UTC, one point every {told['step']} s"
+        f"  {told.class_name or 'server'}, storage {told.storage or 'not given'}, "
+        f"{told.start[:16]} to {told.end[:16]} UTC, one point every {told.step} s"
     )
-    yield from (f"  note: {text}" for text in told["notices"])
+    yield from (f"  note: {text}" for text in told.notices)
     yield ""
-    yield from _ceilings(told["ceilings"])
-    for one in told["pegged"]:
+    yield from _ceilings(told.ceilings)
+    for one in told.pegged:
         yield ""
         yield from _pegged(one)
         if is_long(told):
-            yield from _calendar(one["calendar"])
-    yield from bulleted(
-        "hidden demand", [demand_words(one) for one in told["needs"] if one["hidden"]]
-    )
-    yield from bulleted("what to do", told["advice"])
-    yield from _candidates("enough, smallest first", told["candidates"])
-    if told["what_if"] is not None:
-        yield from _candidates("what if", [told["what_if"]])
-    yield from bulleted("when", [forecast_words(one) for one in told["forecasts"]])
-    yield from bulleted("flat, but no ceiling", [steady_words(one) for one in told["steady"]])
+            yield from _calendar(one.calendar)
+    yield from bulleted("hidden demand", [demand_words(one) for one in told.needs if one.hidden])
+    yield from bulleted("what to do", told.advice)
+    yield from _candidates("enough, smallest first", told.candidates)
+    if told.what_if is not None:
+        yield from _candidates("what if", [told.what_if])
+    yield from bulleted("when", [forecast_words(one) for one in told.forecasts])
+    yield from bulleted("flat, but no ceiling", [steady_words(one) for one in told.steady])
 
 
-def _ceilings(found: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+def _ceilings(found: Sequence[CeilingEntry]) -> Iterator[str]:
     if not found:
         return
     rows = [
         (
-            f"{'>' if one['binding'] else ' '} {one['name']}",
-            quantity(Resource(one["resource"]), one["value"]),
-            one["note"],
+            f"{'>' if one.binding else ' '} {one.name}",
+            quantity(one.resource, one.value),
+            one.note,
         )
         for one in found
     ]
@@ -65,30 +70,30 @@ def _ceilings(found: Sequence[Mapping[str, Any]]) -> Iterator[str]:
         yield f"{name:<{widths[0]}}  {value:>{widths[1]}}  {note}".rstrip()
 
 
-def _pegged(one: Mapping[str, Any]) -> Iterator[str]:
-    resource = Resource(one["resource"])
-    ceiling = one["ceiling"]
-    at = quantity(resource, one["level"])
+def _pegged(one: PeggedResource) -> Iterator[str]:
+    resource = one.resource
+    ceiling = one.ceiling
+    at = quantity(resource, one.level)
     if ceiling is None:
         yield f"{resource}: an unknown ceiling at {at}"
     else:
-        names = enumerated([ceiling["name"], *one["others"]], "or")
-        yield f"{resource} at {at}: {one['of_ceiling']:.1%} of {names}"
+        names = enumerated([ceiling.name, *one.others], "or")
+        yield f"{resource} at {at}: {one.of_ceiling:.1%} of {names}"
     yield (
-        f"  {lasting(one['minutes'])} in all ({one['share']:.0%} of the time), "
-        f"longest stretch {lasting(one['longest_minutes'])}; {_surely(one)}"
+        f"  {lasting(one.minutes)} in all ({one.share:.0%} of the time), "
+        f"longest stretch {lasting(one.longest_minutes)}; {_surely(one)}"
     )
-    yield from (f"  {said['says']}: {said['because']}" for said in one["evidence"])
+    yield from (f"  {said.says}: {said.because}" for said in one.evidence)
 
 
-def is_long(told: Mapping[str, Any]) -> bool:
+def is_long(told: LimitsDocument) -> bool:
     """Whether the data are long enough for a calendar of the week."""
-    start, end = (datetime.fromisoformat(told[name]) for name in ("start", "end"))
+    start, end = (datetime.fromisoformat(at) for at in (told.start, told.end))
     return (end - start).total_seconds() >= _CALENDAR_FROM
 
 
-def _surely(one: Mapping[str, Any]) -> str:
-    return "confirmed by other metrics" if one["confirmed"] else "no other metric confirms it"
+def _surely(one: PeggedResource) -> str:
+    return "confirmed by other metrics" if one.confirmed else "no other metric confirms it"
 
 
 def _calendar(table: Sequence[Sequence[float]]) -> Iterator[str]:
@@ -106,50 +111,50 @@ def _shade(value: float, most: float) -> str:
     return _SHADES[place]
 
 
-def _candidates(title: str, found: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+def _candidates(title: str, found: Sequence[ClassCandidate]) -> Iterator[str]:
     if not found:
         return
     yield ""
     yield title
     for one in found:
         room = ", ".join(
-            f"{entry['resource']} {entry['headroom']:.2f}x" for entry in one["resources"]
-            if entry["headroom"] is not None and entry["resource"] in DISK
+            f"{entry.resource} {entry.headroom:.2f}x" for entry in one.resources
+            if entry.headroom is not None and entry.resource in DISK
         )  # fmt: skip
-        short = f"  lacks {', '.join(one['lacks'])}" if one["lacks"] else ""
-        memory = quantity(Resource.MEMORY, one["memory"])
-        yield f"  {one['class']:<18} {one['vcpus']:>3} vCPUs {memory:>9}  {room}{short}"
-        if one["storage"]:
-            yield f"  {'':<18} over {one['storage']}"
+        short = f"  lacks {', '.join(one.lacks)}" if one.lacks else ""
+        memory = quantity(Resource.MEMORY, one.memory)
+        yield f"  {one.class_name:<18} {one.vcpus:>3} vCPUs {memory:>9}  {room}{short}"
+        if one.storage:
+            yield f"  {'':<18} over {one.storage}"
 
 
-def demand_words(one: Mapping[str, Any]) -> str:
+def demand_words(one: Demand) -> str:
     """Describe in a sentence the demand that a ceiling cut off, as far as known."""
-    resource = Resource(one["resource"])
-    served = f"{resource}: {quantity(resource, one['seen'])} were served in the busiest minutes"
-    if one["at_most"] is None:
+    resource = one.resource
+    served = f"{resource}: {quantity(resource, one.seen)} were served in the busiest minutes"
+    if one.at_most is None:
         return f"{served}; how much more was requested is unknown"
-    most = quantity(resource, one["at_most"])
+    most = quantity(resource, one.at_most)
     return f"{served}; more was requested, at most {most} if waiting sessions never paused"
 
 
-def forecast_words(one: Mapping[str, Any]) -> str:
+def forecast_words(one: ResourceForecast) -> str:
     """Describe one forecast in a sentence."""
-    resource = Resource(one["resource"])
-    what = f"{resource}: busy minutes at {quantity(resource, one['busy'])} of "
-    what += f"{quantity(resource, one['ceiling'])}"
-    if one["expected"] is None:
+    resource = one.resource
+    what = f"{resource}: busy minutes at {quantity(resource, one.busy)} of "
+    what += f"{quantity(resource, one.ceiling)}"
+    if one.expected is None or one.earliest is None:
         return (
-            f"{what}; {one['because']}"
-            if one["daily"] <= 0
+            f"{what}; {one.because}"
+            if one.daily <= 0
             else f"{what}; not reached in the foreseeable future"
         )
-    last = one["latest"]
+    last = one.latest
     until = f"to {last[:10]}" if last else "with no upper bound"
-    return f"{what}; reached about {one['expected'][:10]}, from {one['earliest'][:10]} {until}"
+    return f"{what}; reached about {one.expected[:10]}, from {one.earliest[:10]} {until}"
 
 
-def steady_words(one: Mapping[str, Any]) -> str:
+def steady_words(one: SteadyStretch) -> str:
     """Describe in a sentence a flat stretch that is not a ceiling."""
-    resource = Resource(one["resource"])
-    return f"{resource} at {quantity(resource, one['level'])}: {one['because']}"
+    resource = one.resource
+    return f"{resource} at {quantity(resource, one.level)}: {one.because}"

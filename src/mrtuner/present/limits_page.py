@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
 from mrtuner.limits.assess import Limits
 from mrtuner.limits.ceilings import Ceiling, CeilingKind, Resource, binding
+from mrtuner.limits.document import limits_document
 from mrtuner.limits.levels import DIRECTIONS, PARTS
 from mrtuner.limits.reached import pegged_mask
 from mrtuner.limits.sentences import OPERATIONS, THROUGHPUTS, lasting, quantity
@@ -58,21 +59,23 @@ def picture(answer: Limits, *, key: str = "limits") -> str:
 
 
 @figures.for_every_screen()
-def page(answer: Limits, told: Mapping[str, Any]) -> str:
-    """Return the answer, whose document is `told`, as an HTML page with its chart.
+def page(answer: Limits) -> str:
+    """Return the answer as an HTML page with its chart.
 
     Raises MissingPart without jinja2 or matplotlib.
     """
+    told = limits_document(answer)
     return rendered(
         "limits.html",
         told=told,
         not_judged=not_judged,
         picture=picture(answer) if any(_has(answer, one) for one in _TOGETHER) else "",
-        quantity=lambda resource, value: quantity(Resource(resource), value),
+        quantity=quantity,
+        memory=Resource.MEMORY,
         lasting=lasting,
-        hidden=[demand_words(one) for one in told["needs"] if one["hidden"]],
-        forecasts=[forecast_words(one) for one in told["forecasts"]],
-        steady=[steady_words(one) for one in told["steady"]],
+        hidden=[demand_words(one) for one in told.needs if one.hidden],
+        forecasts=[forecast_words(one) for one in told.forecasts],
+        steady=[steady_words(one) for one in told.steady],
         days=DAYS if is_long(told) else (),
         hours=[f"#{hour}" for hour in range(24)],
     )
