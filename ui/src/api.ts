@@ -125,6 +125,8 @@ async function get<T>(address: string, signal: AbortSignal): Promise<T> {
   }
   checkSession(response);
   const body: unknown = await response.json().catch(() => null);
+  // A body that was cut off by the abort is null here, which is no answer.
+  signal.throwIfAborted();
   if (!response.ok) {
     const told = (body as { error?: { message?: string; hint?: string | null } } | null)?.error;
     throw new Failure(told?.message ?? `the server answered ${response.status}`, told?.hint ?? null);

@@ -59,7 +59,6 @@ async function show(): Promise<void> {
   drawn = [];
   const main = make("main", { id: "main", tabindex: "-1" }, make("p", { class: "loading", role: "status" }, "Loading …"));
   frame(state, main);
-  hold();
   try {
     const before = store;
     store ??= await fleet(signal);
@@ -68,18 +67,14 @@ async function show(): Promise<void> {
       state.instance = store.instances[0]?.instance ?? "";
       history.replaceState(null, "", address(state));
     }
-    signal.throwIfAborted();
     frame(state, main);
-    hold();
     if (!state.screen) {
       if (before !== null) store = await fleet(signal);
       main.replaceChildren(...overview(store));
     } else if (state.screen === RECORDS) {
       main.replaceChildren(...benchmarks(await records(signal)));
     } else {
-      const found = await screen(state.screen, query(state), signal);
-      signal.throwIfAborted();
-      fill(main, found, state);
+      fill(main, await screen(state.screen, query(state), signal), state);
     }
     hold();
     held = "";
@@ -89,12 +84,13 @@ async function show(): Promise<void> {
   }
 }
 
-/** Draw the page around `main`; on a phone, scroll the menu to the current screen. */
+/** Draw the page around `main`, with the focus where it was; on a phone, scroll the menu to the current screen. */
 function frame(state: State, main: HTMLElement): void {
   const bar = menu(state);
   root.replaceChildren(header(state), bar, main);
   const current = bar.querySelector<HTMLElement>("[aria-current]");
   if (current) bar.scrollLeft = current.offsetLeft - (bar.clientWidth - current.offsetWidth) / 2;
+  hold();
 }
 
 /** The name of a control, by which it is found again after the page was redrawn. */
