@@ -63,10 +63,9 @@ def test_the_examples_of_the_page_run(embedded: Cluster, store: Path) -> None:
 def test_a_history_gives_the_answer_that_the_command_gives(embedded: Cluster, store: Path) -> None:
     """With a server and without one: it is then the server as recorded."""
     # Free space on this machine's disk changes while the test runs.
-    machine = {"memory": "16GB", "cpus": "4", "disk": "1TB", "wal_disk": "1TB"}
-    options = [word for name, value in machine.items()
-               for word in (f"--{name.replace('_', '-')}", value)]  # fmt: skip
     given = MachineInputs(memory="16GB", cpus=4, disk="1TB", wal_disk="1TB")
+    options = [word for name, value in given.items()
+               for word in (f"--{name.replace('_', '-')}", str(value))]  # fmt: skip
     called = tune(embedded.dsn(), history=store, **given)
     command = ["tune", "--history", str(store), *options, "--json"]
     told = json.loads(CliRunner().invoke(main, [*command, embedded.dsn()]).stdout)

@@ -37,16 +37,12 @@ def test_the_picture_is_well_formed_and_names_every_ceiling_near(told: Limits) -
     assert len(svg) < 300_000
 
 
-def paged(found: Limits) -> str:
-    return page(found)
-
-
 def test_the_same_answer_gives_the_same_page(told: Limits) -> None:
-    assert paged(told) == paged(told)
+    assert page(told) == page(told)
 
 
 def test_the_page_serves_a_screen_reader_and_loads_nothing(told: Limits) -> None:
-    html = paged(told)
+    html = page(told)
     assert 'role="img"' in html
     assert "Minutes at this ceiling by weekday and hour" in html
     assert not re.findall(r"(?:src|href)=\"https?://", html)
@@ -59,7 +55,7 @@ def test_calm_metrics_have_a_page_and_lines_too() -> None:
         Series(start=calm.at(5 * 1440 + 300), step=60, metrics=weekend), class_name="db.r5.4xlarge"
     )
     text = "\n".join(lines(limits_document(found)))
-    assert "<svg" in paged(found)
+    assert "<svg" in page(found)
     assert text.startswith("db.r5.4xlarge: ")
 
 
@@ -89,14 +85,14 @@ def host(points: int, *known: Ceiling) -> Limits:
     ("known", "label"), [((HOST,), "800 IOPS reads cgroup"), ((), "IOPS unknown ceiling")]
 )
 def test_a_host_s_ceiling_is_drawn_declared_or_not(known: tuple[Ceiling, ...], label: str) -> None:
-    html = paged(host(300, *known))
+    html = page(host(300, *known))
     assert label in html
     assert "None" not in re.sub(r"<svg.*?</svg>|<style.*?</style>", "", html, flags=re.S)
     assert re.findall(r">\d\d:\d\d:\d\d<", html)  # times of the day, not dates
 
 
 def test_where_nothing_was_measured_there_is_no_picture() -> None:
-    html = paged(host(0, HOST))
+    html = page(host(0, HOST))
     assert "Not measured" in html
     assert "<svg" not in html
     assert "cgroup read iops" in html

@@ -18,7 +18,7 @@ from mrtuner.limits.document import (
 from mrtuner.limits.levels import DISK
 from mrtuner.limits.remedies import Demand
 from mrtuner.limits.sentences import lasting, quantity
-from mrtuner.tables import bulleted
+from mrtuner.tables import aligned, bulleted
 from mrtuner.wording import enumerated, not_judged
 
 DAYS: Final = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
@@ -56,18 +56,12 @@ def lines(told: LimitsDocument) -> Iterator[str]:
 def _ceilings(found: Sequence[CeilingEntry]) -> Iterator[str]:
     if not found:
         return
-    rows = [
-        (
-            f"{'>' if one.binding else ' '} {one.name}",
-            quantity(one.resource, one.value),
-            one.note,
-        )
-        for one in found
-    ]
-    widths = [max(len(row[place]) for row in rows) for place in (0, 1)]
     yield "ceilings (reads and writes together; > is the tightest without burst credits)"
-    for name, value, note in rows:
-        yield f"{name:<{widths[0]}}  {value:>{widths[1]}}  {note}".rstrip()
+    rows = (
+        (f"{'>' if one.binding else ' '} {one.name}", quantity(one.resource, one.value), one.note)
+        for one in found
+    )
+    yield from aligned(rows, right={1})
 
 
 def _pegged(one: PeggedResource) -> Iterator[str]:
@@ -143,6 +137,7 @@ def forecast_words(one: ResourceForecast) -> str:
     resource = one.resource
     what = f"{resource}: busy minutes at {quantity(resource, one.busy)} of "
     what += f"{quantity(resource, one.ceiling)}"
+    # The upper edge of the line is there first: with `expected`, `earliest` is known.
     if one.expected is None or one.earliest is None:
         return (
             f"{what}; {one.because}"
