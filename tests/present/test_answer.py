@@ -65,11 +65,13 @@ def test_a_load_judged_by_its_longest_pause_shows_its_throughput_without_a_verdi
     assert load_result(series.findings[0]).measure == "longest pause"
 
 
-def test_pauses_of_one_side_are_told_where_throughput_shows_nothing() -> None:
-    noisy = a_load("volume", 1.05, blocks=3, wobble=12, pauses=(8.4, 0.18))
-    assert answer(a_series(noisy)).headline == (
-        "Volume: longest pause 0.2 s instead of 8.4 s. No gain shown in 1 of 1 loads."
-    )
+@pytest.mark.parametrize("blocks", [3, 12])
+def test_pauses_of_an_undecided_load_are_in_its_row_and_not_in_the_headline(blocks: int) -> None:
+    noisy = a_load("volume", 1.0, blocks=blocks, wobble=12, pauses=(8.4, 0.18))
+    said = answer(a_series(noisy, a_load("reads", 2.0)))
+    assert said.headline == "Reads 2.0 times as fast. No gain shown in 1 of 2 loads."
+    assert "No difference shown: volume." in said.sentences
+    assert said.rows[0].pause == "8.4 s → 0.2 s"
 
 
 def test_at_a_fixed_rate_latency_is_judged() -> None:

@@ -245,7 +245,11 @@ def opened(
 
 
 def too_wide(page: Any) -> int:
-    """Return by how many pixels a page is wider than its window; 0 or less if it fits."""
+    """Return by how many pixels a page is wider than its window; 0 or less if it fits.
+
+    Elements can be visible before the page's style has come: only a loaded page is measured.
+    """
+    page.wait_for_load_state("load")
     return int(page.evaluate("document.documentElement.scrollWidth - innerWidth"))
 
 
@@ -268,6 +272,7 @@ def painted(page: Any, chart: str) -> int:
 
 def violations(page: Any) -> list[str]:
     """Return the violations that axe-core finds on a page."""
+    page.wait_for_load_state("load")
     page.evaluate(AXE.read_text(encoding="utf-8"))
     found = page.evaluate("axe.run({ resultTypes: ['violations'] })")["violations"]
     return [

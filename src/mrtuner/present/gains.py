@@ -116,12 +116,10 @@ def _headline(found: Sequence[LoadFinding]) -> str:
         return "Nothing was measured"
     better = [one for one in found if one.verdict.verdict is Verdict.BETTER]
     worse = [one for one in found if one.verdict.verdict is Verdict.WORSE]
-    paused = [one for one in found if one not in [*better, *worse] and _pauses_apart(one)]
-    if not [*better, *worse, *paused]:
+    if not [*better, *worse]:
         same = all(one.verdict.verdict is Verdict.EQUIVALENT for one in found)
         return "No difference that matters" if same else "Undecided: no load shows a difference"
     parts = [_short(one) for one in better]
-    parts += [f"{one.title}: {_pause_words(one)}" for one in paused]
     if worse:
         parts.append(f"slower: {', '.join(_short(one) for one in worse)}")
     rest = len(found) - len(better) - len(worse)
