@@ -18,7 +18,7 @@ from mrtuner.aws import rds
 from mrtuner.aws.session import client
 from mrtuner.cli import rdstune
 from mrtuner.documents import as_builtins
-from mrtuner.rds.fleet import rehearsal_report
+from mrtuner.rds.fleet.document import rehearsal_document
 from mrtuner.rds.fleet.outage import Deployment
 from mrtuner.rds.fleet.rehearsal import RehearsalPlan, Run
 from mrtuner.rds.lab import Lab
@@ -125,7 +125,7 @@ def test_a_rehearsal(shop: Lab) -> None:
         instance=instance, deployment=Deployment.SINGLE, failover=False, action=None, times=2
     )
     runs = [run(away=True), run(away=False)]
-    told = rehearsal_report.document(plan, runs, endpoint=shop.endpoint_url, aws=False)
+    told = as_builtins(rehearsal_document(plan, runs, endpoint=shop.endpoint_url, aws=False))
     check("mrtuner.rds.rehearsal/1", json.loads(json.dumps(told)))
 
 

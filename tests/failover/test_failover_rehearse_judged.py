@@ -13,14 +13,15 @@ from typing import Any
 import pytest
 
 from json_schemas import assert_valid
+from mrtuner.documents import as_builtins
 from mrtuner.failover.predict.hang_times import Case, Prediction
 from mrtuner.failover.predict.timer_wheel import Band
 from mrtuner.failover.rehearse.dns import Names, of
+from mrtuner.failover.rehearse.document import rehearsal_document
 from mrtuner.failover.rehearse.hangs import hangs, longest
 from mrtuner.failover.rehearse.paths import ClientPath
 from mrtuner.failover.rehearse.report import (
     Rehearsed,
-    document,
     findings,
     headline,
     moments,
@@ -279,13 +280,16 @@ def test_the_turning_points_count_from_the_trigger() -> None:
 
 
 def test_the_document_carries_both_measured_and_predicted() -> None:
-    told = document(
+    told = rehearsal_document(
         [judged(seen(good(1, OLD), bad(3, 3), good(7, NEW)))], trigger="run it", within=20.0
     )
-    assert_valid(told, "mrtuner.failover.rehearsal/1")
-    assert (told["failed_over"], told["kept"], told["within"]) == (True, True, 20.0)
-    (connect, *_) = told["ways"][0]["hangs"]
-    assert (connect["longest"], connect["predicted"]["span"]["high"]) == (3.0, 3.0)
+    assert_valid(as_builtins(told), "mrtuner.failover.rehearsal/1")
+    assert (told.failed_over, told.kept, told.within) == (True, True, 20.0)
+    (connect, *_) = told.ways[0].hangs
+    assert connect.longest == 3.0
+    assert connect.predicted is not None
+    assert connect.predicted.span is not None
+    assert connect.predicted.span.high == 3.0
 
 
 def test_a_schedule_knows_how_many_sessions_it_may_need() -> None:

@@ -16,8 +16,9 @@ from test_report_vacuum import table, told
 from bench_grids import a_grid
 from mrtuner.cpu.document import CpuDocument
 from mrtuner.documents import read
+from mrtuner.failover.rehearse.document import rehearsal_document
 from mrtuner.failover.rehearse.paths import ClientPath
-from mrtuner.failover.rehearse.report import document, rehearsed
+from mrtuner.failover.rehearse.report import rehearsed
 from mrtuner.image.advice.advise import advise
 from mrtuner.image.advice.document import advice_document
 from mrtuner.limits import limits
@@ -35,6 +36,7 @@ from mrtuner.present import (
     tuning_page,
     vacuum_page,
 )
+from mrtuner.rds.fleet.document import RehearsalDocument
 from mrtuner.rds.group.derive import design
 from mrtuner.rds.group.sizes import on_class, sizes
 from mrtuner.rehearsal.observation import Attempt, Observation, ProbeKind, ServerIdentity, balanced
@@ -94,7 +96,7 @@ def _failover() -> str:
     )  # fmt: skip
     run = Run(asked=2.0, accepted=2.1, settled=True, observation=seen, marks=())
     judged = rehearsed("direct", way, run)
-    return failover_rehearsal.page(document([judged], trigger="run it", within=20.0))
+    return failover_rehearsal.page(rehearsal_document([judged], trigger="run it", within=20.0))
 
 
 def _image() -> str:
@@ -116,7 +118,7 @@ PAGES: Final[Mapping[str, Callable[[], str]]] = {
         {"scenarios": _document("failover-measured.json")["scenarios"][:2]}
     ),
     "failover": _failover,
-    "rehearsal": lambda: rds_rehearsal.page(_document("rehearsal.json")),
+    "rehearsal": lambda: rds_rehearsal.page(read(_document("rehearsal.json"), RehearsalDocument)),
     "group": _group,
     "image": _image,
 }

@@ -12,9 +12,11 @@ from typing import Any
 import pytest
 from report_browser import Browser, browser
 
+from mrtuner.documents import read
 from mrtuner.errors import BadValue
 from mrtuner.present.rds_rehearsal import lines, moments, page
 from mrtuner.present.rehearsal import Moment, timeline
+from mrtuner.rds.fleet.document import RehearsalDocument
 
 KINDS = ("read", "held", "write")
 
@@ -85,6 +87,10 @@ TOLD: dict[str, Any] = {
 }  # fmt: skip
 
 
+def rehearsal(told: dict[str, Any]) -> RehearsalDocument:
+    return read(told, RehearsalDocument)
+
+
 def nothing() -> dict[str, Any]:
     told = deepcopy(TOLD)
     told["went_away"] = False
@@ -129,7 +135,7 @@ class Words(HTMLParser):
 
 
 def test_the_page_leads_with_what_clients_met() -> None:
-    text = Words(page(TOLD)).text
+    text = Words(page(rehearsal(TOLD))).text
     assert "Clients got no answer for 29.0 to 31.0 s" in text
     assert "Not AWS: this ran against http://127.0.0.1:5000" in text
     assert "30 acknowledged, 0 of them lost" in text
@@ -138,16 +144,16 @@ def test_the_page_leads_with_what_clients_met() -> None:
 
 
 def test_nothing_in_the_data_becomes_markup() -> None:
-    assert "<b>leads" not in page(TOLD)
-    assert "<b>leads</b> elsewhere" in Words(page(TOLD)).text
+    assert "<b>leads" not in page(rehearsal(TOLD))
+    assert "<b>leads</b> elsewhere" in Words(page(rehearsal(TOLD))).text
 
 
 def test_the_same_document_gives_the_same_page() -> None:
-    assert page(TOLD) == page(json.loads(json.dumps(TOLD)))
+    assert page(rehearsal(TOLD)) == page(rehearsal(json.loads(json.dumps(TOLD))))
 
 
 def test_the_page_of_a_rehearsal_in_which_nothing_went_away_gives_no_seconds() -> None:
-    text = Words(page(nothing())).text
+    text = Words(page(rehearsal(nothing()))).text
     assert "No outage was measured" in text
     assert "Look elsewhere." in text
     assert "Unavailable at least" not in text
@@ -157,25 +163,25 @@ def test_the_page_of_a_rehearsal_in_which_nothing_went_away_gives_no_seconds() -
 def test_several_runs_have_a_section_each() -> None:
     told = deepcopy(TOLD)
     told["runs"] = [RUN, RUN]
-    html = page(told)
+    html = page(rehearsal(told))
     assert 'id="run-1-title"' in html
     assert 'id="run-2-title"' in html
     Words(html)
 
 
-def test_a_page_of_something_else_is_refused() -> None:
+def test_a_document_of_another_kind_is_refused() -> None:
     with pytest.raises(BadValue, match=r"the document is mrtuner\.report/1"):
-        page({"schema": "mrtuner.report/1"})
+        rehearsal({"schema": "mrtuner.report/1"})
 
 
 def test_a_rehearsal_that_lacks_a_field_is_refused_by_its_name() -> None:
     told = {name: value for name, value in TOLD.items() if name != "deployment"}
     with pytest.raises(BadValue, match="deployment"):
-        page(told)
+        rehearsal(told)
 
 
 def test_the_moments_are_in_order_and_count_from_the_request() -> None:
-    told = moments(RUN)
+    told = moments(rehearsal(TOLD).runs[0])
     assert [moment.at for moment in told] == sorted(moment.at for moment in told)
     assert told[0] == Moment(0.0, "client", "request sent to RDS")
     assert Moment(1.0, "RDS", "status rebooting", 1) in told
@@ -185,15 +191,15 @@ def test_the_moments_are_in_order_and_count_from_the_request() -> None:
 
 
 def test_the_lines_for_a_terminal_say_the_same() -> None:
-    text = "\n".join(lines(TOLD))
+    text = "\n".join(lines(rehearsal(TOLD)))
     assert "29.0 to 31.0 s" in text
     assert "first failure: held connection, read: Connection refused" in text
     assert text.index("last answer") < text.index("answers again")
-    assert "Look elsewhere." in "\n".join(lines(nothing()))
+    assert "Look elsewhere." in "\n".join(lines(rehearsal(nothing())))
 
 
 def test_the_picture_names_its_lanes_and_the_length_of_each_gap() -> None:
-    svg = timeline(RUN, (-10, 50), key="x")
+    svg = timeline(rehearsal(TOLD).runs[0], (-10, 50), key="x")
     assert svg.startswith("<svg")
     for words in ("new connection, read", "held connection, read", "new connection, write"):
         assert words in svg
@@ -204,8 +210,8 @@ def test_the_picture_names_its_lanes_and_the_length_of_each_gap() -> None:
 def test_a_long_run_gets_a_second_picture_from_nearer() -> None:
     told = deepcopy(TOLD)
     told["runs"][0]["observation"]["seconds"] = 900.0
-    assert page(TOLD).count("<figure>") == 1
-    assert page(told).count("<figure>") == 2
+    assert page(rehearsal(TOLD)).count("<figure>") == 1
+    assert page(rehearsal(told)).count("<figure>") == 2
 
 
 @pytest.fixture(scope="module")
@@ -217,7 +223,7 @@ def opened(asks: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bro
 @pytest.mark.parametrize("width", [390, 1280])
 def test_it_fits_the_window_and_loads_nothing(opened: Browser, tmp_path: Path, width: int) -> None:
     file = tmp_path / "rehearsal.html"
-    file.write_text(page(TOLD), encoding="utf-8")
+    file.write_text(page(rehearsal(TOLD)), encoding="utf-8")
     opened.requests.clear()
     opened.show(file, width=width)
     assert opened.run("document.scrollingElement.scrollWidth") <= width

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
@@ -13,6 +12,7 @@ from mrtuner.aws.rows import Instance
 from mrtuner.aws.session import client
 from mrtuner.errors import ConnectError, MrTunerError, Refused, UsageError
 from mrtuner.rds.fleet import rehearsal_report
+from mrtuner.rds.fleet.document import rehearsal_document
 from mrtuner.rds.fleet.outage import Deployment
 from mrtuner.rds.fleet.rehearsal import (
     Patience,
@@ -98,11 +98,11 @@ def test_a_failover_changes_the_zone_and_its_events_are_on_the_line(
     texts = " ".join(mark.text for mark in run.marks)
     assert "failover started" in texts
     assert "failover completed" in texts
-    told = rehearsal_report.document(before, [run], endpoint=lab.endpoint_url, aws=False)
-    assert json.loads(json.dumps(told))["went_away"] is True
-    assert "This was a stand-in for AWS" in told["limits"][0]
-    assert any("60 to 120 s" in line for line in told["expectations"])
-    assert not any("at least that in production" in line for line in told["expectations"])
+    told = rehearsal_document(before, [run], endpoint=lab.endpoint_url, aws=False)
+    assert told.went_away
+    assert "This was a stand-in for AWS" in told.limits[0]
+    assert any("60 to 120 s" in line for line in told.expectations)
+    assert not any("at least that in production" in line for line in told.expectations)
 
 
 def test_a_pending_update_can_be_what_is_rehearsed(multi_az: tuple[Lab, Any]) -> None:
@@ -138,11 +138,11 @@ def test_a_rehearsal_of_which_the_probes_see_nothing_says_so(
     dsn = lab.dsn("other")
     assert "does not name the endpoint of orders" in (leads_elsewhere(dsn, drawn.instance) or "")
     (run,) = rehearse(rds, dsn, drawn, schedule=QUICK, patience=HASTY)
-    told = rehearsal_report.document(drawn, [run], endpoint=lab.endpoint_url, aws=False)
-    assert told["went_away"] is False
-    assert told["runs"][0]["verdict"].startswith("No outage was measured")
-    assert "may lead to another server" in told["runs"][0]["why_nothing"]
-    assert told["runs"][0]["phases"]["clients"] == []
+    told = rehearsal_document(drawn, [run], endpoint=lab.endpoint_url, aws=False)
+    assert not told.went_away
+    assert told.runs[0].verdict.startswith("No outage was measured")
+    assert "may lead to another server" in str(told.runs[0].why_nothing)
+    assert told.runs[0].phases.clients == []
 
 
 def test_the_connection_string_of_the_instance_leads_there(multi_az: tuple[Lab, Any]) -> None:

@@ -6,8 +6,7 @@ There, times are seconds since the probes began; here, since the request to RDS.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
 from mrtuner.present import figures
 from mrtuner.present.html import rendered
@@ -20,53 +19,44 @@ from mrtuner.present.rehearsal import (
     moment_line,
     shown,
 )
+from mrtuner.rds.fleet.document import RehearsalDocument, RehearsalRun, ReportedMark
 from mrtuner.tables import bulleted
 
 
 @figures.for_every_screen()
-def page(told: Mapping[str, Any]) -> str:
+def page(told: RehearsalDocument) -> str:
     """Return the rehearsal as one HTML document; the same input gives the same text.
 
-    Raises BadValue for data of another schema, MissingPart without jinja2 or matplotlib.
+    Raises MissingPart without jinja2 or matplotlib.
     """
-    _check(told)
-    runs = [shown(run, moments(run), str(number)) for number, run in enumerate(told["runs"], 1)]
+    runs = [shown(run, moments(run), str(number)) for number, run in enumerate(told.runs, 1)]
     return rendered("rehearsal.html", told=told, runs=runs, names=NAMES)
 
 
-def lines(told: Mapping[str, Any]) -> Iterator[str]:
+def lines(told: RehearsalDocument) -> Iterator[str]:
     """Yield the rehearsal for a terminal, one line at a time."""
-    _check(told)
-    yield f"{told['instance']}: {told['what']} ({told['class']}, {told['deployment']})"
-    for number, run in enumerate(told["runs"], 1):
+    yield f"{told.instance}: {told.what} ({told.class_name}, {told.deployment})"
+    for number, run in enumerate(told.runs, 1):
         yield ""
-        yield (f"run {number}: " if len(told["runs"]) > 1 else "") + run["verdict"]
-        if not run["observation"]["went_away"]:
-            yield run["why_nothing"]
+        yield (f"run {number}: " if len(told.runs) > 1 else "") + run.verdict
+        if not run.observation.went_away:
+            yield str(run.why_nothing)
         yield from (moment_line(moment) for moment in moments(run))
-    yield from bulleted("what to expect in production", told["expectations"])
-    yield from bulleted("what this does not show", told["limits"])
+    yield from bulleted("what to expect in production", told.expectations)
+    yield from bulleted("what this does not show", told.limits)
 
 
-def _check(told: Mapping[str, Any]) -> None:
-    """Refuse another kind or version of document, and one that lacks a field."""
-    from mrtuner.documents import read
-    from mrtuner.rds.fleet.document import RehearsalDocument
-
-    read(told, RehearsalDocument)
-
-
-def moments(run: Mapping[str, Any]) -> tuple[Moment, ...]:
+def moments(run: RehearsalRun) -> tuple[Moment, ...]:
     """Return every event in order: the request, what RDS reported, what clients saw."""
-    asked = run["asked"]
+    asked = run.asked
     told = [
-        Moment(mark["at"] - asked, "RDS", _reported(mark), number)
-        for number, mark in enumerate(by_time(run["marks"]), 1)
+        Moment(mark.at - asked, "RDS", _reported(mark), number)
+        for number, mark in enumerate(by_time(run.marks), 1)
     ]
     return in_order([Moment(0.0, "client", "request sent to RDS"), *told, *met(run)])
 
 
-def _reported(mark: Mapping[str, Any]) -> str:
-    if mark["origin"] == "status":
-        return f"status {mark['text']}"
-    return f"event: {mark['text']}{'' if mark['by_aws_clock'] else ' (time when it was read)'}"
+def _reported(mark: ReportedMark) -> str:
+    if mark.origin == "status":
+        return f"status {mark.text}"
+    return f"event: {mark.text}{'' if mark.by_aws_clock else ' (time when it was read)'}"

@@ -1,20 +1,23 @@
 """Reports on rehearsed outages of every kind: the events of a run, and its charts.
 
-A run is a mapping as in the documents of a rehearsal; its times are seconds since the probes
-began, and here since it was triggered (`asked`).
+In the document of a run, times are seconds since the probes began; here, since it was triggered
+(`asked`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeVar
 
 from mrtuner.present import figures
 from mrtuner.present.axes import grid, plain
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+    from mrtuner.rehearsal.document import AnswerGap, ClientOutage, ProbeLog
+    from mrtuner.rehearsal.observation import ProbeKind
 
 NAMES: Final = {
     "read": "new connection, read",
@@ -28,6 +31,47 @@ _MARKERS: Final = {"read": "o", "held": "s", "flight": "D", "held-write": "v", "
 WIDE: Final = 100
 #: A run this many times as long as its outage gets a second, zoomed chart.
 _FAR: Final = 4.0
+
+
+class Timed(Protocol):
+    """What was reported at a time [s since the first probe]."""
+
+    @property
+    def at(self) -> float: ...
+
+
+Mark = TypeVar("Mark", bound=Timed)
+
+
+class Phases(Protocol):
+    """The outage for each kind of client."""
+
+    @property
+    def clients(self) -> list[ClientOutage]: ...
+
+
+class RunDocument(Protocol):
+    """A run in the document of a rehearsal, of an instance on RDS or of any server."""
+
+    @property
+    def asked(self) -> float: ...
+    @property
+    def observation(self) -> ProbeLog: ...
+    @property
+    def phases(self) -> Phases: ...
+    @property
+    def marks(self) -> Sequence[Timed]: ...
+    @property
+    def verdict(self) -> str: ...
+
+
+class Attempt(NamedTuple):
+    """An attempt of a probe: when it was due [s since the trigger], and how long it took [s]."""
+
+    kind: ProbeKind
+    at: float
+    latency: float
+    error: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,12 +88,12 @@ class Moment:
 class Shown:
     """One run, ready for a page."""
 
-    run: Mapping[str, Any]
+    run: RunDocument
     moments: tuple[Moment, ...]
     pictures: tuple[str, ...]
 
 
-def shown(run: Mapping[str, Any], moments: tuple[Moment, ...], name: str) -> Shown:
+def shown(run: RunDocument, moments: tuple[Moment, ...], name: str) -> Shown:
     """Return a run with its charts; `name` keeps their ids distinct on the page."""
     return Shown(run, moments, tuple(pictures(run, name)))
 
@@ -62,28 +106,28 @@ def in_order(moments: Iterable[Moment]) -> tuple[Moment, ...]:
     return tuple(sorted(moments, key=lambda moment: moment.at))
 
 
-def by_time(marks: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    return sorted(marks, key=lambda mark: float(mark["at"]))
+def by_time(marks: Sequence[Mark]) -> list[Mark]:
+    return sorted(marks, key=lambda mark: mark.at)
 
 
-def met(run: Mapping[str, Any]) -> Iterator[Moment]:
+def met(run: RunDocument) -> Iterator[Moment]:
     """Yield the last answer, first failure and next answer of every kind of client."""
-    for one in run["phases"]["clients"]:
+    for one in run.phases.clients:
         yield from _met(one)
 
 
-def _met(one: Mapping[str, Any]) -> Iterator[Moment]:
-    kind = NAMES[one["kind"]]
-    if one["last_success"] is not None:
-        yield Moment(one["last_success"], "client", f"last answer: {kind}")
-    if one["first_failure"] is not None:
-        error = f": {one['errors'][0]}" if one["errors"] else ""
-        yield Moment(one["first_failure"], "client", f"first failure: {kind}{error}")
-    if one["first_success"] is not None:
-        yield Moment(one["first_success"], "client", f"answers again: {kind}")
+def _met(one: ClientOutage) -> Iterator[Moment]:
+    kind = NAMES[one.kind]
+    if one.last_success is not None:
+        yield Moment(one.last_success, "client", f"last answer: {kind}")
+    if one.first_failure is not None:
+        error = f": {one.errors[0]}" if one.errors else ""
+        yield Moment(one.first_failure, "client", f"first failure: {kind}{error}")
+    if one.first_success is not None:
+        yield Moment(one.first_success, "client", f"answers again: {kind}")
 
 
-def pictures(run: Mapping[str, Any], name: str) -> Iterator[str]:
+def pictures(run: RunDocument, name: str) -> Iterator[str]:
     """Yield the whole run and, if the outage is small in it, a zoomed view of the outage."""
     whole, near = _whole(run), _near(run)
     yield timeline(run, whole, key=f"run-{name}")
@@ -91,12 +135,12 @@ def pictures(run: Mapping[str, Any], name: str) -> Iterator[str]:
         yield timeline(run, near, key=f"near-{name}")
 
 
-def _whole(run: Mapping[str, Any]) -> tuple[float, float]:
-    return -run["asked"], run["observation"]["seconds"] - run["asked"]
+def _whole(run: RunDocument) -> tuple[float, float]:
+    return -run.asked, run.observation.seconds - run.asked
 
 
-def _near(run: Mapping[str, Any]) -> tuple[float, float] | None:
-    gaps, asked = run["observation"]["gaps"], run["asked"]
+def _near(run: RunDocument) -> tuple[float, float] | None:
+    gaps, asked = run.observation.gaps, run.asked
     if not gaps:
         return None
     first = min(_edges(gap, run)[0] for gap in gaps) - asked
@@ -105,16 +149,16 @@ def _near(run: Mapping[str, Any]) -> tuple[float, float] | None:
     return first - margin, last + margin
 
 
-def _edges(gap: Mapping[str, Any], run: Mapping[str, Any]) -> tuple[float, float]:
+def _edges(gap: AnswerGap, run: RunDocument) -> tuple[float, float]:
     """Return the answers around a gap [s]; else where it began, or the end of the observation."""
-    start = gap["began"] if gap["last_answer"] is None else gap["last_answer"]
-    end = run["observation"]["seconds"] if gap["answer"] is None else gap["answer"]
+    start = gap.began if gap.last_answer is None else gap.last_answer
+    end = run.observation.seconds if gap.answer is None else gap.answer
     return float(start), float(end)
 
 
-def timeline(run: Mapping[str, Any], window: tuple[float, float], *, key: str) -> str:
+def timeline(run: RunDocument, window: tuple[float, float], *, key: str) -> str:
     """Draw a lane for each kind of client, RDS's reports above, every attempt's latency below."""
-    kinds = list(run["observation"]["kinds"])
+    kinds = list(run.observation.kinds)
     lanes = 26 * len(kinds) + 34
     height = lanes + 190
     with figures.canvas(height=height) as figure:
@@ -127,20 +171,20 @@ def timeline(run: Mapping[str, Any], window: tuple[float, float], *, key: str) -
             figure,
             key,
             title=f"Time line, {window[0]:.0f} to {window[1]:.0f} s from the request",
-            desc=f"{run['verdict']} The tables below show every number.",
+            desc=f"{run.verdict} The tables below show every number.",
         )
 
 
 def _draw_lanes(
-    axes: Axes, run: Mapping[str, Any], kinds: Sequence[str], window: tuple[float, float]
+    axes: Axes, run: RunDocument, kinds: Sequence[str], window: tuple[float, float]
 ) -> None:
     well, away = figures.PALETTE["b"].light, figures.PALETTE["limit"].light
     start, end = _whole(run)
     for lane, kind in enumerate(kinds):
         axes.barh([lane], [end - start], left=start, height=0.5, color=well, alpha=0.35)
-        for gap in run["observation"]["gaps"]:
-            if gap["kind"] == kind:
-                left, right = (edge - run["asked"] for edge in _edges(gap, run))
+        for gap in run.observation.gaps:
+            if gap.kind == kind:
+                left, right = (edge - run.asked for edge in _edges(gap, run))
                 axes.barh([lane], [right - left], left=left, height=0.62, color=away)
                 _length(axes, left, right, lane, window)
     _draw_marks(axes, run, window)
@@ -165,13 +209,13 @@ def _length(axes: Axes, left: float, right: float, lane: int, window: tuple[floa
         axes.text(left - 0.008 * wide, lane, text, ha="right", va="center")
 
 
-def _draw_marks(axes: Axes, run: Mapping[str, Any], window: tuple[float, float]) -> None:
+def _draw_marks(axes: Axes, run: RunDocument, window: tuple[float, float]) -> None:
     """Draw lines for the request and for RDS's reports; their numbers are those of the table."""
     soft, ink = figures.PALETTE["soft"].light, figures.PALETTE["ink"].light
     axes.axvline(0, color=ink, linewidth=1.5, linestyle=(0, (5, 3)))
     taken = -float("inf")
-    for number, mark in enumerate(by_time(run["marks"]), 1):
-        at = mark["at"] - run["asked"]
+    for number, mark in enumerate(by_time(run.marks), 1):
+        at = mark.at - run.asked
         if not window[0] <= at <= window[1]:
             continue
         axes.axvline(at, color=soft, linewidth=0.8)
@@ -183,16 +227,16 @@ def _draw_marks(axes: Axes, run: Mapping[str, Any], window: tuple[float, float])
         )  # fmt: skip
 
 
-def _draw_latencies(axes: Axes, run: Mapping[str, Any], window: tuple[float, float]) -> None:
+def _draw_latencies(axes: Axes, run: RunDocument, window: tuple[float, float]) -> None:
     good, bad = figures.PALETTE["b"].light, figures.PALETTE["limit"].light
     for kind, marker in _MARKERS.items():
-        points = [row for row in _attempts(run) if row["kind"] == kind]
-        well = [row for row in points if row["error"] is None]
+        points = [row for row in _attempts(run) if row.kind == kind]
+        well = [row for row in points if row.error is None]
         _dots(axes, well, marker, color="none", edge=good)
-        _dots(axes, [row for row in points if row["error"]], "x", color=bad, edge=bad)
+        _dots(axes, [row for row in points if row.error], "x", color=bad, edge=bad)
     axes.axvline(0, color=figures.PALETTE["ink"].light, linewidth=1.5, linestyle=(0, (5, 3)))
     axes.set_yscale("log")
-    slowest = max((1000 * row["latency"] for row in _attempts(run)), default=0.0)
+    slowest = max((1000 * row.latency for row in _attempts(run)), default=0.0)
     axes.set_ylim(1, max(1000.0, 2 * slowest))
     axes.set_ylabel("latency, ms")
     axes.set_xlabel("seconds from the request; crosses are failed attempts")
@@ -203,20 +247,16 @@ def _draw_latencies(axes: Axes, run: Mapping[str, Any], window: tuple[float, flo
     plain(axes)
 
 
-def _attempts(run: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    columns = run["observation"]["columns"]
-    for row in run["observation"]["attempts"]:
-        one = dict(zip(columns, row, strict=True))
-        yield {**one, "latency": one["ended"] - one["due"], "at": one["due"] - run["asked"]}
+def _attempts(run: RunDocument) -> Iterator[Attempt]:
+    for kind, due, _sent, _asked, ended, error, _server in run.observation.attempts:
+        yield Attempt(kind, due - run.asked, ended - due, error)
 
 
-def _dots(
-    axes: Axes, rows: Sequence[Mapping[str, Any]], marker: str, *, color: str, edge: str
-) -> None:
+def _dots(axes: Axes, rows: Sequence[Attempt], marker: str, *, color: str, edge: str) -> None:
     if rows:
         axes.plot(
-            [row["at"] for row in rows],
-            [max(1.0, 1000 * row["latency"]) for row in rows],
+            [row.at for row in rows],
+            [max(1.0, 1000 * row.latency) for row in rows],
             marker, markersize=4, color=color, markeredgecolor=edge, markeredgewidth=1,
         )  # fmt: skip
 

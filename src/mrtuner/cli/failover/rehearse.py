@@ -16,6 +16,7 @@ from mrtuner.errors import UsageError
 from mrtuner.wording import not_judged
 
 if TYPE_CHECKING:
+    from mrtuner.failover.rehearse.document import RehearsalDocument
     from mrtuner.failover.rehearse.paths import ClientPath
     from mrtuner.failover.rehearse.report import Rehearsed
     from mrtuner.rehearsal.probes import Probes, Schedule
@@ -110,19 +111,19 @@ def command(
                 trigger, list(probes.values()), patience=_patience(what, rest),
                 sources=[_names(ways, stack)], tell=terminal.print_note,
             )  # fmt: skip
-    from mrtuner.failover.rehearse.report import document
+    from mrtuner.failover.rehearse.document import rehearsal_document
 
     found = _judged(ways, runs)
     unjudged = [missing for one in found for missing in one.unjudged(within)]
-    told = document(
+    told = rehearsal_document(
         found, trigger=trigger.words, within=within, cautions=cautions
     )  # fmt: skip
     for one in unjudged:
         terminal.print_note(not_judged(one.name, one.why, one.supply))
     _show(told, as_json, html)
-    if not told["failed_over"]:
+    if not told.failed_over:
         ctx.exit(exit_codes.FAILED)
-    check.conclude(found=not told["kept"], unjudged=unjudged)
+    check.conclude(found=not told.kept, unjudged=unjudged)
 
 
 def _trigger(what: str, given: Mapping[str, Any], stack: ExitStack) -> Trigger:
@@ -247,7 +248,7 @@ def _judged(ways: Mapping[str, ClientPath], runs: Sequence[Any]) -> list[Rehears
     return [rehearsed(name, way, run) for (name, way), run in zip(ways.items(), runs, strict=True)]
 
 
-def _show(told: dict[str, Any], as_json: bool, html: Path | None) -> None:
+def _show(told: RehearsalDocument, as_json: bool, html: Path | None) -> None:
     from mrtuner.present.failover_rehearsal import lines, page
 
     terminal.answer_and_page(told, lines, page, as_json, html)

@@ -68,7 +68,6 @@ def command(
     A container does not show the control groups above its own: if they may matter, run it on the
     node. Sockets and memory of another user's processes can be read only by root.
     """
-    from mrtuner.documents import as_builtins
     from mrtuner.host.tree import Tree
     from mrtuner.present.held_back import lines
     from mrtuner.sizing.measure import measure
@@ -80,7 +79,7 @@ def command(
     chosen = _chosen(tree, pids, name, pods)
     terminal.print_note(f"reading the counters of {len(chosen)} for {seconds:g} s")
     with terminal.sigterm_as_interrupt():
-        told = as_builtins(held_back_document(measure(tree, chosen, seconds, rate=rate)))
+        told = held_back_document(measure(tree, chosen, seconds, rate=rate))
     terminal.answer(told, lines(told), as_json)
 
 

@@ -17,6 +17,7 @@ from mrtuner.errors import UsageError
 
 if TYPE_CHECKING:
     from mrtuner.aws.session import Account
+    from mrtuner.rds.fleet.document import RehearsalDocument
     from mrtuner.rds.fleet.maintenance import Upkeep
     from mrtuner.rds.fleet.rehearsal import Patience, RehearsalPlan, Run
     from mrtuner.rds.fleet.stagger import CalendarEntry
@@ -261,15 +262,15 @@ def _announce(drawn: RehearsalPlan, cautions: Sequence[str]) -> None:
 
 def _told(
     aws: Any, drawn: RehearsalPlan, runs: Sequence[Run], cautions: Sequence[str]
-) -> dict[str, Any]:
-    from mrtuner.rds.fleet.rehearsal_report import document
+) -> RehearsalDocument:
+    from mrtuner.rds.fleet.document import rehearsal_document
 
     endpoint = str(aws.meta.endpoint_url)
     real = ".amazonaws.com" in endpoint
-    return document(drawn, runs, endpoint=endpoint, aws=real, cautions=cautions)
+    return rehearsal_document(drawn, runs, endpoint=endpoint, aws=real, cautions=cautions)
 
 
-def _show(told: dict[str, Any], as_json: bool, html: Path | None) -> None:
+def _show(told: RehearsalDocument, as_json: bool, html: Path | None) -> None:
     from mrtuner.present.rds_rehearsal import lines, page
 
     terminal.answer_and_page(told, lines, page, as_json, html)

@@ -110,7 +110,7 @@ class RehearsalDocument(Document, tag="mrtuner.failover.rehearsal/1"):
 
 
 def rehearsal_document(
-    found: Sequence[Rehearsed], *, trigger: str, within: float | None, cautions: Sequence[str]
+    found: Sequence[Rehearsed], *, trigger: str, within: float | None, cautions: Sequence[str] = ()
 ) -> RehearsalDocument:
     """Return the whole rehearsal, from which its page is made."""
     return RehearsalDocument(

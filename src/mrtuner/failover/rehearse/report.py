@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from mrtuner.facts import Missing
 from mrtuner.failover.rehearse.hangs import Hang, hangs, longest
@@ -239,20 +238,6 @@ def _of_probes(one: Rehearsed) -> Iterator[str]:
         )
     if seen.left_behind:
         yield f"The schema {seen.left_behind} could not be dropped; drop it yourself."
-
-
-def document(
-    found: Sequence[Rehearsed],
-    *,
-    trigger: str,
-    within: float | None,
-    cautions: Sequence[str] = (),
-) -> dict[str, Any]:
-    """Return the whole rehearsal as one JSON document, from which its page is made."""
-    from mrtuner.documents import as_builtins
-    from mrtuner.failover.rehearse.document import rehearsal_document
-
-    return as_builtins(rehearsal_document(found, trigger=trigger, within=within, cautions=cautions))
 
 
 def _length(most: float | None) -> float:

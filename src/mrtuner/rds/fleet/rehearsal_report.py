@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from mrtuner.rds.fleet.outage import FAILOVERS, Deployment
 from mrtuner.rds.fleet.rehearsal import AVAILABLE, RehearsalPlan, Run
@@ -194,23 +193,6 @@ def _of_probes(observations: Sequence[Observation]) -> Iterator[str]:
     for one in observations:
         if one.left_behind:
             yield f"The schema {one.left_behind} could not be dropped: drop it yourself."
-
-
-def document(
-    drawn: RehearsalPlan,
-    runs: Sequence[Run],
-    *,
-    endpoint: str,
-    aws: bool,
-    cautions: Sequence[str] = (),
-) -> dict[str, Any]:
-    """Return the whole rehearsal as one JSON document, from which its page is made."""
-    from mrtuner.documents import as_builtins
-    from mrtuner.rds.fleet.document import rehearsal_document
-
-    return as_builtins(
-        rehearsal_document(drawn, runs, endpoint=endpoint, aws=aws, cautions=cautions)
-    )
 
 
 def _span(least: float, most: float) -> str:
