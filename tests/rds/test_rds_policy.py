@@ -15,9 +15,9 @@ import click
 import pytest
 from click.testing import CliRunner
 
+from mrtuner.aws.iam_policy import ACTIONS_BY_COMMAND, Scope, Use, called, policy, uses
 from mrtuner.cli import main, rdstune
 from mrtuner.errors import BadValue
-from mrtuner.rds.iam_policy import ACTIONS_BY_COMMAND, Scope, Use, called, policy, uses
 from mrtuner.rds.lab import Lab
 from mrtuner.rds.lambda_handler import template
 

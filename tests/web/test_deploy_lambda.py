@@ -31,8 +31,8 @@ from lambda_emulator import (
 from served import HOUR, PATIENCE, in_a_browser
 
 from machine import PAGE, needs
+from mrtuner.aws.iam_policy import Scope, policy
 from mrtuner.cli import main
-from mrtuner.rds.iam_policy import Scope, policy
 from mrtuner.web.access import hash_of
 from mrtuner.web.app import HEADERS
 from mrtuner.web.screens import SCREENS

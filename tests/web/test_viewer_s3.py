@@ -26,6 +26,7 @@ from served import HOUR, Viewer, serving
 
 from machine import PAGE, require
 from mrtuner.aws.errors import AwsError
+from mrtuner.aws.iam_policy import Scope, called, policy
 from mrtuner.aws.session import client
 from mrtuner.cli import main
 from mrtuner.errors import UsageError
@@ -34,7 +35,6 @@ from mrtuner.history.remote import Blocks, RemoteLake, RemoteStore
 from mrtuner.history.store import parquet, s3, sealing
 from mrtuner.history.store.parquet import File
 from mrtuner.history.store.writer import Writer
-from mrtuner.rds.iam_policy import Scope, called, policy
 from mrtuner.web.screens import SCREENS
 
 

@@ -11,9 +11,9 @@ import click
 
 from mrtuner.answers.targets import TargetKind, instance_named, kind_of
 from mrtuner.cli.common import options, prerequisites, targets, terminal
+from mrtuner.cli.common.aws_options import account_options
 from mrtuner.cli.common.stopping import stop_event
 from mrtuner.cli.history.store_options import directory_option
-from mrtuner.cli.rds.change import account_options
 from mrtuner.errors import MrTunerError, UsageError
 
 if TYPE_CHECKING:

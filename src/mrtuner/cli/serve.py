@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from mrtuner.cli.common import options, prerequisites, terminal
+from mrtuner.cli.common.aws_options import account_options
 from mrtuner.cli.history.store_options import place_option
-from mrtuner.cli.rds.change import account_options
 from mrtuner.errors import MissingPart, MrTunerError, Refused, UsageError
 from mrtuner.files import read_file
 

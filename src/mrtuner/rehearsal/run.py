@@ -58,6 +58,10 @@ class Trigger(Source, Protocol):
         """Raise MrTunerError if the failover cannot be set off, Refused if it must not be."""
         ...
 
+    def cautions(self, dsn: str) -> Iterable[str]:
+        """Return reasons to doubt that probes of `dsn` will see this failover."""
+        ...
+
     def fire(self) -> None:
         """Set off the failover; return when that has been accepted."""
         ...

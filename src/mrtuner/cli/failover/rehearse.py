@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from mrtuner import extensions
 from mrtuner.cli.common import checks, exit_codes, options, prerequisites, targets, terminal
+from mrtuner.cli.common.aws_options import account_options
 from mrtuner.cli.common.commands import Command
-from mrtuner.cli.rds import change
 from mrtuner.errors import UsageError
 from mrtuner.wording import not_judged
 
@@ -57,7 +58,7 @@ _PATIENT: Final = 30.0
 @click.option("--no-write", is_flag=True, help="Probe with reads only, without a ledger of writes.")
 @options.html_option("Write the report, with a time line, as one HTML page.")
 @checks.check_option("a client waited longer than --within, or an acknowledged write was lost")
-@change.account_options
+@account_options
 @options.yes_option
 @options.json_option
 @click.pass_context
@@ -96,7 +97,7 @@ def command(
     with ExitStack() as stack:
         trigger = _trigger(what, rest, stack)
         trigger.check()
-        cautions = tuple(_cautions(trigger, dsn))
+        cautions = tuple(trigger.cautions(dsn))
         ways = dict(_ways(dsn, through))
         schedule = _schedule(within, rest)
         for way in ways.values():
@@ -128,8 +129,9 @@ def command(
 
 def _trigger(what: str, given: Mapping[str, Any], stack: ExitStack) -> Trigger:
     kind, _, rest = what.partition(":")
-    if kind == "rds":
-        return _rds(rest, given)
+    if (made := extensions.load(extensions.TRIGGERS, kind)) is not None:
+        trigger: Trigger = made(rest, given["account"])
+        return trigger
     if kind == "patroni":
         from mrtuner.failover.rehearse.patroni import Patroni
 
@@ -138,30 +140,6 @@ def _trigger(what: str, given: Mapping[str, Any], stack: ExitStack) -> Trigger:
     from mrtuner.failover.rehearse.triggers import Manual
 
     return Manual(terminal.print_note) if what == "manual" else stack.enter_context(Run(what))
-
-
-def _rds(instance: str, given: Mapping[str, Any]) -> Trigger:
-    """Plan it now, to refuse production and what cannot fail over before anything else."""
-    from mrtuner.aws.session import client
-    from mrtuner.rds.fleet.rehearsal import Reboot, plan
-
-    if not instance:
-        raise UsageError("the instance is missing", "Use --trigger rds:INSTANCE.")
-    aws = client("rds", given["account"])
-    return Reboot(aws, plan(aws, instance, failover=True))
-
-
-def _cautions(trigger: Trigger, dsn: str) -> Iterator[str]:
-    """Yield reasons to doubt that the probes will see RDS's failover."""
-    from mrtuner.rds.fleet.rehearsal import Reboot, leads_elsewhere
-
-    if not isinstance(trigger, Reboot):
-        return
-    if elsewhere := leads_elsewhere(dsn, trigger.instance):
-        yield elsewhere
-    endpoint = str(trigger.client.meta.endpoint_url)
-    if ".amazonaws.com" not in endpoint:
-        yield f"this is not AWS but a stand-in at {endpoint}: its durations say nothing about AWS"
 
 
 def _ways(dsn: str, through: str | None) -> Iterator[tuple[str, ClientPath]]:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import click
 
 from mrtuner.cli.common import options, prerequisites, terminal
+from mrtuner.cli.common.aws_options import account_options
 from mrtuner.cli.history.store_options import LONGEST_PERIOD, directory_option
-from mrtuner.cli.rds.change import account_options
 
 if TYPE_CHECKING:
     from mrtuner.aws.session import Account

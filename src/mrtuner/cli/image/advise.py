@@ -7,14 +7,14 @@ from pathlib import Path
 import click
 
 from mrtuner.cli.common import options, prerequisites, terminal
-from mrtuner.cli.common.image_options import (
+from mrtuner.cli.image.history_option import history_option, warn_of_shallow
+from mrtuner.cli.image.options import (
     arguments_option,
     file_option,
     model_builder,
     model_option,
     named,
 )
-from mrtuner.cli.image.history_option import history_option, warn_of_shallow
 
 
 @options.command("advise")

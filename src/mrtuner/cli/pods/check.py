@@ -10,8 +10,8 @@ import click
 
 from mrtuner.answers.targets import TargetKind, instance_named, kind_of
 from mrtuner.cli.common import checks, options, terminal
+from mrtuner.cli.common.aws_options import account_options
 from mrtuner.cli.pods import manifest
-from mrtuner.cli.rds import change
 from mrtuner.errors import BadValue, UsageError
 from mrtuner.inputs import Rate
 
@@ -135,7 +135,7 @@ _pods_options = options.stacked(
 @options.declared_option("workload")
 @options.declared_option("postgres")
 @click.option("--example", is_flag=True, help="Print the manifest of an example shop.")
-@change.account_options
+@account_options
 @checks.always_checks
 @options.json_option
 def command(

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from mrtuner.cli.common import options, targets, terminal
+from mrtuner.cli.common.aws_options import account_options
 from mrtuner.cli.rds import change
 from mrtuner.errors import BadValue, MrTunerError, Refused
 from mrtuner.wording import plural
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
 )  # fmt: skip
 @change.compare_option
 @change.poll_option
-@change.account_options
+@account_options
 @options.change_options
 def command(
     instance: str,

@@ -7,7 +7,6 @@ import textwrap
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -25,28 +24,6 @@ if TYPE_CHECKING:
     from mrtuner.rds.live.wait import Pace
 
 Function = TypeVar("Function", bound=Callable[..., Any])
-
-_account_options = options.stacked(
-    click.option(
-        "--region",
-        metavar="REGION",
-        help="AWS region to use.  [default: from AWS's configuration]",
-    ),
-    click.option("--profile", metavar="NAME", help="AWS profile to use.  [default: AWS_PROFILE]"),
-)
-
-
-def account_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Add --region and --profile; the command gets them as one `account`."""
-
-    @wraps(function)
-    def with_account(*args: Any, region: str | None, profile: str | None, **rest: Any) -> Any:
-        from mrtuner.aws.session import Account
-
-        return function(*args, account=Account(region=region, profile=profile), **rest)
-
-    return _account_options(with_account)
-
 
 reboot_option = click.option(
     "--reboot",

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from mrtuner.cli.common import checks, options, targets, terminal
+from mrtuner.cli.common.aws_options import account_options
 from mrtuner.cli.rds import change
 from mrtuner.wording import not_judged
 
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 @change.connections_option
 @click.option("--all", "everything", is_flag=True, help="Also list parameters that need no change.")
 @checks.check_option("there is something to do")
-@change.account_options
+@account_options
 @options.json_option
 def command(
     instance: str,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from mrtuner.cli.common import checks, options, terminal
-from mrtuner.cli.rds import change
+from mrtuner.cli.common.aws_options import account_options
 from mrtuner.errors import UsageError
 from mrtuner.facts import Missing
 from mrtuner.wording import enumerated, plural
@@ -39,7 +39,7 @@ _STYLES: Final = {"error": "error", "warning": "warning", "info": "quiet"}
 @click.option("--smallest", metavar="CLASS", help="Check the values on this class and larger ones.")
 @click.option("--cluster", is_flag=True, help="Treat GROUP as a DB cluster parameter group.")
 @checks.check_option("there is an error or a warning")
-@change.account_options
+@account_options
 @options.json_option
 def command(
     targets: tuple[str, ...],

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from mrtuner.cli.common import checks, exit_codes, options, prerequisites, targets, terminal
+from mrtuner.cli.common.aws_options import account_options
 from mrtuner.cli.common.commands import offer_verbs
 from mrtuner.cli.rds import change
 from mrtuner.errors import UsageError
@@ -52,7 +53,7 @@ _QUEUED: Final = 1800.0
 )
 @options.time_option("--gap", "Minimum time between two windows of one group.", default="30min")
 @checks.check_option("something is pending or windows are too close together")
-@change.account_options
+@account_options
 @options.json_option
 def command(
     instances: tuple[str, ...],
@@ -167,7 +168,7 @@ def _lines(
 @options.time_option("--between", "Pause between two rehearsals.", default="2min")
 @click.option("--no-write", is_flag=True, help="Probe with reads only, as for replicas.")
 @options.html_option("Write the report, with a time line, as one HTML page.")
-@change.account_options
+@account_options
 @options.yes_option
 @options.json_option
 @click.pass_context

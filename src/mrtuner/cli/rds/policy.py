@@ -74,7 +74,7 @@ def command(
 
     Whatever you do not restrict is a * in the policy. Notes on single actions go to stderr.
     """
-    from mrtuner.rds.iam_policy import Scope, policy
+    from mrtuner.aws.iam_policy import Scope, policy
 
     history = _history(place) if place else None
     scope = Scope(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mrtuner.cli.common import options, targets, terminal
+from mrtuner.cli.common.aws_options import account_options
 from mrtuner.cli.common.change import way_back
 from mrtuner.cli.rds import change
 from mrtuner.wording import plural
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 @change.reboot_option
 @click.option("--force", is_flag=True, help="Overwrite parameters that were changed since.")
 @change.poll_option
-@change.account_options
+@account_options
 @options.change_options
 def command(
     instance: str,

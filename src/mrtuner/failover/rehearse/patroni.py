@@ -81,6 +81,10 @@ class Patroni:
         self._roles = _roles(members)
         self._past = len(self._history())
 
+    def cautions(self, _dsn: str) -> tuple[str, ...]:
+        """None: the probes see which server answers."""
+        return ()
+
     def fire(self) -> None:
         """Request a switchover to whichever replica Patroni prefers."""
         leader = self._leader(self._members())

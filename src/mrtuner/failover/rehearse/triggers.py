@@ -64,6 +64,10 @@ class Command:
                 "Give its path. Pipes and variables need a shell: --trigger \"sh -c '…'\".",
             )
 
+    def cautions(self, _dsn: str) -> tuple[str, ...]:
+        """None: what it does to which server is not known."""
+        return ()
+
     def fire(self) -> None:
         """Start the command; MrTunerError if that fails after all."""
         try:
@@ -99,6 +103,10 @@ class Manual:
 
     def check(self) -> None:
         """Check nothing."""
+
+    def cautions(self, _dsn: str) -> tuple[str, ...]:
+        """None: what it does to which server is not known."""
+        return ()
 
     def fire(self) -> None:
         self._ask("now make it fail over; time is counted from now")

@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from mrtuner.aws import rds
+from mrtuner.aws import rds, session
 from mrtuner.aws.rows import Event, Instance
+from mrtuner.aws.session import Account
 from mrtuner.errors import MrTunerError, Refused, UsageError
 from mrtuner.rds.fleet import outage
 from mrtuner.rds.fleet.outage import Deployment, Outage
@@ -23,8 +24,8 @@ from mrtuner.rehearsal.probes import Probes, Schedule
 from mrtuner.rehearsal.production import production_tag
 from mrtuner.rehearsal.run import News, Patience, Tell
 
-__all__ = ["AVAILABLE", "Patience", "Reboot", "RehearsalPlan", "Run", "leads_elsewhere",
-           "plan", "rehearse"]  # fmt: skip
+__all__ = ["AVAILABLE", "Patience", "Reboot", "RehearsalPlan", "Run", "failover_trigger",
+           "leads_elsewhere", "plan", "rehearse"]  # fmt: skip
 
 AVAILABLE: Final = "available"
 
@@ -126,6 +127,18 @@ def _pending(client: Any, instance: Instance) -> set[str]:
     return {one.action for one in rds.pending_actions(client, instance.arn)}
 
 
+def failover_trigger(identifier: str, account: Account) -> Reboot:
+    """Return the trigger ``rds:INSTANCE`` of `mrtuner failover rehearse`.
+
+    Raises UsageError without a name, and what `plan` raises: production and what cannot fail over
+    are refused before anything else.
+    """
+    if not identifier:
+        raise UsageError("the instance is missing", "Use --trigger rds:INSTANCE.")
+    client = session.client("rds", account)
+    return Reboot(client, plan(client, identifier, failover=True))
+
+
 def leads_elsewhere(dsn: str, instance: Instance) -> str | None:
     """Return how the connection string's host or port differs from the instance's, else None.
 
@@ -209,6 +222,16 @@ class Reboot:
 
     def check(self) -> None:
         """Do nothing: the plan was checked when it was made."""
+
+    def cautions(self, dsn: str) -> Iterator[str]:
+        """Yield reasons to doubt that probes of `dsn` will see RDS's failover."""
+        if elsewhere := leads_elsewhere(dsn, self.instance):
+            yield elsewhere
+        endpoint = str(self.client.meta.endpoint_url)
+        if ".amazonaws.com" not in endpoint:
+            yield (
+                f"this is not AWS but a stand-in at {endpoint}: its durations say nothing about AWS"
+            )
 
     def fire(self) -> None:
         """Send the request to RDS; the outage starts here."""

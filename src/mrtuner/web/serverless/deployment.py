@@ -14,10 +14,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final
 
+from mrtuner.aws.iam_policy import Scope, policy
 from mrtuner.errors import MissingPart, MrTunerError, Refused, UsageError
 from mrtuner.files import replace
 from mrtuner.history.store.s3 import Place
-from mrtuner.rds.iam_policy import Scope, policy
 from mrtuner.web.app import HEADERS, STATIC, tuner_page
 
 #: Names of the architectures for Lambda, and as in names of wheels.
