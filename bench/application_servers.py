@@ -28,10 +28,10 @@ from statistics import median
 from typing import Any, TypeVar
 
 from mrtuner.formats.application import Application, render
-from mrtuner.sizing.planning.servers import Server
-from mrtuner.sizing.waiting.queues import Layout
-from mrtuner.sizing.waiting.routing import Routing, router
-from mrtuner.sizing.waiting.stages import Work
+from mrtuner_pods.planning.servers import Server
+from mrtuner_pods.waiting.queues import Layout
+from mrtuner_pods.waiting.routing import Routing, router
+from mrtuner_pods.waiting.stages import Work
 
 APPS = Path(__file__).parent / "waiting_apps"
 #: Connections that wait to be accepted are part of the load: none may be refused.

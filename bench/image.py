@@ -10,10 +10,10 @@ import tempfile
 import time
 from pathlib import Path
 
-from mrtuner.image.advice.advise import advise
-from mrtuner.image.context import read_context
-from mrtuner.image.cost import cost
-from mrtuner.image.ignore import rules_for
+from mrtuner_image.advice.advise import advise
+from mrtuner_image.context import read_context
+from mrtuner_image.cost import cost
+from mrtuner_image.ignore import rules_for
 
 FILES = 100_000
 PER_DIRECTORY = 100

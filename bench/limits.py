@@ -27,7 +27,7 @@ from mrtuner.limits import limits
 from mrtuner.limits.fleet import fleet
 from mrtuner.limits.truth import Case
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "limits"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "packages" / "mrtuner" / "tests" / "limits"))
 
 from limits_generate import case
 

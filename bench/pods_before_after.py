@@ -49,13 +49,13 @@ from application_servers import (
 from docs import generate_pods
 from mrtuner.postgres.cluster import Cluster
 from mrtuner.postgres.connect import connect
-from mrtuner.sizing.planning import Plan, plan
-from mrtuner.sizing.planning.servers import Server
-from mrtuner.sizing.waiting.cpu import PERIOD
-from mrtuner.sizing.waiting.queues import Layout, quantile, settled
-from mrtuner.sizing.waiting.routing import Routing
-from mrtuner.sizing.waiting.stages import Site, Work, simulate
-from mrtuner.sizing.waiting.times import Times, arrivals
+from mrtuner_pods.planning import Plan, plan
+from mrtuner_pods.planning.servers import Server
+from mrtuner_pods.waiting.cpu import PERIOD
+from mrtuner_pods.waiting.queues import Layout, quantile, settled
+from mrtuner_pods.waiting.routing import Routing
+from mrtuner_pods.waiting.stages import Site, Work, simulate
+from mrtuner_pods.waiting.times import Times, arrivals
 
 EXAMPLES = APPS.parents[1] / "examples/pods"
 TARGET = "30ms"

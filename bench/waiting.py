@@ -13,10 +13,10 @@ import argparse
 from random import Random
 from statistics import fmean, stdev
 
-from mrtuner.sizing.waiting.erlang import screen
-from mrtuner.sizing.waiting.queues import Layout, quantile, settled, waits
-from mrtuner.sizing.waiting.routing import Routing
-from mrtuner.sizing.waiting.times import Times, arrivals
+from mrtuner_pods.waiting.erlang import screen
+from mrtuner_pods.waiting.queues import Layout, quantile, settled, waits
+from mrtuner_pods.waiting.routing import Routing
+from mrtuner_pods.waiting.times import Times, arrivals
 
 SEEDS = range(10)
 WORKERS = 8

@@ -21,14 +21,14 @@ from docs.generate_bench import containers_page, containers_picture, cpu_picture
 from docs.generate_classes import classes_page
 from docs.generate_failover import lab_picture, measured_page, measured_picture
 from docs.generate_frameworks import frameworks_page
-from docs.generate_json import json_page, schemas
+from docs.generate_json import PACKAGES, json_page, schemas
 from docs.generate_pods import before_after_pictures, pods_page
 
-import mrtuner
 from mrtuner import cli, errors, formats
 from mrtuner.catalog import MAJORS, Parameter, history, parameter, parameters
 from mrtuner.catalog.load import table
 from mrtuner.catalog.platforms import platform
+from mrtuner.documents import read
 from mrtuner.formats import application, crunchy
 from mrtuner.limits import limits
 from mrtuner.limits.example import CLASS, STORAGE, simulated_week
@@ -40,6 +40,8 @@ from mrtuner.tuning import Tuning, tune
 from mrtuner.tuning.verdict import RULES, Rule
 from mrtuner.units import MiB
 from mrtuner.wording import enumerated
+from rdstune.cli import rdstune
+from rdstune.fleet.document import RehearsalDocument
 
 DOCS: Final = Path(__file__).resolve().parent
 HEAD: Final = "<!-- Made from the code by `python -m docs.generate`: do not edit. -->\n\n"
@@ -137,8 +139,8 @@ def demo_picture() -> str:
 
 def rehearsal_picture() -> str:
     """The time line of a rehearsal in the lab; docs/rehearsal.json is what it measured."""
-    run = json.loads((DOCS / "rehearsal.json").read_text(encoding="utf-8"))["runs"][0]
-    window = (-run["asked"], run["observation"]["seconds"] - run["asked"])
+    run = read((DOCS / "rehearsal.json").read_text(encoding="utf-8"), RehearsalDocument).runs[0]
+    window = (-run.asked, run.observation.seconds - run.asked)
     return rehearsal.timeline(run, window, key="rehearsal")
 
 
@@ -225,7 +227,7 @@ def cli_page() -> Iterator[str]:
     yield ""
     yield "What `--help` prints. Data go to stdout, talk and progress to stderr. Exit codes and"
     yield "errors: [errors](errors.md); documents of `--json`: [JSON](json.md)."
-    for group in (cli.main, cli.rdstune):
+    for group in (cli.main, rdstune):
         context = context_of(group, str(group.name))
         yield from help_section("##", context)
         yield from commands_of(group, context)
@@ -240,7 +242,7 @@ def commands_of(group: click.Group, context: click.Context) -> Iterator[str]:
             continue
         inner = context_of(command, name, context)
         yield from help_section("###", inner)
-        if isinstance(command, click.Group) and command is not cli.rdstune:
+        if isinstance(command, click.Group) and command is not rdstune:
             yield from commands_of(command, inner)
         for verb, its in getattr(command, "verbs", {}).items():
             yield from help_section("###", context_of(its, f"{name} {verb}", context))
@@ -418,9 +420,11 @@ EXIT_CODES: Final = {
 
 def error_classes() -> list[type[errors.MrTunerError]]:
     """The classes of `errors.py` in their order, then those of other modules."""
-    for module in pkgutil.walk_packages(mrtuner.__path__, "mrtuner."):
-        if not module.name.endswith("__main__"):
-            importlib.import_module(module.name)
+    for package in PACKAGES:
+        path = importlib.import_module(package).__path__
+        for module in pkgutil.walk_packages(path, f"{package}."):
+            if not module.name.endswith("__main__"):
+                importlib.import_module(module.name)
     found = list(kinds(errors.MrTunerError))
     ground = [kind for kind in vars(errors).values() if kind in found]
     rest = [kind for kind in found if kind not in ground]

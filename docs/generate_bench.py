@@ -9,9 +9,10 @@ from typing import Any, Final
 
 from mrtuner import documents
 from mrtuner.cpu.document import CpuDocument
-from mrtuner.present import bench_charts, pods_plan_page
+from mrtuner.present import bench_charts
 from mrtuner.present import cpu as cpu_report
 from mrtuner.present.bench import said_once
+from mrtuner_pods.planning import page as pods_plan_page
 
 DOCS: Final = Path(__file__).resolve().parent
 #: What `mrtuner bench report --json` says of the plan of 2014.

@@ -13,6 +13,8 @@ from mrtuner import documents
 from mrtuner.documents import Document, kinds, tag
 from mrtuner.inputs import MACHINE, Choice, MachineInputs
 
+#: Every package with documents.
+PACKAGES: Final = ("mrtuner", "rdstune", "mrtuner_pods", "mrtuner_image")
 DRAFT: Final = "https://json-schema.org/draft/2020-12/schema"
 INTRODUCTION: Final = Path(__file__).with_name("json.in")
 _PLAIN: Final = {
@@ -33,15 +35,15 @@ def json_page() -> Iterator[str]:
     yield "What `mrtuner.tune` and the options of `tune`, `apply` and `prove` accept; as a JSON"
     yield "Schema: [inputs.json](schemas/inputs.json)."
     yield from ("", *inputs_table())
-    for kind in kinds():
+    for kind in kinds(*PACKAGES):
         yield from section(kind)
 
 
 def schemas() -> dict[str, str]:
     """Return the JSON Schema of each document, by file name."""
-    return {file_name(kind): json.dumps(schema(kind), indent=1) + "\n" for kind in kinds()} | {
-        "inputs.json": json.dumps(inputs_schema(), indent=1) + "\n"
-    }
+    return {
+        file_name(kind): json.dumps(schema(kind), indent=1) + "\n" for kind in kinds(*PACKAGES)
+    } | {"inputs.json": json.dumps(inputs_schema(), indent=1) + "\n"}
 
 
 def inputs_schema() -> dict[str, Any]:

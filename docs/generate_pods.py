@@ -11,7 +11,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from mrtuner.present import figures, pods_plan_page
+from mrtuner.present import figures
+from mrtuner_pods.planning import page as pods_plan_page
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

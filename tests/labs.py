@@ -1,6 +1,6 @@
 """Fixtures of the RDS lab: without servers, or with real PostgreSQL where values matter.
 
-conftest.py makes them available to every test. A conftest.py in tests/rds would hide the one here,
+conftest.py makes them available to every test. A conftest.py of a package would hide that one,
 from which tests import.
 """
 
@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from mrtuner.rds.lab import Lab
+from rdstune.lab import Lab
 
 _CACHE = Path(__file__).resolve().parents[1] / ".cache" / "postgres"
 

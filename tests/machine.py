@@ -29,7 +29,7 @@ SHOWN: Final = "MRTUNER_TESTS_SHOWN"
 _ROOT: Final = Path(__file__).resolve().parents[1]
 _SBIN: Final = "/usr/sbin:/sbin"
 #: axe-core is not part of the package; the tests use the copy that `make page` installs.
-AXE: Final = _ROOT / "ui" / "node_modules" / "axe-core" / "axe.min.js"
+AXE: Final = _ROOT / "packages" / "mrtuner" / "ui" / "node_modules" / "axe-core" / "axe.min.js"
 PAGE: Final = "the page (make page)"
 #: Left on PATH where all others are hidden: what tests and the product take for granted.
 BASIC: Final = """
@@ -184,6 +184,6 @@ ABILITIES: Final[Mapping[str, Callable[[], bool]]] = {
     "the root group of blkio": lambda: any(
         line.endswith(":blkio:/") for line in _text("/proc/self/cgroup").split()
     ),
-    PAGE: (_ROOT / "src/mrtuner/web/static/index.html").is_file,
+    PAGE: (_ROOT / "packages/mrtuner/src/mrtuner/web/static/index.html").is_file,
     "axe-core (make page)": AXE.is_file,
 }

@@ -17,7 +17,9 @@ from machine import program
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 PLACE: Final = ROOT / ".cache" / "clients" / "node"
-_WANTED: Final = ROOT / "tests" / "failover" / "clients" / "node" / "package.json"
+_WANTED: Final = (
+    ROOT / "packages" / "mrtuner" / "tests" / "failover" / "clients" / "node" / "package.json"
+)
 
 
 def node_packages() -> Path:

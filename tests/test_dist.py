@@ -16,14 +16,14 @@ import mrtuner
 
 ROOT = Path(__file__).resolve().parent.parent
 #: Whether `make page` was run, as `make dist` does.
-BUILT = (ROOT / "src/mrtuner/web/static/index.html").is_file()
+BUILT = (ROOT / "packages/mrtuner/src/mrtuner/web/static/index.html").is_file()
 #: What each extra is for, as a command that needs it; `{tmp}` is a directory to write to.
 USES = {
     "embedded": "python -c 'from mrtuner.postgres.binaries import find_binaries; find_binaries()'",
     "export": "python -c 'import prometheus_client, opentelemetry.proto'",
     "gcm": "python -c 'import google.cloud.monitoring_v3'",
     "history": "python -c 'from mrtuner.history.store.parquet import engine; engine().close()'",
-    "lab": "python -c 'import mrtuner.rds.lab.front'",
+    "lab": "python -c 'import rdstune.lab.front'",
     "limits": "mrtuner limits {tmp}/metrics.csv --class db.r5.2xlarge",
     "parquet": "python -c 'from mrtuner.bench.record import parquet; import pyarrow.parquet'",
     "prove": "python -c 'import scipy.stats'",
@@ -63,7 +63,7 @@ def installation(built: Path, place: Path, extra: str) -> Path:
 
 def sources() -> set[str]:
     """Every file of the package that git knows, as a wheel names it."""
-    listed = run("git", "-C", ROOT, "ls-files", "-z", "src/mrtuner").stdout
+    listed = run("git", "-C", ROOT, "ls-files", "-z", "packages/mrtuner/src/mrtuner").stdout
     return {name.removeprefix("src/") for name in listed.split("\0") if name}
 
 
@@ -83,7 +83,7 @@ def test_a_source_distribution_holds_what_the_wheel_is_built_from(built: Path) -
         names = {name.partition("/")[2] for name in archive.getnames()}
     assert {f"src/{name}" for name in sources()} <= names
     assert {"pyproject.toml", "README.md", "LICENSE", "CHANGELOG.md", "ui/package.json"} <= names
-    assert ("src/mrtuner/web/static/index.html" in names) == BUILT
+    assert ("packages/mrtuner/src/mrtuner/web/static/index.html" in names) == BUILT
     assert not any(name.startswith("ui/node_modules") for name in names)
 
 

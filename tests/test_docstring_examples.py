@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
-SOURCE = Path(__file__).resolve().parent.parent / "src"
+PACKAGES = Path(__file__).resolve().parent.parent / "packages"
 MODULES = [
-    ".".join(path.relative_to(SOURCE).with_suffix("").parts).removesuffix(".__init__")
-    for path in sorted(SOURCE.glob("mrtuner/**/*.py"))
+    ".".join(path.relative_to(source).with_suffix("").parts).removesuffix(".__init__")
+    for source in sorted(PACKAGES.glob("*/src"))
+    for path in sorted(source.rglob("*.py"))
     if ">>> " in path.read_text(encoding="utf-8")
 ]
 

@@ -80,7 +80,7 @@ def session(directory: Path, text: str, *more: str) -> subprocess.CompletedProce
         [sys.executable, "-m", "pytest", "-p", "conftest", "-c", ROOT / "pyproject.toml",
          "--rootdir", directory, "-p", "no:cacheprovider", *more, directory / "test_it.py"],
         cwd=directory, capture_output=True, text=True, check=False, timeout=120,
-        env={**os.environ, "PYTHONPATH": f"{ROOT / 'src'}:{ROOT / 'tests'}",
+        env={**os.environ, "PYTHONPATH": f"{ROOT}:{ROOT / 'tests'}",
              leftovers.PATIENCE: "0.1"},
     )  # fmt: skip
 

@@ -18,8 +18,8 @@ from pathlib import Path
 from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
 
 ROOT = Path(__file__).resolve().parent.parent
-STATIC = ROOT / "src" / "mrtuner" / "web" / "static"
-PYODIDE = ROOT / "ui" / "node_modules" / "pyodide"
+STATIC = ROOT / "packages" / "mrtuner" / "src" / "mrtuner" / "web" / "static"
+PYODIDE = ROOT / "packages" / "mrtuner" / "ui" / "node_modules" / "pyodide"
 _RUNTIME = (
     "pyodide.mjs", "pyodide.asm.mjs", "pyodide.asm.wasm", "pyodide-lock.json", "python_stdlib.zip"
 )  # fmt: skip
@@ -77,7 +77,7 @@ def parts() -> Iterator[tuple[str, Path]]:
             continue  # PyYAML works without its compiled module
         place = module.replace(".", "/")
         yield (f"{place}/__init__.py" if path.name == "__init__.py" else f"{place}.py"), path
-    for table in (ROOT / "src" / "mrtuner" / "catalog").glob("*.json"):
+    for table in (ROOT / "packages" / "mrtuner" / "src" / "mrtuner" / "catalog").glob("*.json"):
         yield f"mrtuner/catalog/{table.name}", table
 
 

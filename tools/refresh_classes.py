@@ -29,7 +29,9 @@ from mrtuner.errors import MissingPart
 if TYPE_CHECKING:
     from mrtuner.aws.session import Account
 
-CATALOG: Final = Path(__file__).parent.parent / "src" / "mrtuner" / "catalog"
+CATALOG: Final = (
+    Path(__file__).parent.parent / "packages" / "mrtuner" / "src" / "mrtuner" / "catalog"
+)
 
 #: No machine behind it: its memory follows its capacity.
 _SERVERLESS: Final = "db.serverless"

@@ -31,7 +31,9 @@ from mrtuner.catalog.parameter import Parameter
 from mrtuner.catalog.spans import Fields, Timeline, fold
 from mrtuner.errors import MrTunerError
 
-CATALOG: Final = Path(__file__).parent.parent / "src" / "mrtuner" / "catalog"
+CATALOG: Final = (
+    Path(__file__).parent.parent / "packages" / "mrtuner" / "src" / "mrtuner" / "catalog"
+)
 
 #: What a list that the API gave calls its source; such a list needs no other facts.
 _API: Final = "DescribeEngineDefaultParameters"

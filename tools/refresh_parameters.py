@@ -21,7 +21,9 @@ from mrtuner.postgres.binaries import find_binaries
 from mrtuner.postgres.cluster import Cluster
 from mrtuner.postgres.server_user import scratch_directory
 
-CATALOG: Final = Path(__file__).parent.parent / "src" / "mrtuner" / "catalog"
+CATALOG: Final = (
+    Path(__file__).parent.parent / "packages" / "mrtuner" / "src" / "mrtuner" / "catalog"
+)
 
 _QUERY: Final = """
 SELECT name, vartype, unit, context, boot_val, min_val, max_val, enumvals

@@ -24,7 +24,9 @@ from mrtuner.catalog.load import table
 from mrtuner.catalog.platforms import FILE, newest
 from mrtuner.errors import BadValue
 
-CATALOG: Final = Path(__file__).parent.parent / "src" / "mrtuner" / "catalog"
+CATALOG: Final = (
+    Path(__file__).parent.parent / "packages" / "mrtuner" / "src" / "mrtuner" / "catalog"
+)
 
 Row = dict[str, Any]
 

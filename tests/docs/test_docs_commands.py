@@ -16,15 +16,14 @@ import pytest
 from docs_pages import ROOT, all_pages, commands, examples, name_of, needs_the_lab, not_run
 
 from machine import needs
-from mrtuner.rds.lab import Lab, seed
+from rdstune.lab import Lab, seed
 
 pytestmark = pytest.mark.timed
 
 if TYPE_CHECKING:
     from _pytest.mark import ParameterSet
-    from docs_pages import Command
-
     from conftest import NewCluster
+    from docs_pages import Command
 
 PAGES = [page for page in all_pages() if commands(page)]
 OURS = ("mrtuner", "rdstune", "python", "grep", "mkdir", "echo", "printf")

@@ -15,6 +15,7 @@ from mrtuner.catalog.classes import all_classes
 from mrtuner.formats import FORMATS
 from mrtuner.inputs import MACHINE
 from mrtuner.tuning.verdict import RULES
+from rdstune.cli import rdstune
 
 REFERENCE = DOCS / "reference"
 
@@ -64,7 +65,7 @@ def leaves(
     for name in group.list_commands(context):
         command = group.get_command(context, name)
         assert command is not None
-        if isinstance(command, click.Group) and command is not cli.rdstune:
+        if isinstance(command, click.Group) and command is not rdstune:
             yield from leaves(command, f"{path} {name}", context)
         if not command.hidden:
             yield f"{path} {name}", command
@@ -75,7 +76,7 @@ def leaves(
 def test_only_what_is_told_to_check_ends_with_3() -> None:
     """Told by the option --check, or by being called check."""
     checking: dict[Path, bool] = {}
-    for path, command in (*leaves(cli.main, "mrtuner"), *leaves(cli.rdstune, "rdstune")):
+    for path, command in (*leaves(cli.main, "mrtuner"), *leaves(rdstune, "rdstune")):
         if command.callback is None:
             continue
         file = Path(inspect.getfile(inspect.unwrap(command.callback)))
@@ -90,7 +91,7 @@ def test_the_help_of_an_option_is_a_sentence_that_stands_alone() -> None:
     """No "Of the server.", no "The same.", no "Its unit.", no "likewise"."""
     leaning = [
         f"{path} {option.opts[-1]}: {text}"
-        for path, command in (*leaves(cli.main, "mrtuner"), *leaves(cli.rdstune, "rdstune"))
+        for path, command in (*leaves(cli.main, "mrtuner"), *leaves(rdstune, "rdstune"))
         for option in command.params
         if isinstance(option, click.Option) and not option.hidden
         if (text := re.sub(r"\s+\[default: .*\]$", "", option.help or ""))
@@ -101,7 +102,7 @@ def test_the_help_of_an_option_is_a_sentence_that_stands_alone() -> None:
 
 def test_every_command_and_option_is_documented() -> None:
     page = text_of("cli.md")
-    found = dict([*leaves(cli.main, "mrtuner"), *leaves(cli.rdstune, "rdstune")])
+    found = dict([*leaves(cli.main, "mrtuner"), *leaves(rdstune, "rdstune")])
     assert {"mrtuner tune", "rdstune lab", "rdstune maintenance rehearse"} <= set(found)
     for path, command in found.items():
         assert f"### {path}\n" in page

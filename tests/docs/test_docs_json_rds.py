@@ -16,15 +16,15 @@ from test_docs_json import schema_of
 from labs import lead_to
 from mrtuner.aws import rds
 from mrtuner.aws.session import client
-from mrtuner.cli import rdstune
 from mrtuner.documents import as_builtins
-from mrtuner.rds.fleet.document import rehearsal_document
-from mrtuner.rds.fleet.outage import Deployment
-from mrtuner.rds.fleet.rehearsal import RehearsalPlan, Run
-from mrtuner.rds.lab import Lab
-from mrtuner.rds.lab.document import lab_document
 from mrtuner.rehearsal.observation import Attempt, Observation, ProbeKind, ServerIdentity, balanced
 from mrtuner.rehearsal.run import TimelineMark
+from rdstune.cli import rdstune
+from rdstune.fleet.document import rehearsal_document
+from rdstune.fleet.outage import Deployment
+from rdstune.fleet.rehearsal import RehearsalPlan, Run
+from rdstune.lab import Lab
+from rdstune.lab.document import lab_document
 
 MACHINE = ("--class", "db.m7g.large", "--family", "postgres18", "--connections", "100")
 

@@ -17,7 +17,7 @@ _PRINTS = re.compile(r"^ *print\(.*\)  # (?P<said>.+)$", re.MULTILINE)
 def test_the_example_of_amazon_rds_prints_what_its_comments_say(tmp_path: Path) -> None:
     """A group drawn up, applied in the lab and taken back: two blocks, one program."""
     found = examples(PAGE)
-    first = next(at for at, text in enumerate(found) if "from mrtuner import rds\n" in text)
+    first = next(at for at, text in enumerate(found) if "import rdstune\n" in text)
     program = "\n".join(found[first : first + 2])
     environment = {name: text for name, text in os.environ.items() if not name.startswith("AWS_")}
     done = subprocess.run(
@@ -35,7 +35,7 @@ def test_the_example_of_amazon_rds_prints_what_its_comments_say(tmp_path: Path) 
 
 
 def test_the_example_of_images_prints_what_its_comments_say(tmp_path: Path) -> None:
-    (program,) = (text for text in examples(PAGE) if "mrtuner.image" in text)
+    (program,) = (text for text in examples(PAGE) if "mrtuner_image" in text)
     done = subprocess.run(
         [sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=True
     )

@@ -1,0 +1,49 @@
+"""What the commands of `mrtuner image` share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from mrtuner.errors import UsageError
+
+if TYPE_CHECKING:
+    from mrtuner_image.dockerfile import Builder
+
+file_option = click.option(
+    "--file", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
+    help="Dockerfile, here or in DIR.  [default: Containerfile, else Dockerfile]",
+)  # fmt: skip
+arguments_option = click.option(
+    "--build-arg", "arguments", multiple=True, metavar="NAME=VALUE",
+    help="Value of an ARG, as given to the build; may be repeated.",
+)  # fmt: skip
+
+
+model_option = click.option(
+    "--builder", type=click.Choice(["podman", "buildah", "buildkit"]), default="podman",
+    show_default=True,
+    help="Builder whose cache rules to use; those of buildkit are from its documentation, not "
+    "tested.",
+)  # fmt: skip
+
+
+def model_builder(name: str) -> Builder:
+    """The builder whose rules apply: podman and buildah share theirs."""
+    return "buildkit" if name == "buildkit" else "podman"
+
+
+def named(arguments: Sequence[str]) -> dict[str, str]:
+    """The build arguments by name; UsageError for one without a value."""
+    found: dict[str, str] = {}
+    for argument in arguments:
+        name, equals, value = argument.partition("=")
+        if not name or not equals:
+            raise UsageError(
+                f"--build-arg {argument} has no value", "Write it as --build-arg NAME=VALUE."
+            )
+        found[name] = value
+    return found

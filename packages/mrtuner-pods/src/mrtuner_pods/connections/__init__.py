@@ -1,0 +1,228 @@
+"""From pods to connections: does the application fit its database?
+
+    manifest ─ workloads ─ pools ─▶ Workload       pods, and what each opens, with where it was read
+    pgbouncer ─▶ Pooler     database ─▶ Database   what is in between, and what is admitted
+    judge ─▶ Check          remedies               the limit exceeded first, and three ways to fit
+
+Start with ``check``:
+
+    from mrtuner_pods.connections import check, numbers, Fleet
+
+    answer = check(numbers(max_connections=100), fleet=Fleet(pods=6, pool=17))
+    answer.fits, answer.reachable()                # (False, 204)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Unpack
+
+from mrtuner.errors import BadValue, UsageError
+from mrtuner.facts import Fact
+from mrtuner.tuning.gather import flags
+from mrtuner.wording import enumerated
+from mrtuner_pods.connections.container import Container
+from mrtuner_pods.connections.database import Database, by_numbers
+from mrtuner_pods.connections.given import Given
+from mrtuner_pods.connections.judge import Check, judge
+from mrtuner_pods.connections.manifest import resources
+from mrtuner_pods.connections.model import Other, Pooler, Rollout, Stage, Workload
+from mrtuner_pods.connections.pgbouncer import pooler as read_pooler
+from mrtuner_pods.connections.pools import pools
+from mrtuner_pods.connections.rollouts import rollout
+from mrtuner_pods.connections.workloads import Gathered, gather
+from mrtuner_pods.observed.model import PoolerPool
+
+if TYPE_CHECKING:
+    from mrtuner.inputs import MachineInputs
+
+__all__ = [
+    "Check",
+    "Database",
+    "Fleet",
+    "Given",
+    "Manifest",
+    "Other",
+    "PgBouncer",
+    "Stage",
+    "check",
+    "numbers",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """The text of a manifest, and the name of its file."""
+
+    text: str
+    name: str = "manifest"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fleet:
+    """Pods, tasks, units or dynos that are alike, without any manifest."""
+
+    pods: int
+    workers: int | None = None  # processes in each
+    threads: int | None = None
+    pool: int | None = None  # of one process and database
+    overflow: int | None = None
+    databases: int | None = None
+    framework: str | None = None  # rails, django:5.2, …
+    surge: str = "25%"  # pods that a rollout adds, or a share
+    unavailable: str = "25%"  # that it takes away at once
+    name: str = "pods"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PgBouncer:
+    """The text of a pgbouncer.ini, and how many pods run it where no manifest says so.
+
+    `now` is what the pools of a running PgBouncer do; `text` then has its settings.
+    """
+
+    text: str
+    name: str = "pgbouncer.ini"
+    pods: int | None = None
+    surge: int = 0
+    now: tuple[PoolerPool, ...] = ()
+
+
+def numbers(
+    max_connections: int, *, reserved: int | None = None,
+    role_limits: Mapping[str, int] | None = None, database_limits: Mapping[str, int] | None = None,
+    **machine: Unpack[MachineInputs],
+) -> Database:  # fmt: skip
+    """Return a database described by numbers; `machine` is as for `mrtuner.tune`.
+
+    Raises BadValue where the server would not start with them.
+    """
+    return by_numbers(
+        max_connections, flags(**machine), reserved=reserved, role_limits=role_limits,
+        database_limits=database_limits,
+    )  # fmt: skip
+
+
+def check(
+    database: Database, manifests: Sequence[Manifest] = (), *,
+    fleet: Fleet | None = None, pgbouncer: PgBouncer | None = None,
+    others: Mapping[str, int] | None = None, given: Given | None = None,
+    direct: Sequence[str] = (), stage: Stage = Stage.OVERLAP,
+    rate: float | None = None, hold: float | None = None, seen: Fact[int] | None = None,
+) -> Check:  # fmt: skip
+    """Add up the connections that can be reached, and compare them with what is admitted.
+
+    `others` are connections from elsewhere by name: monitoring, migrations. `direct` names
+    workloads that avoid the pooler. `rate` [1/s] and `hold` [s] give what is expected: requests a
+    second, and how long each holds a connection. `given` overrides what manifests say. `seen`
+    is the most sessions of the server that a history recorded.
+
+    Raises BadValue for a manifest or a file that cannot be used, for an unknown workload, and where
+    a pool cannot be known; UsageError if there is nothing to check, or only one of `rate` and
+    `hold` is given.
+    """
+    if (rate is None) is not (hold is None):
+        raise UsageError(
+            "--rate and --hold require each other",
+            "Give --rate 400/s --hold 12ms: requests, and how long each holds a connection.",
+        )
+    given = given or Given()
+    found = gather(
+        [one for manifest in manifests for one in resources(manifest.text, manifest.name)], given
+    )
+    if fleet is not None:
+        _add_fleet(fleet, given, found)
+    _refuse_unknown(direct, found)
+    if not found.workloads and not found.poolers and not others:
+        raise UsageError(
+            "nothing there connects to a database",
+            "Give manifests with a database in their environment, or --pods N --pool N.",
+        )
+    expected = None
+    if rate is not None and hold is not None:
+        expected = Fact(rate * hold, f"{rate:g} requests a second x {hold:g} s")
+    return judge(
+        found.workloads, database,
+        others=[*found.others, *_others(others or {})],
+        pooler=_pooler(pgbouncer, found, frozenset(direct)),
+        direct=frozenset(direct), stage=stage, expected=expected, seen=seen,
+        notes=found.notes, warnings=found.warnings, unjudged=found.unjudged,
+    )  # fmt: skip
+
+
+def _refuse_unknown(direct: Sequence[str], found: Gathered) -> None:
+    there = {one.name for one in found.workloads}
+    for name in direct:
+        if name not in there:
+            raise BadValue(
+                f"there is no workload {name}", f"There are: {enumerated(sorted(there))}."
+            )
+
+
+def _others(others: Mapping[str, int]) -> list[Other]:
+    return [
+        Other(name=name, connections=Fact(number, f"--also {name}={number}"))
+        for name, number in others.items()
+    ]
+
+
+def _add_fleet(fleet: Fleet, given: Given, found: Gathered) -> None:
+    """Add the pods that are given by numbers."""
+    values: dict[str, Any] = {
+        name: {fleet.name: value}
+        for name in ("workers", "threads", "pool", "overflow", "databases", "framework")
+        if (value := getattr(fleet, name)) is not None
+    }
+    said = Given(role=given.role, dbname=given.dbname, node_cpus=given.node_cpus, **values)
+    inside = pools(Container(workload=fleet.name, name="each", where="options"), said)
+    if not inside.pools:
+        raise UsageError(
+            "the pool of the pods is missing", "Give --pool N, or --framework rails and the like."
+        )
+    found.notes += inside.notes
+    found.warnings += inside.warnings
+    found.workloads.append(
+        Workload(
+            name=fleet.name,
+            kind="pods",
+            where="options",
+            rollout=rollout(
+                Fact(fleet.pods, f"--pods {fleet.pods}"),
+                Fact(fleet.surge, "--surge"),
+                Fact(fleet.unavailable, "--unavailable"),
+            ),
+            pools=tuple(inside.pools),
+        )
+    )
+
+
+def _pooler(pgbouncer: PgBouncer | None, found: Gathered, direct: frozenset[str]) -> Pooler | None:
+    if pgbouncer is None and found.poolers and found.configurations:
+        text, name = found.configurations[0]
+        pgbouncer = PgBouncer(text=text, name=name)
+    if pgbouncer is None:
+        found.warnings += [
+            f"{one.where}: {one.name} is PgBouncer, but its configuration is missing "
+            "(--pgbouncer FILE): applications are counted as if they bypassed it"
+            for one in found.poolers
+        ]
+        return None
+    if len(found.poolers) > 1:
+        found.warnings.append(
+            f"there are {len(found.poolers)} poolers: {found.poolers[0].name} is used for every "
+            "workload; check the others separately"
+        )
+    through = [one for one in found.workloads if one.name not in direct]
+    rollout = _rollout_of(pgbouncer, found)
+    made = read_pooler(pgbouncer.text, pgbouncer.name, rollout, through, waits=found.waits)
+    return replace(made, now=pgbouncer.now)
+
+
+def _rollout_of(pgbouncer: PgBouncer, found: Gathered) -> Rollout:
+    if pgbouncer.pods is None and found.poolers:
+        return found.poolers[0].rollout
+    pods = pgbouncer.pods or 1
+    source = f"--pooler-pods {pods}" if pgbouncer.pods else "one pooler is assumed"
+    surge = Fact(pgbouncer.surge, f"--pooler-surge {pgbouncer.surge}")
+    return Rollout(desired=Fact(pods, source), surge=surge, unavailable=Fact(0, "not counted"))

@@ -1,0 +1,104 @@
+"""What other objects of a manifest say of a workload: autoscalers, ConfigMaps, Secrets."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Iterable
+from typing import Final
+
+from mrtuner.errors import BadValue
+from mrtuner.facts import Fact
+from mrtuner.wording import enumerated
+from mrtuner_pods.connections.manifest import Resource
+
+#: KEDA's default for maxReplicaCount: keda.sh/v1alpha1.
+_KEDA_MOST: Final = 100
+
+
+class Cluster:
+    """What other objects say of a workload."""
+
+    def __init__(self, resources: Iterable[Resource]) -> None:
+        self.scalers: dict[tuple[str, str, str], list[Fact[int]]] = {}
+        self.values: dict[tuple[str, str, str], dict[str, str]] = {}
+        for one in resources:
+            if one.kind == "HorizontalPodAutoscaler":
+                self._autoscaler(one)
+            elif one.kind == "ScaledObject":
+                self._scaled_object(one)
+            elif one.kind in {"ConfigMap", "Secret"}:
+                self.values[one.kind, one.namespace, one.name] = entries(one)
+
+    def _autoscaler(self, one: Resource) -> None:
+        target = one.at("spec", "scaleTargetRef")
+        most = one.at("spec", "maxReplicas")
+        number = most.whole(1)
+        if number is None:
+            raise BadValue(
+                f"{one.where}: HorizontalPodAutoscaler {one.name} has no maxReplicas",
+                "Kubernetes requires it.",
+            )
+        least = one.at("spec", "minReplicas").whole()
+        if least is not None and least > number:
+            raise BadValue(
+                f"{most.source}: {number} is less than minReplicas, {least}",
+                "Kubernetes refuses it.",
+            )
+        key = (str(target.at("kind").value), one.namespace, str(target.at("name").value))
+        self.scalers.setdefault(key, []).append(Fact(number, most.source))
+
+    def _scaled_object(self, one: Resource) -> None:
+        target = one.at("spec", "scaleTargetRef")
+        most = one.at("spec", "maxReplicaCount")
+        number = most.whole(1)
+        found = Fact(_KEDA_MOST, f"{one.where}: default of KEDA, maxReplicaCount")
+        if number is not None:
+            found = Fact(number, most.source)
+        kind = str(target.at("kind").value or "Deployment")
+        key = (kind, one.namespace, str(target.at("name").value))
+        self.scalers.setdefault(key, []).append(found)
+
+    def desired(self, resource: Resource, warnings: list[str]) -> Fact[int]:
+        """The most pods that are wanted: an autoscaler's maximum, unless the workload's is higher.
+
+        Contradictions are added to the warnings.
+        """
+        scalers = self.scalers.get((resource.kind, resource.namespace, resource.name), [])
+        if len(scalers) > 1:
+            warnings.append(
+                f"{resource.where}: {resource.name} has {len(scalers)} autoscalers, which work "
+                f"against each other: {enumerated(one.source for one in scalers)}"
+            )
+        replicas = resource.at("spec", "replicas")
+        number = replicas.whole()
+        most = max(scalers, key=lambda one: one.value, default=None)
+        if most is not None and (number is None or number <= most.value):
+            return most
+        if most is not None:
+            warnings.append(
+                f"{replicas.source}: {number} is more than its autoscaler's {most.value} "
+                f"({most.source}): each time the manifest is applied, there are that many pods"
+            )
+        if number is None:
+            return Fact(1, f"{resource.where}: default of Kubernetes, replicas")
+        return Fact(number, replicas.source)
+
+    def value(self, kind: str, namespace: str, name: str, key: str) -> str | None:
+        """An entry of a ConfigMap or Secret; None if the manifests lack it."""
+        return self.values.get((kind, namespace, name), {}).get(key)
+
+
+def entries(one: Resource) -> dict[str, str]:
+    """Return the entries of a ConfigMap or Secret by key, decoded."""
+    found = {str(key): str(value) for key, value in (one.at("stringData").value or {}).items()}
+    for key, value in (one.at("data").value or {}).items():
+        found.setdefault(str(key), str(value) if one.kind == "ConfigMap" else _decoded(str(value)))
+    return found
+
+
+def _decoded(text: str) -> str:
+    try:
+        return base64.b64decode(text, validate=True).decode()
+    except (binascii.Error, UnicodeDecodeError):
+        return ""

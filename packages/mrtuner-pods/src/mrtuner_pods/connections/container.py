@@ -1,0 +1,116 @@
+"""A container in a manifest, and what its command and variables say."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, TypeVar
+
+from mrtuner.catalog.frameworks import AppServer
+from mrtuner.errors import BadValue
+from mrtuner.facts import Fact
+from mrtuner_pods.connections.given import Named, at_least, fact
+
+_VARIABLE: Final = re.compile(r"\$\((\w+)\)|\$\{(\w+)(?::?-([^}]*))?\}|\$(\w+)")
+_DEPENDENT: Final = re.compile(r"\$\((\w+)\)")
+
+T = TypeVar("T")
+Environment = Mapping[str, Fact[str | None]]  # None: in a Secret or ConfigMap that is not here
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Container:
+    """What is known of a container, or of a process outside of any."""
+
+    workload: str
+    name: str
+    where: str
+    words: Sequence[str] = ()  # its command and arguments
+    environment: Environment = field(default_factory=dict)
+    image: str = ""
+    starts_first: bool = False
+    absent: Sequence[str] = ()  # ConfigMaps and Secrets that are not here
+
+    def said(self, values: Named[T], option: str) -> Fact[T] | None:
+        """The value of an option for this container; None if it is not given."""
+        return fact(values, self.workload, option, self.name)
+
+
+def image_name(image: str) -> str:
+    """Return the last part of an image's name.
+
+    >>> image_name("registry.example:5000/edoburu/pgbouncer:v1.23.1")
+    'pgbouncer'
+    """
+    return image.rpartition("/")[2].partition("@")[0].partition(":")[0]
+
+
+# Words and variables.
+
+
+def words(command: Sequence[object], environment: Environment) -> tuple[str, ...]:
+    """Return a command as words, with its variables; ``sh -c "…"`` as the words of its script."""
+    found: list[str] = []
+    for part in command:
+        text = _VARIABLE.sub(lambda match: _expanded(match, environment), str(part))
+        try:
+            found += shlex.split(text, comments=True) if " " in text else [text]
+        except ValueError:  # an open quote
+            found += text.split()
+    return tuple(found)
+
+
+def dependent(text: str, environment: Environment) -> str:
+    """Return a variable's text with each ``$(NAME)`` expanded, as Kubernetes does."""
+    return _DEPENDENT.sub(lambda match: _expanded(match, environment), text)
+
+
+def _expanded(match: re.Match[str], environment: Environment) -> str:
+    name, default = (*filter(None, match.groups()), "")[:2]
+    known = environment.get(name)
+    return (known.value if known and known.value else None) or default or match[0]
+
+
+def variable(environment: Environment, names: Sequence[str]) -> Fact[str] | None:
+    """The first of these variables that has a value."""
+    for name in names:
+        found = environment.get(name)
+        if found is not None and found.value:
+            return Fact(found.value, found.source)
+    return None
+
+
+def option(container: Container, server: AppServer, names: Sequence[str]) -> Fact[str] | None:
+    """An option on the command line, else in the server's variable for options."""
+    if (found := _in_words(container.words, names)) is not None:
+        return Fact(found, f"{container.where}: {server.title}'s option {names[0]}")
+    more = container.environment.get(server.arguments or "")
+    if more is not None and more.value:
+        inside = _in_words(words([more.value], container.environment), names)
+        if inside is not None:
+            return Fact(inside, more.source)
+    return None
+
+
+def _in_words(words: Sequence[str], names: Sequence[str]) -> str | None:
+    for place, word in enumerate(words):
+        for name in names:
+            if word == name and place + 1 < len(words):
+                return words[place + 1]
+            if word.startswith(f"{name}="):
+                return word[len(name) + 1 :]
+            if len(name) == 2 and word.startswith(name) and word[2:3].isdigit():
+                return word[2:]
+    return None
+
+
+def whole(told: Fact[str], least: int) -> int:
+    """Return a text as a whole number; BadValue for anything else, or less than `least`."""
+    text = told.value.strip().strip("'\"")
+    if not re.fullmatch(r"-?\d{1,9}", text):
+        raise BadValue(
+            f"{told.source}: {text!r} is not a whole number", "Use only digits: 1000, not 1e3."
+        )
+    return at_least(least, int(text), told.source)

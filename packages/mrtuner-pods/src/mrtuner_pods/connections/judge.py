@@ -1,0 +1,356 @@
+"""Whether the connections that can be reached fit the database, and which limit is exceeded first.
+
+*Can be reached* is a ceiling: every pod of the chosen stage with every connection its pools
+allow. *Expected* is what the load needs on average, by Little's law: requests a second, times the
+seconds that each holds a connection.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from mrtuner.facts import Fact, Missing
+from mrtuner.wording import plural
+from mrtuner_pods.connections.database import Database
+from mrtuner_pods.connections.model import (
+    Count,
+    Limit,
+    Other,
+    Pool,
+    Pooler,
+    Stage,
+    Workload,
+    total,
+)
+from mrtuner_pods.connections.remedies import WaysToFit, remedies
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Term:
+    """One line of the sum: who opens connections to the server, and how many."""
+
+    name: str
+    kind: str
+    where: str
+    reachable: Mapping[Stage, Count]
+    how: Mapping[Stage, str]  # in words: 20 pods x 2 processes x 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Check:
+    """Whether the connections fit, with every term and every limit."""
+
+    stage: Stage
+    terms: tuple[Term, ...]  # connections to the server
+    limits: tuple[Limit, ...]
+    workloads: tuple[Workload, ...]
+    others: tuple[Other, ...]
+    pooler: Pooler | None
+    pooled: frozenset[str]  # workloads that go through it
+    database: Database
+    expected: Fact[float] | None  # connections in use on average
+    notes: tuple[str, ...]
+    warnings: tuple[str, ...]
+    seen: Fact[int] | None = None  # the most sessions that a history has of the server
+    unjudged: tuple[Missing, ...] = ()  # what could not be counted: there are at least so many
+
+    @property
+    def exceeds(self) -> bool:
+        """Whether a limit can be exceeded at the chosen stage, by what was counted alone."""
+        return not all(one.fits(self.stage) for one in self.limits)
+
+    @property
+    def fits(self) -> bool:
+        """Whether everything was counted, and no limit can be exceeded at the chosen stage."""
+        return not self.exceeds and not self.unjudged
+
+    @property
+    def first(self) -> Limit:
+        """The limit that is exceeded first, or has the least to spare."""
+        return max(self.limits, key=lambda one: one.strain(self.stage))
+
+    @property
+    def gives_at(self) -> Stage | None:
+        """The first stage at which a limit is exceeded; None if all fit, up to the chosen one."""
+        stages = list(Stage)
+        for stage in stages[: stages.index(self.stage) + 1]:
+            if not all(one.fits(stage) for one in self.limits):
+                return stage
+        return None
+
+    def remedies(self) -> WaysToFit:
+        """Three ways to make it fit; solves the memory budget some sixty times."""
+        return remedies(
+            self.workloads, self.others, self.database, limits=self.limits, pooler=self.pooler,
+            stage=self.stage, expected=self.expected,
+        )  # fmt: skip
+
+    def reachable(self, stage: Stage | None = None) -> Count:
+        """The most connections to the server at a stage, by default the chosen one."""
+        return total(one.reachable[stage or self.stage] for one in self.terms)
+
+
+def judge(
+    workloads: Sequence[Workload], database: Database, *,
+    others: Sequence[Other] = (), pooler: Pooler | None = None,
+    direct: frozenset[str] = frozenset(), stage: Stage = Stage.OVERLAP,
+    expected: Fact[float] | None = None, seen: Fact[int] | None = None,
+    notes: Sequence[str] = (), warnings: Sequence[str] = (),
+    unjudged: Sequence[Missing] = (),
+) -> Check:  # fmt: skip
+    """Compare all terms with all limits; `direct` names workloads that avoid the pooler."""
+    pooled = frozenset(
+        one.name for one in workloads if pooler is not None and not _direct(one, pooler, direct)
+    )
+    terms = tuple(_terms(workloads, others, pooler, pooled))
+    limits = tuple(_limits(workloads, others, database, pooler, pooled))
+    sessions = _sessions(workloads, pooler, pooled)
+    said = [*warnings, *_superuser(sessions, database), *(pooler.warnings if pooler else ())]
+    said += _more_than_reachable(terms, stage, database, seen)
+    told = [*notes, *database.notes, *(pooler.notes if pooler else ())]
+    told += _unmatched_limits(sessions, database)
+    return Check(
+        stage=stage,
+        terms=terms,
+        limits=limits,
+        workloads=tuple(workloads),
+        others=tuple(others),
+        pooler=pooler,
+        pooled=pooled,
+        database=database,
+        expected=expected,
+        notes=tuple(dict.fromkeys(told)),
+        warnings=tuple(dict.fromkeys(said)),
+        seen=seen,
+        unjudged=(*unjudged, *_behind_unknown_pooler(workloads, pooler)),
+    )
+
+
+def _behind_unknown_pooler(
+    workloads: Sequence[Workload], pooler: Pooler | None
+) -> Iterator[Missing]:
+    """Yield the clients of a PgBouncer whose settings, which limit its sessions, are not here."""
+    for one in workloads:
+        if pooler is None and any(pool.pgbouncer for pool in one.pools):
+            why = "it connects to a PgBouncer, whose pools are not known"
+            yield Missing(one.name, why, option="--pgbouncer FILE")
+
+
+def _more_than_reachable(
+    terms: Sequence[Term], stage: Stage, database: Database, seen: Fact[int] | None
+) -> Iterator[str]:
+    """Warn of more sessions than all terms together can open: something else opens them."""
+    reachable = total(one.reachable[stage] for one in terms)
+    found = [] if database.open_now is None else [(database.open_now, "sessions are open now")]
+    if seen is not None:
+        found.append((seen.value, f"sessions were open: {seen.source}"))
+    for number, what in found:
+        if reachable is not None and number > reachable:
+            yield (
+                f"{number} {what}, more than the {reachable} possible: something else connects, "
+                "or a pool is larger than it seems; name others with --also"
+            )
+
+
+def _direct(workload: Workload, pooler: Pooler, named: frozenset[str]) -> bool:
+    """Whether a workload avoids the pooler: it is named, or its host is the server itself."""
+    hosts = {pool.host for pool in workload.pools}
+    return workload.name in named or bool(hosts & pooler.hosts)
+
+
+# Terms: what opens connections to the server.
+
+
+def _terms(
+    workloads: Sequence[Workload], others: Sequence[Other], pooler: Pooler | None,
+    pooled: frozenset[str],
+) -> Iterator[Term]:  # fmt: skip
+    if pooler is not None:
+        yield Term(
+            name="PgBouncer",
+            kind="pooler",
+            where=pooler.where,
+            reachable={stage: pooler.processes_at(stage) * pooler.servers() for stage in Stage},
+            how={
+                stage: f"{plural(pooler.processes_at(stage), 'pooler')} x {pooler.servers()}"
+                for stage in Stage
+            },
+        )
+    for one in workloads:
+        if one.name not in pooled:
+            yield of_workload(one)
+    for other in others:
+        number = other.connections
+        yield Term(
+            name=other.name,
+            kind="other",
+            where=number.source,
+            reachable=dict.fromkeys(Stage, number.value),
+            how=dict.fromkeys(Stage, number.source),
+        )
+
+
+def of_workload(one: Workload) -> Term:
+    """The term of a workload, whether it goes to the server or to a pooler."""
+    return Term(
+        name=one.name,
+        kind=one.kind,
+        where=one.where,
+        reachable={stage: one.connections(stage) for stage in Stage},
+        how={stage: _how(one, stage) for stage in Stage},
+    )
+
+
+def _how(one: Workload, stage: Stage) -> str:
+    pods = one.rollout.pods(stage)
+    many = "unbounded pods" if pods is None else plural(pods, "pod")
+    each = " + ".join(filter(None, (_product(pool) for pool in one.pools if not pool.starts_first)))
+    first = [pool for pool in one.pools if pool.starts_first]
+    if first and one.per_pod != total(p.connections for p in one.pools if not p.starts_first):
+        each = f"{count(one.per_pod)} of its init containers"
+    return f"{many} x {f'({each})' if ' + ' in each else each or '0'}"
+
+
+def _product(pool: Pool) -> str:
+    parts = []
+    if pool.processes.value != 1:
+        parts.append(f"{pool.processes.value} processes")
+    if pool.databases.value != 1:
+        parts.append(f"{pool.databases.value} databases")
+    size = count(pool.size.value)
+    parts.append(f"({size} + {pool.overflow.value})" if pool.overflow.value else size)
+    return " x ".join(parts)
+
+
+def count(number: Count) -> str:
+    """A number of connections, or *unbounded*."""
+    return "unbounded" if number is None else f"{number:,}"
+
+
+# Limits.
+
+
+def _own_limits(
+    kind: Literal["role", "database"], limits: Mapping[str, Fact[int]], used: frozenset[str | None],
+    workloads: Sequence[Workload], pooler: Pooler | None,
+) -> Iterator[Limit]:  # fmt: skip
+    """The CONNECTION LIMIT of each role or database in use; the name "" is the one in use."""
+    for name, limit in limits.items():
+        if not name or name in used:
+            only = {kind: name or None}
+            yield Limit(
+                name=f"limit of {f'{kind} {name}' if name else f'the {kind}'}",
+                capacity=limit.value,
+                how=limit.source,
+                workloads=tuple(_matching(workloads, **only)),
+                fixed=_through(pooler, **only),
+            )
+
+
+def _limits(
+    workloads: Sequence[Workload], others: Sequence[Other], database: Database,
+    pooler: Pooler | None, pooled: frozenset[str],
+) -> Iterator[Limit]:  # fmt: skip
+    straight = tuple(one for one in workloads if one.name not in pooled)
+    sessions = _sessions(workloads, pooler, pooled)
+    elsewhere = sum(one.connections.value for one in others)
+    through = _through(pooler)
+    roles = frozenset(role for role, _ in sessions)
+    yield Limit(
+        name="max_connections",
+        capacity=database.usable(roles),
+        how=_usable(database, roles),
+        workloads=straight,
+        fixed={stage: number + elsewhere for stage, number in through.items()},
+    )
+    databases = frozenset(name for _, name in sessions)
+    yield from _own_limits("role", database.role_limits, roles, straight, pooler)
+    yield from _own_limits("database", database.database_limits, databases, straight, pooler)
+    if pooler is not None:
+        each = pooler.max_client_conn
+        yield Limit(
+            name="max_client_conn of PgBouncer",
+            capacity=pooler.clients(),
+            how=f"{pooler.processes_at(Stage.REST)} x {each.value} ({each.source}), if clients are "
+            "spread evenly",
+            workloads=tuple(one for one in workloads if one.name in pooled),
+            fixed=dict.fromkeys(Stage, 0),
+            clients=True,
+        )
+
+
+def _usable(database: Database, roles: frozenset[str | None]) -> str:
+    """The arithmetic of what max_connections leaves."""
+    most = database.max_connections
+    kept = " - ".join(
+        f"{one.value} {name} ({one.source})" for name, one in database.reserved.items() if one.value
+    )
+    minus = f" - {kept}" if kept and database.usable(roles) < most.value else ""
+    return f"{most.value} ({most.source}){minus}"
+
+
+def _through(
+    pooler: Pooler | None, *, role: str | None = None, database: str | None = None
+) -> dict[Stage, int]:
+    """The pooler's server connections at each stage: all, or those of one role or database."""
+    if pooler is None:
+        return dict.fromkeys(Stage, 0)
+    servers = pooler.servers(database=database, user=role)
+    return {stage: pooler.processes_at(stage) * servers for stage in Stage}
+
+
+def _matching(
+    workloads: Sequence[Workload], *, role: str | None = None, database: str | None = None
+) -> Iterator[Workload]:
+    """Each workload with only the pools that use, or may use, a role or a database."""
+    for one in workloads:
+        pools = tuple(
+            pool for pool in one.pools
+            if (role is None or pool.role in {None, role})
+            and (database is None or pool.database in {None, database})
+        )  # fmt: skip
+        if pools:
+            yield replace(one, pools=pools)
+
+
+def _sessions(
+    workloads: Sequence[Workload], pooler: Pooler | None, pooled: frozenset[str]
+) -> frozenset[tuple[str | None, str | None]]:
+    """The role and the database of every kind of session at the server; None: unknown."""
+    found = {
+        (pool.role, pool.database)
+        for one in workloads if one.name not in pooled
+        for pool in one.pools
+    }  # fmt: skip
+    if pooler is not None:
+        found |= {(pool.user, pool.database) for pool in pooler.pools}
+    return frozenset(found)
+
+
+def _superuser(
+    sessions: frozenset[tuple[str | None, str | None]], database: Database
+) -> Iterator[str]:
+    for role in sorted({role for role, _ in sessions if role in database.superusers}, key=str):
+        yield (
+            f"{role} is a superuser: it may use the reserved connections, and limits of roles and "
+            "databases do not apply to it"
+        )
+
+
+def _unmatched_limits(
+    sessions: frozenset[tuple[str | None, str | None]], database: Database
+) -> Iterator[str]:
+    """Limits that cannot be checked, since it is not known who connects."""
+    roles, databases = _listed(database.role_limits), _listed(database.database_limits)
+    if roles and any(role is None for role, _ in sessions):
+        yield f"roles with limits: {roles}; --role names the one that the application connects as"
+    if databases and any(name is None for _, name in sessions):
+        named = "--dbname names the one that the application uses"
+        yield f"databases with limits: {databases}; {named}"
+
+
+def _listed(limits: Mapping[str, Fact[int]]) -> str:
+    """The limits of named roles or databases, as text."""
+    return ", ".join(f"{name} {one.value}" for name, one in limits.items() if name)

@@ -1,0 +1,367 @@
+"""The pools of one container: as set by its options, environment and framework.
+
+In order of precedence: what the caller says, the connection string, the framework's own variable,
+a variable that is named like a pool, the framework's default.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from mrtuner.catalog.frameworks import AppServer, Framework, PoolDefault, frameworks
+from mrtuner.errors import BadValue
+from mrtuner.facts import Fact, Missing
+from mrtuner.wording import enumerated
+from mrtuner_pods.connections.applications import (
+    detected,
+    framework_of,
+    processes,
+    server_of,
+    threads,
+)
+from mrtuner_pods.connections.connection_string import ConnectionString, parsed
+from mrtuner_pods.connections.container import (
+    Container,
+    Environment,
+    image_name,
+    variable,
+    whole,
+)
+from mrtuner_pods.connections.given import Given
+from mrtuner_pods.connections.model import Count, Pool
+
+#: Variables whose presence says that a container has a database.
+_OF_A_DATABASE: Final = re.compile(
+    r"^(?!REDIS|MONGO|MYSQL|MARIADB|SQLITE|INFLUX|CLICKHOUSE)"
+    r".*?(^|_)(DATABASE|DB|POSTGRES|POSTGRESQL|PG)(_|$)"
+    r"|^PG(HOST|DATABASE|USER)$|^DATA_SOURCE_(NAME|URI)$"
+    r"|DATASOURCE|^CONNECTIONSTRINGS?__",
+    re.IGNORECASE,
+)
+#: Variables that an application itself reads for its pool; their names are all we know of them.
+_POOL: Final = re.compile(
+    r"(?=.*(^|_)(DB|DATABASE|PG|POSTGRES\w*|SQL\w*|HIKARI|DATASOURCE)(_|$)).*"
+    r"(^|_)(POOL|POOL_?SIZE|POOL_MAX|MAX_POOL|MAX_POOL_SIZE|MAXIMUM_POOL_SIZE|POOL_MAX_SIZE)$",
+    re.IGNORECASE,
+)
+#: Images of servers and poolers, which have a database's variables but are not clients.
+NOT_CLIENTS: Final = ("postgres", "postgresql", "timescaledb", "postgis", "pgbouncer", "pgpool")
+_PART: Final = re.compile(r"HOST|SERVER|USER|_NAME$|DATABASE$|_DB$", re.IGNORECASE)
+_URL: Final = re.compile(r"(?:jdbc:)?([a-z][a-z0-9+.-]*):(?://|memory)", re.IGNORECASE)
+
+
+@dataclass(slots=True)
+class Found:
+    """What was found in a container, or why nothing was."""
+
+    pools: list[Pool] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+    unjudged: list[Missing] = field(default_factory=list)
+
+
+def pools(container: Container, given: Given) -> Found:
+    """Return the pools of a container; none, with a note, if nothing shows a database.
+
+    Raises BadValue where there is a database and the size of the pool cannot be known.
+    """
+    found = Found()
+    said = container.said(given.pool, "--pool")
+    named = container.said(given.framework, "--framework")
+    strings = dict(_connection_strings(container.environment))
+    if said is None and named is None and _no_client(container, strings):
+        _tell_uncounted(container, found)
+        return found
+    server = server_of(container)
+    known, version = framework_of(container, server, strings, named)
+    case = _Case(
+        container=container, given=given, found=found, server=server, known=known, version=version,
+        strings=strings, main=_main(strings), threads=threads(container, server, given),
+    )  # fmt: skip
+    size, overflow = _size(case)
+    chosen = case.string or ConnectionString()
+    found.pools.append(
+        Pool(
+            container=container.name,
+            processes=processes(container, server, given),
+            databases=_databases(case),
+            size=size,
+            overflow=overflow,
+            threads=case.threads,
+            framework=known.title if known else None,
+            role=chosen.user or _libpq(container, "PGUSER") or given.role,
+            database=chosen.database or _libpq(container, "PGDATABASE") or given.dbname,
+            host=chosen.host or _libpq(container, "PGHOST"),
+            starts_first=container.starts_first,
+            pgbouncer=chosen.parameters.get("pgbouncer") == "true",
+        )
+    )
+    _tell(container, known, found)
+    return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Case:
+    """One container with everything that its pool may depend on."""
+
+    container: Container
+    given: Given
+    found: Found
+    server: AppServer | None
+    known: Framework | None
+    version: str | None
+    strings: Mapping[str, ConnectionString]  # by variable
+    main: str | None  # the variable with the application's own connection string
+    threads: Fact[int] | None
+
+    @property
+    def string(self) -> ConnectionString | None:
+        """The application's own connection string."""
+        return self.strings.get(self.main or "")
+
+    @property
+    def default(self) -> PoolDefault | None:
+        return self.known.default(self.version) if self.known else None
+
+
+def _tell_uncounted(container: Container, found: Found) -> None:
+    """Note an uncounted container; warn if an object that is missing may name its database."""
+    absent = f", and {enumerated(container.absent)} is not available" if container.absent else ""
+    said = (
+        f"{container.where}: container {container.name} is not counted: nothing shows that "
+        f"it uses PostgreSQL{absent}; --pool {container.workload}=N counts it"
+    )
+    (found.warnings if absent else found.notes).append(said)
+    if absent:
+        found.unjudged.append(_hidden(container, container.absent))
+
+
+def _hidden(container: Container, sources: Sequence[str]) -> Missing:
+    """What is not known of a container whose variables are partly elsewhere."""
+    return Missing(
+        f"{container.workload}, container {container.name}",
+        f"{enumerated(sources)} may hold its connections, and is not available",
+        hint=f"add its manifest, or --pool {container.workload}=N",
+    )
+
+
+def _no_client(container: Container, strings: Mapping[str, ConnectionString]) -> bool:
+    if image_name(container.image) in NOT_CLIENTS:
+        return True
+    if strings:
+        return False
+    named = {
+        name: one for name, one in container.environment.items() if _OF_A_DATABASE.search(name)
+    }
+    others = {name for name, one in named.items() if _URL.match(one.value or "")}
+    if others:  # other databases; one with an unknown value, or a host or user, may be ours
+        rest = [name for name in named if name not in others]
+        return not any(named[name].value is None or _PART.search(name) for name in rest)
+    if named:
+        return False
+    return detected(container, server_of(container), strings, runtimes=False) is None
+
+
+def _libpq(container: Container, name: str) -> str | None:
+    """The value of libpq's own variable."""
+    found = container.environment.get(name)
+    return (found.value or None) if found is not None else None
+
+
+def _connection_strings(environment: Environment) -> Iterator[tuple[str, ConnectionString]]:
+    for name, one in environment.items():
+        found = parsed(one.value) if one.value else None
+        if found is not None:
+            yield name, found
+
+
+def _main(strings: Mapping[str, ConnectionString]) -> str | None:
+    """The variable with the application's own connection string."""
+    for name in ("DATABASE_URL", "SPRING_DATASOURCE_URL"):
+        if name in strings:
+            return name
+    return next(iter(strings), None)
+
+
+def _databases(case: _Case) -> Fact[int]:
+    said = case.container.said(case.given.databases, "--databases")
+    if said is not None:
+        return said
+    if case.main is None:
+        return Fact(1, "one database")
+    host = case.strings[case.main].host
+    same = {one.database: name for name, one in case.strings.items() if one.host == host}
+    for name, one in case.strings.items():
+        if one.host != host:
+            case.found.notes.append(
+                f"{case.container.environment[name].source}: it names a different host than "
+                f"{case.main}, and is not counted"
+            )
+    return Fact(len(same), " and ".join(sorted(same.values())))
+
+
+# The size of the pool.
+
+
+def _size(case: _Case) -> tuple[Fact[Count], Fact[int]]:
+    """The pool's size and its overflow."""
+    overflow = case.container.said(case.given.overflow, "--overflow")
+    told = case.container.said(case.given.pool, "--pool")
+    if told is not None:
+        return Fact(told.value, told.source), overflow or Fact(0, "--pool counts all")
+    chosen = _told(case)
+    overflow = overflow or _overflow(case)
+    size = _default(case) if chosen is None else _number(chosen, case.known)
+    if overflow.value < 0:  # SQLAlchemy: -1 is no limit
+        return Fact(None, overflow.source), Fact(0, overflow.source)
+    if size.value is None:
+        overflow = Fact(0, size.source)
+    _warn_of_few(case, size, overflow)
+    return size, overflow
+
+
+def _told(case: _Case) -> Fact[str] | None:
+    """What the container itself says: its connection string before its variables."""
+    in_string = _in_string(case)
+    environment = case.container.environment
+    told = variable(environment, case.known.variables if case.known else ())
+    told = told or _named_like_a_pool(environment)
+    if in_string is not None and told is not None and in_string.value != told.value:
+        case.found.warnings.append(
+            f"{in_string.source}={in_string.value} takes precedence over {told.value} of "
+            f"{told.source}"
+        )
+    return in_string or told
+
+
+def _in_string(case: _Case) -> Fact[str] | None:
+    string, default = case.string, case.default
+    if string is None or case.main is None or case.known is None:
+        return None
+    source = case.container.environment[case.main].source
+    if case.known.name == "npgsql" and _no_pooling(string):
+        return Fact("0", f"{source}: pooling=false")
+    own = default.parameters if default is not None else None
+    for name in case.known.parameters if own is None else own:
+        if name in string.parameters:
+            return Fact(string.parameters[name], f"{source}: {name}")
+    return None
+
+
+def _no_pooling(string: ConnectionString) -> bool:
+    return string.parameters.get("pooling", "").lower() in {"false", "no"}
+
+
+def _named_like_a_pool(environment: Environment) -> Fact[str] | None:
+    for name, told in environment.items():
+        if told.value and _POOL.fullmatch(name):
+            return Fact(told.value, f"{told.source}, by its name")
+    return None
+
+
+def _overflow(case: _Case) -> Fact[int]:
+    known, default = case.known, case.default
+    for name, one in case.container.environment.items():
+        if known and one.value and any(name.endswith(end) for end in known.overflow):
+            told = Fact(one.value, f"{one.source}, by its name")
+            return Fact(whole(told, -1), told.source)
+    if known is None or default is None or not default.overflow:
+        return Fact(0, "no overflow")
+    return Fact(
+        default.overflow, f"default of {known.title} since {default.since} ({default.source})"
+    )
+
+
+def _number(told: Fact[str], known: Framework | None) -> Fact[Count]:
+    number = whole(told, -1)
+    if number > 0:
+        return Fact(number, told.source)
+    if known is not None and number in known.no_limit:
+        return Fact(None, f"{told.source}={told.value}: no limit")
+    raise BadValue(f"{told.source}: a pool of {number}", "Give a number above zero.")
+
+
+def _default(case: _Case) -> Fact[Count]:
+    """What the framework does by default; BadValue if that is unknown."""
+    known, default, container = case.known, case.default, case.container
+    if sources := (*container.absent, *_without_value(container)):
+        case.found.unjudged.append(_hidden(container, sources))
+    if known is None or default is None:
+        raise _unknown(container)
+    version = case.version or f"since {default.since}"
+    source = f"default of {known.title} {version} ({default.source})"
+    match default.rule:
+        case "fixed":
+            return Fact(default.size, source)
+        case "unbounded":
+            return Fact(None, source)
+        case "per cpu":
+            return _by_cpus(case, known, default, source)
+    if case.threads is not None:
+        return Fact(case.threads.value, f"one per thread: {case.threads.source}; {default.source}")
+    if case.server is None:
+        raise BadValue(
+            f"{container.where}: {known.title} opens a connection per thread, and the threads of "
+            f"container {container.name} are not known",
+            f"Give --threads {container.workload}=N.",
+        )
+    return Fact(None, f"one for each request in progress, on an event loop; {source}")
+
+
+def _by_cpus(case: _Case, known: Framework, default: PoolDefault, source: str) -> Fact[Count]:
+    cpus, container = case.given.node_cpus, case.container
+    if cpus is None:
+        raise BadValue(
+            f"{container.where}: the pool of {known.title} depends on the CPUs of the node",
+            f"Give --node-cpus N, or --pool {container.workload}=N.",
+        )
+    size = max(default.least, default.times * cpus + default.size)
+    return Fact(size, f"--node-cpus {cpus}, {source}")
+
+
+def _unknown(container: Container) -> BadValue:
+    named = [name for name in container.environment if _OF_A_DATABASE.search(name)]
+    has = f" has {named[0]}, but" if named else ""
+    return BadValue(
+        f"{container.where}: container {container.name}{has} shows neither its framework nor its "
+        "pool",
+        f"Give --framework {container.workload}=NAME ({', '.join(frameworks())}), or "
+        f"--pool {container.workload}=N; 0 if it has none.",
+    )
+
+
+def _warn_of_few(case: _Case, size: Fact[Count], overflow: Fact[int]) -> None:
+    threads = case.threads
+    if size.value is None or threads is None:
+        return
+    most = size.value + overflow.value
+    if most < threads.value:
+        case.found.warnings.append(
+            f"{case.container.workload}: a pool of {most} for {threads.value} threads: up to "
+            f"{threads.value - most} of them wait for a connection ({size.source}; "
+            f"{threads.source})"
+        )
+
+
+def _tell(container: Container, known: Framework | None, found: Found) -> None:
+    if known is not None and known.note:
+        found.notes.append(f"{known.title}: {known.note}")
+    found.notes += [
+        f"{container.where}: {absent} is not available: a pool size in it would win over what "
+        "was read"
+        for absent in container.absent
+    ]
+    found.notes += [
+        f"{source} is not available: a pool size in it would win over what was read"
+        for source in _without_value(container)
+    ]
+
+
+def _without_value(container: Container) -> Iterator[str]:
+    """Yield the variables of a database whose values are in objects that are not here."""
+    for name, one in container.environment.items():
+        if one.value is None and _OF_A_DATABASE.search(name):
+            yield one.source

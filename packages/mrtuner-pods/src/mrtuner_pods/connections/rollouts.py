@@ -1,0 +1,172 @@
+"""How many pods a workload can have: what is wanted, and what a rollout adds.
+
+Source of defaults: apps/v1, batch/v1.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from mrtuner.errors import BadValue
+from mrtuner.facts import Fact
+from mrtuner_pods.connections.cluster import Cluster
+from mrtuner_pods.connections.given import Given, fact
+from mrtuner_pods.connections.manifest import Place, Resource
+from mrtuner_pods.connections.model import Count, Rollout
+from mrtuner_pods.connections.schedule import least_gap
+
+#: Kinds whose pods end by themselves.
+ENDING: Final = ("Job", "CronJob")
+QUARTER: Final = "25%"
+_GRACE: Final = 30
+
+
+def rollout_of(
+    resource: Resource, pod: Place, known: Cluster, given: Given, warnings: list[str]
+) -> Rollout:
+    """Return the rollout of a workload; contradictions are added to the warnings."""
+    grace = _grace(pod)
+    if resource.kind in ENDING:
+        job = resource.at("spec", "jobTemplate", "spec") if resource.kind == "CronJob" else (
+            resource.at("spec"))  # fmt: skip
+        runs = _runs(resource, job, grace, given) if resource.kind == "CronJob" else None
+        return _still(_at_once(job), grace, runs)
+    if resource.kind == "DaemonSet":
+        return _per_node(resource, grace, given)
+    if resource.kind == "Pod":
+        return _still(Fact(1, f"{resource.where}: a single pod"), grace)
+    desired = known.desired(resource, warnings)
+    if resource.kind != "Deployment":
+        return _still(desired, grace)
+    strategy = resource.at("spec", "strategy")
+    kind = strategy.at("type")
+    if kind.value not in {None, "RollingUpdate", "Recreate"}:
+        raise BadValue(
+            f"{kind.source}: {kind.value!r} is not a strategy", "Write RollingUpdate or Recreate."
+        )
+    rolling = strategy.at("rollingUpdate")
+    surge, unavailable = _share(rolling.at("maxSurge")), _share(rolling.at("maxUnavailable"))
+    return rollout(
+        desired, surge, unavailable, replaced_first=kind.value == "Recreate", grace=grace
+    )
+
+
+def rollout(
+    desired: Fact[int], surge: Fact[str], unavailable: Fact[str], *, replaced_first: bool = False,
+    grace: Fact[int] | None = None,
+) -> Rollout:  # fmt: skip
+    """Return a rollout with `surge` rounded up and `unavailable` down, as Kubernetes does.
+
+    Both are numbers of pods or shares such as 25%. If both are rounded to 0, Kubernetes takes one
+    pod away; if both are given as 0, it refuses. Raises BadValue for that, and for other texts.
+    """
+    if not replaced_first and not _above_zero(surge) and not _above_zero(unavailable):
+        raise BadValue(
+            f"maxSurge and maxUnavailable are both 0 ({surge.source}; {unavailable.source})",
+            "Kubernetes refuses it: no pod could ever be replaced. Raise one of them.",
+        )
+    more = _part(surge, desired.value, up=True)
+    fewer = _part(unavailable, desired.value, up=False)
+    if more.value == fewer.value == 0:
+        one = f"{unavailable.source}, rounded to 0: Kubernetes takes 1"
+        fewer = Fact(min(1, desired.value), one)
+    return Rollout(
+        desired=desired, surge=more, unavailable=fewer, replaced_first=replaced_first, grace=grace
+    )
+
+
+def _above_zero(share: Fact[str]) -> bool:
+    return bool(share.value.removesuffix("%").strip("0"))
+
+
+def _part(share: Fact[str], of: int, *, up: bool) -> Fact[int]:
+    text = share.value
+    if not re.fullmatch(r"\d{1,6}%?", text):
+        raise BadValue(
+            f"{share.source}: {text!r} is neither a number of pods nor a percentage",
+            "Write 1, or 25%.",
+        )
+    number = int(text.removesuffix("%"))
+    if not text.endswith("%"):
+        return Fact(number, share.source)
+    return Fact(-(-number * of // 100) if up else number * of // 100, f"{share.source}, {text}")
+
+
+def _share(place: Place) -> Fact[str]:
+    if place.value is None:
+        return Fact(QUARTER, f"default of Kubernetes, {place.path.rpartition('.')[2]}")
+    return Fact(str(place.value), place.source)
+
+
+def _still(desired: Fact[int], grace: Fact[int], runs: Fact[Count] | None = None) -> Rollout:
+    """Pods that are replaced one after the other, or not at all."""
+    nothing = Fact(0, "no pods are added")
+    return Rollout(desired=desired, surge=nothing, unavailable=nothing, replaced_first=True,
+                   grace=grace, runs=runs)  # fmt: skip
+
+
+def _per_node(resource: Resource, grace: Fact[int], given: Given) -> Rollout:
+    if given.nodes is None:
+        raise BadValue(
+            f"{resource.where}: DaemonSet {resource.name} has a pod on each node, and the manifest "
+            "does not say how many nodes there are",
+            "Give --nodes N.",
+        )
+    surge = resource.at("spec", "updateStrategy", "rollingUpdate", "maxSurge")
+    nodes = Fact(given.nodes, f"--nodes {given.nodes}")
+    if surge.value is None:
+        return _still(nodes, grace)
+    return rollout(
+        nodes, _share(surge), Fact("0", "with a surge, no pod is taken away"), grace=grace
+    )
+
+
+def _grace(pod: Place) -> Fact[int]:
+    place = pod.at("terminationGracePeriodSeconds")
+    said = place.whole()
+    return Fact(_GRACE, "default of Kubernetes") if said is None else Fact(said, place.source)
+
+
+def _at_once(job: Place) -> Fact[int]:
+    """How many pods of one job run at the same time."""
+    suspended = job.at("suspend")
+    if suspended.value is True:
+        return Fact(0, f"{suspended.source}: suspended")
+    parallelism, completions = job.at("parallelism"), job.at("completions")
+    number, of = parallelism.whole(), completions.whole()
+    if number is None:
+        return Fact(1, "default of Kubernetes, parallelism")
+    if of is not None and of < number:
+        return Fact(of, f"{completions.source}, fewer than {parallelism.source}")
+    return Fact(number, parallelism.source)
+
+
+def _runs(resource: Resource, job: Place, grace: Fact[int], given: Given) -> Fact[Count]:
+    """How many runs of a CronJob there can be at the same time."""
+    said = fact(given.runs, resource.name, "--runs")
+    if said is not None:
+        return Fact(said.value, said.source)
+    if resource.at("spec", "suspend").value is True:
+        return Fact(0, f"{resource.at('spec', 'suspend').source}: suspended")
+    policy = resource.at("spec", "concurrencyPolicy")
+    if policy.value == "Forbid":
+        return Fact(1, f"{policy.source}: Forbid")
+    if policy.value == "Replace":
+        return Fact(2, f"{policy.source}: Replace, and the run that it ends")
+    if policy.value not in {None, "Allow"}:
+        raise BadValue(
+            f"{policy.source}: {policy.value!r} is not a policy", "Write Allow, Forbid or Replace."
+        )
+    deadline = job.at("activeDeadlineSeconds")
+    most, schedule = deadline.whole(1), resource.at("spec", "schedule")
+    if most is None:
+        return Fact(
+            None,
+            f"{policy.source if policy.value else resource.where}: concurrencyPolicy is Allow"
+            f"{'' if policy.value else ' by default'}, so long runs pile up; set Forbid, "
+            f"or activeDeadlineSeconds, or give --runs {resource.name}=N",
+        )
+    gap = least_gap(str(schedule.value or ""))
+    alive = most + grace.value
+    return Fact(alive // gap + 1, f"{deadline.source}, {alive} s with the grace; {schedule.source}")

@@ -1,0 +1,156 @@
+"""Workloads from the objects of manifests: how many pods, and what each opens."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from mrtuner.errors import BadValue
+from mrtuner.facts import Fact, Missing
+from mrtuner.wording import enumerated
+from mrtuner_pods.connections.cluster import Cluster, entries
+from mrtuner_pods.connections.container import image_name
+from mrtuner_pods.connections.containers import TEMPLATE, containers, odd_memory, pod_of
+from mrtuner_pods.connections.given import Given
+from mrtuner_pods.connections.manifest import Resource
+from mrtuner_pods.connections.model import Other, Pool, Workload
+from mrtuner_pods.connections.pgbouncer import waits_for_clients
+from mrtuner_pods.connections.pools import pools
+from mrtuner_pods.connections.rollouts import ENDING, QUARTER, rollout, rollout_of
+
+#: Kinds that run until they are stopped.
+_LASTING: Final = ("Deployment", "StatefulSet", "DaemonSet", "ReplicaSet", "ReplicationController",
+                   "Pod")  # fmt: skip
+_KEDA_TRIGGERS: Final = ("postgresql",)
+_PGBOUNCER_INI: Final = "pgbouncer.ini"
+
+
+@dataclass(slots=True)
+class Gathered:
+    """The workloads of manifests, and what else is in them."""
+
+    workloads: list[Workload] = field(default_factory=list)
+    others: list[Other] = field(default_factory=list)
+    poolers: list[Workload] = field(default_factory=list)  # that have PgBouncer in their pods
+    waits: bool = False  # whether PgBouncer waits for its clients, by its image's tag
+    configurations: list[tuple[str, str]] = field(default_factory=list)  # PgBouncer's: text, where
+    notes: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+    unjudged: list[Missing] = field(default_factory=list)  # what could not be counted
+
+
+def gather(resources: Sequence[Resource], given: Given) -> Gathered:
+    """Return every workload that has a database; the others are named in the notes.
+
+    Raises BadValue where a manifest cannot be used, or a pool cannot be known.
+    """
+    _refuse_twice(resources)
+    known = Cluster(resources)
+    found = Gathered()
+    for one in resources:
+        if one.kind in (*_LASTING, *ENDING):
+            _add(one, known, given, found)
+        elif one.kind == "ScaledObject":
+            found.others += _triggers(one)
+        elif one.kind == "Pooler":
+            _add_pooler(one, found)
+        elif one.kind in {"ConfigMap", "Secret"}:
+            if (text := entries(one).get(_PGBOUNCER_INI)) is not None:
+                where = f"{one.where} {one.kind} {one.name}"
+                found.configurations.append((text, where))
+        elif one.at(*TEMPLATE, "containers").value:
+            found.warnings.append(
+                f"{one.where}: {one.kind} {one.name} is not counted: its kind is not known"
+            )
+            found.unjudged.append(Missing(f"{one.kind} {one.name}", "its kind is not known"))
+    _refuse_unknown_names(found, resources, given)
+    return found
+
+
+def _add(resource: Resource, known: Cluster, given: Given, found: Gathered) -> None:
+    if "test" in str(resource.at("metadata", "annotations", "helm.sh/hook").value or ""):
+        found.notes.append(f"{resource.where}: {resource.name} runs only with helm test")
+        return
+    pod = pod_of(resource)
+    opened: list[Pool] = []
+    pooler = False
+    for container in containers(resource, pod, known):
+        if image_name(container.image) == "pgbouncer":
+            pooler = True
+            found.waits |= waits_for_clients(container.image)
+        inside = pools(container, given)
+        opened += inside.pools
+        found.notes += [note for note in inside.notes if note not in found.notes]
+        found.warnings += inside.warnings
+        found.unjudged += inside.unjudged
+    found.warnings += odd_memory(pod)
+    if not opened and not pooler:
+        return
+    made = Workload(
+        name=resource.name,
+        kind=resource.kind,
+        where=resource.where,
+        rollout=rollout_of(resource, pod, known, given, found.warnings),
+        pools=tuple(opened),
+    )
+    if pooler:
+        found.poolers.append(made)
+    if opened:
+        found.workloads.append(made)
+
+
+def _add_pooler(one: Resource, found: Gathered) -> None:
+    """CloudNativePG's Pooler: PgBouncer in a Deployment, its settings as parameters."""
+    instances = one.at("spec", "instances")
+    desired = Fact(instances.whole(1) or 1, instances.source)
+    quarter = Fact(QUARTER, "default of Kubernetes")
+    found.poolers.append(
+        Workload(name=one.name, kind=one.kind, where=one.where, pools=(),
+                 rollout=rollout(desired, quarter, quarter))
+    )  # fmt: skip
+    own = one.at("spec", "pgbouncer")
+    settings = dict(own.at("parameters").value or {})
+    settings.setdefault("pool_mode", own.at("poolMode").value or "session")
+    host = f"{one.at('spec', 'cluster', 'name').value}-rw"
+    lines = [f"{name} = {value}" for name, value in settings.items()]
+    text = "\n".join(["[databases]", f"* = host={host}", "[pgbouncer]", *lines])
+    found.configurations.append((text, f"{one.where} Pooler {one.name}"))
+
+
+def _triggers(one: Resource) -> Iterator[Other]:
+    """KEDA's own connections: one for each trigger that queries the database (keda#6955)."""
+    places = [
+        place for place in one.at("spec", "triggers").items()
+        if place.at("type").value in _KEDA_TRIGGERS
+    ]  # fmt: skip
+    if places:
+        yield Other(
+            name=f"KEDA, {one.name}",
+            connections=Fact(len(places), f"{places[0].source}: one for each trigger"),
+        )
+
+
+# What cannot be used.
+
+
+def _refuse_twice(resources: Sequence[Resource]) -> None:
+    seen: dict[tuple[str, str, str], Resource] = {}
+    for one in resources:
+        if not one.name:
+            continue
+        first = seen.setdefault((one.kind, one.namespace, one.name), one)
+        if first is not one:
+            raise BadValue(
+                f"{one.kind} {one.name} is defined twice: {first.where} and {one.where}",
+                "Give each object once: either the base or what was built from it.",
+            )
+
+
+def _refuse_unknown_names(found: Gathered, resources: Sequence[Resource], given: Given) -> None:
+    there = {one.name for one in resources}
+    for name in sorted(given.names() - there):
+        workloads = enumerated(one.name for one in found.workloads)
+        raise BadValue(
+            f"there is no workload {name}", f"There are: {workloads}." if workloads else None
+        )

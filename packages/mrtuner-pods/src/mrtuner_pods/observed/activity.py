@@ -1,0 +1,155 @@
+"""pg_stat_activity, sampled many times: how many sessions each application has, and how busy.
+
+By Little's law, a request's time in the database is the average number of sessions that run a
+statement, divided by requests per second.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from mrtuner.errors import BadValue
+from mrtuner.facts import Fact
+from mrtuner.wording import enumerated
+from mrtuner_pods.observed.model import Observed, OpenSessions
+
+if TYPE_CHECKING:
+    from mrtuner.postgres.connect import Connection
+
+#: How long to sample, and the time between two samples [s].
+WATCHED, _LOOK = 10.0, 0.1
+#: This many sessions of one application from one address suggest a pooler, or one machine.
+_ONE_ADDRESS: Final = 10
+_QUERY: Final = "sessions_by_application"
+
+Key = tuple[str, str, str]
+
+
+def sessions_now(connection: Connection) -> tuple[tuple[OpenSessions, ...], tuple[str, ...]]:
+    """Return the sessions of each application at this moment, and reasons to doubt them."""
+    looks = _Looks()
+    looks.add(_read(connection))
+    return looks.rows(), tuple(looks.doubts())
+
+
+def watched(
+    dsn: str, *, seconds: float = WATCHED, rate: float | None = None,
+    application: str | None = None, sleep: Callable[[float], object] = time.sleep,
+    clock: Callable[[], float] = time.monotonic,
+) -> Observed:  # fmt: skip
+    """Return what the sessions of a server did for some seconds, by application.
+
+    With a `rate` of requests [1/s], a request's time in the database is included; `application` is
+    the one that serves them, and is then needed if there are several.
+
+    Raises ConnectError as `connect` does, BadValue if the application has no session, or is needed
+    but not given.
+    """
+    from mrtuner.postgres.connect import connect, translated
+
+    looks = _Looks()
+    with connect(dsn) as connection, translated():
+        end = clock() + seconds
+        while True:
+            looks.add(_read(connection))
+            if (left := end - clock()) <= 0:
+                break
+            sleep(min(_LOOK, left))
+        most = int(connection.execute("SHOW max_connections").fetchone()[0])  # type: ignore[index]
+    rows = looks.rows()
+    chosen = _chosen(rows, application, required=rate is not None)
+    database_time = None
+    if rate is not None:
+        busy = sum(one.active for one in chosen)
+        named = enumerated(sorted({one.application or "unnamed" for one in chosen}))
+        database_time = Fact(
+            busy / rate,
+            f"pg_stat_activity, {looks.count} looks: {busy:.3g} sessions of {named} run a "
+            f"statement / {rate:g} requests/s",
+        ) if busy else None  # fmt: skip
+    return Observed(
+        database_time=database_time,
+        max_connections=Fact(most, "max_connections of the server"),
+        sessions=rows,
+        warnings=tuple(looks.doubts()),
+    )
+
+
+def _read(connection: Connection) -> list[dict[str, Any]]:
+    from mrtuner.postgres.reader import Reader
+
+    return Reader(connection, connection.info.server_version).rows(_QUERY)
+
+
+def _chosen(
+    rows: Sequence[OpenSessions], application: str | None, *, required: bool
+) -> list[OpenSessions]:
+    names = sorted({one.application for one in rows})
+    shown = enumerated(name or "an unnamed one" for name in names)
+    if application is not None:
+        chosen = [one for one in rows if one.application == application]
+        if not chosen:
+            raise BadValue(
+                f"no session has the application_name {application!r}",
+                f"There are: {shown}." if names else "Measure it under its load.",
+            )
+        return chosen
+    if required and len(names) > 1:
+        raise BadValue(
+            f"sessions of several applications are open: {shown}",
+            "Name the one that serves these requests: --application NAME.",
+        )
+    return list(rows)
+
+
+@dataclass(slots=True)
+class _Looks:
+    """Sums over all samples."""
+
+    count: int = 0
+    _sums: dict[Key, dict[str, int]] = field(default_factory=dict)
+    _addresses: dict[Key, int] = field(default_factory=dict)
+    _hidden: int = 0
+
+    def add(self, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Add one sample."""
+        self.count += 1
+        self._hidden = max(self._hidden, sum(row["hidden"] for row in rows))
+        for row in rows:
+            key = (row["application"], row["role"] or "", row["database"] or "")
+            sums = self._sums.setdefault(key, {"sessions": 0, "active": 0, "in_transaction": 0})
+            for name in sums:
+                sums[name] += row[name]
+            most = max(self._addresses.get(key, 0), row["addresses"])
+            self._addresses[key] = most
+
+    def rows(self) -> tuple[OpenSessions, ...]:
+        """Return averages, the application with the most sessions first."""
+        found = [
+            OpenSessions(
+                application=key[0], role=key[1], database=key[2],
+                clients=self._addresses[key] or None,
+                **{name: number / self.count for name, number in sums.items()},
+            )
+            for key, sums in self._sums.items()
+        ]  # fmt: skip
+        return tuple(sorted(found, key=lambda one: (-one.sessions, one.application, one.role)))
+
+    def doubts(self) -> Iterator[str]:
+        """Yield reasons to doubt the figures."""
+        if self._hidden:
+            yield (
+                f"{self._hidden} sessions of other roles are hidden: whether they run a statement "
+                "is not known (GRANT pg_monitor to the role used here)"
+            )
+        for one in self.rows():
+            if one.clients == 1 and one.sessions >= _ONE_ADDRESS:
+                named = one.application or "an unnamed application"
+                yield (
+                    f"all {one.sessions:.0f} sessions of {named} come from one address: a pooler "
+                    "hides the pods behind it, or it is one machine; query PgBouncer with "
+                    "--pgbouncer"
+                )

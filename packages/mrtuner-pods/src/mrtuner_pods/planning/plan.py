@@ -1,0 +1,402 @@
+"""The plan: searched, simulated as a whole, and explained."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from math import isfinite
+from typing import Final, Unpack, cast
+
+from mrtuner.errors import Refused
+from mrtuner.wording import plural
+from mrtuner_pods.observed.model import Observed
+from mrtuner_pods.observed.used import taken
+from mrtuner_pods.planning.capacity import capacities, overloaded, part_of
+from mrtuner_pods.planning.cpu_limits import cpu, most_cpus
+from mrtuner_pods.planning.curve import curve, routing_or_density
+from mrtuner_pods.planning.inputs import PlanInputs, Question, asked
+from mrtuner_pods.planning.model import Now, Plan, PodsConnections, Point, StageLoad, p95_of
+from mrtuner_pods.planning.present import Present
+from mrtuner_pods.planning.runs import Runs, grows
+from mrtuner_pods.planning.search import alternatives, best
+from mrtuner_pods.planning.servers import Server
+from mrtuner_pods.planning.storm import PodsStorm, storm
+from mrtuner_pods.waiting.erlang import PodsScreen, screen, wait_beyond
+from mrtuner_pods.waiting.queues import Accepting, Layout, quantile, settled
+from mrtuner_pods.waiting.stages import Simulated, Site, Stage
+
+#: The last simulation has this many times the requests of those in the search.
+_LONGER: Final = 4
+#: Most pods that the longer simulation may add.
+_MORE_PODS: Final = 8
+#: The p95 wait for a pooler's connection may be at most this share of the target.
+_POOLER_SHARE: Final = 0.05
+
+
+def plan(
+    samples: Sequence[float] = (), *, observed: Observed | None = None,
+    present: Present | None = None, **given: Unpack[PlanInputs],
+) -> Plan:  # fmt: skip
+    """Return pods, workers, threads, connections, CPU and memory for a load, with their reasons.
+
+    Times are seconds or texts such as ``"27ms"``, rates a second or texts such as ``"400/s"``,
+    sizes bytes or texts such as ``"180MB"``; `samples` are measured service times [s] instead of
+    `service_time` and `variation`. `observed` is what monitoring saw, for what is not given.
+    `present` is the workload as its manifest has it. The same call gives the same plan.
+
+    Raises BadValue for invalid inputs, and Refused if a stage would be unstable or no number of
+    pods meets the target.
+    """
+    inputs = ({} if present is None else present.inputs) | {
+        name: value for name, value in given.items() if value is not None
+    }
+    known = taken(observed or Observed(), tuple(samples), inputs)
+    question = asked(known.samples, **cast("PlanInputs", known.given))
+    if present is not None:
+        question = replace(question, **present.limits)
+    made = planned(question)
+    return replace(
+        made, observed=observed, figures=known.figures, present=present,
+        warnings=(*known.warnings, *_warnings(made, observed, present)),
+    )  # fmt: skip
+
+
+def planned(question: Question) -> Plan:
+    """Return the plan for a question."""
+    runs = Runs(question)
+    found = alternatives(question, runs)
+    layout, simulated = _verified(question, runs, best(found).layout)
+    _refuse_growth(simulated, question)
+    site = runs.site(layout)
+    waiting = runs.waiting(simulated)
+    now = None if question.now is None else _as_it_runs(question, runs, question.now)
+    stages = _stages(question, site, simulated)
+    compared = layout if now is None or now.p95 is None else now.layout
+    points = curve(question, runs, compared)
+    made = Plan(
+        question=question,
+        layout=layout,
+        waiting=waiting,
+        stages=stages,
+        binding=max(stages, key=lambda stage: stage.busy or 0.0).stage,
+        screen=_screen(question, layout),
+        cpu=cpu(question, runs, site, simulated),
+        memory=_memory(question, layout),
+        connections=_connections(question, layout),
+        alternatives=tuple(found),
+        curve=points,
+        now=now,
+        one_less=_as_it_is(question, runs, runs.site(replace(layout, pods=layout.pods - 1))),
+        storm=_storm(question, site),
+        advice=(),
+        notes=tuple(_notes(question)),
+    )
+    return replace(made, advice=tuple(_advice(made, points, compared)))
+
+
+def _verified(question: Question, runs: Runs, layout: Layout) -> tuple[Layout, Simulated]:
+    """Return the layout and a longer simulation of it, with more pods if it misses the target."""
+    simulated = runs.whole(runs.site(layout), longer=_LONGER)
+    for _ in range(_MORE_PODS):
+        missed = quantile(settled(simulated.total), 0.95) > question.target
+        if question.pods is not None or not missed:
+            break
+        layout = replace(layout, pods=layout.pods + 1)
+        simulated = runs.whole(runs.site(layout), longer=_LONGER)
+    return layout, simulated
+
+
+def _refuse_growth(simulated: Simulated, question: Question) -> None:
+    """Raise Refused if waits keep growing although no single stage is overloaded."""
+    if grows(settled(simulated.total), question.service.mean):
+        raise Refused(
+            f"unstable: threads that wait for each other leave too little capacity for "
+            f"{question.rate:g}/s",
+            "Leave out --pods to have them planned, or give fewer threads and more workers.",
+        )
+
+
+def _as_it_runs(question: Question, runs: Runs, layout: Layout) -> Now:
+    """Return how long requests wait now, with the current CPU limit and pool."""
+    free = runs.site(layout)
+    found = _as_it_is(question, runs, free)
+    limited = _limited(question, free)
+    if limited == free or found.p95 is None:
+        return found
+    return replace(_as_it_is(question, runs, limited), without_limits=found.p95)
+
+
+def _limited(question: Question, site: Site) -> Site:
+    """The site with its current CPU limit and pool; no CPU limit where the CPU time is a guess."""
+    layout = site.layout
+    limit = question.now_limit if question.cpu_given else None
+    pool = question.now_pool if question.work.database else None
+    return replace(
+        site,
+        quota=limit if limit is not None and limit < most_cpus(question, layout) else None,
+        pool=pool if pool is not None and pool < layout.threads else None,
+    )
+
+
+def _as_it_is(question: Question, runs: Runs, site: Site) -> Now:
+    """Return the p95 wait at a given site, or what it lacks if it is unstable."""
+    layout = site.layout
+    if layout.pods == 0:
+        return Now(layout=layout, p95=None, needs=int(question.busy) + 1)
+    too_much = overloaded(site, question)
+    if too_much is not None:
+        stage, needs = too_much
+        return Now(layout=layout, p95=None, needs=needs, part=part_of(stage))
+    return Now(layout=layout, p95=_if_finite(runs.p95(site)), needs=None)
+
+
+def _if_finite(seconds: float) -> float | None:
+    return seconds if isfinite(seconds) else None
+
+
+def _stages(question: Question, site: Site, simulated: Simulated) -> tuple[StageLoad, ...]:
+    """Return the stages that a request passes, whether it waits there or not."""
+    most = capacities(site, question)
+    passed = [stage for stage in Stage if stage in most or any(simulated.stages[stage])]
+    return tuple(
+        StageLoad(
+            stage=stage,
+            capacity=most.get(stage),
+            busy=question.rate / most[stage] if stage in most else None,
+            p95=quantile(settled(simulated.stages[stage]), 0.95),
+        )
+        for stage in passed
+    )
+
+
+def _screen(question: Question, layout: Layout) -> PodsScreen:
+    servers = layout.workers * layout.threads
+    # If the least busy worker accepts, a pod is almost like one queue.
+    queues = layout.queues if layout.accepting is Accepting.ANY else 1
+    found = screen(
+        rate=question.rate,
+        service=question.service.mean,
+        variation=question.service.variation,
+        pods=layout.pods * queues,
+        servers=servers // queues,
+        routing=question.routing,
+        arrival_variation=question.bursts,
+    )
+    others = _beyond_the_formula(question, layout)
+    return replace(found, doubts=(*found.doubts, *others))
+
+
+def _beyond_the_formula(question: Question, layout: Layout) -> Iterator[str]:
+    if question.server.facts.lock and layout.threads > 1:
+        yield "threads also wait for the lock of their worker"
+    if layout.queues > 1 and layout.accepting is Accepting.LEAST_BUSY:
+        yield "a request may wait for its worker while another one of the pod has a free thread"
+    if question.pooler or question.database_cpus:
+        yield "it knows nothing of what is behind the workers"
+
+
+def _memory(question: Question, layout: Layout) -> int | None:
+    if question.master_memory is None or question.worker_memory is None:
+        return None
+    return question.master_memory + layout.workers * question.worker_memory
+
+
+def _connections(question: Question, layout: Layout) -> PodsConnections:
+    """Plan a connection for each thread: a smaller pool would be one more queue.
+
+    While a Deployment rolls out, all old pods and all new ones may run at once.
+    """
+    held = (1 - question.work.cpu / question.work.pieces) if question.work.database else 1.0
+    reached = layout.slots
+    return PodsConnections(
+        pool=layout.threads,
+        expected=question.busy * held,
+        reached=reached,
+        rollout=2 * reached,
+        server_connections=_server_connections(question, reached),
+    )
+
+
+def _server_connections(question: Question, reached: int) -> int | None:
+    """The fewest for which 95 % of requests hardly wait, by the formula."""
+    if question.work.database == 0:
+        return None
+    load = question.busy * question.work.database
+    mean = question.service.mean * question.work.database
+    stretch = (1 + question.service.variation**2) / 2
+    count = int(load) + 1
+    while wait_beyond(0.05, count, load, mean, stretch) > _POOLER_SHARE * question.target:
+        count += 1
+    return min(count, reached)
+
+
+def _storm(question: Question, site: Site) -> PodsStorm | None:
+    """With a transaction pooler in between, only its server connections are reopened."""
+    if question.logins is None:
+        return None
+    return storm(
+        connections=question.pooler or site.layout.slots,
+        logins=question.logins,
+        rate=question.rate,
+        capacity=min(capacities(site, question).values()),
+    )
+
+
+def _advice(made: Plan, points: Sequence[Point], base: Layout) -> Iterator[str]:
+    question = made.question
+    yield from _accepting(made)
+    yield from _held_back(made)
+    yield from routing_or_density(question, points, _sparse(points, base, question), _most(made))
+    if made.one_less.p95 is None:
+        yield (
+            f"With one pod gone, {plural(made.layout.pods - 1, 'pod')} cannot carry the load: run "
+            "one more, or smaller pods (--most-workers)."
+        )
+    limit = question.max_connections
+    if limit is not None and made.connections.rollout > limit and question.pooler is None:
+        pooled = made.connections.server_connections
+        size = f" with {pooled} server connections" if pooled else ""
+        yield (
+            f"Put a transaction pooler{size} before the database: a rollout can reach "
+            f"{made.connections.rollout} connections, and there are {limit}."
+        )
+    if made.storm is not None and made.storm.caught_up > _LONG_STORM:
+        yield (
+            f"Reconnecting after a failover takes {made.storm.caught_up:.0f} s until the "
+            "queue is gone: a transaction pooler opens fewer connections, and more pods have "
+            "more to spare."
+        )
+
+
+def _accepting(made: Plan) -> Iterator[str]:
+    """Yield what is gained if only workers with a free thread accept, as the formats set it."""
+    now = made.now
+    if now is None:
+        return
+    if now.layout.accepting is Accepting.ANY:
+        yield _accept_with_a_free_thread(made, now)
+    elif now.layout.delays:
+        yield (
+            "Set wait_for_less_busy_worker to 0, as --format puma writes: from Puma 6 on, workers "
+            f"accept requests up to {_ms(now.layout.accept_delay)} late. With that default, the "
+            f"current pods {_waits(now)}."
+        )
+
+
+def _waits(now: Now) -> str:
+    return "cannot carry the load" if now.p95 is None else f"wait {_ms(now.p95)} at p95"
+
+
+def _accept_with_a_free_thread(made: Plan, now: Now) -> str:
+    configured = p95_of(made.curve, made.question.routing, now.layout.workers)
+    gained = "" if now.p95 is None or configured is None else f", with it {_ms(configured)}"
+    return (
+        "Let workers accept only while a thread is free: worker_connections = threads and "
+        "keepalive = 0, as --format gunicorn writes. By default, requests queue beside idle "
+        f"workers: the current ones {_waits(now)}, if the load is even{gained}."
+    )
+
+
+def _held_back(made: Plan) -> Iterator[str]:
+    """Yield how much the current CPU limit and pool slow requests down."""
+    question, now = made.question, made.now
+    if now is None or now.without_limits is None:
+        return
+    if now.p95 is not None and now.p95 - now.without_limits <= _COSTS * question.target:
+        return
+    site = _limited(question, Site(layout=now.layout))
+    causes = [f"its CPU limit of {site.quota * 1000:.0f}m"] if site.quota is not None else []
+    if site.pool is not None:
+        causes.append(f"its pool of {site.pool} for {now.layout.threads} threads")
+    waits = "it cannot carry the load" if now.p95 is None else f"the p95 wait is {_ms(now.p95)}"
+    yield (
+        f"The current deployment is slowed down by {' and '.join(causes)}: {waits} with "
+        f"{'it' if len(causes) == 1 else 'them'}, and {_ms(now.without_limits)} without."
+    )
+
+
+def _ms(seconds: float) -> str:
+    return f"{seconds * 1000:.3g} ms"
+
+
+#: A limit or pool is reported if it adds more than this share of the target to the p95 wait.
+_COSTS: Final = 0.1
+#: Seconds after which a reconnect storm is longer than the failover itself.
+_LONG_STORM: Final = 60.0
+
+
+def _sparse(points: Sequence[Point], base: Layout, question: Question) -> Layout:
+    """What runs now; else the smallest pods of more than one worker, the usual starting point."""
+    if question.now is not None:
+        return base
+    return min(
+        (point.layout for point in points if point.layout.workers > 1),
+        key=lambda layout: layout.workers,
+        default=base,
+    )
+
+
+def _most(made: Plan) -> int:
+    return max(made.question.most_workers, made.layout.workers)
+
+
+def _warnings(made: Plan, observed: Observed | None, present: Present | None) -> Iterator[str]:
+    """Yield what was measured or is in a manifest, and contradicts the plan."""
+    now, measured = made.now, observed.waited if observed else None
+    if now is not None and measured is not None and measured.p95 is not None:
+        simulated = now.p95
+        if simulated is not None and measured.p95 > _FAR * simulated + _FAR_SECONDS:
+            yield (
+                f"requests wait {measured.p95 * 1000:.3g} ms at p95 now, measured, and the "
+                f"simulation of the current deployment gives {simulated * 1000:.3g} ms: look for "
+                "bursts, a quota above, or an uneven load balancer before you trust this plan"
+            )
+    if present is None:
+        return
+    yield from present.warnings
+    if present.in_command:
+        yield (
+            "the command sets the number of workers or threads, which takes precedence over "
+            "variables: change it there too"
+        )
+    added = present.added_limit
+    if made.cpu.limit is None and added is not None:
+        yield (
+            f"a container without a CPU limit gets one of {added.value * 1000:.0f}m "
+            f"({added.source}): use a LimitRange without that default"
+        )
+
+
+#: Measured waits contradict simulated ones above this many times these plus this many seconds.
+_FAR, _FAR_SECONDS = 2.0, 0.005
+
+
+def _notes(question: Question) -> Iterator[str]:
+    if question.server is Server.PUMA:
+        yield (
+            "Puma 7 or 8 is assumed: their workers accept requests even if no thread is free, the "
+            "least busy worker first. Plan for Puma 5 or 6 with --server puma-6."
+        )
+    if question.now is not None and question.now.accepting is Accepting.ANY:
+        yield (
+            "The current deployment is assumed to share requests evenly among the workers of a "
+            "pod. By default, the workers race to accept, and one may win more often: the busier "
+            "the pod, the longer requests then wait."
+        )
+    if question.now_limit is not None and not question.cpu_given:
+        yield (
+            f"The current CPU limit, {question.now_limit * 1000:.0f}m, is not simulated: "
+            "without a CPU time it is unknown when it stops a pod."
+        )
+    if not question.cpu_given:
+        yield (
+            "No CPU time was given, so all time outside the database counts as CPU: the CPU "
+            "request may be too high, and threads seem useless. Give --cpu-time."
+        )
+    if not question.service.samples and question.service.variation == 1.0:
+        yield (
+            "Service times are assumed to be exponentially distributed (variation 1). Measured "
+            "ones (--samples) settle it."
+        )
+    if question.bursts == 1.0:
+        yield "Requests are assumed to arrive independently of each other; bursts wait longer."

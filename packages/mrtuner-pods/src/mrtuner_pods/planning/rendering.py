@@ -1,0 +1,46 @@
+"""Convert a plan to the data that the formats of an application write."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mrtuner.formats.application import Application, Deployment, render
+
+if TYPE_CHECKING:
+    from mrtuner_pods.planning.model import Plan
+    from mrtuner_pods.planning.present import Present
+
+
+def rendered(plan: Plan, format: str) -> str:
+    """Return the plan in a format of `mrtuner.formats.application.FORMATS`."""
+    return render(format, application(plan))
+
+
+def _deployment(found: Present) -> Deployment:
+    return Deployment(
+        kind=found.kind, name=found.name, namespace=found.namespace, container=found.container,
+        autoscaler=found.autoscaler, in_command=found.in_command,
+        workers_variable=found.variables.workers, threads_variable=found.variables.threads,
+        elsewhere=found.variables.elsewhere,
+    )  # fmt: skip
+
+
+def application(plan: Plan) -> Application:
+    """Return the plan as the data that these formats write."""
+    question, layout = plan.question, plan.layout
+    return Application(
+        title=f"for {question.rate:g}/s of {question.service.mean * 1000:.3g} ms; "
+        f"95 % wait at most {plan.waiting.p95 * 1000:.3g} ms",
+        server=question.server,
+        pods=layout.pods,
+        workers=layout.workers,
+        threads=layout.threads,
+        pool=plan.connections.pool,
+        cpu_request=plan.cpu.request,
+        cpu_limit=plan.cpu.limit,
+        cpu_because=plan.cpu.because,
+        memory=plan.memory,
+        clients=plan.connections.rollout,
+        server_connections=question.pooler or plan.connections.server_connections,
+        deployment=None if plan.present is None else _deployment(plan.present),
+    )

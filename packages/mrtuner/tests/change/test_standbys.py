@@ -1,0 +1,133 @@
+"""What standbys must have first: a pause of replay reproduced, then avoided; on a real pair."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+from conftest import NewCluster
+
+from mrtuner.change.journal import Journal
+from mrtuner.change.settings.apply import Restart, SettingsPlan, Standby, Wanted, apply, plan
+from mrtuner.cli import main
+from mrtuner.errors import Refused
+from mrtuner.postgres.cluster import Cluster
+from mrtuner.postgres.connect import connect
+from mrtuner.postgres.read import read
+from mrtuner.postgres.server_user import scratch_directory
+from servers import sql
+from waiting import until
+
+pytestmark = pytest.mark.timed
+
+PAUSED = "hot standby is not possible because of insufficient parameter settings"
+
+
+@pytest.fixture
+def pair(new_cluster: NewCluster) -> Iterator[tuple[Cluster, Cluster]]:
+    """A primary and a standby that streams from it, both of 18."""
+    primary = new_cluster(settings={"max_connections": 20})
+    standby = Cluster(primary.binaries, scratch_directory(), primary.port, primary.user)
+    done = primary.run("pg_basebackup", "-D", standby.data, "-R", "-c", "fast", "-d", primary.dsn())
+    assert done.returncode == 0, done.stderr
+    standby.configure({"unix_socket_directories": str(standby.directory)})
+    try:
+        standby.start()
+        until(lambda: attached(primary))
+        yield primary, standby
+    finally:
+        standby.remove()
+
+
+def attached(primary: Cluster) -> bool:
+    return sql(primary.dsn(), "SELECT count(*) FROM pg_stat_replication") == [(1,)]
+
+
+def planned(cluster: Cluster, **values: str) -> SettingsPlan:
+    with closing(connect(cluster.dsn())) as conn:
+        return plan(read(conn), [Wanted(name=name, value=value) for name, value in values.items()])
+
+
+def test_a_raised_value_pauses_replay_on_a_standby(pair: tuple[Cluster, Cluster]) -> None:
+    """Without MrTuner: this is what the refusal prevents."""
+    primary, standby = pair
+    sql(primary.dsn(), "ALTER SYSTEM SET max_connections = 40")
+    primary.restart()
+    until(lambda: PAUSED in standby.log())
+    paused = "SELECT pg_get_wal_replay_pause_state()"
+    until(lambda: sql(standby.dsn(), paused) == [("paused",)])
+
+
+def test_what_would_pause_a_standby_is_refused_and_nothing_is_written(
+    pair: tuple[Cluster, Cluster], journal: Journal
+) -> None:
+    primary, standby = pair
+    made = planned(primary, max_connections="40", max_wal_senders="12")
+    with pytest.raises(Refused, match=r"1 standby .* would pause replay if") as refused:
+        apply(primary.dsn(), made, journal, restart=Restart(run=primary.restart))
+    assert "max_connections and max_wal_senders rose here first" in refused.value.message
+    assert "--standby DSN COMMAND" in (refused.value.hint or "")
+    with pytest.raises(Refused, match="must be in force there first") as refused:
+        apply(primary.dsn(), made, journal, standbys=[Standby(dsn=standby.dsn())])
+    assert "ALTER SYSTEM SET max_connections = 40" in (refused.value.hint or "")
+    assert journal.changes() == ()
+
+
+def test_a_standby_that_is_away_counts_by_its_slot(
+    new_cluster: NewCluster, journal: Journal
+) -> None:
+    primary = new_cluster(settings={"max_connections": 20})
+    sql(primary.dsn(), "SELECT pg_create_physical_replication_slot('replica', true)")
+    with pytest.raises(Refused, match="the one of the slot replica, away now"):
+        apply(primary.dsn(), planned(primary, max_connections="40"), journal)
+    apply(primary.dsn(), planned(primary, max_connections="15"), journal)
+
+
+def test_a_server_that_is_no_standby_of_this_one_is_refused(
+    pair: tuple[Cluster, Cluster], journal: Journal
+) -> None:
+    primary, standby = pair
+    made = planned(primary, max_connections="40")
+    for named in ([primary], [standby, standby]):
+        with pytest.raises(Refused, match=r"not a standby of this server|is given twice"):
+            apply(
+                primary.dsn(), made, journal,
+                standbys=[Standby(dsn=one.dsn(), restart=Restart(run="true")) for one in named],
+            )  # fmt: skip
+    assert journal.changes() == ()
+
+
+def test_named_standbys_are_raised_first_and_replay_never_pauses(
+    pair: tuple[Cluster, Cluster], tmp_path: Path
+) -> None:
+    primary, standby = pair
+    (tmp_path / "wanted.conf").write_text("max_connections = 40\nwork_mem = 8MB\n")
+    words = ["--from", str(tmp_path / "wanted.conf"), "--yes", "--journal", str(tmp_path / "j")]
+    words += ["--restart", restart(primary), "--standby", standby.dsn(), restart(standby)]
+    done = run("apply", primary.dsn(), *words)
+    assert done.exit_code == 0, done.output
+    for cluster in pair:
+        assert sql(cluster.dsn(), "SHOW max_connections") == [("40",)]
+    assert sql(standby.dsn(), "SHOW work_mem") == [("4MB",)]
+    sql(primary.dsn(), "CREATE TABLE replayed ()")
+    until(lambda: sql(standby.dsn(), "SELECT to_regclass('replayed') IS NOT NULL") == [(True,)])
+    assert PAUSED not in standby.log(1000)
+
+    back = run("undo", primary.dsn(), "--yes", "--journal", str(tmp_path / "j"),
+               "--restart", restart(primary))  # fmt: skip
+    assert back.exit_code == 0, back.output
+    assert sql(primary.dsn(), "SHOW max_connections") == [("20",)]
+    assert f"mrtuner undo '{standby.dsn()}'" in done.stderr
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(main, arguments)
+
+
+def restart(cluster: Cluster) -> str:
+    who = f"runuser -u {cluster.user.name} -- " if cluster.user else ""
+    program, log = cluster.binaries.program("pg_ctl"), cluster.directory / "log"
+    return f"cd / && {who}{program} restart -w -m fast -D {cluster.data} -l {log}"

@@ -1,0 +1,80 @@
+"""Undo on a server that is down: its settings keep it from starting, and it is repaired."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+from conftest import NewCluster
+
+from mrtuner.change.journal import Journal
+from mrtuner.cli import main
+from mrtuner.errors import ConnectError
+from mrtuner.postgres.cluster import Cluster
+from servers import sql
+
+pytestmark = pytest.mark.timed
+
+
+@pytest.fixture
+def broken(new_cluster: NewCluster, tmp_path: Path) -> Cluster:
+    """A server that is down: a slot was created between the change and the next start."""
+    cluster = new_cluster()
+    sql(cluster.dsn(), "ALTER SYSTEM SET work_mem = '8MB'")
+    (tmp_path / "wanted.conf").write_text("wal_level = minimal\nmax_wal_senders = 0\n")
+    done = run("apply", cluster.dsn(), tmp_path, "--from", str(tmp_path / "wanted.conf"))
+    assert done.exit_code == 0, done.output
+    sql(cluster.dsn(), "SELECT pg_create_physical_replication_slot('late')")
+    cluster.stop()
+    with pytest.raises(ConnectError, match="slot"):
+        cluster.start()
+    return cluster
+
+
+def run(command: str, dsn: str, place: Path, *more: str) -> Result:
+    words = [command, dsn, "--yes", "--journal", str(place / "journal"), *more]
+    return CliRunner().invoke(main, words)
+
+
+def entries(cluster: Cluster) -> list[str]:
+    text = (cluster.data / "postgresql.auto.conf").read_text()
+    return [line for line in text.splitlines() if not line.startswith("#")]
+
+
+def test_a_server_that_cannot_start_any_more_is_repaired_by_undo(
+    broken: Cluster, tmp_path: Path
+) -> None:
+    done = run("undo", broken.dsn(), tmp_path)
+    assert done.exit_code == 0, done.output
+    assert done.stdout.startswith("2 settings restored in ")
+    assert entries(broken) == ["work_mem = '8MB'"]
+    broken.start()
+    assert sql(broken.dsn(), "SHOW wal_level") == [("replica",)]
+    assert "nothing to undo" in run("undo", broken.dsn(), tmp_path).stderr
+
+
+def test_the_server_is_started_if_the_owner_says_how(broken: Cluster, tmp_path: Path) -> None:
+    who = f"runuser -u {broken.user.name} -- " if broken.user else ""
+    program, log = broken.binaries.program("pg_ctl"), broken.directory / "log"
+    start = f"cd / && {who}{program} restart -w -m fast -D {broken.data} -l {log}"
+    where = ["--data-directory", str(broken.data)]
+    done = run("undo", broken.dsn(), tmp_path, "--restart", start, *where)
+    assert done.exit_code == 0, done.output
+    assert done.stdout == "2 settings undone and verified\n"
+    assert sql(broken.dsn(), "SHOW wal_level") == [("replica",)]
+    with Journal(tmp_path / "journal") as journal:
+        assert [one.state for one in journal.changes()] == ["reverted", "verified"]
+
+
+def test_what_was_changed_since_and_what_still_runs_is_refused(
+    broken: Cluster, new_cluster: NewCluster, tmp_path: Path
+) -> None:
+    file = broken.data / "postgresql.auto.conf"
+    file.write_text(file.read_text().replace("minimal", "logical"))
+    done = run("undo", broken.dsn(), tmp_path)
+    assert done.exit_code == 4
+    assert "settings were changed since: wal_level" in done.stderr
+    assert run("undo", broken.dsn(), tmp_path, "--force").exit_code == 0
+    other = new_cluster()
+    assert run("undo", broken.dsn(), tmp_path, "--data-directory", str(other.data)).exit_code != 0

@@ -1,0 +1,52 @@
+"""A role that may not read everything: what is missing is named, and the rest is recorded."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+from conftest import NewCluster
+from history_recorder import PROGRAM, WAIT, recorder, rows, samples
+
+from servers import sql
+from waiting import until
+
+
+def test_what_a_role_may_not_read_is_named_with_the_grant(
+    new_cluster: NewCluster, tmp_path: Path
+) -> None:
+    cluster = new_cluster(18, {"shared_preload_libraries": "pg_stat_statements"})
+    sql(cluster.dsn(), "CREATE ROLE plain LOGIN", "CREATE ROLE monitor LOGIN IN ROLE pg_monitor",
+        "CREATE EXTENSION pg_stat_statements",
+        "REVOKE ALL ON FUNCTION pg_stat_statements(bool) FROM PUBLIC",
+        "GRANT EXECUTE ON FUNCTION pg_stat_statements(bool) TO pg_read_all_stats")  # fmt: skip
+
+    def missing() -> dict[str, tuple[str, str | None]]:
+        told = subprocess.run(
+            [sys.executable, "-c", PROGRAM, "history", "status", "--json", "--dir", tmp_path],
+            capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        return {
+            one["source"]: (one["why"], one["hint"])
+            for one in json.loads(told.stdout)["sources"] if one["why"]
+        }  # fmt: skip
+
+    with recorder(tmp_path, cluster.dsn(user="plain")) as process:
+        until(lambda: samples(tmp_path, "settings") and samples(tmp_path, "sessions"))
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(WAIT) == 0
+    lacks = missing()
+    assert set(lacks) == {"statements", "wal_directory"}
+    assert "permission denied" in lacks["statements"][0]
+    assert lacks["statements"][1] == "GRANT pg_read_all_stats to the role."
+    assert lacks["wal_directory"][1] == "GRANT pg_monitor to the role."
+    recorded = {row[0] for row in rows(tmp_path, "SELECT DISTINCT source FROM samples")}
+    assert recorded >= {"sessions", "wal", "checkpoints", "databases", "tables", "settings"}
+    with recorder(tmp_path, cluster.dsn(user="monitor")) as process:
+        until(lambda: samples(tmp_path, "statements") and samples(tmp_path, "wal_directory"))
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(WAIT) == 0
+    assert missing() == {}

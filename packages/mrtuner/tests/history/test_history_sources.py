@@ -1,0 +1,239 @@
+"""Every source gives what it declares, on every major."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import psycopg
+import pytest
+from conftest import NewCluster
+
+from mrtuner.history.sample import Sample, Sampler
+from mrtuner.history.source import Source, built_in, parse
+from mrtuner.postgres.cluster import Cluster
+from mrtuner.postgres.connect import connect
+from servers import counted, sql
+
+#: Sources that no version before this major has.
+SINCE = {"io": 16}
+#: Columns that are null before this major.
+COLUMNS_SINCE = {
+    ("sessions", "query_id"): 14,
+    ("databases", "session_ms"): 14,
+    ("databases", "active_ms"): 14,
+    ("databases", "sessions"): 14,
+    ("databases", "parallel_planned"): 18,
+    ("wal", "records"): 14,
+    ("wal", "full_page_images"): 14,
+    ("wal", "buffers_full"): 14,
+    ("statements", "jit_ms"): 15,
+}
+
+
+def value(sample: Sample, column: str, **keys: Any) -> Any:
+    """Return a column of the only row with these keys."""
+    names = [one.name for one in sample.source.columns]
+    found = [
+        dict(zip(names, row.values, strict=True))
+        for row in sample.rows
+        if all(row.values[names.index(name)] == wanted for name, wanted in keys.items())
+    ]
+    assert len(found) == 1, found
+    return found[0][column]
+
+
+def taken(cluster: Cluster, name: str) -> Sample:
+    with connect(cluster.dsn()) as conn:
+        sampler = Sampler(conn)
+        sampler.prepare()
+        found = sampler.sample(built_in()[name])
+        assert found is not None, sampler.missing
+        return found
+
+
+@pytest.fixture
+def cluster(every_major: int, new_cluster: NewCluster) -> Cluster:
+    cluster = new_cluster(
+        every_major, {"shared_preload_libraries": "pg_stat_statements", "wal_level": "logical"}
+    )
+    sql(cluster.dsn(), "CREATE EXTENSION pg_stat_statements", "CREATE TABLE t (id int, long text)",
+        "CREATE SEQUENCE numbers",
+        "SELECT pg_create_physical_replication_slot('spare', true)")  # fmt: skip
+    return cluster
+
+
+def test_every_source_gives_what_it_declares(every_major: int, cluster: Cluster) -> None:
+    counted(cluster.dsn(), "INSERT INTO t SELECT n, 'x' FROM generate_series(1, 500) AS n",
+            "SELECT count(*) FROM t")  # fmt: skip
+    with connect(cluster.dsn()) as conn:
+        sampler = Sampler(conn)
+        identity = sampler.prepare()
+        samples = {name: sampler.sample(source) for name, source in built_in().items()}
+    assert identity.version_num // 10000 == every_major
+    assert identity.system is not None
+    assert {name for name, found in samples.items() if found is None} == {
+        name for name, since in SINCE.items() if every_major < since
+    }
+    assert set(sampler.missing) == {name for name, since in SINCE.items() if every_major < since}
+    for name, column in _columns(samples):
+        values = _values(samples, name, column)
+        if every_major < COLUMNS_SINCE.get((name, column), 0):
+            assert set(values) <= {None}, (name, column)
+    rows = {name: found.rows for name, found in samples.items() if found is not None}
+    for name in rows.keys() - {"sessions", "progress", "replication"}:
+        assert rows[name], f"{name} has no row"
+    for (name, column), since in COLUMNS_SINCE.items():
+        if every_major >= since and rows.get(name) and name != "sessions":
+            assert any(one is not None for one in _values(samples, name, column)), (name, column)
+
+
+def _columns(samples: dict[str, Sample | None]) -> Iterator[tuple[str, str]]:
+    for name, found in samples.items():
+        if found is not None:
+            yield from ((name, column.name) for column in found.source.columns)
+
+
+def _values(samples: dict[str, Sample | None], name: str, column: str) -> list[Any]:
+    found = samples[name]
+    assert found is not None
+    place = [one.name for one in found.source.columns].index(column)
+    return [row.values[place] for row in found.rows]
+
+
+def test_counters_count_what_was_done(cluster: Cluster) -> None:
+    """500 rows inserted, 100 of them updated and 50 deleted, in a table of the test."""
+    before = taken(cluster, "tables")
+    counted(
+        cluster.dsn(), "INSERT INTO t SELECT n, 'x' FROM generate_series(1, 500) n",
+        "UPDATE t SET long = 'y' WHERE id <= 100", "DELETE FROM t WHERE id > 450",
+    )  # fmt: skip
+    after = taken(cluster, "tables")
+    grown = {
+        name: value(after, name, name="t") - value(before, name, name="t")
+        for name in ("inserted", "updated", "deleted")
+    }
+    assert grown == {"inserted": 500, "updated": 100, "deleted": 50}
+    assert value(after, "live", name="t") == 450
+
+
+def test_statements_are_counted_with_their_texts(cluster: Cluster) -> None:
+    for _ in range(3):
+        sql(cluster.dsn(), "SELECT count(*) FROM t WHERE id = 4711")
+    with connect(cluster.dsn()) as conn:
+        sampler = Sampler(conn)
+        sampler.prepare()
+        found = sampler.sample(built_in()["statements"])
+        assert found is not None
+        texts = sampler.texts(
+            row.values[[one.name for one in found.source.columns].index("query_id")]
+            for row in found.rows
+        )
+    assert texts is not None
+    (number,) = [one for one, text in texts.items() if text.startswith("SELECT count(*) FROM t")]
+    assert value(found, "calls", query_id=number) == 3
+    assert "4711" not in texts[number]
+
+
+def test_a_session_that_waits_names_who_blocks_it(cluster: Cluster) -> None:
+    with psycopg.connect(cluster.dsn()) as holder, psycopg.connect(cluster.dsn()) as waiter:
+        holder.execute("LOCK TABLE t")
+        pid, blocker = waiter.info.backend_pid, holder.info.backend_pid
+        waiting = threading.Thread(target=waiter.execute, args=("LOCK TABLE t",))
+        waiting.start()
+        for _ in range(200):
+            found = taken(cluster, "sessions")
+            pids = [row.values[0] for row in found.rows]
+            if pid in pids and value(found, "wait_type", pid=pid) == "Lock":
+                break
+        holder.rollback()
+        waiting.join()
+    assert value(found, "blocked_by", pid=pid) == str(blocker)
+    assert value(found, "wait_event", pid=pid) == "relation"
+
+
+def test_a_setting_of_the_recorders_own_session_is_told_as_it_was(cluster: Cluster) -> None:
+    sql(cluster.dsn(), "ALTER SYSTEM SET lock_timeout = '77s'", "SELECT pg_reload_conf()")
+    for _ in range(100):
+        found = taken(cluster, "settings")
+        if value(found, "value", name="lock_timeout") == "77000":
+            break
+    assert value(found, "value", name="lock_timeout") == "77000"
+    names = {row.values[0] for row in found.rows}
+    assert "application_name" not in names
+    assert {"jit", "max_parallel_workers_per_gather", "TimeZone"} <= names
+
+
+def test_a_password_in_a_setting_is_not_read(new_cluster: NewCluster) -> None:
+    cluster = new_cluster()
+    sql(cluster.dsn(), "ALTER SYSTEM SET primary_conninfo = 'host=a password=hunter2'",
+        "SELECT pg_reload_conf()")  # fmt: skip
+    for _ in range(100):
+        found = taken(cluster, "settings")
+        if value(found, "value", name="primary_conninfo"):
+            break
+    assert value(found, "value", name="primary_conninfo") == "(set)"
+    assert "hunter2" not in repr(found)
+
+
+def test_what_a_role_may_not_read_is_named_and_the_rest_is_read(new_cluster: NewCluster) -> None:
+    cluster = new_cluster()
+    sql(cluster.dsn(), "CREATE ROLE plain LOGIN",
+        "REVOKE ALL ON pg_stat_replication FROM PUBLIC")  # fmt: skip
+    with connect(cluster.dsn(user="plain")) as conn:
+        sampler = Sampler(conn)
+        sampler.prepare()
+        samples = {name: sampler.sample(source) for name, source in built_in().items()}
+    assert set(sampler.missing) == {"replication", "statements", "wal_directory"}
+    assert "permission denied" in sampler.missing["replication"].why
+    assert sampler.missing["replication"].hint == "GRANT pg_monitor to the role."
+    assert "not installed" in sampler.missing["statements"].why
+    assert samples["wal"] is not None
+
+
+def own(text: str) -> Source:
+    header = 'help = "x"\ninterval = "1s"\ntimeout = "500ms"\n[gauges]\nn = { help = "a number" }'
+    return parse("own", {130000: f"/*\n{header}\n*/\n{text}"})
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("SELECT 1 AS m", "returns no column n"),
+        ("SELECT 'x' AS n", "a value is no integer"),
+        ("SELECT 'Infinity'::float AS n", "a value is no integer"),
+        ("SELECT 2::numeric ^ 63 AS n", "a value is no integer"),
+        ("SELECT 1/0 AS n", "division by zero"),
+        ("SELECT pg_sleep(30) IS NULL AS n", "statement timeout"),
+        ("DELETE FROM t RETURNING id AS n", "read-only transaction"),
+        ("SELECT n FROM nowhere", "does not exist"),
+    ],
+)
+def test_a_source_that_fails_is_named_and_harms_nothing(
+    embedded: Cluster, text: str, why: str
+) -> None:
+    sql(embedded.dsn(), "CREATE TABLE IF NOT EXISTS t (id int)")
+    try:
+        with connect(embedded.dsn()) as conn:
+            sampler = Sampler(conn)
+            sampler.prepare()
+            assert sampler.sample(own(text)) is None
+            assert why in sampler.missing["own"].why
+            assert sampler.sample(built_in()["wal"]) is not None
+    finally:
+        sql(embedded.dsn(), "DROP TABLE t")
+
+
+def test_the_recorder_waits_for_no_lock(embedded: Cluster) -> None:
+    """Another session holds a lock that a source needs; the recorder gives up at once."""
+    sql(embedded.dsn(), "CREATE TABLE held (n int)")
+    try:
+        with psycopg.connect(embedded.dsn()) as holder, connect(embedded.dsn()) as conn:
+            holder.execute("LOCK TABLE held IN ACCESS EXCLUSIVE MODE")
+            sampler = Sampler(conn)
+            sampler.prepare()
+            assert sampler.sample(own("SELECT n FROM held")) is None
+            assert "lock timeout" in sampler.missing["own"].why
+    finally:
+        sql(embedded.dsn(), "DROP TABLE held")

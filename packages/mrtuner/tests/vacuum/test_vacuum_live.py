@@ -1,0 +1,237 @@
+"""`vacuum` on real servers: rates, TOAST, resets, locks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import count
+from typing import Literal
+
+import pytest
+from conftest import NewCluster
+
+from mrtuner.postgres.cluster import Cluster
+from mrtuner.postgres.server_user import scratch_directory
+from mrtuner.vacuum import TableKind, TableReport, Thresholds, Vacuum, vacuum
+from servers import binaries, counted, sql
+
+pytestmark = pytest.mark.timed
+
+TEN_KB = "repeat('abcdefghij', 1024)"  # 10,240 bytes; STORAGE EXTERNAL: not compressed
+SETTINGS = {"autovacuum": "off", "wal_level": "logical", "max_prepared_transactions": "2"}
+
+
+@pytest.fixture(scope="module", params=[13, 16, 18], ids="pg{}".format)
+def cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
+    """A server for each variant of the queries, without autovacuum."""
+    made = Cluster.create(binaries(request.param), scratch_directory(), SETTINGS)
+    try:
+        with made:
+            yield made
+    finally:
+        made.remove()
+
+
+def watch(cluster: Cluster, *statements: str) -> Vacuum:
+    """Watch for one interval, in which the statements run and their counters are reported."""
+    return vacuum(cluster.dsn(), watch=5, sleep=_running(cluster, *statements))
+
+
+def _running(cluster: Cluster, *statements: str) -> Callable[[float], None]:
+    def run(_seconds: float) -> None:
+        counted(cluster.dsn(), *statements)
+
+    return run
+
+
+def report(found: Vacuum, name: str) -> TableReport:
+    return next(one for one in found.tables if one.table.name == name)
+
+
+def documents(cluster: Cluster) -> None:
+    counted(
+        cluster.dsn(),
+        "DROP TABLE IF EXISTS doc",
+        "CREATE TABLE doc (id int PRIMARY KEY, n int, body text)",
+        "ALTER TABLE doc ALTER body SET STORAGE EXTERNAL",
+        f"INSERT INTO doc SELECT i, 0, {TEN_KB} FROM generate_series(1, 200) AS i",
+        "VACUUM ANALYZE doc",
+    )
+
+
+def test_a_10_kb_value_sent_again_leaves_seven_dead_tuples_for_each_updated_row(
+    cluster: Cluster,
+) -> None:
+    """10,240 bytes in chunks of 1,996: five full ones and a rest, 6; and the row itself, 7."""
+    documents(cluster)
+    found = watch(cluster, f"UPDATE doc SET n = n + 1, body = {TEN_KB}")
+    assert found.picture.chunk == 1996
+    told = report(found, "doc").amplification
+    assert told is not None
+    assert told.per_update == pytest.approx(6)
+    assert told.suspicion is not None
+    assert "6 dead TOAST chunks" in told.suspicion
+    assert "not whether they changed" in told.certainty
+
+
+def test_updates_that_leave_the_large_value_alone_are_not_accused(cluster: Cluster) -> None:
+    documents(cluster)
+    told = report(watch(cluster, "UPDATE doc SET n = n + 1"), "doc").amplification
+    assert told is not None
+    assert told.per_update == 0
+    assert told.suspicion is None
+
+
+def test_statistics_reset_during_the_watch_are_a_gap(cluster: Cluster) -> None:
+    documents(cluster)
+    sql(cluster.dsn(), "UPDATE doc SET n = n + 1")
+    one = report(watch(cluster, "SELECT pg_stat_reset()"), "doc")
+    assert (one.rates.gaps, one.rates.seconds, one.rates.updates) == (1, 0, 0)
+    assert one.kind is TableKind.UNKNOWN
+
+
+def test_what_a_role_without_rights_cannot_see_is_said(cluster: Cluster) -> None:
+    """It sees rates, because everyone may read counters, but not other roles' snapshots."""
+    documents(cluster)
+    sql(cluster.dsn(), "CREATE ROLE nobody LOGIN")
+    try:
+        found = vacuum(cluster.dsn().replace("user=postgres", "user=nobody"))
+    finally:
+        sql(cluster.dsn(), "DROP ROLE nobody")
+    assert report(found, "doc").table.rows == 200
+    (missing,) = found.picture.missing
+    assert missing.name == "what holds back dead rows"
+    assert "pg_monitor" in str(missing.supply)
+
+
+def test_a_standby_is_told_to_know_no_rates(new_cluster: NewCluster) -> None:
+    standby = new_cluster()
+    standby.stop()
+    (standby.data / "standby.signal").touch()
+    standby.start()
+    (missing,) = vacuum(standby.dsn()).picture.missing
+    assert (missing.name, missing.supply) == ("rates", "Connect to the primary.")
+
+
+def test_what_stands_in_the_way_is_named_with_a_remedy_that_works(
+    cluster: Cluster,
+) -> None:
+    """A test cannot wait for five minutes, so every age counts as long."""
+    import psycopg
+
+    young = Thresholds(long=0)
+    dsn = cluster.dsn()
+    sql(
+        dsn,
+        "CREATE TABLE held (n int)",
+        "SELECT pg_create_logical_replication_slot('left_behind', 'pgoutput')",
+        "BEGIN; INSERT INTO held VALUES (1); PREPARE TRANSACTION 'it''s lost'",
+    )
+    with psycopg.connect(dsn) as conn:
+        conn.execute("INSERT INTO held VALUES (2)")
+        found = {one.what: one for one in vacuum(dsn, thresholds=young).picture.blockers}
+        assert set(found) == {
+            "session idle in transaction",
+            "logical replication slot, inactive",
+            "prepared transaction",
+        }
+        sql(dsn, *(str(one.sql) for one in found.values()))
+        with pytest.raises(psycopg.OperationalError):
+            conn.execute("SELECT 1")
+    assert vacuum(dsn, thresholds=young).picture.blockers == ()
+    sql(dsn, "DROP TABLE held")
+
+
+LOAD = "INSERT INTO staging SELECT generate_series(1, 1000)"
+
+
+@pytest.mark.parametrize(
+    "reload", [("TRUNCATE staging", LOAD), (f"BEGIN; TRUNCATE staging; {LOAD}; COMMIT",)]
+)
+def test_a_table_that_is_truncated_and_reloaded_is_not_append_only(
+    cluster: Cluster, reload: tuple[str, ...]
+) -> None:
+    """In two transactions and in one; with two, the server counts live rows wrong (2,000)."""
+    counted(cluster.dsn(), "DROP TABLE IF EXISTS staging", "CREATE TABLE staging (n int)", LOAD)
+    one = report(watch(cluster, *reload), "staging")
+    assert (one.kind, one.advice) == (TableKind.RELOADED, ())
+    assert (one.rates.events, one.rates.deletes) == (1_000, 0)  # as many came, none was deleted
+    (hint,) = (text for text in one.hints if "load" in text)
+    assert "VACUUM (ANALYZE)" in hint
+    counted(cluster.dsn(), *reload, "ANALYZE staging")
+    assert (
+        report(vacuum(cluster.dsn()), "staging").kind is TableKind.RELOADED
+    )  # also without a watch, from counters since the reset
+
+
+@pytest.mark.parametrize("rewrite", ["VACUUM FULL log", "CLUSTER log USING log_pkey"])
+def test_a_table_that_is_written_anew_was_not_truncated(cluster: Cluster, rewrite: str) -> None:
+    load = "INSERT INTO log (note) SELECT 'x' FROM generate_series(1, 1000)"
+    table = "CREATE TABLE log (n int GENERATED ALWAYS AS IDENTITY PRIMARY KEY, note text)"
+    counted(cluster.dsn(), "DROP TABLE IF EXISTS log", table, load)
+    assert report(watch(cluster, load, rewrite, load), "log").kind is TableKind.APPEND_ONLY
+
+
+def test_a_table_that_grows_stays_append_only(cluster: Cluster) -> None:
+    load = "INSERT INTO log SELECT generate_series(1, 1000)"
+    counted(cluster.dsn(), "DROP TABLE IF EXISTS log", "CREATE TABLE log (n int)", load)
+    assert report(watch(cluster, load, "ANALYZE log", load), "log").kind is TableKind.APPEND_ONLY
+    sql(cluster.dsn(), "DROP TABLE log")
+
+
+@pytest.mark.parametrize("how", ["fast", "immediate"])
+def test_a_restart_ends_the_watch_with_what_was_seen(
+    new_cluster: NewCluster, how: Literal["fast", "immediate"]
+) -> None:
+    """Ten seconds are two intervals: the server stops in the second one and does not return."""
+    server = new_cluster()
+    sql(
+        server.dsn(),
+        "CREATE TABLE doc (id int PRIMARY KEY, body text)",
+        "ALTER TABLE doc ALTER body SET STORAGE EXTERNAL",
+        f"INSERT INTO doc SELECT i, {TEN_KB} FROM generate_series(1, 200) AS i",
+    )
+    update, intervals = _running(server, "UPDATE doc SET id = id + 1000"), count()
+
+    def pause(seconds: float) -> None:
+        if next(intervals) == 0:
+            update(seconds)
+        else:
+            server.stop(how)
+
+    found = vacuum(server.dsn(), watch=10, sample=["doc"], sleep=pause)
+    assert len(found.picture.samples) == 2
+    assert report(found, "doc").rates.updates * (found.watched or 0) == pytest.approx(200)
+    (missing,) = found.picture.missing
+    assert missing.name == "the rest of the watch"
+    (proof,) = found.proofs
+    assert "lost before the rows were read again" in str(proof.why)
+
+
+def test_a_table_locked_against_everybody_does_not_hold_it_up(cluster: Cluster) -> None:
+    import psycopg
+
+    documents(cluster)
+    with psycopg.connect(cluster.dsn()) as conn:
+        conn.execute("LOCK TABLE doc IN ACCESS EXCLUSIVE MODE")
+        assert report(vacuum(cluster.dsn()), "doc").table.rows == 200
+
+
+def test_the_commands_are_taken_by_the_server_and_leave_nothing_to_say(cluster: Cluster) -> None:
+    counted(
+        cluster.dsn(),
+        "CREATE TABLE account (id int PRIMARY KEY, n int)",
+        "CREATE INDEX ON account (n)",
+        "INSERT INTO account SELECT i, i FROM generate_series(1, 20000) AS i",
+        "VACUUM ANALYZE account",
+    )
+    work = "UPDATE account SET n = n + 1"
+    found = watch(cluster, work)
+    one = report(found, "account")
+    assert one.kind is TableKind.LONG_LIVED
+    assert [(item.name, item.value) for item in one.advice] == [
+        ("autovacuum_vacuum_scale_factor", "0.01"),
+        ("autovacuum_vacuum_threshold", "50"),
+    ]
+    commands = [text for text in found.as_sql().splitlines() if text.startswith("ALTER TABLE")]
+    sql(cluster.dsn(), *commands)
+    assert report(watch(cluster, work), "account").advice == ()

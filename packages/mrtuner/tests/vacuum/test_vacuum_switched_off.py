@@ -1,0 +1,54 @@
+"""A server on which autovacuum does not run is never told that vacuum keeps up."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from click.testing import CliRunner, Result
+from conftest import NewCluster
+
+from mrtuner.cli import main
+from servers import sql
+
+pytestmark = pytest.mark.timed
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(main, ["vacuum", *arguments])
+
+
+@pytest.mark.parametrize("name", ["autovacuum", "track_counts"])
+def test_what_keeps_autovacuum_from_running_is_the_first_thing_to_do(
+    new_cluster: NewCluster, name: str
+) -> None:
+    server = new_cluster()
+    command = f"ALTER SYSTEM SET {name} = on; SELECT pg_reload_conf();"
+    sql(server.dsn(), f"ALTER SYSTEM SET {name} = off", "SELECT pg_reload_conf()")
+    done = run(server.dsn(), "--check", "--allow-unknown")
+    assert done.exit_code == 3
+    first, second = done.stdout.splitlines()[:2]
+    assert first.startswith(f"first: {name} is off: ")
+    assert second.strip() == command
+    assert "Autovacuum does not run" in done.stdout
+    assert "keeps up" not in done.stdout
+    for statement in filter(None, command.split(";")):
+        sql(server.dsn(), statement)
+    healthy = run(server.dsn(), "--check")
+    assert healthy.exit_code == 0, healthy.stdout
+    assert "Vacuum keeps up" in healthy.stdout
+
+
+def test_a_role_that_cannot_see_what_holds_vacuum_back_gets_no_all_clear(
+    new_cluster: NewCluster,
+) -> None:
+    server = new_cluster()
+    sql(server.dsn(), "CREATE ROLE app LOGIN")
+    as_app = f"{server.dsn()} user=app"
+    done = run(as_app, "--check")
+    assert done.exit_code == 3
+    assert done.stdout.startswith("not judged: what holds back dead rows: ")
+    assert "It is not known whether vacuum keeps up" in done.stdout
+    assert run(as_app, "--check", "--allow-unknown").exit_code == 0
+    told = json.loads(run(as_app, "--json").stdout)
+    assert [one["name"] for one in told["unjudged"]] == ["what holds back dead rows"]

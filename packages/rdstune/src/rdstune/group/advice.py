@@ -1,0 +1,194 @@
+"""Our advice for a live instance: the group that fits its class, version and storage."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from mrtuner.aws import rds
+from mrtuner.aws.ec2 import instance_type
+from mrtuner.aws.errors import AwsError
+from mrtuner.aws.session import Account, client
+from mrtuner.catalog.classes import InstanceClass, instance_class, instance_classes
+from mrtuner.errors import BadValue, Refused
+from mrtuner.postgres.connect import connect, translated
+from mrtuner.units import Bytes, GiB, pretty_bytes
+from rdstune.group.derive import Design, design
+from rdstune.group.group_settings import Setting
+from rdstune.group.sizes import MOST_SHARED, Size, on_class
+from rdstune.group.source import Entry, WrittenGroup
+from rdstune.lint.check import Finding, Severity, lint
+from rdstune.live.plan import RdsPlan
+from rdstune.live.target import Target
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Advised:
+    """The group that we advise, the settings of it that this server accepts, and notes."""
+
+    design: Design
+    settings: tuple[Setting, ...]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def values(self) -> dict[str, str]:
+        return {setting.name: setting.value for setting in self.settings}
+
+
+def advise(
+    target: Target,
+    account: Account,
+    *,
+    workload: str = "mixed",
+    connections: int | None = None,
+    dsn: str | None = None,
+) -> Advised:
+    """Return the group for a target's class; for an unknown class, ask EC2 and add a note.
+
+    With a connection string, leave out values that the server's build does not support, and add
+    a note.
+    """
+    known, notes = class_of(target, account)
+    kept = None if connections is not None else _connections_in_force(target, account)
+    made = design(
+        family_name=target.family,
+        class_name=known.name,
+        workload=workload,
+        connections=connections,
+        storage=Bytes(target.writer.allocated_storage * GiB) or None,
+        kept=kept,
+    )
+    without = _lacking(dsn, made.values) if dsn else {}
+    return Advised(
+        design=made,
+        settings=tuple(one for one in made.settings if one.name not in without),
+        notes=(
+            *notes,
+            *_of_sessions(made, target),
+            *(f"{name} is left out: {why}" for name, why in without.items()),
+        ),
+    )
+
+
+def _connections_in_force(target: Target, account: Account) -> str | None:
+    """Return max_connections as set by a user in the attached group; None for the default."""
+    rows = rds.parameters(client("rds", account), target.group, target.scope, source="user")
+    return next((row.value for row in rows if row.name == "max_connections"), None)
+
+
+def _of_sessions(made: Design, target: Target) -> tuple[str, ...]:
+    """Return what the budget promises without a number of connections, and what one would gain."""
+    if made.sessions is None:
+        return ()
+    command = f"rdstune apply {target.identifier} --workload {made.request.workload}"
+    command += f" --connections {made.sessions.reckoned.active}"
+    return made.sessions.promise, made.sessions.buys(command)
+
+
+def _lacking(dsn: str, values: Mapping[str, str]) -> dict[str, str]:
+    """Return parameters whose values (lz4, io_uring …) this build does not support, and why."""
+    with connect(dsn) as conn, translated():
+        rows = conn.execute(
+            "SELECT name, enumvals FROM pg_settings WHERE enumvals IS NOT NULL AND name = ANY(%s)",
+            (list(values),),
+        ).fetchall()
+    return {
+        name: f"this server supports only {', '.join(words)}"
+        for name, words in rows
+        if values[name].lower() not in words
+    }
+
+
+def class_of(target: Target, account: Account) -> tuple[InstanceClass, tuple[str, ...]]:
+    """Return the target's class, or a known one of equal memory and vCPUs with a note.
+
+    Raises BadValue when there is neither, AwsError when EC2 denies the call.
+    """
+    try:
+        return instance_class(target.class_name), ()
+    except BadValue as error:
+        return _like(target, account, error)
+
+
+def _like(
+    target: Target, account: Account, unknown: BadValue
+) -> tuple[InstanceClass, tuple[str, ...]]:
+    try:
+        machine = instance_type(client("ec2", account), target.class_name.removeprefix("db."))
+    except AwsError as error:
+        if error.denied:
+            raise
+        raise unknown from None
+    twins = [
+        known
+        for known in instance_classes(target.engine).values()
+        if (known.memory, known.vcpus) == (machine.memory, machine.vcpus)
+    ]
+    if not twins:
+        raise unknown
+    note = (
+        f"class {target.class_name} is not in our catalog: the advice is for {twins[0].name}, "
+        f"which has the same {machine.memory // GiB} GiB and {machine.vcpus} vCPUs according to EC2"
+    )
+    return twins[0], (note,)
+
+
+def refuse_overflow(made: Design, plan: RdsPlan) -> str | None:
+    """Refuse a group whose values together do not fit the class; name those that are not ours.
+
+    Return a warning instead if the attached values do not fit either and the change adds no
+    memory; None if the values fit, or if nothing changes and the server starts.
+    """
+    values = {**plan.user_values, **{step.name: step.value for step in plan.steps}}
+    after = _size(made, values)
+    if after.holds or (plan.nothing and after.starts):
+        return None
+    theirs = sorted(values.keys() - made.values.keys())
+    message = _overflow(after)
+    before = _size(made, plan.attached_values)
+    if after.starts and not before.holds and after.share <= before.share:
+        return f"{message}; it did not fit before either"
+    raise Refused(message, f"Change the group's other values: {', '.join(theirs)}.")
+
+
+def refuse_mistakes(plan: RdsPlan, known: InstanceClass, source: str) -> tuple[str, ...]:
+    """Refuse values that lint calls an error on this class; return its warnings as text.
+
+    The values are checked together with the group's other values. Apply methods are not checked:
+    we choose them.
+    """
+    values = {**plan.user_values, **{step.name: step.value for step in plan.steps}}
+    group = WrittenGroup(
+        entries=tuple(Entry(name=name, value=value) for name, value in values.items()),
+        source=source,
+        family=plan.family,
+    )
+    ours = {step.name for step in plan.steps} | {None}
+    found = [one for one in lint(group, classes=[known]) if one.parameter in ours]
+    errors = [one for one in found if one.severity is Severity.ERROR]
+    if errors:
+        remedy = errors[0].remedy.rstrip(".")
+        raise Refused("; ".join(map(_finding_text, errors)), f"{remedy}." if remedy else None)
+    return tuple(_finding_text(one) for one in found if one.severity is Severity.WARNING)
+
+
+def _finding_text(one: Finding) -> str:
+    return f"{one.parameter}: {one.what}" if one.parameter else one.what
+
+
+def _size(made: Design, values: Mapping[str, str]) -> Size:
+    return on_class(values, made.request, made.instance_class)
+
+
+def _overflow(size: Size) -> str:
+    if size.outside:
+        return f"the server would reject {', '.join(size.outside)}"
+    if not size.starts:
+        return (
+            f"with all values of the group, shared memory takes {float(size.shared):.0%} of "
+            f"memory: beyond {float(MOST_SHARED):.0%} RDS does not start the instance"
+        )
+    return (
+        f"with all values of the group, the worst case takes "
+        f"{pretty_bytes(size.budget.total)} of {pretty_bytes(size.budget.ceiling)}"
+    )

@@ -1,0 +1,202 @@
+"""The main job's rules as a parameter group that stays right on every instance class.
+
+The rules are evaluated for each class (`rdstune.group.request`), and their answers become
+formulas and literals (`rdstune.group.group_settings`) that hold on all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from mrtuner.catalog import parameters
+from mrtuner.catalog.classes import InstanceClass, instance_class, instance_classes
+from mrtuner.catalog.families import Family, family
+from mrtuner.errors import BadValue
+from mrtuner.formula.class_memory import Estimate
+from mrtuner.inputs import Workload
+from mrtuner.tuning.advice import Advice
+from mrtuner.tuning.feasibility import Solution, refuse_overflow
+from mrtuner.tuning.notices import DEFAULT_WORK_MEM
+from mrtuner.units import Bytes, GiB
+from rdstune.group.connections import Sessions, sessions
+from rdstune.group.group_settings import Held, Setting, group_settings
+from rdstune.group.request import GroupRequest, fixed
+from rdstune.group.sizes import Size, sizes
+
+#: Share of the room under the ceiling that work_mem may fill, tried in this order: the family's
+#: defaults and worker slots beyond the rule's number take some of it too.
+ROOM: Final = (0.97, 0.9, 0.8, 0.6, 0.4)
+#: Used where the volume's size is not given.
+SOME_STORAGE: Final = Bytes(100 * GiB)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Design:
+    """A parameter group before it is created."""
+
+    request: GroupRequest
+    instance_class: InstanceClass
+    memory: Estimate
+    settings: tuple[Setting, ...]
+    advice: Mapping[str, Advice]  # the rules' answers for the class asked about
+    without: Mapping[str, str]  # what the main job always sets but this group does not: why
+    too_small: tuple[str, ...]  # classes that cannot hold these connections with any values
+    sessions: Sessions | None  # counted on this class; None where connections are given
+
+    @property
+    def family(self) -> Family:
+        return self.request.family
+
+    @property
+    def values(self) -> dict[str, str]:
+        return {setting.name: setting.value for setting in self.settings}
+
+    @property
+    def command_with_connections(self) -> str:
+        """The command that asks for this group with as many connections as are counted active."""
+        words = ["rdstune", "show", "--class", self.instance_class.name]
+        words += ["--family", self.family.name, "--workload", str(self.request.workload)]
+        count = self.sessions.reckoned.active if self.sessions else 0
+        return " ".join([*words, "--connections", str(count)])
+
+    def shown(self, name: str, size: Size) -> str:
+        """Return a parameter's value on a class, as configuration text: ``8GB``."""
+        parameter, value = parameters(self.family.major)[name], size.values[name]
+        if parameter.vartype == "integer":
+            return parameter.show(int(value))
+        return parameter.show(parameter.parse(value))
+
+
+def design(
+    *,
+    family_name: str,
+    class_name: str,
+    workload: str = "mixed",
+    connections: int | None = None,
+    storage: Bytes | None = None,
+    smallest: str | None = None,
+    kept: str | None = None,
+) -> Design:
+    """Return a group for one class that holds on every other from `smallest` up (default: all).
+
+    Without `connections`, max_connections stays as it is: the class's default or `kept`, the value
+    in the group in force. The budget then counts a stated number of sessions (`sessions`).
+
+    Raises BadValue for an unknown family or class, DoesNotFit where the class asked about cannot
+    hold the connections.
+    """
+    request = GroupRequest(
+        family=family(family_name),
+        workload=Workload(workload),
+        connections=connections,
+        storage=storage or SOME_STORAGE,
+        kept=kept if connections is None else None,
+    )
+    chosen = _offered(class_name, request.family)
+    memory = request.memory_of(chosen)
+    answer = request.answer(chosen, memory.low)
+    refuse_overflow(request.situation(chosen, memory.low), answer)
+    held, too_small = _holding(request, [chosen, *_from(smallest, request.family)])
+    settings, broken = _within_budget(request, chosen, held)
+    return Design(
+        request=request,
+        instance_class=chosen,
+        memory=memory,
+        settings=tuple(settings),
+        advice=request.answer(chosen, memory.value).advice,
+        without=_without(request, answer, settings),
+        too_small=tuple(sorted({*too_small, *broken}, key=_by_memory)),
+        sessions=sessions(request, chosen),
+    )
+
+
+def _within_budget(
+    request: GroupRequest, chosen: InstanceClass, held: Sequence[Held]
+) -> tuple[list[Setting], tuple[str, ...]]:
+    """Return settings with as much work_mem as every class can hold, and classes too small."""
+    settings: list[Setting] = []
+    broken: tuple[str, ...] = ()
+    classes = tuple(dict.fromkeys(each.instance_class for each in held))
+    for room in ROOM:
+        settings = group_settings(request, chosen, held, room)
+        values = {setting.name: setting.value for setting in settings}
+        broken = tuple(
+            size.instance_class.name for size in sizes(values, request, classes) if not size.holds
+        )
+        if not broken:
+            return settings, broken
+    rest = [each for each in held if each.instance_class.name not in broken]
+    if chosen.name in broken or not rest:
+        return settings, broken
+    settings, more = _within_budget(request, chosen, rest)  # without those that limited the others
+    return settings, (*broken, *more)
+
+
+def _offered(class_name: str, group: Family) -> InstanceClass:
+    chosen = instance_class(class_name)
+    if group.engine not in chosen.engines:
+        raise BadValue(
+            f"{class_name} is not offered for {group.engine}",
+            "rdstune evaluate --all-classes lists the classes of an engine.",
+        )
+    return chosen
+
+
+def _by_memory(name: str) -> tuple[int, str]:
+    """Sort key: least memory first."""
+    return instance_class(name).memory, name
+
+
+def _from(smallest: str | None, group: Family) -> list[InstanceClass]:
+    least = instance_class(smallest).memory if smallest else 0
+    return [each for each in instance_classes(group.engine).values() if each.memory >= least]
+
+
+def _holding(
+    request: GroupRequest, classes: Iterable[InstanceClass]
+) -> tuple[list[Held], tuple[str, ...]]:
+    """Return every class at each possible memory size, and the names of those that are too small.
+
+    A class left with less work_mem than PostgreSQL's default would limit every larger one to that.
+    It counts as too small unless the first class, the one asked about, is no better off.
+    """
+    held: list[Held] = []
+    too_small: list[str] = []
+    answers: dict[tuple[object, ...], Solution] = {}
+    least: int | None = None
+    for each in dict.fromkeys(classes):
+        memory = request.memory_of(each)
+        sizes = (memory.low, memory.value, memory.high)
+        alike = request.alike(each)
+        for size in sizes:
+            if (size, alike) not in answers:
+                answers[size, alike] = request.answer(each, size)
+        work_mem = min(answers[size, alike].work_mem for size in sizes)
+        least = min(work_mem, DEFAULT_WORK_MEM) if least is None else least
+        if work_mem >= least and all(answers[size, alike].holds for size in sizes):
+            held += [Held(each, size, answers[size, alike]) for size in sizes]
+        else:
+            too_small.append(each.name)
+    return held, tuple(too_small)
+
+
+def _without(
+    request: GroupRequest, answer: Solution, settings: Sequence[Setting]
+) -> dict[str, str]:
+    """Return why this group omits parameters that the main job always sets, by parameter.
+
+    Without a number of connections, max_connections is not listed.
+    """
+    group, reasons = request.family, fixed(request.family)
+    names = {setting.name for setting in settings}
+    if request.connections is None:
+        names.add("max_connections")
+    return {
+        name: reasons.get(
+            name, f"the default of {group.name} is right: {group.parameters[name].default}"
+        )
+        for name, item in answer.advice.items()
+        if item.rule.always and name not in names
+    }

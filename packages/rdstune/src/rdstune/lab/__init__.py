@@ -1,0 +1,6 @@
+"""A local stand-in for Amazon RDS, for tests and for trying things out."""
+
+from rdstune.lab.lab import Lab
+from rdstune.lab.world import Delays
+
+__all__ = ["Delays", "Lab"]

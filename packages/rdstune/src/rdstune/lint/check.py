@@ -1,0 +1,359 @@
+"""Find problems in a parameter group before RDS or the server does.
+
+    for group in read(Path("main.tf")):
+        for finding in lint(group):
+            print(finding.location, finding.what, finding.remedy)
+
+Every value is checked on every instance class of the family's engine. Nothing is changed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import cache, partial
+from typing import Any, Final
+
+from mrtuner.catalog import MAJORS, parameters
+from mrtuner.catalog.classes import POSTGRES, InstanceClass, instance_class, instance_classes
+from mrtuner.catalog.families import ENGINES, FIRST, LAST, Family, FamilyParameter, families
+from mrtuner.catalog.families import family as known_family
+from mrtuner.errors import BadValue
+from mrtuner.formula.class_memory import class_memory
+from mrtuner.units import GiB, TiB
+from rdstune.group.budget import check_budget, keeps_budget
+from rdstune.group.source import Entry, WrittenGroup
+from rdstune.lint.any_family import in_every_family, known_names
+from rdstune.lint.context import MEMORY, ClassMachine, Subject
+from rdstune.lint.findings import Finding, Severity
+from rdstune.lint.parameter_checks import check
+
+__all__ = ["Finding", "Severity", "lint"]
+
+#: The smallest volume, a typical one, and the largest. Source: RDS User Guide, DB instance storage.
+_STORAGE: Final = (20 * GiB, 100 * GiB, 64 * TiB)
+_PORT: Final = 5432
+#: Families of PostgreSQL that exist or may exist; up to 9.6, two numbers are the major version.
+_POSTGRES: Final = re.compile(
+    r"(?P<engine>postgres|aurora-postgresql)((?P<major>[1-9][0-9])|9\.[3-6])"
+)
+_ORDER: Final = {Severity.ERROR: 0, Severity.WARNING: 1, Severity.INFO: 2}
+
+
+def lint(
+    group: WrittenGroup,
+    *,
+    family: str | None = None,
+    classes: Iterable[InstanceClass] | None = None,
+    smallest: InstanceClass | None = None,
+) -> tuple[Finding, ...]:
+    """Return the problems of a group, by line, the most severe of a line first.
+
+    `family` is used when the file does not give one. To consider only some classes of the engine,
+    pass `classes`, and `smallest` to leave out those with less memory; by default, if the file
+    has instances that use the group, their classes are considered. A group for another engine
+    gives a single finding that says so. A value that may be one of several is checked with each.
+    """
+    name = group.family or family or _needed(group)
+    other = None if name is None else _other_engine(name)
+    if other is not None:
+        return (_of(group, other),)
+    if name is None and not _is_of_postgresql(group):
+        return (_of(group, _unchecked(_ANY_ENGINE, "Specify the family with --family.")),)
+    known, about_family = _family(name, group)
+    engine = known.engine if known else _engine(name) or POSTGRES
+    if classes is None and smallest is None:
+        classes = _classes_of_users(group)
+    machines = _machines(engine, classes, smallest)
+    found = [*about_family, *_contradictions(group, name), *_of_group(group)]
+    for variant in _variants(group):
+        each = list(_each(variant, known, name, machines))
+        found += [*each, *_budget(_sound(variant, each), known, name, machines)]
+    return tuple(sorted(dict.fromkeys(_of(group, one) for one in found), key=_place))
+
+
+#: RDS for MySQL and MariaDB have these too, with other rules. Source: MySQL, server system
+#: variables.
+_OF_OTHERS_TOO: Final = frozenset({"max_connections", "port", "lc_messages"})
+_ANY_ENGINE: Final = (
+    "no family or engine is given, and no parameter in the group is specific to PostgreSQL: "
+    "not checked"
+)
+
+
+def _is_of_postgresql(group: WrittenGroup) -> bool:
+    """Whether a group without a family is PostgreSQL's, by an engine or a PostgreSQL parameter."""
+    if any(user.engine for user in group.users):
+        return any(user.engine in ENGINES for user in group.users)
+    names = {entry.name.lower() for entry in group.entries} - _OF_OTHERS_TOO
+    return not names.isdisjoint(known_names())
+
+
+def _variants(group: WrittenGroup) -> Iterator[WrittenGroup]:
+    """Yield the group with the first of its possible values, with the second, and so on."""
+    for number in range(max((len(entry.either) for entry in group.entries), default=0) or 1):
+        entries = tuple(_chosen(entry, number) for entry in group.entries)
+        yield replace(group, entries=entries)
+
+
+def _chosen(entry: Entry, number: int) -> Entry:
+    if not entry.either:
+        return entry
+    return replace(entry, value=entry.either[min(number, len(entry.either) - 1)], unknown="")
+
+
+def _budget(
+    values: Mapping[str, str],
+    known: Family | None,
+    name: str | None,
+    machines: Sequence[ClassMachine],
+) -> Iterator[Finding]:
+    """Yield memory findings; without a family, only if both engines' newest families have some."""
+    if known is not None or name is not None:
+        yield from check_budget(values, known or _nearest(name or ""), machines)
+        return
+    first, *others = (
+        list(check_budget(values, known_family(f"{engine}{LAST}"), machines)) for engine in ENGINES
+    )
+    if all(others):
+        yield from first
+
+
+def _nearest(name: str) -> Family:
+    """Return the known family with the version nearest to an unknown one."""
+    major = _POSTGRES.fullmatch(name)
+    number = min(max(int(major["major"] or FIRST), FIRST), LAST) if major else LAST
+    return known_family(f"{_engine(name) or POSTGRES}{number}")
+
+
+# The users of the group in the same file.
+
+
+def _needed(group: WrittenGroup) -> str | None:
+    needed = {user.family for user in group.users}
+    return needed.pop() if len(needed) == 1 else None
+
+
+def _engine(name: str | None) -> str | None:
+    found = _POSTGRES.fullmatch(name or "")
+    return found["engine"] if found else None
+
+
+def _classes_of_users(group: WrittenGroup) -> list[InstanceClass] | None:
+    """Return the classes of the group's users; None if there are none or one is unknown."""
+    if not group.users or not all(user.class_names for user in group.users):
+        return None
+    names = dict.fromkeys(name for user in group.users for name in user.class_names)
+    try:
+        return [instance_class(name) for name in names]
+    except BadValue:
+        return None
+
+
+def _contradictions(group: WrittenGroup, name: str | None) -> Iterator[Finding]:
+    """Yield an instance in the file that cannot use the group: another engine or major version."""
+    for user in group.users:
+        needs = user.family or user.engine
+        if name is None or needs is None or needs in {name, _engine(name)}:
+            continue
+        if user.family is None and user.engine == _engine(name):
+            continue
+        yield Finding(
+            check="family-mismatch",
+            severity=Severity.ERROR,
+            parameter=None,
+            what=f"the family is {name}, but {user.name} uses this group and runs {needs}",
+            why="RDS rejects a group whose family is not the instance's",
+            remedy=f"Change the family to {needs}." if user.family else "",
+            line=user.line,
+        )
+
+
+def _place(finding: Finding) -> tuple[int, int]:
+    return finding.line or 0, _ORDER[finding.severity]
+
+
+def _of(group: WrittenGroup, finding: Finding) -> Finding:
+    """Add the location: findings about the group are at the group's own line."""
+    return replace(finding, source=group.source, line=finding.line or group.line)
+
+
+#: Families of RDS's other engines begin with these. Source: aws rds describe-db-engine-versions.
+_OTHERS: Final = re.compile(
+    r"(aurora-mysql|aurora5|custom|db2|docdb|mariadb|mysql|neptune|oracle|sqlserver)[-0-9]"
+)
+
+
+def _other_engine(name: str) -> Finding | None:
+    if not _OTHERS.match(name):
+        return None
+    return Finding(
+        check="other-engine",
+        severity=Severity.INFO,
+        parameter=None,
+        what=f"{name} is not a PostgreSQL family: not checked",
+    )
+
+
+def _family(name: str | None, group: WrittenGroup) -> tuple[Family | None, list[Finding]]:
+    """Return the family, or why names and bounds are not checked."""
+    if name is None:
+        given = "no family is given"
+        if group.unknown_family:
+            given = f"known only at deployment: {group.unknown_family}"
+        why = f"{given}: only what is the same in all known families is checked"
+        return None, [_unchecked(why, "Specify it with --family.")]
+    if not _POSTGRES.fullmatch(name):
+        return None, [_no_such_family(name)]
+    try:
+        return known_family(name), []
+    except BadValue as error:
+        why = f"{error.message}: only what is the same in all known families is checked"
+        return None, [_unchecked(why, error.hint or "")]
+
+
+def _no_such_family(name: str) -> Finding:
+    from difflib import get_close_matches  # only needed for a family that does not exist
+
+    close = get_close_matches(name, families(), n=1, cutoff=0.0)
+    return Finding(
+        check="no-such-family",
+        severity=Severity.ERROR,
+        parameter=None,
+        what=f"there is no family {name}",
+        why="RDS rejects it; only what is the same in all known families is checked",
+        remedy=f"Write {close[0]}." if close else "",
+    )
+
+
+def _unchecked(what: str, remedy: str) -> Finding:
+    return Finding(
+        check="family-unknown",
+        severity=Severity.INFO,
+        parameter=None,
+        what=what,
+        remedy=remedy,
+    )
+
+
+def _of_group(group: WrittenGroup) -> Iterator[Finding]:
+    for what in group.unread:
+        yield Finding(
+            check="not-known",
+            severity=Severity.INFO,
+            parameter=None,
+            what=f"known only at deployment: {what}",
+        )
+    times = Counter(entry.name.lower() for entry in group.entries)
+    seen: set[str] = set()
+    for entry in group.entries:
+        if times[entry.name.lower()] > 1 and entry.name.lower() in seen:
+            yield _duplicate(entry)
+        seen.add(entry.name.lower())
+
+
+def _duplicate(entry: Entry) -> Finding:
+    return Finding(
+        check="duplicate",
+        severity=Severity.ERROR,
+        parameter=entry.name,
+        what="set twice in this group",
+        why="which value takes effect is undefined",
+        remedy="Keep one.",
+        line=entry.line,
+    )
+
+
+def _each(
+    group: WrittenGroup, family: Family | None, name: str | None, machines: Sequence[ClassMachine]
+) -> Iterator[Finding]:
+    ours = parameters(_major(name))
+    for entry in group.entries:
+        lower = entry.name.lower()
+        yield from check(
+            Subject(
+                entry=entry,
+                family=family,
+                known=_known(entry, family, anyone=family is None),
+                parameter=ours.get(_CASED.get(lower, lower)),
+                machines=machines,
+                cluster=group.cluster,
+                nowhere=name is None and "." not in lower and lower not in known_names(),
+                safe=partial(keeps_budget, group, entry, family, machines),
+            )
+        )
+
+
+#: RDS writes every name in lower case; PostgreSQL shows three that are not.
+_CASED: Final = {"datestyle": "DateStyle", "intervalstyle": "IntervalStyle", "timezone": "TimeZone"}
+
+
+def _major(name: str | None) -> int:
+    """Return the major version of a family; the newest release if it is unknown."""
+    found = _POSTGRES.fullmatch(name or "")
+    major = int(found["major"] or 0) if found else 0
+    return major if major in MAJORS else MAJORS[-2]
+
+
+def _known(entry: Entry, family: Family | None, *, anyone: bool) -> FamilyParameter | None:
+    """Return the family's data on a parameter, overridden by what AWS itself reported.
+
+    `anyone`: the family is not known, so what all families agree on is enough.
+    """
+    agreed = in_every_family() if anyone else {}
+    known = (family.parameters if family else agreed).get(entry.name.lower())
+    if known is None:
+        return None
+    said: dict[str, Any] = {
+        "apply_type": entry.apply_type,
+        "allowed": entry.allowed,
+        "modifiable": entry.modifiable,
+    }
+    said = {field: value for field, value in said.items() if value is not None}
+    return replace(known, **said, evidence="reported by AWS", inferred=False) if said else known
+
+
+def _machines(
+    engine: str, classes: Iterable[InstanceClass] | None, smallest: InstanceClass | None
+) -> Sequence[ClassMachine]:
+    machines = _every(engine) if classes is None else _each_machine(classes, engine)
+    least = smallest.memory if smallest else 0
+    return [machine for machine in machines if machine.instance_class.memory >= least]
+
+
+@cache
+def _every(engine: str) -> Sequence[ClassMachine]:
+    return _each_machine(instance_classes(engine).values(), engine)
+
+
+def _each_machine(classes: Iterable[InstanceClass], engine: str) -> Sequence[ClassMachine]:
+    return sorted((_machine(each, engine) for each in classes), key=lambda each: each.memory)
+
+
+def _machine(each: InstanceClass, engine: str) -> ClassMachine:
+    memory = class_memory(each, engine)
+    points = zip((memory.low, memory.value, memory.high), _STORAGE, strict=True)
+    return ClassMachine(
+        instance_class=each,
+        points=tuple(
+            {
+                MEMORY: size,
+                "DBInstanceVCPU": each.vcpus,
+                "AllocatedStorage": storage,
+                "EndPointPort": _PORT,
+            }
+            for size, storage in points
+        ),
+    )
+
+
+def _sound(group: WrittenGroup, found: Iterable[Finding]) -> dict[str, str]:
+    """Return the usable values: known, and without an error."""
+    wrong = {each.parameter for each in found if each.severity is Severity.ERROR}
+    return {
+        entry.name: entry.value
+        for entry in group.entries
+        if entry.value is not None and entry.name not in wrong
+    }

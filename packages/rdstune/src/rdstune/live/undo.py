@@ -1,0 +1,145 @@
+"""Undo the latest change of an instance's parameter group, exactly.
+
+Values that a user had set are set again, everything else is reset; the previously attached group
+is attached again, and one that we created is deleted.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from mrtuner.aws import rds
+from mrtuner.aws.errors import AwsError
+from mrtuner.change.journal import Journal
+from mrtuner.change.record import Change, Entry, GroupChange
+from mrtuner.change.transaction import Observer, unobserved
+from mrtuner.errors import Refused, UsageError
+from rdstune.live.apply import (
+    RdsOutcome,
+    Reboot,
+    begin,
+    finish_or_revert_group,
+    held,
+    outcome,
+    reboot_order,
+    refuse_busy,
+)
+from rdstune.live.plan import user_values
+from rdstune.live.target import Target, read_target, users
+from rdstune.live.wait import USUAL, Pace
+
+
+def undo(
+    client: Any,
+    identifier: str,
+    journal: Journal,
+    *,
+    reboot: Reboot = "never",
+    force: bool = False,
+    pace: Pace = USUAL,
+    at: Observer = unobserved,
+) -> RdsOutcome:
+    """Undo the latest change of this instance or cluster.
+
+    Refused, with the names, when one of its parameters has been changed or another group attached
+    since, unless `force`. UsageError when the journal has no change. An interrupted change counts:
+    once it is cleaned up, the change before it stays.
+    """
+    recovered = finish_or_revert_group(client, identifier, journal, reboot=reboot, pace=pace, at=at)
+    if recovered is not None and recovered.change_is_undone:
+        return recovered
+    target = read_target(client, identifier)
+    done = last(journal, target)
+    with held(journal, target, _group(done).name):
+        target = read_target(client, identifier)
+        if not target.incompatible:  # being incompatible is one reason to undo
+            refuse_busy(target)
+        draft = _draft(client, target, done, reboot, force)
+        transaction = begin(client, journal, draft, pace, at, reboot)
+        transaction.carry_out()
+    found = outcome("undone", transaction)
+    return replace(found, change=done.id, changed=done.names)
+
+
+def last(journal: Journal, target: Target) -> Change:
+    """Return the change that an undo would revert. UsageError when there is none."""
+    done = journal.last(target.arn)
+    if done is None:
+        raise UsageError(
+            f"nothing to undo: the journal has no change of {target}",
+            "If another journal was used, give it with --journal.",
+        )
+    return done
+
+
+def _group(done: Change) -> GroupChange:
+    assert done.group is not None  # noqa: S101 - found by the ARN of an RDS instance
+    return done.group
+
+
+def _draft(client: Any, target: Target, done: Change, reboot: Reboot, force: bool) -> Change:
+    group = _group(done)
+    now = _values(client, group, target)
+    if not force:
+        _refuse_changed(target, done, now)
+    others = set(users(client, group.name, target.scope)) - {target.identifier}
+    removes = group.creates and not others
+    # A group that we created but others now use is kept; it is only detached here.
+    entries = () if group.creates and others else _turned(done, now)
+    moves = group.attached_before != group.attached_after
+    reboots = reboot_order(target) if reboot == "now" and (moves or _static(entries)) else ()
+    return replace(
+        done,
+        entries=entries,
+        restarts=bool(reboots),
+        undoes=done.id,
+        group=replace(
+            group,
+            attached_before=target.group,
+            attached_after=group.attached_before,
+            creates=False,
+            removes=removes,
+            reboots=reboots,
+        ),
+    )
+
+
+def _values(client: Any, group: GroupChange, target: Target) -> dict[str, str]:
+    try:
+        return user_values(rds.parameters(client, group.name, target.scope, source="user"))
+    except AwsError as error:
+        if error.not_found:
+            raise Refused(
+                f"group {group.name} no longer exists",
+                f"Attach {group.attached_before} to {target} yourself.",
+            ) from None
+        raise
+
+
+def _refuse_changed(target: Target, done: Change, now: dict[str, str]) -> None:
+    group = _group(done)
+    changed = [
+        f"{one.name} (now {now.get(one.name, 'not set')}, applied {one.after or 'not set'})"
+        for one in done.entries
+        if now.get(one.name) != one.after
+    ]
+    if target.group != group.attached_after:
+        changed.append(f"{target} uses group {target.group}")
+    if changed:
+        raise Refused(
+            f"changed by someone else since: {', '.join(changed)}",
+            "Revert that first, or overwrite it with --force.",
+        )
+
+
+def _turned(done: Change, now: dict[str, str]) -> tuple[Entry, ...]:
+    """Return the entries from the current values to those before the change."""
+    return tuple(
+        replace(one, before=now.get(one.name), after=one.before, in_force=now.get(one.name, ""))
+        for one in done.entries
+    )
+
+
+def _static(entries: tuple[Entry, ...]) -> bool:
+    return any(one.restart for one in entries)

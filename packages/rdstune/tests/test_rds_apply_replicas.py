@@ -1,0 +1,164 @@
+"""Replicas: raise them first, lower the primary first. Clusters: the cluster's group."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from mrtuner.aws import rds
+from mrtuner.aws.rds import Scope
+from mrtuner.change.journal import Journal
+from mrtuner.errors import Refused
+from rds_flows import PACE, new_group, new_instance, values, wanted
+from rdstune.lab import Lab
+from rdstune.live.apply import RdsOutcome, Reboot, apply, make
+from rdstune.live.target import read_target
+from rdstune.live.undo import undo
+
+
+@pytest.fixture
+def pair(lab: Lab, client: Any) -> None:
+    """A primary with 100 connections and its replica with as many, each with its own group."""
+    new_group(client, "first", max_connections="100")
+    new_group(client, "second", max_connections="100")
+    new_instance(client, lab, "primary", group="first")
+    client.create_db_instance_read_replica(
+        DBInstanceIdentifier="replica",
+        SourceDBInstanceIdentifier="primary",
+        DBParameterGroupName="second",
+    )
+    lab.settle()
+
+
+def put(
+    client: Any,
+    journal: Journal,
+    identifier: str,
+    connections: str,
+    reboot: Reboot = "never",
+) -> RdsOutcome:
+    plan = make(client, read_target(client, identifier), wanted(max_connections=connections))
+    return apply(client, plan, journal, reboot=reboot, shared=True, pace=PACE)
+
+
+def test_raising_a_primary_above_its_replica_is_refused(
+    pair: None, client: Any, journal: Journal
+) -> None:
+    with pytest.raises(Refused) as error:
+        put(client, journal, "primary", "200")
+    assert error.value.message == (
+        "replica replica would be below its primary: max_connections 100 instead of 200"
+    )
+    assert error.value.hint == "Raise it there first: rdstune apply replica."
+    assert values(client, "first") == {"max_connections": "100"}
+
+
+def test_the_replica_first_and_then_the_primary_goes_through(
+    pair: None, client: Any, journal: Journal
+) -> None:
+    assert put(client, journal, "replica", "200", "now").result == "applied"
+    assert put(client, journal, "primary", "200", "now").result == "applied"
+
+
+def test_lowering_a_replica_below_its_primary_is_refused(
+    pair: None, client: Any, journal: Journal
+) -> None:
+    with pytest.raises(Refused) as error:
+        put(client, journal, "replica", "50")
+    assert error.value.message == (
+        "replica replica would be below its primary: max_connections 50 instead of 100"
+    )
+    assert error.value.hint == "Lower it on the primary first: rdstune apply primary."
+
+
+def test_the_primary_first_and_then_the_replica_is_lowered(
+    pair: None, client: Any, journal: Journal
+) -> None:
+    assert put(client, journal, "primary", "50", "now").result == "applied"
+    assert put(client, journal, "replica", "50", "now").result == "applied"
+
+
+def test_with_one_group_for_both_the_replica_is_rebooted_first(
+    lab: Lab, client: Any, journal: Journal
+) -> None:
+    new_group(client, "both", max_connections="100")
+    new_instance(client, lab, "primary", group="both")
+    client.create_db_instance_read_replica(
+        DBInstanceIdentifier="replica", SourceDBInstanceIdentifier="primary"
+    )
+    lab.settle()
+    with pytest.raises(Refused, match="replica replica uses the same group and must be rebooted"):
+        put(client, journal, "primary", "200", "now")
+    assert put(client, journal, "primary", "200").result == "applied"
+    assert put(client, journal, "replica", "200", "now").result == "rebooted"
+    assert put(client, journal, "primary", "200", "now").result == "rebooted"
+    assert lab.instance("primary").running["max_connections"] == "200"
+
+
+@pytest.fixture
+def aurora(lab: Lab, client: Any) -> None:
+    """An Aurora cluster with a writer and a reader."""
+    client.create_db_cluster(
+        DBClusterIdentifier="shop",
+        Engine="aurora-postgresql",
+        EngineVersion="17",
+        MasterUsername="master",
+        MasterUserPassword="not a secret at all",
+    )
+    for name in ("one", "two"):
+        client.create_db_instance(
+            DBInstanceIdentifier=name,
+            DBInstanceClass="db.r6g.xlarge",
+            Engine="aurora-postgresql",
+            DBClusterIdentifier="shop",
+        )
+    lab.settle()
+
+
+def test_an_instance_of_a_cluster_stands_for_the_clusters_group(
+    aurora: None, lab: Lab, client: Any, journal: Journal
+) -> None:
+    target = read_target(client, "two")
+    assert (target.identifier, target.scope) == ("shop", Scope.CLUSTER)
+    assert target.writer.identifier == "one"
+    plan = make(client, target, wanted(work_mem="32768", max_connections="500"))
+    outcome = apply(client, plan, journal, reboot="now", pace=PACE)
+    assert (outcome.result, outcome.group, outcome.waiting) == ("applied", "mrtuner-shop", ())
+    assert rds.cluster(client, "shop").group == "mrtuner-shop"
+    assert values(client, "mrtuner-shop", Scope.CLUSTER) == {
+        "work_mem": "32768",
+        "max_connections": "500",
+    }
+    rebooted = [action for _, action in lab.calls if action == "RebootDBInstance"]
+    assert len(rebooted) == 2
+
+
+def test_a_clusters_change_is_undone_exactly(aurora: None, client: Any, journal: Journal) -> None:
+    plan = make(client, read_target(client, "shop"), wanted(work_mem="32768"))
+    apply(client, plan, journal, pace=PACE)
+    undo(client, "one", journal, pace=PACE)
+    assert rds.cluster(client, "shop").group == "default.aurora-postgresql17"
+    assert [one.name for one in rds.groups(client, Scope.CLUSTER) if not one.default] == []
+
+
+def test_a_multi_az_cluster_is_rebooted_as_one(lab: Lab, client: Any, journal: Journal) -> None:
+    client.create_db_cluster(
+        DBClusterIdentifier="trio",
+        Engine="postgres",
+        EngineVersion="17",
+        DBClusterInstanceClass="db.r6gd.xlarge",
+        AllocatedStorage=100,
+        StorageType="io1",
+        Iops=1000,
+        MasterUsername="master",
+        MasterUserPassword="not a secret at all",
+    )
+    lab.settle()
+    target = read_target(client, "trio")
+    assert len(target.members) == 3
+    plan = make(client, target, wanted(max_connections="500"))
+    outcome = apply(client, plan, journal, reboot="now", pace=PACE)
+    assert (outcome.result, outcome.waiting) == ("applied", ())
+    reboots = [action for _, action in lab.calls if action.startswith("Reboot")]
+    assert reboots == ["RebootDBCluster"]

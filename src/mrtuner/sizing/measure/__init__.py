@@ -1,8 +1,0 @@
-"""What really holds an application server back: its CPUs, a quota, a lock, others, or nothing."""
-
-from __future__ import annotations
-
-from mrtuner.sizing.measure.bottleneck import Bottleneck, Cause, held_back
-from mrtuner.sizing.measure.reading import Measurement, measure
-
-__all__ = ["Bottleneck", "Cause", "Measurement", "held_back", "measure"]
