@@ -21,20 +21,22 @@ DIFFS = re.findall(
 
 @pytest.fixture(scope="module")
 def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy of the source with all diffs applied."""
+    """A place with a copy of the packages' sources, with all diffs applied."""
     place = tmp_path_factory.mktemp("contributed")
     ours = shutil.ignore_patterns("__pycache__")
-    shutil.copytree(ROOT / "src", place / "src", ignore=ours)
+    for package in (ROOT / "packages").iterdir():
+        shutil.copytree(package / "src", place / "packages" / package.name / "src", ignore=ours)
     assert len(DIFFS) == 6
     for diff in DIFFS:
         subprocess.run(["git", "apply", "-"], input=diff, cwd=place, text=True, check=True)
-    return place / "src"
+    return place
 
 
 def run(source: Path, program: str, *arguments: str) -> str:
+    sources = os.pathsep.join(map(str, source.glob("packages/*/src")))
     done = subprocess.run(
         [sys.executable, "-c", program, *arguments],
-        env={**os.environ, "PYTHONPATH": str(source)}, capture_output=True, text=True, check=False,
+        env={**os.environ, "PYTHONPATH": sources}, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode in {0, 3}, done.stderr
     return done.stdout
@@ -57,7 +59,7 @@ def test_the_client_stack_is_found(source: Path) -> None:
 
 
 def test_the_plan_is_found(source: Path) -> None:
-    plan = source.parent / "examples" / "key-lookup.toml"
+    plan = source / "examples" / "key-lookup.toml"
     text = run(source, MRTUNER, "bench", "run", str(plan), "--forecast")
     assert text.startswith("key-lookup: 2 cells, 2 variants")
 

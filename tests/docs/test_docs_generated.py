@@ -121,7 +121,9 @@ def test_every_error_is_documented() -> None:
         if isinstance(kind, type) and issubclass(kind, errors.MrTunerError)
     }
     assert len(classes) >= 8
-    source = [path.read_text(encoding="utf-8") for path in (DOCS.parent / "src").rglob("*.py")]
+    source = [
+        path.read_text(encoding="utf-8") for path in DOCS.parent.glob("packages/*/src/**/*.py")
+    ]
     for _ in range(3):  # subclasses of subclasses
         kinds = rf"^class (\w+)\((?:{'|'.join(classes)})\):"
         classes |= {name for text in source for name in re.findall(kinds, text, re.MULTILINE)}

@@ -187,7 +187,9 @@ def small_proof() -> Proof:
 
 def test_every_schema_has_its_section() -> None:
     """The schemas are searched for in the source, so that a new one is not forgotten."""
-    source = (path.read_text(encoding="utf-8") for path in (DOCS.parent / "src").rglob("*.py"))
+    source = (
+        path.read_text(encoding="utf-8") for path in DOCS.parent.glob("packages/*/src/**/*.py")
+    )
     schemas = {match for text in source for match in re.findall(r'"(mrtuner\.[a-z.]+/\d+)"', text)}
     assert len(schemas) >= 6
     assert schemas == set(re.findall(r"^## `(mrtuner\.[a-z.]+/\d+)`", PAGE, re.MULTILINE))

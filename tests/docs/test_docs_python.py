@@ -45,7 +45,7 @@ def test_the_example_of_images_prints_what_its_comments_say(tmp_path: Path) -> N
 
 
 def test_the_example_of_pods_prints_what_its_comments_say() -> None:
-    (program,) = (text for text in examples(PAGE) if "sizing.connections" in text)
+    (program,) = (text for text in examples(PAGE) if "mrtuner_pods" in text)
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     )
