@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from history_mix import INSTANCE, STATEMENT, paths_of
 
-from mrtuner.history.source import Kind, Source
+from mrtuner.history.recording.source import Kind, Source
 from mrtuner.history.store import layout, parquet, sealing
 from mrtuner.history.store.writer import Writer
 from mrtuner.postgres.cluster import free_port

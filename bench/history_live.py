@@ -18,10 +18,10 @@ from tempfile import TemporaryDirectory
 from mrtuner.bench.engine.machine import cpu_of
 from mrtuner.bench.load.pgbench import find_pgbench
 from mrtuner.errors import MrTunerError
-from mrtuner.history.outlet import timestamp
 from mrtuner.history.reading import History, open_history
-from mrtuner.history.recorder import Instance, Limits, record
-from mrtuner.history.source import Kind, Source, built_in
+from mrtuner.history.recording.outlet import timestamp
+from mrtuner.history.recording.recorder import Instance, Limits, record
+from mrtuner.history.recording.source import Kind, Source, built_in
 from mrtuner.history.store import opening, own, sealing
 from mrtuner.history.store.layout import DATABASE, HOUR, MICRO
 from mrtuner.history.store.writer import Writer

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mrtuner.history.source import OLDEST, Source, parse
+from mrtuner.history.recording.source import OLDEST, Source, parse
 from mrtuner.history.store import layout, parquet, sealing
 from mrtuner.history.store.layout import HOUR, MICRO
 from mrtuner.history.store.writer import Writer

@@ -24,8 +24,8 @@ from mrtuner.aws import cloudwatch
 from mrtuner.aws.rows import Instance
 from mrtuner.aws.session import Account
 from mrtuner.limits import limits
+from mrtuner.limits.examples.truth import Case
 from mrtuner.limits.fleet import fleet
-from mrtuner.limits.truth import Case
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "packages" / "mrtuner" / "tests" / "limits"))
 

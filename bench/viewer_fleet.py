@@ -29,9 +29,9 @@ import msgspec
 from history_mix import DAY, put, summary_of
 from viewer_year import _BUSY, SHAPES, Shape, _noise, _value
 
-from mrtuner.history.managed import CLOUDWATCH
 from mrtuner.history.reading import open_history
-from mrtuner.history.source import OLDEST, Source, built_in, parse
+from mrtuner.history.recording.managed import CLOUDWATCH
+from mrtuner.history.recording.source import OLDEST, Source, built_in, parse
 from mrtuner.history.store import layout, parquet, sealing, summaries
 from mrtuner.history.store.lake import LocalLake
 from mrtuner.history.store.layout import HOUR, MICRO

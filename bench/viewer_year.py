@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 from history_mix import DAY, put, summary_of
 
-from mrtuner.history.source import Kind, Source, Type, built_in
+from mrtuner.history.recording.source import Kind, Source, Type, built_in
 from mrtuner.history.store import layout, parquet, sealing, summaries
 from mrtuner.history.store.layout import HOUR, MICRO
 from mrtuner.history.store.own import EVENTS, OWN, SAMPLES

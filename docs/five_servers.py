@@ -18,9 +18,10 @@ from mrtuner.postgres.cluster import Cluster
 from mrtuner.postgres.connect import connect
 from mrtuner.postgres.read import read
 from mrtuner.postgres.server_user import scratch_directory
-from mrtuner.present.text import Look, screen
+from mrtuner.present.text import Look
 from mrtuner.tuning import tune_server
 from mrtuner.tuning.gather import flags
+from mrtuner.tuning.report.text import screen
 
 PAGE: Final = Path(__file__).resolve().parent / "concepts/five-servers.md"
 _ABOUT: Final = """\

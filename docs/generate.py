@@ -25,20 +25,23 @@ from docs.generate_json import PACKAGES, json_page, schemas
 from docs.generate_pods import before_after_pictures, pods_page
 
 from mrtuner import cli, errors, formats
+from mrtuner.bench.report.charts import Effect, forest
 from mrtuner.catalog import MAJORS, Parameter, history, parameter, parameters
 from mrtuner.catalog.load import table
 from mrtuner.catalog.platforms import platform
 from mrtuner.documents import read
 from mrtuner.formats import application, crunchy
 from mrtuner.limits import limits
-from mrtuner.limits.example import CLASS, STORAGE, simulated_week
+from mrtuner.limits import page as limits_page
+from mrtuner.limits.examples.week import CLASS, STORAGE, simulated_week
 from mrtuner.postgres.model import FOLLOW_PRIMARY
-from mrtuner.present import charts, limits_page, rehearsal, vacuum_page
-from mrtuner.present.bench_charts import Effect, forest
+from mrtuner.present import charts
 from mrtuner.present.figures import stand_alone
+from mrtuner.rehearsal import page as rehearsal
 from mrtuner.tuning import Tuning, tune
 from mrtuner.tuning.verdict import RULES, Rule
 from mrtuner.units import MiB
+from mrtuner.vacuum import page as vacuum_page
 from mrtuner.wording import enumerated
 from rdstune.cli import rdstune
 from rdstune.fleet.document import RehearsalDocument

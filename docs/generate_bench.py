@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from mrtuner import documents
+from mrtuner.bench.report import charts as bench_charts
+from mrtuner.bench.report.text import said_once
+from mrtuner.cpu import report as cpu_report
 from mrtuner.cpu.document import CpuDocument
-from mrtuner.present import bench_charts
-from mrtuner.present import cpu as cpu_report
-from mrtuner.present.bench import said_once
 from mrtuner_pods.planning import page as pods_plan_page
 
 DOCS: Final = Path(__file__).resolve().parent

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from mrtuner.failover.lab import page as failover_lab_page
 from mrtuner.failover.lab.outcome import cells, limits
-from mrtuner.present import failover_lab_page
 
 #: What `mrtuner failover self-test --whole` and `mrtuner failover lab` measured, and how.
 RECORD: Final = Path(__file__).resolve().parent / "failover-measured.json"

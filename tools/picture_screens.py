@@ -54,7 +54,7 @@ class Shot:
 def shots() -> Iterator[Shot]:
     """Every screen over the example's Monday, or over a period in which it shows more."""
     from mrtuner.history.example.statements import LOADS
-    from mrtuner.limits.example_upgrade import START
+    from mrtuner.limits.examples.upgrade import START
     from mrtuner.web.screens import SCREENS
 
     def over(screen: str, begin: datetime, end: datetime, more: str = "") -> str:
@@ -144,7 +144,7 @@ def _document(lines: Any) -> str:
 
 def taken(browser: Any, address: str, shot: Shot, scheme: str) -> bytes:
     """What the window shows once everything is drawn, as PNG."""
-    from mrtuner.limits.example_upgrade import DAYS, START
+    from mrtuner.limits.examples.upgrade import DAYS, START
 
     context = browser.new_context(
         viewport=shot.window, color_scheme=scheme, reduced_motion="reduce", timezone_id="UTC",

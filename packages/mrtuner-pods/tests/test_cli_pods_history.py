@@ -19,8 +19,8 @@ from history_story import of_source
 
 from json_schemas import assert_valid
 from mrtuner.cli import main
-from mrtuner.history.sample import Row, Sample
-from mrtuner.history.source import built_in
+from mrtuner.history.recording.sample import Row, Sample
+from mrtuner.history.recording.source import built_in
 from mrtuner.history.store.writer import Batch, Writer
 
 pytestmark = pytest.mark.usefixtures("short_simulations")

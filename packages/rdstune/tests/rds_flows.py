@@ -11,7 +11,7 @@ from typing import Any
 from mrtuner.aws import rds
 from mrtuner.aws.rds import Scope
 from mrtuner.aws.session import client as aws_client
-from mrtuner.limits.example import simulated_week
+from mrtuner.limits.examples.week import simulated_week
 from rdstune.lab import Lab
 from rdstune.live.plan import user_values
 from rdstune.live.wait import Pace

@@ -13,7 +13,7 @@ from mrtuner.aws.session import client
 from mrtuner.cli import main
 from mrtuner.documents import as_builtins, read
 from mrtuner.failover.rehearse.document import RehearsalDocument
-from mrtuner.present.failover_rehearsal import lines, page
+from mrtuner.failover.rehearse.page import lines, page
 from rdstune.lab import Lab
 
 pytestmark = pytest.mark.timed

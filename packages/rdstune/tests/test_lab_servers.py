@@ -17,9 +17,9 @@ from lab_calls import REBOOT, change, client, instance, new_group, one, status
 from labs import lead_to
 from mrtuner.errors import MissingPart
 from rdstune.lab import Lab
-from rdstune.lab.guard import postmaster
-from rdstune.lab.servers import Servers
-from rdstune.lab.settings import arranged
+from rdstune.lab.servers.guard import postmaster
+from rdstune.lab.servers.running import Servers
+from rdstune.lab.servers.settings import arranged
 from waiting import until
 
 pytestmark = pytest.mark.timed

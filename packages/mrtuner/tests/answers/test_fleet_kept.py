@@ -17,7 +17,7 @@ from history_story import of_source
 
 from mrtuner.answers.overview import InstanceOverview, overview
 from mrtuner.history.reading import open_history
-from mrtuner.history.source import built_in
+from mrtuner.history.recording.source import built_in
 from mrtuner.history.store import sealing
 from mrtuner.history.store.writer import Event, Writer
 from mrtuner.history.workspace import Workspace

@@ -16,7 +16,7 @@ from history_story import story
 
 from mrtuner.cli import main
 from mrtuner.history.store.writer import Writer
-from mrtuner.present.history import comparison_lines, lines
+from mrtuner.history.text import comparison_lines, lines
 
 
 def run(*arguments: str) -> Result:

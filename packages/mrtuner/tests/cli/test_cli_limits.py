@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from mrtuner.cli import main
-from mrtuner.limits.example import as_csv, simulated_week
+from mrtuner.limits.examples.week import as_csv, simulated_week
 from rds_flows import new_slow_instance
 from rdstune.lab import Lab
 

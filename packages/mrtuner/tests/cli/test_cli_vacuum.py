@@ -24,8 +24,8 @@ from mrtuner.change.record import State
 from mrtuner.cli import main
 from mrtuner.documents import as_builtins, read
 from mrtuner.postgres.cluster import Cluster
-from mrtuner.present.vacuum_page import page
 from mrtuner.vacuum.document import VacuumDocument
+from mrtuner.vacuum.page import page
 from servers import sql
 
 

@@ -11,9 +11,9 @@ from cpu_records import of_cpus, on_siblings, record, trial, worker
 
 from mrtuner.cpu.document import CpuDocument, cpu_document
 from mrtuner.cpu.model import CpuPair, Record
+from mrtuner.cpu.report import lines, page, picture, verdict
 from mrtuner.documents import as_builtins, read
 from mrtuner.errors import BadValue
-from mrtuner.present.cpu import lines, page, picture, verdict
 from servers import ROOT
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from mrtuner.history.sample import Row, Sample
-from mrtuner.history.source import Source, parse
+from mrtuner.history.recording.sample import Row, Sample
+from mrtuner.history.recording.source import Source, parse
 from mrtuner.history.store.writer import Batch
 from mrtuner.postgres.sql import OLDEST
 

@@ -18,12 +18,12 @@ import sqlglot
 from history_data import MIDNIGHT, SECOND
 from history_story import CHEAP, DEAR, INSTANCE, of_source, story
 
-from mrtuner.history.analysis import compare, summary
-from mrtuner.history.peaks import peaks
-from mrtuner.history.period import HistoryPeriod, instances
+from mrtuner.history.analysis.happened import compare, summary
+from mrtuner.history.analysis.peaks import peaks
+from mrtuner.history.analysis.period import HistoryPeriod, instances
 from mrtuner.history.reading import History, open_history
-from mrtuner.history.sample import Row, Sample
-from mrtuner.history.source import built_in
+from mrtuner.history.recording.sample import Row, Sample
+from mrtuner.history.recording.source import built_in
 from mrtuner.history.store import sealing
 from mrtuner.history.store.writer import Batch, Event, Writer
 

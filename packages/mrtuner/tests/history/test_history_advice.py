@@ -15,11 +15,11 @@ from history_story import of_source, story
 
 from mrtuner.cli import main
 from mrtuner.errors import UsageError
-from mrtuner.history.busiest_day import busiest_days
-from mrtuner.history.host_metrics import STEP, WAITING, host_metrics
-from mrtuner.history.period import HistoryPeriod
+from mrtuner.history.analysis.busiest_day import busiest_days
+from mrtuner.history.analysis.period import HistoryPeriod
 from mrtuner.history.reading import open_history
-from mrtuner.history.source import built_in
+from mrtuner.history.recorded.host_metrics import STEP, WAITING, host_metrics
+from mrtuner.history.recording.source import built_in
 from mrtuner.history.store.writer import Batch, Writer
 from mrtuner.limits import confirmation
 from mrtuner.postgres.cluster import Cluster

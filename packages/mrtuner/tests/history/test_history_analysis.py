@@ -9,16 +9,16 @@ import pytest
 from history_story import CHEAP, DEAR, INSTANCE, MB, TEXTS, opened_story
 
 from mrtuner.errors import UsageError
-from mrtuner.history import period as periods
-from mrtuner.history.active_sessions import load_by_step
-from mrtuner.history.analysis import checkpoints, compare, slowest_minute
-from mrtuner.history.changes import changes
-from mrtuner.history.gaps import gaps
-from mrtuner.history.host_work import host_work
-from mrtuner.history.peaks import peaks
-from mrtuner.history.period import HistoryPeriod
+from mrtuner.history.analysis import period as periods
+from mrtuner.history.analysis.active_sessions import load_by_step
+from mrtuner.history.analysis.changes import changes
+from mrtuner.history.analysis.gaps import gaps
+from mrtuner.history.analysis.happened import checkpoints, compare, slowest_minute
+from mrtuner.history.analysis.host_work import host_work
+from mrtuner.history.analysis.peaks import peaks
+from mrtuner.history.analysis.period import HistoryPeriod
+from mrtuner.history.analysis.statements import statements
 from mrtuner.history.reading import History
-from mrtuner.history.statements import statements
 
 TWO = datetime(2026, 11, 23, 2, tzinfo=UTC)
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from conftest import NewCluster
 
-from mrtuner.history.sample import Sampler
-from mrtuner.history.source import built_in
+from mrtuner.history.recording.sample import Sampler
+from mrtuner.history.recording.source import built_in
 from mrtuner.postgres.cluster import Cluster
 from mrtuner.postgres.connect import connect
 from servers import counted, sql

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mrtuner.history.budget import Budget
+from mrtuner.history.recording.budget import Budget
 
 
 def test_the_most_expensive_source_yields() -> None:

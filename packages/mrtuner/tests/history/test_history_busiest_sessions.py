@@ -10,10 +10,10 @@ import pytest
 from history_story import BEGIN, INSTANCE, of_source, opened_story, sample
 
 from mrtuner.errors import UsageError
-from mrtuner.history.busiest_sessions import STEP, busiest_sessions, most_clients
-from mrtuner.history.period import HistoryPeriod
+from mrtuner.history.analysis.busiest_sessions import STEP, busiest_sessions, most_clients
+from mrtuner.history.analysis.period import HistoryPeriod
 from mrtuner.history.reading import History, open_history
-from mrtuner.history.source import built_in
+from mrtuner.history.recording.source import built_in
 from mrtuner.history.store.writer import Batch, Writer
 
 TWO = datetime(2026, 11, 23, 2, tzinfo=UTC)

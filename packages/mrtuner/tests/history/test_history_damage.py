@@ -18,8 +18,8 @@ from history_recorder import PROGRAM, rows
 from mrtuner.cli import main
 from mrtuner.errors import UsageError
 from mrtuner.history.reading import open_history
-from mrtuner.history.recorder import record
-from mrtuner.history.sample import Sample
+from mrtuner.history.recording.recorder import record
+from mrtuner.history.recording.sample import Sample
 from mrtuner.history.store import layout, sealing
 from mrtuner.history.store.writer import Writer
 from mrtuner.history.workspace import Workspace

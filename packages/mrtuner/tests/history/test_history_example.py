@@ -19,7 +19,7 @@ from mrtuner.cli.history.example import minutes_of
 from mrtuner.history.example.record import Happened, record_example
 from mrtuner.history.reading import History, open_history
 from mrtuner.limits import CeilingKind, Resource, Series, limits
-from mrtuner.limits.example_upgrade import START, simulated_upgrade
+from mrtuner.limits.examples.upgrade import START, simulated_upgrade
 from mrtuner.web.answers import fleet_answer, screen_answer
 from mrtuner.web.screens import SCREENS
 
@@ -78,7 +78,7 @@ def test_operations_never_reach_their_limit_and_cpu_and_memory_have_room_all_the
 
 def test_limits_finds_the_old_ceilings_in_what_was_recorded(history: History) -> None:
     """From the metrics alone, as `mrtuner limits` reads them from CloudWatch."""
-    from mrtuner.history.managed import METRICS
+    from mrtuner.history.recording.managed import METRICS
     from mrtuner.stats.plateaus import numpy
 
     rows = history.rows("SELECT * FROM cloudwatch WHERE time < '2026-03-04 03:30' ORDER BY time")

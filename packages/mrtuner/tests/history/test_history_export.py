@@ -33,10 +33,10 @@ from mrtuner.history.export.otlp import message, sender
 from mrtuner.history.export.outbox import Outbox, Undelivered
 from mrtuner.history.export.prometheus import exposition, registry
 from mrtuner.history.export.push import push
-from mrtuner.history.recorder import Instance, record
-from mrtuner.history.sample import Identity, Row, Sample
+from mrtuner.history.recording.recorder import Instance, record
+from mrtuner.history.recording.sample import Identity, Row, Sample
+from mrtuner.history.recording.source import Column, Source, Type, built_in, in_directory, parse
 from mrtuner.history.size import status
-from mrtuner.history.source import Column, Source, Type, built_in, in_directory, parse
 from mrtuner.history.store.writer import Writer
 from mrtuner.postgres.cluster import Cluster, free_port
 from mrtuner.postgres.sql import OLDEST

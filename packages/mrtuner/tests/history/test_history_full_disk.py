@@ -16,8 +16,8 @@ from history_data import SECOND, batch, queue, row
 from history_recorder import WAIT, recorder, rows, samples
 
 from machine import require
-from mrtuner.history.recorder import record
-from mrtuner.history.sample import Sample
+from mrtuner.history.recording.recorder import record
+from mrtuner.history.recording.sample import Sample
 from mrtuner.history.size import verify
 from mrtuner.history.store.writer import Writer
 from servers import counted, sql

@@ -8,8 +8,8 @@ from history_data import queue, row
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mrtuner.history.growth import by_key, grown
-from mrtuner.history.sample import Row
+from mrtuner.history.recording.growth import by_key, grown
+from mrtuner.history.recording.sample import Row
 
 SOURCE = queue()
 

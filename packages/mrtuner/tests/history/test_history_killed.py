@@ -26,7 +26,7 @@ from history_story import of_source
 
 from mrtuner.errors import UsageError
 from mrtuner.history.reading import open_history
-from mrtuner.history.source import built_in
+from mrtuner.history.recording.source import built_in
 from mrtuner.history.store import opening, sealing
 from mrtuner.history.store.parquet import engine
 from mrtuner.history.store.writer import Writer

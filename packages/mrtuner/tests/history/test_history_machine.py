@@ -12,13 +12,13 @@ from history_recorder import recorder, samples
 from history_story import of_source
 
 from mrtuner.facts import Fact, Missing
-from mrtuner.history.host_metrics import host_ceilings
-from mrtuner.history.machine import MACHINE, rows_of_host
-from mrtuner.history.period import period
-from mrtuner.history.program import Place
+from mrtuner.history.analysis.period import period
 from mrtuner.history.reading import open_history
-from mrtuner.history.recorded_machine import facts, host_of, instance_of
-from mrtuner.history.source import built_in
+from mrtuner.history.recorded.host_metrics import host_ceilings
+from mrtuner.history.recorded.machine import facts, host_of, instance_of
+from mrtuner.history.recording.machine import MACHINE, rows_of_host
+from mrtuner.history.recording.program import Place
+from mrtuner.history.recording.source import built_in
 from mrtuner.history.store.writer import Writer
 from mrtuner.host import probe
 from mrtuner.host.model import Host, HugePages, VirtualMemory

@@ -16,17 +16,17 @@ from moto import mock_aws
 from mrtuner.aws.session import Account
 from mrtuner.cli import main
 from mrtuner.errors import MrTunerError
-from mrtuner.history.host_work import host_work
-from mrtuner.history.managed import (
+from mrtuner.history.analysis.host_work import host_work
+from mrtuner.history.analysis.period import HistoryPeriod
+from mrtuner.history.reading import open_history
+from mrtuner.history.recorded.machine import facts, host_of, instance_of
+from mrtuner.history.recording.managed import (
     CLOUDWATCH,
     CloudWatchThread,
     ManagedInstance,
     managed_fleet,
 )
-from mrtuner.history.period import HistoryPeriod
-from mrtuner.history.reading import open_history
-from mrtuner.history.recorded_machine import facts, host_of, instance_of
-from mrtuner.history.source import built_in
+from mrtuner.history.recording.source import built_in
 from mrtuner.history.store.writer import Batch, Writer
 
 #: A whole minute, so recent that CloudWatch still keeps points of a minute.
@@ -202,7 +202,7 @@ def test_the_region_is_an_option(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 
 def test_a_fleet_names_servers_and_instances_of_rds(tmp_path: Path) -> None:
-    from mrtuner.history.fleet import read_fleet
+    from mrtuner.history.recording.fleet import read_fleet
 
     file = tmp_path / "fleet.toml"
     file.write_text('[instances]\nshop = "service=shop"\n[rds]\nshop = "shop-prod"\n')

@@ -13,7 +13,7 @@ import pytest
 from conftest import NewCluster
 from history_recorder import PROGRAM, rows, samples
 
-from mrtuner.history.source import Kind, built_in
+from mrtuner.history.recording.source import Kind, built_in
 from mrtuner.postgres.cluster import Cluster
 from servers import sql
 from waiting import until

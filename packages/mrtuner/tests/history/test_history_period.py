@@ -11,12 +11,12 @@ from history_data import MIDNIGHT, SECOND, batch, queue, row, sample
 from history_story import INSTANCE, of_source, story
 
 from mrtuner.answers.overview import overview
-from mrtuner.history.gaps import gaps
-from mrtuner.history.period import HistoryPeriod
+from mrtuner.history.analysis.gaps import gaps
+from mrtuner.history.analysis.period import HistoryPeriod
+from mrtuner.history.analysis.statements import statement_changes, statements
 from mrtuner.history.reading import History, open_history
-from mrtuner.history.sample import Sample
-from mrtuner.history.source import built_in
-from mrtuner.history.statements import statement_changes, statements
+from mrtuner.history.recording.sample import Sample
+from mrtuner.history.recording.source import built_in
 from mrtuner.history.store import layout, sealing
 from mrtuner.history.store.writer import Batch, Writer
 

@@ -16,9 +16,9 @@ from history_recorder import recorder, samples
 
 from machine import needs
 from mrtuner.errors import BadValue
-from mrtuner.history.program import Place, Rows
-from mrtuner.history.sample import Sample, Sampler
-from mrtuner.history.source import Source, built_in, of_program
+from mrtuner.history.recording.program import Place, Rows
+from mrtuner.history.recording.sample import Sample, Sampler
+from mrtuner.history.recording.source import Source, built_in, of_program
 from mrtuner.postgres.cluster import Cluster
 from mrtuner.postgres.connect import connect
 from servers import ROOT

@@ -12,10 +12,10 @@ import pytest
 from history_data import MIDNIGHT, SECOND, batch, sample
 from history_story import of_source
 
-from mrtuner.history.period import HistoryPeriod
+from mrtuner.history.analysis.period import HistoryPeriod
 from mrtuner.history.reading import History, open_history
-from mrtuner.history.recorded_server import recorded
-from mrtuner.history.source import built_in
+from mrtuner.history.recorded.server import recorded
+from mrtuner.history.recording.source import built_in
 from mrtuner.history.store.writer import Writer
 from mrtuner.postgres.model import JitWork, RoleSpills, Server, Slru
 from mrtuner.units import Bytes

@@ -12,8 +12,8 @@ from conftest import NewCluster
 from history_recorder import WAIT, recorder, rows, samples
 
 from mrtuner.cli import main
-from mrtuner.history.recorder import Instance, Limits, record
-from mrtuner.history.source import built_in
+from mrtuner.history.recording.recorder import Instance, Limits, record
+from mrtuner.history.recording.source import built_in
 from mrtuner.history.store.writer import Writer
 from mrtuner.postgres.cluster import Cluster
 from servers import counted, sql

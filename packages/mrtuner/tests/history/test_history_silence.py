@@ -16,10 +16,10 @@ from conftest import NewCluster
 from history_recorder import WAIT, rows, samples
 
 from mrtuner.errors import ConnectError
-from mrtuner.history.recorder import Instance, Limits, record
-from mrtuner.history.sample import Sampler
-from mrtuner.history.silence import SilentSessions
-from mrtuner.history.source import built_in
+from mrtuner.history.recording.recorder import Instance, Limits, record
+from mrtuner.history.recording.sample import Sampler
+from mrtuner.history.recording.silence import SilentSessions
+from mrtuner.history.recording.source import built_in
 from mrtuner.history.store.writer import Writer
 from mrtuner.postgres.cluster import Cluster
 from mrtuner.postgres.connect import connect

@@ -8,7 +8,7 @@ import pytest
 from history_data import QUEUE
 
 from mrtuner.errors import BadValue
-from mrtuner.history.source import Kind, Rollup, Type, built_in, in_directory, parse
+from mrtuner.history.recording.source import Kind, Rollup, Type, built_in, in_directory, parse
 
 
 def test_a_source_is_read_from_its_header() -> None:

@@ -10,8 +10,8 @@ import psycopg
 import pytest
 from conftest import NewCluster
 
-from mrtuner.history.sample import Sample, Sampler
-from mrtuner.history.source import Source, built_in, parse
+from mrtuner.history.recording.sample import Sample, Sampler
+from mrtuner.history.recording.source import Source, built_in, parse
 from mrtuner.postgres.cluster import Cluster
 from mrtuner.postgres.connect import connect
 from servers import counted, sql

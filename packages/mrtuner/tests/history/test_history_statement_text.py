@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mrtuner.history.statement_text import LONGEST, normalized
+from mrtuner.history.recording.statement_text import LONGEST, normalized
 
 
 @pytest.mark.parametrize(

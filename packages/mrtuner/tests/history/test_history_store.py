@@ -16,11 +16,11 @@ from mrtuner.documents import as_builtins
 from mrtuner.errors import BadValue, Refused, UsageError
 from mrtuner.facts import Missing
 from mrtuner.history.reading import open_history
-from mrtuner.history.sample import Identity
+from mrtuner.history.recording.sample import Identity
 from mrtuner.history.size import is_recording, size, status, verify
 from mrtuner.history.store import layout, parquet, sealing
 from mrtuner.history.store.writer import Batch, Event, Writer
-from mrtuner.present.history import status_lines
+from mrtuner.history.text import status_lines
 
 SOURCE = queue()
 DAY = 86_400 * SECOND

@@ -19,14 +19,14 @@ from history_data import MIDNIGHT, SECOND, batch, sample
 from history_story import INSTANCE, of_source
 
 from mrtuner.errors import BadValue
-from mrtuner.history.active_sessions import WAIT_EVENT, busiest_minute
-from mrtuner.history.gaps import gaps
-from mrtuner.history.period import HistoryPeriod
+from mrtuner.history.analysis.active_sessions import WAIT_EVENT, busiest_minute
+from mrtuner.history.analysis.gaps import gaps
+from mrtuner.history.analysis.period import HistoryPeriod
+from mrtuner.history.analysis.series import Grid, Kind, Measure, split
 from mrtuner.history.reading import History, open_history
-from mrtuner.history.sample import Sample
-from mrtuner.history.series import Grid, Kind, Measure, split
+from mrtuner.history.recording.sample import Sample
+from mrtuner.history.recording.source import Rollup, built_in, in_directory
 from mrtuner.history.size import size
-from mrtuner.history.source import Rollup, built_in, in_directory
 from mrtuner.history.store import sealing, summaries
 from mrtuner.history.store.summaries import AT_WORK
 from mrtuner.history.store.writer import Writer

@@ -11,8 +11,11 @@ import pytest
 from history_data import MIDNIGHT, SECOND, batch, sample
 from history_story import of_source
 
-from mrtuner.history.changes import changes
-from mrtuner.history.host_metrics import (
+from mrtuner.history.analysis.changes import changes
+from mrtuner.history.analysis.period import HistoryPeriod
+from mrtuner.history.identity import settings
+from mrtuner.history.reading import History, open_history
+from mrtuner.history.recorded.host_metrics import (
     CONNECTIONS,
     STEP,
     WAITING,
@@ -21,12 +24,9 @@ from mrtuner.history.host_metrics import (
     host_metrics,
     max_connections,
 )
-from mrtuner.history.identity import settings
-from mrtuner.history.period import HistoryPeriod
-from mrtuner.history.reading import History, open_history
-from mrtuner.history.recorded_machine import facts
-from mrtuner.history.sample import Row
-from mrtuner.history.source import Source, built_in, of_program
+from mrtuner.history.recorded.machine import facts
+from mrtuner.history.recording.sample import Row
+from mrtuner.history.recording.source import Source, built_in, of_program
 from mrtuner.history.store import sealing
 from mrtuner.history.store.writer import Writer
 from mrtuner.history.workspace import Workspace

@@ -9,7 +9,7 @@ import pytest
 from conftest import PASSWORD, NewCluster
 from history_recorder import WAIT, recorder, rows, samples
 
-from mrtuner.history.source import Kind, built_in
+from mrtuner.history.recording.source import Kind, built_in
 from mrtuner.postgres.cluster import Cluster
 from servers import counted, sql
 from waiting import until

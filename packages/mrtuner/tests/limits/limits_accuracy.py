@@ -20,8 +20,8 @@ from typing import Final, Literal, Protocol
 from limits_generate import case
 
 from mrtuner.limits.ceilings import CeilingKind, ceilings
+from mrtuner.limits.examples.truth import Case, Limiter
 from mrtuner.limits.reached import Pegged, reached_ceilings
-from mrtuner.limits.truth import Case, Limiter
 
 NEAR = 0.03
 #: Classes of time at a limit: lower bound [h], and name.

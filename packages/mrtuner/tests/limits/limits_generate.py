@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any, Final
 from mrtuner.catalog.classes import InstanceClass, instance_classes
 from mrtuner.catalog.volumes import Volume, before_december_2019, volume_of
 from mrtuner.limits.ceilings import BURST_MINUTES, Resource
-from mrtuner.limits.series import Series
-from mrtuner.limits.simulate import PARTS, Cap, Demand, Manner, simulate
-from mrtuner.limits.truth import Case, Limiter
+from mrtuner.limits.examples.simulate import PARTS, Cap, Demand, Manner, simulate
+from mrtuner.limits.examples.truth import Case, Limiter
+from mrtuner.limits.metrics.series import Series
 from mrtuner.stats.plateaus import numpy, runs
 from mrtuner.units import KiB
 

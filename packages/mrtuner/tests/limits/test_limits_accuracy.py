@@ -9,7 +9,7 @@ from limits_generate import case
 from limits_lab.scenarios import scenario
 
 from mrtuner.limits import Resource
-from mrtuner.limits.simulate import Cap, Demand, Manner, simulate
+from mrtuner.limits.examples.simulate import Cap, Demand, Manner, simulate
 
 #: The project's aim for precision and recall, and the minimum for a few hundred cases.
 AIM, AT_LEAST = 0.97, 0.95

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mrtuner.limits import CeilingKind, Limits, Resource, limits
-from mrtuner.limits.example import CLASS, STORAGE, as_csv, example, simulated_week
+from mrtuner.limits.examples.week import CLASS, STORAGE, as_csv, example, simulated_week
 
 
 @pytest.fixture(scope="module")

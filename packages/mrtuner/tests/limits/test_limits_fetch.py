@@ -11,7 +11,7 @@ from mrtuner.aws.cloudwatch import Wanted, metric_data, period_for
 from mrtuner.aws.session import Account, client
 from mrtuner.errors import UsageError
 from mrtuner.limits import limits
-from mrtuner.limits.fetch import fetch
+from mrtuner.limits.metrics.fetch import fetch
 from rds_flows import new_slow_instance
 from rdstune.lab import Lab
 

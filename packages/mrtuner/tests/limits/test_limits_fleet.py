@@ -16,10 +16,10 @@ from mrtuner.aws.session import Account, client
 from mrtuner.cli import main
 from mrtuner.limits import Resource, limits
 from mrtuner.limits.document import fleet_document
-from mrtuner.limits.example import CLASS, simulated_week
-from mrtuner.limits.fetch import fetch, fetch_all
+from mrtuner.limits.examples.week import CLASS, simulated_week
 from mrtuner.limits.fleet import METRICS, fleet, instances
-from mrtuner.present.limits_fleet import lines
+from mrtuner.limits.fleet_text import lines
+from mrtuner.limits.metrics.fetch import fetch, fetch_all
 from rdstune.lab import Lab
 
 #: The example from 7:30 on: half an hour of calm, then the day at 213 MB/s.

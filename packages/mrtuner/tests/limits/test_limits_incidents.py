@@ -9,7 +9,7 @@ from incidents import INCIDENTS, Incident, gp2_at_100_iops
 
 from mrtuner.limits import Limits, limits
 from mrtuner.limits.document import limits_document
-from mrtuner.present.limits import lines
+from mrtuner.limits.text import lines
 
 NAMED = [pytest.param(make, id=make.__name__) for make in INCIDENTS]
 

@@ -18,8 +18,8 @@ from machine import needs
 from mrtuner.bench.server.instance import Volume, volume
 from mrtuner.limits import Limits, Resource
 from mrtuner.limits.assess import on_host
+from mrtuner.limits.metrics.watch import watch
 from mrtuner.limits.sentences import THROUGHPUTS
-from mrtuner.limits.watch import watch
 from mrtuner.postgres.cluster import Cluster
 from mrtuner.units import Bytes, MiB
 from servers import binaries

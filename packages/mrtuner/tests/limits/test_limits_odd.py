@@ -12,9 +12,9 @@ import pytest
 
 from mrtuner.limits import Series, limits
 from mrtuner.limits.document import limits_document
-from mrtuner.limits.series import UNITS
-from mrtuner.present.limits import lines
-from mrtuner.present.limits_page import page
+from mrtuner.limits.metrics.series import UNITS
+from mrtuner.limits.page import page
+from mrtuner.limits.text import lines
 
 
 def holey(random: Any, points: int) -> Any:

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from mrtuner.catalog.classes import instance_class
 from mrtuner.catalog.volumes import volume
 from mrtuner.limits import Resource
-from mrtuner.limits.truth import Case, Limiter
+from mrtuner.limits.examples.truth import Case, Limiter
 
 HOUR = 3600 // STEP
 DISK = Disk(base=0.001, single=100e6)

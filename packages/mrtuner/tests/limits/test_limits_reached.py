@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from json_schemas import assert_valid
 from mrtuner.limits import CeilingKind, Limits, Resource, Series, limits
-from mrtuner.limits.example import CLASS, STORAGE, simulated_week
+from mrtuner.limits.examples.week import CLASS, STORAGE, simulated_week
 
 START = datetime(2026, 3, 2, tzinfo=UTC)
 DAY = 1440

@@ -13,8 +13,8 @@ import pytest
 
 from mrtuner.errors import BadValue, UsageError
 from mrtuner.limits import limits
-from mrtuner.limits.metric_units import WrongUnit
-from mrtuner.limits.read import read
+from mrtuner.limits.metrics.metric_units import WrongUnit
+from mrtuner.limits.metrics.read import read
 
 HEADER = "timestamp,ReadThroughput,WriteThroughput,ReadIOPS,WriteIOPS"
 
@@ -205,7 +205,7 @@ def test_parquet_without_pyarrow_is_one_sentence(tmp_path: Path) -> None:
     """Run in a separate process in which pyarrow cannot be imported."""
     program = (
         "import sys; sys.modules['pyarrow'] = None\n"
-        "from pathlib import Path; from mrtuner.limits.read import read\n"
+        "from pathlib import Path; from mrtuner.limits.metrics.read import read\n"
         "from mrtuner.errors import MissingPart\n"
         "try: read(Path('metrics.parquet'))\n"
         "except MissingPart as error: print(error.message, error.hint)\n"

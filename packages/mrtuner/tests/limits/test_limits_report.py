@@ -11,9 +11,9 @@ import pytest
 from mrtuner.limits import Ceiling, CeilingKind, Limits, Resource, Series, limits
 from mrtuner.limits.assess import on_host
 from mrtuner.limits.document import limits_document
-from mrtuner.limits.example import CLASS, STORAGE, simulated_week
-from mrtuner.present.limits import lines
-from mrtuner.present.limits_page import page, picture
+from mrtuner.limits.examples.week import CLASS, STORAGE, simulated_week
+from mrtuner.limits.page import page, picture
+from mrtuner.limits.text import lines
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,7 @@ import pytest
 from mrtuner.limits import Ceiling, CeilingKind, Limits, Resource, Series
 from mrtuner.limits.assess import on_host
 from mrtuner.limits.confirmation import WAITING
-from mrtuner.limits.watch import watch
+from mrtuner.limits.metrics.watch import watch
 from mrtuner.postgres.cluster import Cluster
 from servers import sql
 

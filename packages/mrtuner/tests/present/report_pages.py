@@ -14,24 +14,22 @@ from test_report_vacuum import table, told
 
 from bench_grids import a_grid
 from image_seed import seed
+from mrtuner.bench.report import page as bench_page
+from mrtuner.cpu import report as cpu
 from mrtuner.cpu.document import CpuDocument
 from mrtuner.documents import read
+from mrtuner.failover.lab import page as failover_lab_page
+from mrtuner.failover.rehearse import page as failover_rehearsal
 from mrtuner.failover.rehearse.document import rehearsal_document
 from mrtuner.failover.rehearse.paths import ClientPath
 from mrtuner.failover.rehearse.report import rehearsed
 from mrtuner.limits import limits
-from mrtuner.limits.example import CLASS, STORAGE, simulated_week
-from mrtuner.present import (
-    bench_page,
-    cpu,
-    failover_lab_page,
-    failover_rehearsal,
-    limits_page,
-    tuning_page,
-    vacuum_page,
-)
+from mrtuner.limits import page as limits_page
+from mrtuner.limits.examples.week import CLASS, STORAGE, simulated_week
 from mrtuner.rehearsal.observation import Attempt, Observation, ProbeKind, ServerIdentity, balanced
 from mrtuner.rehearsal.run import Run
+from mrtuner.tuning.report import page as tuning_page
+from mrtuner.vacuum import page as vacuum_page
 from mrtuner_image.advice import page as image_advice_page
 from mrtuner_image.advice.advise import advise
 from mrtuner_image.advice.document import advice_document

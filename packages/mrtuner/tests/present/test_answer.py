@@ -7,14 +7,14 @@ import json
 import pytest
 import report_data as data
 
+from mrtuner.bench.report.gains import answer, screen
 from mrtuner.bench.series import LeftOut, Series, from_dict
 from mrtuner.cli.common.document import load_result
 from mrtuner.documents import as_builtins
 from mrtuner.errors import BadValue
-from mrtuner.present.gains import answer, screen
 from mrtuner.present.text import Look
-from mrtuner.present.tuning_page import page
 from mrtuner.stats.histogram import Histogram
+from mrtuner.tuning.report.page import page
 from series_data import STALLED, a_load, a_series
 
 QUICK = Histogram(((1000, 1000), (4000, 100)))

@@ -17,11 +17,11 @@ from bench_grids import SETTINGS, a_grid, a_plan, a_record, a_sample, six_blocks
 from machine import needs
 from mrtuner.bench.plan.model import GridCell, Variant
 from mrtuner.bench.record.model import Failure, Record
+from mrtuner.bench.report.page import page
+from mrtuner.bench.report.text import lines
 from mrtuner.bench.verdict.document import bench_report_document
 from mrtuner.documents import as_builtins
 from mrtuner.errors import BadValue, Refused
-from mrtuner.present.bench import lines
-from mrtuner.present.bench_page import page
 from servers import ROOT
 
 CELL = GridCell("select", 10, 4)

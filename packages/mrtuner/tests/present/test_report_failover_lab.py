@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from mrtuner.present import failover_lab_page
+from mrtuner.failover.lab import page as failover_lab_page
 
 RECORD = Path(__file__).resolve().parents[4] / "docs" / "failover-measured.json"
 

@@ -14,7 +14,7 @@ from report_browser import Browser, browser
 
 from mrtuner.documents import read
 from mrtuner.errors import BadValue
-from mrtuner.present.rehearsal import Moment, timeline
+from mrtuner.rehearsal.page import Moment, timeline
 from rdstune.fleet.document import RehearsalDocument
 from rdstune.fleet.rehearsal_page import lines, moments, page
 

@@ -9,8 +9,8 @@ from xml.etree import ElementTree
 import pytest
 
 from mrtuner.documents import read
-from mrtuner.present.vacuum_page import computed, measured, page, picture
 from mrtuner.vacuum.document import TableEntry, TableRates, VacuumDocument
+from mrtuner.vacuum.page import computed, measured, page, picture
 
 NEVER = dict.fromkeys(("produce", "vacuum", "measured", "busy"))
 RATES = dict.fromkeys(TableRates.__struct_fields__, 0) | {

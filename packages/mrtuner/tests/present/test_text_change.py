@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from mrtuner.change.settings.plan import LeftAlone, SettingsPlan, SettingStep
-from mrtuner.present.text import Look, plan_of_change
+from mrtuner.present.text import Look
+from mrtuner.tuning.report.text import plan_of_change
 
 STEP = SettingStep(
     name="work_mem", value="16MB", before="4MB", in_force="4096", restart=False, lowers=False

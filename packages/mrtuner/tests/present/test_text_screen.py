@@ -7,8 +7,9 @@ from dataclasses import replace
 import pytest
 
 from mrtuner.facts import Missing
-from mrtuner.present.text import Look, entries, screen, sections
+from mrtuner.present.text import Look, entries, sections
 from mrtuner.tuning import tune
+from mrtuner.tuning.report.text import screen
 
 
 @pytest.mark.parametrize("width", [72, 80, 100, 200])

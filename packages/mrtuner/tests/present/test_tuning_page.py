@@ -15,7 +15,7 @@ import report_data as data
 from mrtuner.bench.record.model import Record
 from mrtuner.errors import BadValue
 from mrtuner.present.html import count, percent, ratio, text_without_secrets
-from mrtuner.present.tuning_page import page
+from mrtuner.tuning.report.page import page
 
 VOID = {"meta", "link", "br"}
 

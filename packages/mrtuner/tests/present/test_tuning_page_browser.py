@@ -12,7 +12,7 @@ import report_data as data
 from report_browser import Browser, browser
 
 from machine import needs
-from mrtuner.present.tuning_page import page
+from mrtuner.tuning.report.page import page
 
 pytestmark = needs("chromium")
 

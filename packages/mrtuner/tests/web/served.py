@@ -155,7 +155,7 @@ def sealed_story(directory: Path) -> Path:
     from history_data import MIDNIGHT, SECOND
     from history_story import story
 
-    from mrtuner.history.source import built_in
+    from mrtuner.history.recording.source import built_in
     from mrtuner.history.store import sealing
     from mrtuner.history.store.writer import Writer
 

@@ -17,10 +17,10 @@ from served import PATIENCE, Viewer, in_a_browser, serving_here, violations
 
 from mrtuner.aws.rows import Instance
 from mrtuner.cli import main
-from mrtuner.history.machine import rows_of_instance
-from mrtuner.history.managed import CLOUDWATCH, METRICS
-from mrtuner.history.sample import Row, Sample
-from mrtuner.history.source import built_in, of_program
+from mrtuner.history.recording.machine import rows_of_instance
+from mrtuner.history.recording.managed import CLOUDWATCH, METRICS
+from mrtuner.history.recording.sample import Row, Sample
+from mrtuner.history.recording.source import built_in, of_program
 from mrtuner.history.store.writer import Batch, Writer
 from mrtuner.limits.recorded_ceilings import CEILINGS
 

@@ -18,8 +18,8 @@ from served import HOUR, PATIENCE, Viewer, in_a_browser, serving_here, violation
 from mrtuner.change.journal import Journal, changes_with_steps
 from mrtuner.change.record import Change, Entry, GroupChange, State
 from mrtuner.errors import MrTunerError
-from mrtuner.history.sample import Identity
-from mrtuner.history.source import built_in
+from mrtuner.history.recording.sample import Identity
+from mrtuner.history.recording.source import built_in
 from mrtuner.history.store.writer import Batch, Event, Writer
 
 #: At 02:30 of the story, max_wal_size went from 1024 to 4096 MB.

@@ -12,8 +12,8 @@ from history_data import batch, sample
 from history_story import INSTANCE, of_source
 
 from mrtuner.history.reading import open_history
-from mrtuner.history.sample import Sample
-from mrtuner.history.source import Source, built_in
+from mrtuner.history.recording.sample import Sample
+from mrtuner.history.recording.source import Source, built_in
 from mrtuner.history.store.writer import Writer
 from mrtuner.web.answers import fleet_answer, screen_answer
 from mrtuner.web.document import ScreenAnswer

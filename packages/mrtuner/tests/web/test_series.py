@@ -10,9 +10,8 @@ import pytest
 from history_data import batch, queue, row, sample
 from history_story import CHEAP, DEAR, INSTANCE, opened_story
 
-from mrtuner.history.period import HistoryPeriod
-from mrtuner.history.reading import History, open_history
-from mrtuner.history.series import (
+from mrtuner.history.analysis.period import HistoryPeriod
+from mrtuner.history.analysis.series import (
     OTHER,
     Grid,
     Kind,
@@ -24,6 +23,7 @@ from mrtuner.history.series import (
     shifted,
     split,
 )
+from mrtuner.history.reading import History, open_history
 from mrtuner.history.store.summaries import AT_WORK
 from mrtuner.history.store.writer import Writer
 

@@ -17,10 +17,10 @@ from served import HOUR, PATIENCE, Viewer, in_a_browser, violations
 from mrtuner.aws.rows import Instance
 from mrtuner.cli import main
 from mrtuner.formats import NAMES
-from mrtuner.history.machine import rows_of_instance
 from mrtuner.history.reading import open_history
-from mrtuner.history.sample import Sampler
-from mrtuner.history.source import built_in
+from mrtuner.history.recording.machine import rows_of_instance
+from mrtuner.history.recording.sample import Sampler
+from mrtuner.history.recording.source import built_in
 from mrtuner.history.store.writer import Batch, Writer
 from mrtuner.postgres.connect import connect
 from mrtuner.web.recorded import recorded_answer

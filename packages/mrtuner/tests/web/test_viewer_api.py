@@ -21,7 +21,7 @@ from history_data import MIDNIGHT, SECOND, batch, queue, row, sample
 from history_story import DEAR, INSTANCE, TEXTS
 from served import HOUR, Viewer, serving, serving_here
 
-from mrtuner.history.source import built_in
+from mrtuner.history.recording.source import built_in
 from mrtuner.history.store import sealing
 from mrtuner.history.store.layout import DATABASE
 from mrtuner.history.store.writer import Writer

@@ -24,7 +24,7 @@ from served import (
     violations,
 )
 
-from mrtuner.history.source import built_in
+from mrtuner.history.recording.source import built_in
 from mrtuner.history.store.writer import Writer
 from mrtuner.web.screens import SCREENS
 

@@ -16,8 +16,8 @@ from history_recorder import samples
 from served import DESK, PHONE, in_a_browser, opened, painted, serving, too_wide, violations
 
 from mrtuner.answers.recorded_loads import has_statements
-from mrtuner.history.recorder import Instance, record
-from mrtuner.history.source import Source, built_in
+from mrtuner.history.recording.recorder import Instance, record
+from mrtuner.history.recording.source import Source, built_in
 from mrtuner.history.store.writer import Writer
 from mrtuner.postgres.connect import connect
 from mrtuner.web.screens import SCREENS

@@ -24,7 +24,7 @@ from served import (
 
 from machine import PAGE, require
 from mrtuner.history.example.statements import LOADS
-from mrtuner.limits.example_upgrade import DAYS, START
+from mrtuner.limits.examples.upgrade import DAYS, START
 from mrtuner.web.screens import SCREENS
 
 pytestmark = [in_a_browser, pytest.mark.timeout(600)]

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
     from mrtuner_image.advice.document import ExpectedLine, ImageAdviceDocument
 
-_TEMPLATE: Final = Path(__file__).with_suffix(".html")
-
 #: Heights of a row, and of the title and the axis, in user units.
 _ROW: Final = 24
 _FRAME: Final = 58
@@ -41,7 +39,7 @@ def page(told: ImageAdviceDocument) -> str:
     Raises MissingPart without jinja2 or matplotlib.
     """
     return rendered(
-        _TEMPLATE,
+        Path(__file__).with_suffix(".html"),
         told=told, answer=list(answer(told)), notes=list(notes(told)),
         heads=["#No.", "Rule", "#Sent", "#Rebuilt", "#Pushed", "#Image"], rows=rows(told.advice),
         forms=[(name, _lines(form)) for name, form in _forms(told)],

@@ -246,7 +246,7 @@ def _seen(given: Any) -> Fact[int] | None:
         return None
     from mrtuner.answers.remembered import remembered
     from mrtuner.facts import Fact
-    from mrtuner.history.busiest_sessions import most_clients
+    from mrtuner.history.analysis.busiest_sessions import most_clients
 
     opened = remembered(directory, given["instance"], since=_REMEMBERED)
     with opened as (history, about):

@@ -125,7 +125,7 @@ def _of_prometheus(given: dict[str, Any]) -> Observed:
 
 def _of_history(given: dict[str, Any], rate: float | None) -> Observed:
     from mrtuner.answers.remembered import remembered
-    from mrtuner.history.busiest_sessions import busiest_sessions
+    from mrtuner.history.analysis.busiest_sessions import busiest_sessions
     from mrtuner_pods.observed.remembered import of_sessions
 
     directory, application = given["history"], given["application"]

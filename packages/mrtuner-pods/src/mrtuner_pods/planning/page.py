@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-_TEMPLATE: Final = Path(__file__).with_suffix(".html")
-
 #: By routing, in the order of the document: colour, dashes, mark.
 _STYLES: Final = {
     "random": ("a", "solid", "o"),
@@ -58,7 +56,7 @@ def page(told: Mapping[str, Any]) -> str:
     heads, rows = curve_rows(told)
     changes = list(before_and_after(told)) if told.get("present") else []
     return rendered(
-        _TEMPLATE,
+        Path(__file__).with_suffix(".html"),
         told=told,
         answer=answer(told),
         reason=reason(told),

@@ -17,7 +17,7 @@ from mrtuner.tuning.situation import Seen
 from mrtuner.units import parse_duration
 
 if TYPE_CHECKING:
-    from mrtuner.history.period import HistoryPeriod
+    from mrtuner.history.analysis.period import HistoryPeriod
     from mrtuner.history.reading import History
 
 #: How far back a history is searched for peaks [s]: as long as sampled rows are kept.
@@ -85,7 +85,7 @@ def _remembered(
     dsn: str | None, directory: Path | str, instance: str | None, given: MachineInputs
 ) -> Tuning:
     """Advise from the busiest times of the history, not from averages."""
-    from mrtuner.history.peaks import peaks
+    from mrtuner.history.analysis.peaks import peaks
     from mrtuner.postgres.connect import connect
 
     with remembered(directory, instance, since=REMEMBERED) as (history, about):
@@ -99,7 +99,7 @@ def _remembered(
 
 def of_record(history: History, about: HistoryPeriod, given: MachineInputs) -> Tuning:
     """Advise for a server as it was recorded; what was given takes precedence."""
-    from mrtuner.history.recorded_server import recorded
+    from mrtuner.history.recorded.server import recorded
 
     found = recorded(history, about)
     said = replace(flags(**given), seen=Seen.RECORDED)

@@ -60,7 +60,7 @@ def _recorded(directory: Path | str, instance: str | None) -> Mapping[tuple[str,
     """Rates of the busiest day, by database and oid."""
     from dataclasses import asdict
 
-    from mrtuner.history.busiest_day import busiest_days
+    from mrtuner.history.analysis.busiest_day import busiest_days
     from mrtuner.vacuum.rates import of_counts
 
     with remembered(directory, instance, since=_REMEMBERED) as (history, about):

@@ -8,7 +8,10 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from mrtuner.errors import BadValue, MissingPart, UsageError
-from mrtuner.history.host_metrics import (
+from mrtuner.history.analysis.period import HistoryPeriod
+from mrtuner.history.identity import settings
+from mrtuner.history.reading import History
+from mrtuner.history.recorded.host_metrics import (
     STEP,
     HostMetrics,
     cloudwatch_metrics,
@@ -16,10 +19,7 @@ from mrtuner.history.host_metrics import (
     host_metrics,
     max_connections,
 )
-from mrtuner.history.identity import settings
-from mrtuner.history.period import HistoryPeriod
-from mrtuner.history.reading import History
-from mrtuner.history.recorded_machine import Facts, facts, instance_of
+from mrtuner.history.recorded.machine import Facts, facts, instance_of
 from mrtuner.limits.assess import Limits, limits, on_host
 from mrtuner.limits.ceilings import (
     AURORA,
@@ -29,10 +29,10 @@ from mrtuner.limits.ceilings import (
     ceilings,
     default_connections,
 )
-from mrtuner.limits.fetch import volume_below
-from mrtuner.limits.read import FEWEST
+from mrtuner.limits.metrics.fetch import volume_below
+from mrtuner.limits.metrics.read import FEWEST
+from mrtuner.limits.metrics.series import Series
 from mrtuner.limits.recorded_ceilings import ceilings_of
-from mrtuner.limits.series import Series
 from mrtuner.stats.plateaus import numpy
 from mrtuner.vacuum.wraparound import stops_at
 

@@ -11,12 +11,12 @@ from mrtuner.answers.ceilings import ceilings_at, judged
 from mrtuner.answers.host_charts import HOST_CHARTS, SOURCES
 from mrtuner.answers.last_hour import DAY, HOUR, NOTHING, by_instance, last_hours
 from mrtuner.answers.shares import CARRIED, ceiling_range, is_former
-from mrtuner.history.headroom import RecordedLimit, highest, recorded
-from mrtuner.history.host_metrics import ceilings_by_instance
-from mrtuner.history.period import DURING, HistoryPeriod
+from mrtuner.history.analysis.headroom import RecordedLimit, highest, recorded
+from mrtuner.history.analysis.period import DURING, HistoryPeriod
+from mrtuner.history.analysis.series import Kind, Measure
 from mrtuner.history.reading import History
-from mrtuner.history.recorded_machine import Facts
-from mrtuner.history.series import Kind, Measure
+from mrtuner.history.recorded.host_metrics import ceilings_by_instance
+from mrtuner.history.recorded.machine import Facts
 from mrtuner.limits.ceilings import Ceiling, CeilingKind, Resource
 from mrtuner.limits.levels import HIGH, LOW
 

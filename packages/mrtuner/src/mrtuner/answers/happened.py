@@ -10,7 +10,7 @@ from mrtuner import extras
 from mrtuner.units import parse_duration
 
 if TYPE_CHECKING:
-    from mrtuner.history.analysis import Summary
+    from mrtuner.history.analysis.happened import Summary
 
 
 def history(
@@ -34,9 +34,9 @@ def history(
         MissingPart: DuckDB is not installed.
     """
     extras.require("duckdb")
-    from mrtuner.history.analysis import summary
+    from mrtuner.history.analysis.happened import summary
+    from mrtuner.history.analysis.period import period, since_recorded
     from mrtuner.history.directory import history_directory
-    from mrtuner.history.period import period, since_recorded
     from mrtuner.history.reading import open_history
 
     place = history_directory(None if directory is None else Path(directory))

@@ -98,7 +98,7 @@ def limits(
         )  # fmt: skip
     _refuse(of_file, "an instance")
     from mrtuner.aws.session import Account
-    from mrtuner.limits.fetch import fetch
+    from mrtuner.limits.metrics.fetch import fetch
 
     start, end = _time(since)
     fetched = fetch(
@@ -120,7 +120,7 @@ def _refuse(given: Mapping[str, object], what: str) -> None:
 
 
 def _watched(dsn: str, length: float, shown: Shown) -> Limits:
-    from mrtuner.limits.watch import watch
+    from mrtuner.limits.metrics.watch import watch
 
     return watch(dsn, length, tell=lambda left: shown(length - left, length, "watching"))
 
@@ -128,9 +128,9 @@ def _watched(dsn: str, length: float, shown: Shown) -> Limits:
 def _recorded(dsn: str, directory: Path | str, instance: str | None, since: float) -> Limits:
     import numpy as np
 
-    from mrtuner.history.host_metrics import host_metrics
+    from mrtuner.history.recorded.host_metrics import host_metrics
     from mrtuner.limits import Series
-    from mrtuner.limits.watch import recorded
+    from mrtuner.limits.metrics.watch import recorded
 
     with remembered(directory, instance, since=since) as (history, about):
         found = host_metrics(history, about)

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from mrtuner.history.host_work import CPU_ALL, CPU_USED
-from mrtuner.history.series import Kind, Measure, rate, ratio
+from mrtuner.history.analysis.host_work import CPU_ALL, CPU_USED
+from mrtuner.history.analysis.series import Kind, Measure, rate, ratio
 from mrtuner.limits.ceilings import Resource
 
 _ELSEWHERE: Final = "the recorder did not run on the server's host, and CloudWatch was not read"

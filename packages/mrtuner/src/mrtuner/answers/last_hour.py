@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from mrtuner.history.period import DURING
+from mrtuner.history.analysis.period import DURING
 from mrtuner.history.reading import BEATS, History
 from mrtuner.history.store.layout import MICRO
 from mrtuner.history.store.summaries import AT_WORK

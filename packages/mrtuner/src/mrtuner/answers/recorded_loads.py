@@ -14,8 +14,8 @@ from mrtuner.errors import MrTunerError
 
 if TYPE_CHECKING:
     from mrtuner.bench.server.standing import Standing
-    from mrtuner.history.recorder import Instance
-    from mrtuner.history.source import Source
+    from mrtuner.history.recording.recorder import Instance
+    from mrtuner.history.recording.source import Source
     from mrtuner.postgres.binaries import Binaries
 
 #: The library that counts statements; loaded on every side, so that each pays for it.
@@ -64,7 +64,7 @@ def recorded(
     """
     from mrtuner.bench.server.scratch import in_database
     from mrtuner.bench.server.standing import DATABASE
-    from mrtuner.history.recorder import Instance
+    from mrtuner.history.recording.recorder import Instance
     from mrtuner.postgres.connect import connect, translated
 
     found = [
@@ -87,7 +87,7 @@ def recorded(
 
 
 def _record(place: Path, instances: list[Instance], stop: threading.Event, tell: Tell) -> None:
-    from mrtuner.history.recorder import record
+    from mrtuner.history.recording.recorder import record
     from mrtuner.history.store.writer import Writer
 
     try:
@@ -99,7 +99,7 @@ def _record(place: Path, instances: list[Instance], stop: threading.Event, tell:
 
 def _sources() -> Iterator[Source]:
     """Yield the sources to record, with those of one minute sampled more often."""
-    from mrtuner.history.source import built_in, of_program
+    from mrtuner.history.recording.source import built_in, of_program
     from mrtuner.limits.recorded_ceilings import CEILINGS
 
     for source in (*built_in().values(), of_program("ceilings", CEILINGS)):

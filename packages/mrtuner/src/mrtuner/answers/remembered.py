@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from mrtuner import extras
 
 if TYPE_CHECKING:
-    from mrtuner.history.period import HistoryPeriod
+    from mrtuner.history.analysis.period import HistoryPeriod
     from mrtuner.history.reading import History
 
 #: Told a sentence about what goes on.
@@ -28,7 +28,7 @@ def remembered(
         MissingPart: DuckDB is not installed.
     """
     extras.require("duckdb")
-    from mrtuner.history.period import period
+    from mrtuner.history.analysis.period import period
     from mrtuner.history.reading import open_history
 
     with open_history(Path(directory)) as history:

@@ -1,6 +1,6 @@
 """How near an instance is to each limit: over time for a screen, in its last hour for the fleet.
 
-Limits that are recorded with their use come from `mrtuner.history.headroom`. What disk and CPU
+Limits that are recorded with their use come from `history.analysis.headroom`. What disk and CPU
 carried is divided by the ceiling that held at that moment: that of the class, volume or control
 group; that of the burst while more than the baseline was carried; that from before December 2019
 if `limits` found that the instance still has it; or an unpublished one, at a level that `limits`
@@ -18,12 +18,12 @@ from typing import Final
 
 from mrtuner.answers.ceilings import LONGEST, Judged, judged, known_ceilings
 from mrtuner.answers.host_charts import HOST_CHARTS
-from mrtuner.history import headroom
-from mrtuner.history.changes import machine_changes
-from mrtuner.history.host_metrics import ceiling_changes
-from mrtuner.history.period import HistoryPeriod
+from mrtuner.history.analysis import headroom
+from mrtuner.history.analysis.changes import machine_changes
+from mrtuner.history.analysis.period import HistoryPeriod
+from mrtuner.history.analysis.series import Grid, Series
 from mrtuner.history.reading import History
-from mrtuner.history.series import Grid, Series
+from mrtuner.history.recorded.host_metrics import ceiling_changes
 from mrtuner.limits.assess import Limits
 from mrtuner.limits.ceilings import Ceiling, CeilingKind, Resource
 from mrtuner.limits.levels import HIGH

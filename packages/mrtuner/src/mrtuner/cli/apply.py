@@ -120,7 +120,7 @@ def _prepare(
 
 def _shown(tuning: Tuning, plan: SettingsPlan) -> list[str]:
     """What can go wrong already, and what the plan would do."""
-    from mrtuner.present.text import dangers, plan_of_change
+    from mrtuner.tuning.report.text import dangers, plan_of_change
 
     look = terminal.look(sys.stderr)
     return [*dangers(tuning, look), *plan_of_change(plan, look)]
@@ -146,7 +146,7 @@ def _plans(dsn: str, number: int | None, plan: SettingsPlan) -> Plans | None:
 
 
 def _print_plans(found: Plans) -> None:
-    from mrtuner.present.query_plans import plans
+    from mrtuner.tuning.report.plans import plans
 
     for line in plans(found, terminal.look(sys.stderr)):
         terminal.print_note(line)

@@ -73,7 +73,7 @@ def command(
     prerequisites.require(page=html)
     with terminal.sigterm_as_interrupt():
         told = _measured(mode or ("integer" if dsn is None else "sql"), dsn, cpus, yes, rest)
-    from mrtuner.present.cpu import lines, page
+    from mrtuner.cpu.report import lines, page
 
     terminal.answer_and_page(told, lines, page, as_json, html)
 

@@ -165,7 +165,7 @@ def _tell_one(
 def _answer(target: str, given: dict[str, Any]) -> Limits:
     """Return the answer; if a file's unit cannot be right, ask. WrongUnit without a terminal."""
     from mrtuner.answers import limits
-    from mrtuner.limits.metric_units import WrongUnit
+    from mrtuner.limits.metrics.metric_units import WrongUnit
 
     regions = given["regions"]
     if len(regions) > 1:
@@ -190,7 +190,7 @@ def _tell_fleet(
 ) -> None:  # fmt: skip
     from mrtuner.answers.hard_limits import limits_of_fleet
     from mrtuner.limits.document import fleet_document
-    from mrtuner.present.limits_fleet import lines
+    from mrtuner.limits.fleet_text import lines
 
     if html is not None:
         raise UsageError(
@@ -228,18 +228,18 @@ def _unjudged(told: FleetInstance) -> Iterator[Missing]:
 
 def _tell(found: Limits, html: Path | None, as_json: bool) -> None:
     from mrtuner.limits.document import limits_document
-    from mrtuner.present.limits import lines
+    from mrtuner.limits.text import lines
 
     told = limits_document(found)
     if html is not None:
-        from mrtuner.present.limits_page import page
+        from mrtuner.limits.page import page
 
         terminal.save_and_tell(html, page(found))
     terminal.answer(told, lines(told), as_json)
 
 
 def _example(as_json: bool) -> None:
-    from mrtuner.limits.example import CLASS, STORAGE, example
+    from mrtuner.limits.examples.week import CLASS, STORAGE, example
 
     if as_json:
         raise UsageError("--example prints CSV, not JSON", "Leave out --json.")

@@ -18,10 +18,10 @@ from mrtuner.errors import MrTunerError, UsageError
 
 if TYPE_CHECKING:
     from mrtuner.aws.session import Account
-    from mrtuner.history.managed import ManagedInstance
-    from mrtuner.history.recorder import Instance
+    from mrtuner.history.recording.managed import ManagedInstance
+    from mrtuner.history.recording.recorder import Instance
 
-#: The same as in mrtuner.history.budget, which is not loaded for a help text.
+#: The same as in mrtuner.history.recording.budget, which is not loaded for a help text.
 _BUDGET: Final = 0.01
 
 
@@ -87,8 +87,8 @@ def command(
     instances, managed = _instances(targets_given, config, name)
     prerequisites.require("duckdb", *(["boto3"] if managed or publish else []))
     from mrtuner.history.directory import history_directory
-    from mrtuner.history.recorder import Limits, record
-    from mrtuner.history.source import built_in, in_directory, installed, of_program
+    from mrtuner.history.recording.recorder import Limits, record
+    from mrtuner.history.recording.source import built_in, in_directory, installed, of_program
     from mrtuner.history.store.writer import Writer
     from mrtuner.limits.recorded_ceilings import CEILINGS
     from mrtuner.units import parse_bytes
@@ -99,7 +99,7 @@ def command(
     }  # fmt: skip
     fleet = None
     if managed:
-        from mrtuner.history.managed import CLOUDWATCH, managed_fleet
+        from mrtuner.history.recording.managed import CLOUDWATCH, managed_fleet
 
         sources["cloudwatch"] = CLOUDWATCH
         fleet = managed_fleet(managed, account)
@@ -147,7 +147,7 @@ def _instances(
     given: Sequence[str], config: Path | None, name: str | None
 ) -> tuple[list[Instance], list[ManagedInstance]]:
     """The servers to connect to, and those read from AWS; a name may be in both, for one server."""
-    from mrtuner.history.fleet import instance_of, managed_of, read_fleet
+    from mrtuner.history.recording.fleet import instance_of, managed_of, read_fleet
 
     of_rds = [text for text in given if kind_of(text) is TargetKind.RDS]
     servers = [

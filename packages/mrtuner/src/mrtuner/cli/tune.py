@@ -134,16 +134,17 @@ def _written(
     if form != "text":
         _tell_assumed(tuning, form)
         return tuning.as_(form)
-    from mrtuner.present.text import Look, screen
+    from mrtuner.present.text import Look
+    from mrtuner.tuning.report.text import screen
 
     look = terminal.look(sys.stdout) if output is None else Look(width=terminal.WIDTH)
     lines = list(screen(tuning, look, everything=everything))
     if found:
-        from mrtuner.present.query_plans import plans
+        from mrtuner.tuning.report.plans import plans
 
         lines += plans(found, look)
     if compared:
-        from mrtuner.present.peers import pgtune
+        from mrtuner.tuning.report.peers import pgtune
 
         lines += pgtune(tuning, look)
     return "".join(f"{terminal.line(line)}\n" for line in lines)

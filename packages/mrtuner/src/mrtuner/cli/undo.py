@@ -167,7 +167,7 @@ def _also_due(dsn: str, last: Change) -> Iterator[str]:
     from mrtuner.change.settings.apply import SettingsPlan, plan
     from mrtuner.postgres.connect import connect
     from mrtuner.postgres.read import read
-    from mrtuner.present.text import plan_of_change
+    from mrtuner.tuning.report.text import plan_of_change
 
     with connect(dsn) as connection:
         pending = plan(read(connection), ()).pending

@@ -107,7 +107,7 @@ def command(
     told = vacuum_document(found)
     terminal.deliver(_written(found, told, form, top), output)
     if html is not None:
-        from mrtuner.present.vacuum_page import page
+        from mrtuner.vacuum.page import page
 
         terminal.save_and_tell(html, page(told))
     if cut_short:

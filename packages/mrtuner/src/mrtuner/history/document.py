@@ -6,15 +6,15 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
 from mrtuner.documents import Doc, Document, Struct, convert
-from mrtuner.history.active_sessions import HistoryLoad
-from mrtuner.history.analysis import HistoryCheckpoints
-from mrtuner.history.gaps import HistoryGap
-from mrtuner.history.host_work import HistoryHost
-from mrtuner.history.period import HistoryPeriod
-from mrtuner.history.statements import HistoryStatement, HistoryStatementChange
+from mrtuner.history.analysis.active_sessions import HistoryLoad
+from mrtuner.history.analysis.gaps import HistoryGap
+from mrtuner.history.analysis.happened import HistoryCheckpoints
+from mrtuner.history.analysis.host_work import HistoryHost
+from mrtuner.history.analysis.period import HistoryPeriod
+from mrtuner.history.analysis.statements import HistoryStatement, HistoryStatementChange
 
 if TYPE_CHECKING:
-    from mrtuner.history.analysis import Comparison, Summary
+    from mrtuner.history.analysis.happened import Comparison, Summary
 
 
 class HistoryWait(Struct):

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from mrtuner.errors import BadValue
-from mrtuner.history.source import Source
+from mrtuner.history.recording.source import Source
 from mrtuner.history.store import layout, opening, parquet, summaries
 from mrtuner.history.store.lake import Lake, LocalLake
 from mrtuner.history.store.layout import HOUR, MICRO

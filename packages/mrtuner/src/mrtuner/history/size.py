@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from mrtuner.history.instances import require_instance
-from mrtuner.history.source import CONNECTION, Source
+from mrtuner.history.recording.source import CONNECTION, Source
 from mrtuner.history.store import layout, opening, parquet, summaries
 from mrtuner.history.store.layout import MICRO
 from mrtuner.history.store.own import SAMPLES

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from mrtuner.history.source import Source
+from mrtuner.history.recording.source import Source
 from mrtuner.history.store import layout, parquet, summaries
 from mrtuner.history.store.layout import HOUR
 from mrtuner.history.store.parquet import File

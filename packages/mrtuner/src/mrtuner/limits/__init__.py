@@ -8,8 +8,8 @@ print(found.verdict)
 
 from mrtuner.limits.assess import Limits, limits
 from mrtuner.limits.ceilings import Ceiling, CeilingKind, Resource, ceilings
+from mrtuner.limits.metrics.series import Series
 from mrtuner.limits.reached import Findings, Pegged, reached_ceilings
-from mrtuner.limits.series import Series
 
 __all__ = [
     "Ceiling",

@@ -17,10 +17,10 @@ from mrtuner.limits.ceilings import AURORA, Ceiling, Resource, ceilings
 from mrtuner.limits.confirmation import emptied
 from mrtuner.limits.forecast import Forecast, forecasts
 from mrtuner.limits.levels import PARTS, totals
+from mrtuner.limits.metrics.series import Series
 from mrtuner.limits.reached import Findings, Pegged, reached_ceilings
 from mrtuner.limits.remedies import Candidate, Demand, candidates, judge, needs
 from mrtuner.limits.sentences import advice, host_advice, lasting, verdict
-from mrtuner.limits.series import Series
 from mrtuner.stats.plateaus import numpy
 
 if TYPE_CHECKING:
@@ -189,7 +189,7 @@ def _series(
 ) -> Series:
     if isinstance(metrics, Series):
         return metrics
-    from mrtuner.limits.read import read
+    from mrtuner.limits.metrics.read import read
 
     return read(Path(metrics), timezone=timezone, throughput_unit=throughput_unit)
 

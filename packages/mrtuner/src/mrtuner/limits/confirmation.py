@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 from mrtuner.described import Doc
 from mrtuner.limits.ceilings import Ceiling, CeilingKind, Resource
-from mrtuner.limits.series import Series
+from mrtuner.limits.metrics.series import Series
 from mrtuner.stats.plateaus import Plateau, inside, numpy
 
 if TYPE_CHECKING:

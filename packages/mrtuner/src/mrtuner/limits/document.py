@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from mrtuner.limits.ceilings import Ceiling
     from mrtuner.limits.fleet import CheckedInstance
     from mrtuner.limits.forecast import Forecast
+    from mrtuner.limits.metrics.series import Series
     from mrtuner.limits.reached import Pegged
     from mrtuner.limits.remedies import Candidate
-    from mrtuner.limits.series import Series
 
 #: How many candidates are listed.
 _SHOWN: Final = 8

@@ -20,9 +20,9 @@ from mrtuner.errors import MrTunerError
 from mrtuner.facts import Missing
 from mrtuner.limits.assess import Limits, limits
 from mrtuner.limits.ceilings import Resource
-from mrtuner.limits.fetch import Fetched, Tell, fetch_all
+from mrtuner.limits.metrics.fetch import Fetched, Tell, fetch_all
+from mrtuner.limits.metrics.series import Series
 from mrtuner.limits.reached import Pegged
-from mrtuner.limits.series import Series
 
 ENGINES: Final = frozenset({"postgres", "aurora-postgresql"})
 #: Enough to distinguish ceilings from even jobs; a single instance gets all of `series.UNITS`.

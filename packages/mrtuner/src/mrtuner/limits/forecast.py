@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Final
 
 from mrtuner.limits.ceilings import Ceiling, Resource, binding
 from mrtuner.limits.levels import totals
+from mrtuner.limits.metrics.series import Series
 from mrtuner.limits.reached import Findings
-from mrtuner.limits.series import Series
 from mrtuner.stats.plateaus import numpy
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from mrtuner.limits.ceilings import Ceiling, Resource
 from mrtuner.limits.confirmation import used_up
-from mrtuner.limits.series import Series
+from mrtuner.limits.metrics.series import Series
 from mrtuner.stats.plateaus import Plateau, densest, numpy, plateaus, stretches
 
 if TYPE_CHECKING:

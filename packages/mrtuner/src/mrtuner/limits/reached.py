@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from mrtuner.limits.ceilings import Ceiling, CeilingKind, Resource
 from mrtuner.limits.confirmation import Evidence, Support, balances, nearby, sessions, waiting
 from mrtuner.limits.levels import DISK, HIGH, LOW, UNKNOWN_AT_LEAST, again, busiest, flat, totals
-from mrtuner.limits.series import Series
+from mrtuner.limits.metrics.series import Series
 from mrtuner.stats.plateaus import BAND, Plateau, inside, united
 
 if TYPE_CHECKING:

@@ -1,6 +1,6 @@
 """The limits of a server's host as a source of the history, so that they can be judged later.
 
-A program as `mrtuner.history.program` describes it; the recording command adds it, since a history
+A program as `history.recording.program` describes it; the recording command adds it, since a history
 knows nothing of limits.
 """
 

@@ -19,8 +19,8 @@ from mrtuner.errors import BadValue
 from mrtuner.limits.ceilings import Ceiling, Resource, binding, ceilings
 from mrtuner.limits.confirmation import WAITING
 from mrtuner.limits.levels import DISK, HIGH, totals
+from mrtuner.limits.metrics.series import Series
 from mrtuner.limits.reached import Findings, pegged_mask
-from mrtuner.limits.series import Series
 from mrtuner.stats.plateaus import numpy
 from mrtuner.units import MiB
 

@@ -10,9 +10,9 @@ from mrtuner.catalog.volumes import Volume
 from mrtuner.limits.ceilings import BURST_MINUTES, Ceiling, CeilingKind, Resource, binding, peak
 from mrtuner.limits.confirmation import emptied
 from mrtuner.limits.levels import DISK, HIGH, totals
+from mrtuner.limits.metrics.series import Series
 from mrtuner.limits.reached import Pegged
 from mrtuner.limits.remedies import Candidate
-from mrtuner.limits.series import Series
 from mrtuner.wording import enumerated
 
 _UNKNOWN: Final = (

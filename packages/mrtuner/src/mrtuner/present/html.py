@@ -123,26 +123,24 @@ def _safe(value: Any) -> Any:
     )
 
 
-def rendered(template: str | Path, **given: Any) -> str:
-    """Return a page from a template of ours by name, or from a file beside the code that fills it.
+def rendered(template: Path, **given: Any) -> str:
+    """Return a page from a template, a file that may include what is beside it and what is here.
 
     Passwords in any text are masked. Raises MissingPart without jinja2.
     """
-    made = _environment()
-    if isinstance(template, Path):
-        return made.from_string(template.read_text(encoding="utf-8")).render(given, palette=PALETTE)
-    return made.get_template(template).render(given, palette=PALETTE)
+    page = _environment(template.parent).get_template(template.name)
+    return page.render(given, palette=PALETTE)
 
 
 @cache
-def _environment() -> Environment:
-    """Return the templates of every page, with their filters."""
+def _environment(directory: Path) -> Environment:
+    """Return the templates of a directory and those of every page, with their filters."""
     try:
         from jinja2 import Environment, FileSystemLoader, StrictUndefined
     except ImportError as missing:
         raise without("jinja2") from missing
     made = Environment(
-        loader=FileSystemLoader(_TEMPLATES),
+        loader=FileSystemLoader([directory, _TEMPLATES]),
         autoescape=True,
         undefined=StrictUndefined,
         finalize=_safe,

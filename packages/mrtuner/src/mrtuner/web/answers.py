@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, Final
 from mrtuner import __version__
 from mrtuner.answers.overview import overview
 from mrtuner.errors import BadValue, UsageError
-from mrtuner.history.period import HistoryPeriod
+from mrtuner.history.analysis.period import HistoryPeriod
+from mrtuner.history.analysis.series import Series, grid, shifted
 from mrtuner.history.reading import History
-from mrtuner.history.series import Series, grid, shifted
 from mrtuner.web.journal import attributed_changes
 from mrtuner.web.period import earlier, period_of
 from mrtuner.web.screens import SCREENS

@@ -19,11 +19,11 @@ from mrtuner.catalog.load import parameters
 from mrtuner.change.journal import Step, changes_with_steps, journal_directory
 from mrtuner.change.record import Change, Entry, State
 from mrtuner.errors import MrTunerError, UsageError
-from mrtuner.history.changes import HistoryChange, changes
+from mrtuner.history.analysis.changes import HistoryChange, changes
+from mrtuner.history.analysis.period import HistoryPeriod
 from mrtuner.history.identity import identity, other_value_between
-from mrtuner.history.period import HistoryPeriod
 from mrtuner.history.reading import History
-from mrtuner.history.recorded_machine import facts
+from mrtuner.history.recorded.machine import facts
 
 #: Two clocks may differ by this much. A new setting is seen only at the next sample.
 _CLOCKS: Final = timedelta(minutes=1)

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from mrtuner.errors import BadValue
-from mrtuner.history.period import HistoryPeriod, period
+from mrtuner.history.analysis.period import HistoryPeriod, period
 from mrtuner.history.reading import History
 from mrtuner.units import parse_duration
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 from mrtuner.answers.advice import REMEMBERED, of_record
 from mrtuner.documents import as_builtins
 from mrtuner.errors import MrTunerError
-from mrtuner.history.period import period
+from mrtuner.history.analysis.period import period
 from mrtuner.history.reading import History
 from mrtuner.tuning.advice import Input
 from mrtuner.tuning.document import tune_document

@@ -138,8 +138,8 @@ def _described(name: str, path: Path) -> BenchmarkRecord:
 
 def _of_run(name: str, path: Path) -> BenchmarkRecord:
     from mrtuner.bench.record.archive import load
+    from mrtuner.bench.report.text import answer
     from mrtuner.bench.verdict.judge import require_samples, verdicts
-    from mrtuner.present.bench import answer
     from mrtuner.web.document import BenchmarkRecord
 
     record = load(path)
@@ -155,8 +155,8 @@ def _of_run(name: str, path: Path) -> BenchmarkRecord:
 
 
 def _of_report(name: str, path: Path) -> BenchmarkRecord:
+    from mrtuner.bench.report.gains import answer
     from mrtuner.bench.series import from_dict
-    from mrtuner.present.gains import answer
     from mrtuner.web.document import BenchmarkRecord
 
     series = from_dict(_report(path)["proof"])
@@ -172,10 +172,10 @@ def _of_report(name: str, path: Path) -> BenchmarkRecord:
 def _drawn(path: Path) -> str:
     if path.is_dir():
         from mrtuner.bench.record.archive import load
-        from mrtuner.present.bench_page import page
+        from mrtuner.bench.report.page import page
 
         return page(load(path))
-    from mrtuner.present import tuning_page
+    from mrtuner.tuning.report import page as tuning_page
 
     found = _report(path)
     return tuning_page.page(found["tuning"], found["proof"], applied=found.get("applied"))

@@ -72,8 +72,9 @@ def entered(given: Mapping[str, str]) -> dict[str, Any]:
 def told(tuning: Tuning) -> dict[str, Any]:
     """Return the advice as the page shows it, and as text in every format."""
     from mrtuner.formats import NAMES
-    from mrtuner.present.text import Look, screen
+    from mrtuner.present.text import Look
     from mrtuner.tuning.pgtune import SOURCE, differences
+    from mrtuner.tuning.report.text import screen
 
     return {
         "title": tuning.title,

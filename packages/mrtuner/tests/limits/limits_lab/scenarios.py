@@ -48,8 +48,8 @@ from limits_lab.workload import (
 from mrtuner.catalog.classes import InstanceClass
 from mrtuner.catalog.volumes import Volume, volume_of
 from mrtuner.limits.ceilings import CeilingKind, Resource, ceilings
-from mrtuner.limits.series import Series
-from mrtuner.limits.truth import Case, Limiter
+from mrtuner.limits.examples.truth import Case, Limiter
+from mrtuner.limits.metrics.series import Series
 from mrtuner.stats.plateaus import numpy
 from mrtuner.units import KiB, MiB
 

@@ -7,10 +7,11 @@ There, times are seconds since the probes began; here, since the request to RDS.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 from mrtuner.present import figures
 from mrtuner.present.html import rendered
-from mrtuner.present.rehearsal import (
+from mrtuner.rehearsal.page import (
     NAMES,
     Moment,
     by_time,
@@ -30,7 +31,7 @@ def page(told: RehearsalDocument) -> str:
     Raises MissingPart without jinja2 or matplotlib.
     """
     runs = [shown(run, moments(run), str(number)) for number, run in enumerate(told.runs, 1)]
-    return rendered("rehearsal.html", told=told, runs=runs, names=NAMES)
+    return rendered(Path(__file__).with_suffix(".html"), told=told, runs=runs, names=NAMES)
 
 
 def lines(told: RehearsalDocument) -> Iterator[str]:

@@ -18,8 +18,6 @@ from rdstune.group.sizes import Size
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-_TEMPLATE: Final = Path(__file__).with_suffix(".html")
-
 #: Settings shown in a table over many classes; the others follow from them or do not change.
 SHOWN: Final = ("max_connections", "shared_buffers", "work_mem", "maintenance_work_mem")
 
@@ -115,7 +113,7 @@ def page(design: Design, here: Size, sizes: Sequence[Size]) -> str:
     """Return the group as one self-contained HTML page, with the chart over all classes."""
     names = [name for name in SHOWN if name in design.values]
     return rendered(
-        _TEMPLATE,
+        Path(__file__).with_suffix(".html"),
         design=design,
         here=here,
         machine=list(_machine(design)),

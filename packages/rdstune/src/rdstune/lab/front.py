@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from mrtuner.errors import UsageError
 from rdstune.lab.faults import Fault
-from rdstune.lab.operations import OPERATIONS
+from rdstune.lab.operations.supported import OPERATIONS
 from rdstune.lab.recognise import Recogniser, Signed, signed
 from rdstune.lab.trouble import Calls, Garbled, Trouble, Unreachable
 from rdstune.lab.wire import Protocol

@@ -13,11 +13,11 @@ from typing import Any, Final
 
 from mrtuner.errors import MrTunerError, UsageError
 from mrtuner.extras import require
-from rdstune.lab import maintenance, snapshots
 from rdstune.lab.clock import Clock
 from rdstune.lab.front import Front, serve
-from rdstune.lab.operations import OPERATIONS
-from rdstune.lab.servers import Servers
+from rdstune.lab.operations import maintenance, snapshots
+from rdstune.lab.operations.supported import OPERATIONS
+from rdstune.lab.servers.running import Servers
 from rdstune.lab.trouble import Calls, Failure, Trouble
 from rdstune.lab.world import Delays, Event, Instance, Maintenance, Value, World
 

@@ -13,8 +13,9 @@ from functools import partial
 from typing import Final
 
 from mrtuner.errors import MrTunerError
-from rdstune.lab import machine, spread
-from rdstune.lab.events import tell
+from rdstune.lab import spread
+from rdstune.lab.operations.events import tell
+from rdstune.lab.servers import machine
 from rdstune.lab.world import Instance, Region
 
 Then = Callable[[], None]

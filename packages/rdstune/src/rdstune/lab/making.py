@@ -8,8 +8,9 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from mrtuner.errors import MrTunerError
-from rdstune.lab import groups, life, versions
+from rdstune.lab import life
 from rdstune.lab.faults import Fault, invalid_combination, invalid_value
+from rdstune.lab.operations import groups, versions
 from rdstune.lab.windows import check_windows
 from rdstune.lab.world import Cluster, Instance, Region, tags
 

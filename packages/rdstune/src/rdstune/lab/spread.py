@@ -17,7 +17,8 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Final
 
-from rdstune.lab import catalogue, machine
+from rdstune.lab import catalogue
+from rdstune.lab.servers import machine
 from rdstune.lab.world import Cluster, Instance, LabGroup, Region
 
 #: On a standby these must be at least as high as on the primary. RDS overrides a replica's

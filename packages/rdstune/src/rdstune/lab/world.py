@@ -15,7 +15,7 @@ from rdstune.lab.clock import Clock
 from rdstune.lab.faults import Fault
 
 if TYPE_CHECKING:
-    from rdstune.lab.servers import Servers
+    from rdstune.lab.servers.running import Servers
 
 #: moto's own account, so that STS and KMS agree with us.
 ACCOUNT: Final = "123456789012"

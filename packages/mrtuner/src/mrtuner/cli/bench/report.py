@@ -44,7 +44,7 @@ def command(
     other = load(against) if against else None
     running.show(record, as_json, other)
     if html is not None:
-        from mrtuner.present.bench_page import page
+        from mrtuner.bench.report.page import page
 
         terminal.save_and_tell(html, page(record, other))
     if parquet is not None:

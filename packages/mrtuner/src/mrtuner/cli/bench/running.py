@@ -98,7 +98,7 @@ def show(record: Record, as_json: bool, other: Record | None = None) -> None:
 
         terminal.document(bench_report_document(record, other))
         return
-    from mrtuner.present.bench import lines
+    from mrtuner.bench.report.text import lines
 
     for line in lines(record, other):
         terminal.print_line(line)

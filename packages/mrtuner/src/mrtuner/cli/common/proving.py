@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 def document(proof: Proof) -> ReportDocument:
     """Return a proof as one JSON document."""
     from mrtuner.bench.document import LoadLeftOut, SeriesDocument
+    from mrtuner.bench.report.gains import answer
     from mrtuner.cli.common.document import ReportDocument, load_result
     from mrtuner.documents import convert
-    from mrtuner.present.gains import answer
     from mrtuner.tuning.document import tune_document
 
     said = answer(proof.series)
@@ -38,7 +38,7 @@ def document(proof: Proof) -> ReportDocument:
 def page(proof: Proof, commands: Sequence[tuple[str, str]]) -> str:
     """Return a proof as one HTML file."""
     from mrtuner.documents import as_builtins
-    from mrtuner.present.tuning_page import page as of_series
+    from mrtuner.tuning.report.page import page as of_series
 
     side = _applied(proof)
     applied = as_builtins(side) if side else None
@@ -49,7 +49,7 @@ def page(proof: Proof, commands: Sequence[tuple[str, str]]) -> str:
 
 def lines(proof: Proof) -> Iterator[str]:
     """Return the result as lines for a terminal."""
-    from mrtuner.present.gains import screen
+    from mrtuner.bench.report.gains import screen
 
     return screen(proof.series, terminal.look(sys.stdout))
 

@@ -103,7 +103,7 @@ def _writer(html: Path | None) -> Callable[[Mapping[str, Any]], None]:
     prerequisites.require(page=html)
     if html is None:
         return lambda _: None
-    from mrtuner.present import failover_lab_page
+    from mrtuner.failover.lab import page as failover_lab_page
 
     def write(told: Mapping[str, Any]) -> None:
         terminal.save_and_tell(html, failover_lab_page.page(told))

@@ -227,6 +227,6 @@ def _judged(ways: Mapping[str, ClientPath], runs: Sequence[Any]) -> list[Rehears
 
 
 def _show(told: RehearsalDocument, as_json: bool, html: Path | None) -> None:
-    from mrtuner.present.failover_rehearsal import lines, page
+    from mrtuner.failover.rehearse.page import lines, page
 
     terminal.answer_and_page(told, lines, page, as_json, html)

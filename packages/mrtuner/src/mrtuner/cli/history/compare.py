@@ -49,12 +49,12 @@ def command(
     """
     prerequisites.require("duckdb")
     from mrtuner.documents import as_builtins
-    from mrtuner.history.analysis import compare
+    from mrtuner.history.analysis.happened import compare
+    from mrtuner.history.analysis.period import period
     from mrtuner.history.directory import history_directory
     from mrtuner.history.document import as_comparison
-    from mrtuner.history.period import period
     from mrtuner.history.reading import open_history
-    from mrtuner.present.history import comparison_lines
+    from mrtuner.history.text import comparison_lines
 
     with open_history(history_directory(directory)) as history:
         periods = [

@@ -14,7 +14,7 @@ from mrtuner.cli.common import options, prerequisites, terminal
 if TYPE_CHECKING:
     from mrtuner.history.example.record import Happened
     from mrtuner.history.example.server import Minute
-    from mrtuner.limits.example_upgrade import Upgrade
+    from mrtuner.limits.examples.upgrade import Upgrade
 
 
 @options.command("example")
@@ -40,7 +40,7 @@ def command(directory: Path, as_json: bool) -> None:
     from mrtuner.documents import as_builtins
     from mrtuner.history.example.record import INSTANCE, record_example
     from mrtuner.history.size import size
-    from mrtuner.limits.example_upgrade import DAYS, START, simulated_upgrade
+    from mrtuner.limits.examples.upgrade import DAYS, START, simulated_upgrade
 
     told = simulated_upgrade()
     terminal.print_note(f"writing {DAYS} days of {INSTANCE}")
@@ -79,7 +79,7 @@ def minutes_of(told: Upgrade) -> list[Minute | None]:
 def _happened() -> Iterator[Happened]:
     """Yield what was tried, and what RDS reported."""
     from mrtuner.history.example.record import Happened
-    from mrtuner.limits.example_upgrade import (
+    from mrtuner.limits.examples.upgrade import (
         AWAY,
         CLASS_AFTER,
         CLASS_BEFORE,

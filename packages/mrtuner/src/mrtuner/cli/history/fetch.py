@@ -46,7 +46,7 @@ def command(
     from mrtuner.history.directory import history_directory
     from mrtuner.history.document import HistoryFetched
     from mrtuner.history.store import s3
-    from mrtuner.present.history import fetched_lines
+    from mrtuner.history.text import fetched_lines
 
     place = history_directory(directory)
     oldest = 0 if since is None else round((time.time() - since) * 1_000_000)

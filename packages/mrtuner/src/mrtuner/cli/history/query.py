@@ -41,7 +41,7 @@ def command(
     from mrtuner.history.directory import history_directory
     from mrtuner.history.document import HistoryRows
     from mrtuner.history.reading import open_history
-    from mrtuner.present.history import row_lines
+    from mrtuner.history.text import row_lines
 
     form = options.one_format(form, as_json)
     with open_history(history_directory(directory)) as history:

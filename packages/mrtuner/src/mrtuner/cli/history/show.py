@@ -53,7 +53,7 @@ def command(
     from mrtuner.answers import history
     from mrtuner.documents import as_builtins
     from mrtuner.history.document import as_document
-    from mrtuner.present.history import lines
+    from mrtuner.history.text import lines
 
     found = history(directory, instance=instance, since=since, until=until, cpus=cpus, top=top)
     told = as_builtins(as_document(found))

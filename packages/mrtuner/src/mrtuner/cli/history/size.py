@@ -22,7 +22,7 @@ def command(directory: Path | None, as_json: bool) -> None:
     from mrtuner.documents import as_builtins
     from mrtuner.history.directory import history_directory
     from mrtuner.history.size import size
-    from mrtuner.present.history import size_lines
+    from mrtuner.history.text import size_lines
 
     told = as_builtins(size(history_directory(directory)))
     terminal.answer(told, size_lines(told), as_json)

@@ -40,7 +40,7 @@ def command(
     from mrtuner.documents import as_builtins
     from mrtuner.history.directory import history_directory
     from mrtuner.history.size import status
-    from mrtuner.present.history import status_lines
+    from mrtuner.history.text import status_lines
 
     told = as_builtins(status(history_directory(directory), time.time(), instance))
     terminal.answer(told, status_lines(told), as_json)

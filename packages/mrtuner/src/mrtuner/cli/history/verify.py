@@ -27,7 +27,7 @@ def command(ctx: click.Context, /, directory: Path | None, as_json: bool) -> Non
     from mrtuner.documents import as_builtins
     from mrtuner.history.directory import history_directory
     from mrtuner.history.size import verify
-    from mrtuner.present.history import check_lines
+    from mrtuner.history.text import check_lines
 
     told = as_builtins(verify(history_directory(directory)))
     terminal.answer(told, check_lines(told), as_json)

@@ -27,7 +27,7 @@ def command(view: str | None, directory: Path | None, as_json: bool) -> None:
     from mrtuner.history.directory import history_directory
     from mrtuner.history.document import HistoryRows
     from mrtuner.history.reading import open_history
-    from mrtuner.present.history import row_lines
+    from mrtuner.history.text import row_lines
 
     with open_history(history_directory(directory)) as history:
         if view is None:

@@ -12,9 +12,9 @@ from typing import Any, Final
 from mrtuner.errors import Refused
 from mrtuner.history.example.server import MAX_CONNECTIONS, Minute, Server
 from mrtuner.history.example.statements import LOADS
-from mrtuner.history.managed import CLOUDWATCH, METRICS
-from mrtuner.history.sample import Identity, Row, Sample
-from mrtuner.history.source import Source, built_in
+from mrtuner.history.recording.managed import CLOUDWATCH, METRICS
+from mrtuner.history.recording.sample import Identity, Row, Sample
+from mrtuner.history.recording.source import Source, built_in
 from mrtuner.history.store import layout, sealing
 from mrtuner.history.store.layout import MICRO
 from mrtuner.history.store.writer import Batch, Event, Writer

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from mrtuner.history.export.latest import LAG, LOAD, OWN
 from mrtuner.history.export.prometheus import metric, own_metric
-from mrtuner.history.source import Column, Kind, built_in
+from mrtuner.history.recording.source import Column, Kind, built_in
 
 _OF: Final = '{server="$server"}'
 

@@ -14,7 +14,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
-from mrtuner.history.source import Kind, Source
+from mrtuner.history.recording.source import Kind, Source
 from mrtuner.history.store import layout, opening
 from mrtuner.history.store.layout import MICRO
 from mrtuner.history.store.own import SAMPLES

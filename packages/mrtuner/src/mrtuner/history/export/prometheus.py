@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from mrtuner.history.export.latest import MOST_ROWS, Figure, latest
-from mrtuner.history.source import Kind, built_in
+from mrtuner.history.recording.source import Kind, built_in
 
 if TYPE_CHECKING:
     from prometheus_client.registry import CollectorRegistry

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Final
 
-from mrtuner.history.source import Column, Kind, Rollup, Source, Type
+from mrtuner.history.recording.source import Column, Kind, Rollup, Source, Type
 
 #: The value of SQLite's user_version. A store with a higher one is refused.
 FORMAT: Final = 1

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Final
 
 from mrtuner.errors import MrTunerError, Refused, UsageError
-from mrtuner.history.sample import Identity
-from mrtuner.history.source import Source, parse
+from mrtuner.history.recording.sample import Identity
+from mrtuner.history.recording.source import Source, parse
 from mrtuner.history.store import layout
 from mrtuner.history.store.own import OWN
 from mrtuner.history.store.parquet import File

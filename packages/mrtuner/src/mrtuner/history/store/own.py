@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from mrtuner.history.source import Column, Kind, Rollup, Source, Type
+from mrtuner.history.recording.source import Column, Kind, Rollup, Source, Type
 
 _DAY: Final = 86_400.0
 

@@ -11,14 +11,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from mrtuner.history.source import Type
+from mrtuner.history.recording.source import Type
 from mrtuner.history.store import layout, parquet
 from mrtuner.history.store.layout import HOUR
 
 if TYPE_CHECKING:
     import sqlite3
 
-    from mrtuner.history.source import Source
+    from mrtuner.history.recording.source import Source
     from mrtuner.history.store.parquet import Engine
 
 

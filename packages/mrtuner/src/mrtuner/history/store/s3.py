@@ -27,7 +27,7 @@ from mrtuner.aws.calls import body_of, call, pages
 from mrtuner.aws.errors import AwsError
 from mrtuner.errors import BadValue, MrTunerError, Refused, UsageError
 from mrtuner.files import replace as write_file
-from mrtuner.history.source import Source, parse
+from mrtuner.history.recording.source import Source, parse
 from mrtuner.history.store import layout, opening, sealing
 from mrtuner.history.store.parquet import File, checksum
 from mrtuner.history.store.writer import Writer

@@ -18,7 +18,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from mrtuner.history.source import Kind, Source
+from mrtuner.history.recording.source import Kind, Source
 from mrtuner.history.store import layout, opening, parquet, summaries
 from mrtuner.history.store.layout import HOUR, MICRO
 from mrtuner.history.store.parquet import File

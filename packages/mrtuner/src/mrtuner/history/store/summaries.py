@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from mrtuner.history.source import Rollup, Source
+from mrtuner.history.recording.source import Rollup, Source
 from mrtuner.history.store import layout
 
 _DAY: Final = 86_400.0

@@ -20,9 +20,9 @@ from typing import Any, Final, Self
 
 from mrtuner.errors import Refused, UsageError
 from mrtuner.facts import Missing
-from mrtuner.history.growth import Key, by_key, grown
-from mrtuner.history.sample import Identity, Row, Sample
-from mrtuner.history.source import Source
+from mrtuner.history.recording.growth import Key, by_key, grown
+from mrtuner.history.recording.sample import Identity, Row, Sample
+from mrtuner.history.recording.source import Source
 from mrtuner.history.store import layout, opening, own
 from mrtuner.history.store.layout import MICRO
 from mrtuner.history.store.opening import last_identity, listed

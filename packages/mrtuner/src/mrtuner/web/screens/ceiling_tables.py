@@ -20,7 +20,7 @@ from mrtuner.limits.document import (
 )
 from mrtuner.limits.levels import DISK
 from mrtuner.limits.sentences import quantity
-from mrtuner.present.limits import demand_words, forecast_words
+from mrtuner.limits.text import demand_words, forecast_words
 from mrtuner.web.screens.screen import Table
 from mrtuner.wording import enumerated
 

@@ -7,7 +7,7 @@ from datetime import UTC
 from typing import Final
 
 from mrtuner.change.record import Entry
-from mrtuner.history.gaps import gaps
+from mrtuner.history.analysis.gaps import gaps
 from mrtuner.web.journal import attributed_changes, entry, journal_owner
 from mrtuner.web.screens.screen import Chart, Screen, Table, View
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from mrtuner.history.period import HistoryPeriod
-from mrtuner.history.series import Grid, Kind, Measure, Series, rate, shifted, split
-from mrtuner.history.statements import HistoryStatementChange, statement_changes
+from mrtuner.history.analysis.period import HistoryPeriod
+from mrtuner.history.analysis.series import Grid, Kind, Measure, Series, rate, shifted, split
+from mrtuner.history.analysis.statements import HistoryStatementChange, statement_changes
 from mrtuner.history.store.summaries import AT_WORK
 from mrtuner.web.period import usual_comparison
 from mrtuner.web.screens.screen import Chart, Screen, Table, View

@@ -8,8 +8,8 @@ from typing import Any, Final
 from mrtuner.answers.ceilings import id_limits
 from mrtuner.answers.host_charts import HOST_CHARTS, SOURCES
 from mrtuner.answers.shares import Share, configurations, label, over_time
-from mrtuner.history.headroom import by_database
-from mrtuner.history.series import Kind, Measure, Series
+from mrtuner.history.analysis.headroom import by_database
+from mrtuner.history.analysis.series import Kind, Measure, Series
 from mrtuner.limits.assess import Limits
 from mrtuner.limits.ceilings import Resource
 from mrtuner.web.screens.ceiling_tables import tables

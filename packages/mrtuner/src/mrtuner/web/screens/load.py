@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from mrtuner.history.active_sessions import CPU, WAIT_EVENT
-from mrtuner.history.recorded_server import machine
-from mrtuner.history.series import Kind, Measure, Series
+from mrtuner.history.analysis.active_sessions import CPU, WAIT_EVENT
+from mrtuner.history.analysis.series import Kind, Measure, Series
+from mrtuner.history.recorded.server import machine
 from mrtuner.history.store.summaries import AT_WORK
 from mrtuner.web.screens.screen import Chart, Screen, Table, View, highest
 

@@ -7,9 +7,9 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any, Final
 
-from mrtuner.history.active_sessions import WAIT_EVENT, beats_by_minute, busiest_minute
-from mrtuner.history.period import IN_PERIOD, HistoryPeriod
-from mrtuner.history.series import Kind, Measure
+from mrtuner.history.analysis.active_sessions import WAIT_EVENT, beats_by_minute, busiest_minute
+from mrtuner.history.analysis.period import IN_PERIOD, HistoryPeriod
+from mrtuner.history.analysis.series import Kind, Measure
 from mrtuner.history.store.summaries import AT_WORK
 from mrtuner.web.screens.screen import Chart, Screen, Table, View
 

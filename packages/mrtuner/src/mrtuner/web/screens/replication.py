@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from mrtuner.history.series import Kind, Measure
+from mrtuner.history.analysis.series import Kind, Measure
 from mrtuner.web.screens.screen import Chart, Screen, Table, View
 
 _STANDBY: Final = "coalesce(nullif(application, ''), 'receiver') || coalesce(' ' || client, '')"

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from mrtuner.history.period import IN_PERIOD, HistoryPeriod
+from mrtuner.history.analysis.period import IN_PERIOD, HistoryPeriod
+from mrtuner.history.analysis.series import Grid, Measure, Series, lines, splits
 from mrtuner.history.reading import History
-from mrtuner.history.series import Grid, Measure, Series, lines, splits
 
 #: Shown if a source has no rows in the period, or none in the store.
 _NOT_RECORDED: Final = "not recorded in this period"

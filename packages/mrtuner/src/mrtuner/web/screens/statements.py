@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from mrtuner.history.series import OTHER, Series, rate, ratio
-from mrtuner.history.statements import HistoryStatement, statements
+from mrtuner.history.analysis.series import OTHER, Series, rate, ratio
+from mrtuner.history.analysis.statements import HistoryStatement, statements
 from mrtuner.web.screens.screen import Chart, Screen, Table, View
 from mrtuner.wording import cut
 

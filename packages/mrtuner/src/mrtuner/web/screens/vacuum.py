@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from mrtuner.history.period import IN_PERIOD
-from mrtuner.history.series import Kind, Measure, Series, rate
+from mrtuner.history.analysis.period import IN_PERIOD
+from mrtuner.history.analysis.series import Kind, Measure, Series, rate
 from mrtuner.web.screens.screen import Chart, Screen, Table, View
 
 _TABLE: Final = "schema || '.' || name"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from mrtuner.history.series import Kind, Measure, rate, ratio
+from mrtuner.history.analysis.series import Kind, Measure, rate, ratio
 from mrtuner.web.screens.screen import Chart, Screen, Table, View
 
 _HOUR: Final = 3600.0

@@ -1,0 +1,1 @@
+"""Reports of benchmarks: text, charts and page, from the record alone."""

@@ -1,0 +1,80 @@
+"""The changes of each table on its busiest day: for `vacuum`, which must keep up with them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from mrtuner.errors import UsageError
+from mrtuner.history.analysis.period import HistoryPeriod, view_for
+from mrtuner.history.reading import History
+
+_DAY: Final = 86_400
+_COUNTERS: Final = (
+    "inserted", "updated", "hot_updated", "deleted", "vacuums", "toast_inserted", "toast_deleted"
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableDay:
+    """Growth of a table's counters in `seconds`: a day, or the whole record if shorter."""
+
+    seconds: float
+    inserted: int
+    updated: int
+    hot_updated: int
+    deleted: int
+    vacuums: int
+    toast_inserted: int
+    toast_deleted: int
+
+
+def busiest_days(history: History, about: HistoryPeriod) -> Mapping[tuple[str, int], TableDay]:
+    """Return, by database and oid, the 24 hours in which most rows of the table died.
+
+    A day may begin at any hour. Tables in which nothing changed are left out.
+
+    Raises:
+        UsageError: tables were not recorded.
+    """
+    seconds = _recorded(history, about)
+    sums = ", ".join(f"sum({name}) AS {name}" for name in _COUNTERS)
+    windows = ", ".join(f"sum({name}) OVER w AS {name}" for name in _COUNTERS)
+    rows = history.rows(
+        f"""SELECT * FROM (
+                SELECT *, row_number() OVER (
+                    PARTITION BY database, relation
+                    ORDER BY updated - hot_updated + deleted DESC, inserted DESC, hour) AS place
+                FROM (
+                    SELECT database, relation, hour, {windows} FROM (
+                        SELECT database, relation, date_trunc('hour', time) AS hour, {sums}
+                        FROM {view_for(history, "tables", about.begin)}
+                        WHERE instance = $instance AND time >= $begin AND time < $end
+                          AND inserted IS NOT NULL GROUP BY 1, 2, 3) AS h
+                    WINDOW w AS (PARTITION BY database, relation ORDER BY hour
+                                 RANGE BETWEEN INTERVAL 23 HOUR PRECEDING AND CURRENT ROW)) AS d
+            ) AS ranked WHERE place = 1""",
+        about.parameters,
+    )
+    return {
+        (row["database"], row["relation"]): TableDay(
+            seconds=min(_DAY, seconds), **{name: int(row[name] or 0) for name in _COUNTERS}
+        )
+        for row in rows
+    }
+
+
+def _recorded(history: History, about: HistoryPeriod) -> float:
+    """The time over which tables were sampled [s]."""
+    found = history.row(
+        """SELECT sum(seconds) AS seconds FROM samples WHERE source = 'tables'
+           AND instance = $instance AND time >= $begin AND time < $end""",
+        about.parameters,
+    )["seconds"]
+    if not found:
+        raise UsageError(
+            f"the tables of {about.instance} have fewer than two samples",
+            "Record for longer than ten minutes, or leave out --history.",
+        )
+    return float(found)

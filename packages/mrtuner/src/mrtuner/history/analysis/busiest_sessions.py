@@ -1,0 +1,122 @@
+"""The busiest minutes of a server's sessions, by application: for `pods plan` and `pods check`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Final
+
+from mrtuner.errors import UsageError
+from mrtuner.history.analysis.period import IN_PERIOD, HistoryPeriod
+from mrtuner.history.reading import History, Rows
+from mrtuner.history.recorded.machine import facts
+
+#: Length of a step [s]: the same as when a Prometheus server is queried for the busiest minutes.
+STEP: Final = 300
+#: Names of Puma's and unicorn's workers differ in their numbers: without them they are one
+#: application, as in sessions_by_application.sql.
+_NUMBERED: Final = r"^(puma: cluster worker|unicorn\w* worker)( \d+: \d+|\[\d+\])"
+#: A step is left out if less than this share of it was sampled.
+_COVERED: Final = 0.5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApplicationLoad:
+    """Active sessions of one application, on average over the step."""
+
+    application: str
+    role: str
+    database: str
+    active: float  # running a statement
+    in_transaction: float  # idle in a transaction for five seconds or longer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BusiestSessions:
+    """What a history knows of a server's sessions; None where it was not recorded."""
+
+    begin: datetime  # of the busiest step, UTC
+    applications: tuple[ApplicationLoad, ...]  # the busiest first
+    most_clients: int | None  # sessions of clients, of all
+    most_at: datetime | None
+    max_connections: int | None
+    cpus: int | None  # that the server can use
+
+
+def busiest_sessions(
+    history: History, about: HistoryPeriod, application: str | None = None
+) -> BusiestSessions:
+    """Return the five minutes with the most active sessions, of one application or of all.
+
+    Raises:
+        UsageError: no client was active.
+    """
+    rows = _by_step(history, about) if history.has("sessions") else []
+    names = sorted({str(row["application"]) for row in rows})
+    chosen = [row for row in rows if application in {None, row["application"]}]
+    if not chosen:
+        raise UsageError(
+            f"no session of {application or 'a client'} was active in the history of "
+            f"{about.instance}",
+            f"Applications in it: {', '.join(name or 'one without a name' for name in names)}."
+            if names
+            else "Record it under its load.",
+        )
+    sums: dict[int, float] = {}
+    for row in chosen:
+        sums[row["step"]] = sums.get(row["step"], 0.0) + row["active"]
+    busiest = max(sums, key=lambda step: (sums[step], -step))
+    cpus, (most, at, maximum) = (
+        facts(history, about.instance).get("cpus"),
+        most_clients(history, about),
+    )
+    return BusiestSessions(
+        begin=datetime.fromtimestamp(busiest * STEP, UTC),
+        applications=tuple(
+            ApplicationLoad(**{name: row[name] for name in ApplicationLoad.__dataclass_fields__})
+            for row in sorted(chosen, key=lambda row: (-row["active"], row["application"]))
+            if row["step"] == busiest
+        ),
+        most_clients=most,
+        most_at=at,
+        max_connections=maximum,
+        cpus=int(float(cpus.value)) if cpus is not None else None,
+    )
+
+
+def _by_step(history: History, about: HistoryPeriod) -> Rows:
+    """Return averages over the samples of each step; idle sessions are not recorded."""
+    step = f"epoch_us(time) // 1000000 // {STEP}"
+    return history.rows(
+        f"""SELECT s.step, s.application, s.role, s.database,
+                   s.active / b.beats AS active, s.in_transaction / b.beats AS in_transaction
+            FROM (SELECT {step} AS step,
+                         regexp_replace(coalesce(application, ''), '{_NUMBERED}', '\\1')
+                             AS application,
+                         coalesce(role, '') AS role, coalesce(database, '') AS database,
+                         count(*) FILTER (WHERE state NOT LIKE 'idle%') AS active,
+                         count(*) FILTER (WHERE state LIKE 'idle in transaction%')
+                             AS in_transaction
+                  FROM sessions WHERE {IN_PERIOD}
+                    AND (backend_type = 'client backend' OR backend_type IS NULL)
+                  GROUP BY 1, 2, 3, 4) AS s
+            JOIN (SELECT {step} AS step, count(*) AS beats, sum(seconds) AS covered FROM samples
+                  WHERE {IN_PERIOD} AND source = 'sessions' GROUP BY 1) AS b ON b.step = s.step
+            WHERE b.covered >= {STEP * _COVERED}""",
+        about.parameters, inside=True,
+    )  # fmt: skip
+
+
+def most_clients(
+    history: History, about: HistoryPeriod
+) -> tuple[int | None, datetime | None, int | None]:
+    """Return the most sessions of clients, when that was, and max_connections."""
+    if not history.has("connections"):
+        return None, None, None
+    row = history.row(
+        f"""SELECT max(clients) AS most, arg_max(time, clients) AS at, max(maximum) AS maximum
+            FROM connections WHERE {IN_PERIOD}""",
+        about.parameters, inside=True,
+    )  # fmt: skip
+    at = row["at"]
+    return row["most"], None if at is None else at.replace(tzinfo=UTC), row["maximum"]

@@ -1,0 +1,137 @@
+"""What statements did in a period, and how two periods differ."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Annotated, Any, Final
+
+from mrtuner.described import Doc
+from mrtuner.history.analysis.period import IN_PERIOD, HistoryPeriod, source_named, view_for
+from mrtuner.history.reading import History
+from mrtuner.history.store.layout import rollup_view
+
+#: If a period has at least this many steps of the summary, its whole steps are read from there.
+_LONG: Final = 12
+#: More statements than pg_stat_statements keeps.
+_EVERY: Final = 1_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HistoryStatement:
+    """What one statement did in a period."""
+
+    query_id: Annotated[int, Doc("identifier of pg_stat_statements")]
+    text: Annotated[str | None, Doc("its text without literals; null if it was never seen")]
+    database: Annotated[str | None, Doc("its database")]
+    role: Annotated[str | None, Doc("its role")]
+    calls: Annotated[int, Doc("executions")]
+    seconds: Annotated[float, Doc("time executing")]
+    rows: Annotated[int, Doc("rows returned or changed")]
+    blocks_read: Annotated[int, Doc("blocks not found in shared_buffers")]
+    temp_blocks: Annotated[int, Doc("blocks of temporary files, read and written")]
+    wal_bytes: Annotated[int, Doc("WAL written")]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HistoryStatementChange:
+    """One statement in two periods."""
+
+    text: Annotated[str | None, Doc("its text without literals")]
+    before: Annotated[HistoryStatement | None, Doc("null: it did not run")]
+    after: Annotated[HistoryStatement | None, Doc("null: it did not run")]
+    more_load: Annotated[float, Doc("sessions that it keeps busy, after minus before")]
+
+
+def statements(history: History, about: HistoryPeriod, top: int) -> tuple[HistoryStatement, ...]:
+    """The statements that took most time; without pg_stat_statements there are none."""
+    if not history.has("statements"):
+        return ()
+    counted, parameters = _counted(
+        history, "statements", about,
+        "query_id, database, role, calls, exec_ms, rows, blocks_read, temp_blocks_read, "
+        "temp_blocks_written, wal_bytes",
+    )  # fmt: skip
+    rows = history.rows(
+        f"""SELECT s.query_id, t.text, s.database, s.role, s.calls, s.ms / 1000 AS seconds, s.rows,
+                   s.blocks_read, s.temp_blocks, s.wal_bytes
+            FROM (SELECT c.query_id, c.database, c.role, sum(c.calls) AS calls,
+                         sum(c.exec_ms) AS ms, sum(c.rows) AS rows,
+                         sum(c.blocks_read) AS blocks_read,
+                         sum(c.temp_blocks_read) + sum(c.temp_blocks_written) AS temp_blocks,
+                         sum(c.wal_bytes) AS wal_bytes
+                  FROM ({counted}) AS c WHERE c.calls IS NOT NULL
+                  GROUP BY c.query_id, c.database, c.role
+                  ORDER BY sum(c.exec_ms) DESC, c.query_id LIMIT {int(top)}) AS s
+            LEFT JOIN statement_texts AS t ON t.query_id = s.query_id
+            ORDER BY s.ms DESC, s.query_id""",
+        parameters, inside=True,
+    )  # fmt: skip
+    return tuple(_statement(row) for row in rows)
+
+
+def _counted(
+    history: History, name: str, about: HistoryPeriod, columns: str
+) -> tuple[str, dict[str, Any]]:
+    """Return SQL for a period's counters (a long one's whole steps summarized) and parameters."""
+    source = source_named(history, name)
+    rollup, step = rollup_view(source), source.rollup.seconds
+    asked = f"SELECT {columns} FROM {{}} WHERE {IN_PERIOD}"
+    if view_for(history, name, about.begin) == rollup:
+        return asked.format(rollup), about.parameters
+    if about.seconds < _LONG * step:
+        return asked.format(name), about.parameters
+    begin, end = (int(at.timestamp()) for at in (about.begin, about.end))
+    first, last = (-(-begin // step) * step, end // step * step)
+    whole = {
+        name: datetime.fromtimestamp(at, UTC).replace(tzinfo=None)
+        for name, at in (("first", first), ("last", last))
+    }
+    sql = f"""{asked.format(rollup)} AND time >= $first AND time < $last
+              UNION ALL {asked.format(name)} AND (time < $first OR time >= $last)"""
+    return sql, about.parameters | whole
+
+
+def _statement(row: dict[str, Any]) -> HistoryStatement:
+    whole = ("calls", "rows", "blocks_read", "temp_blocks", "wal_bytes")
+    return HistoryStatement(**(row | {name: int(row[name] or 0) for name in whole}))
+
+
+def statement_changes(
+    history: History, before: HistoryPeriod, after: HistoryPeriod, *, top: int
+) -> tuple[HistoryStatementChange, ...]:
+    """The statements whose load changed most.
+
+    Statements are the same if their texts are: identifiers may differ after an upgrade.
+    """
+    works = [_by_text(statements(history, one, _EVERY)) for one in (before, after)]
+    changed = [
+        HistoryStatementChange(
+            text=next(side[key].text for side in works if key in side),
+            before=works[0].get(key),
+            after=works[1].get(key),
+            more_load=_load(works[1].get(key), after) - _load(works[0].get(key), before),
+        )
+        for key in works[0].keys() | works[1].keys()
+    ]
+    changed.sort(key=lambda one: (-abs(one.more_load), one.text or ""))
+    return tuple(changed[:top])
+
+
+def _by_text(works: Sequence[HistoryStatement]) -> dict[tuple[Any, ...], HistoryStatement]:
+    """Statements by text, database and role; those with several identifiers are added up."""
+    found: dict[tuple[Any, ...], HistoryStatement] = {}
+    for work in works:
+        key = (work.text or work.query_id, work.database, work.role)
+        found[key] = _sum(found[key], work) if key in found else work
+    return found
+
+
+def _sum(one: HistoryStatement, other: HistoryStatement) -> HistoryStatement:
+    added = ("calls", "seconds", "rows", "blocks_read", "temp_blocks", "wal_bytes")
+    return replace(one, **{name: getattr(one, name) + getattr(other, name) for name in added})
+
+
+def _load(work: HistoryStatement | None, about: HistoryPeriod) -> float:
+    return work.seconds / about.seconds if work else 0.0

@@ -1,0 +1,1 @@
+"""A server and its machine as recorded: for `tune` and `limits`."""

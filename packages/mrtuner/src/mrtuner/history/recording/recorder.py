@@ -1,0 +1,393 @@
+"""Recording: one sampling thread per instance, one for all of RDS, and one writer.
+
+Samples reach the store only through the writer; another thread moves past hours into files, which
+delays no sample. A sample counts as recorded when its transaction is durable. Samples that are not
+yet durable when the process is killed are lost; the next sample then covers the time since the last
+durable one, so that nothing a counter counted is lost.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from queue import Empty, Queue
+from typing import TYPE_CHECKING, Final, Self
+
+from mrtuner.errors import MrTunerError
+from mrtuner.facts import Missing
+from mrtuner.history.recording.budget import BUDGET, Budget
+from mrtuner.history.recording.outlet import Outlet, Tell, timestamp
+from mrtuner.history.recording.sample import Sample, Sampler
+from mrtuner.history.recording.silence import SILENCE, SilentSessions
+from mrtuner.history.recording.source import CONNECTION, Source
+from mrtuner.history.recording.statement_text import normalized
+from mrtuner.history.store import opening, sealing
+from mrtuner.history.store.layout import HOUR, MICRO
+from mrtuner.history.store.writer import Batch, Writer
+from mrtuner.postgres.connect import connect, translated
+
+if TYPE_CHECKING:
+    from mrtuner.history.recording.managed import ManagedFleet
+    from mrtuner.postgres.connect import Connection
+
+#: Publishes the files of the store that are new.
+Publish = Callable[[], object]
+#: How long the end of a recording waits for files to be published [s].
+_LAST_PUBLISH: Final = 60.0
+#: How long it waits for samples under way, before and again after giving up their sessions [s].
+_LAST_SAMPLES: Final = 5.0
+#: Batches an instance may be ahead of the writer; beyond that, samples are left out.
+_AHEAD: Final = 120
+#: Most batches that are stored in one transaction.
+_AT_ONCE: Final = 200
+#: Time between the first samples of two instances, and at most between the first and the last of
+#: many [s]: they are large, and those of all at once would wait in memory for the writer.
+APART: Final = 0.1
+_LAST_BEGINS: Final = 60.0
+#: Shortest and longest time between two attempts to connect [s]: it doubles each time.
+_FIRST_RETRY: Final = 1.0
+_LAST_RETRY: Final = 30.0
+#: Time between two attempts to write to a full disk [s].
+_WRITE_AGAIN: Final = 5.0
+#: Between two adjustments to the budget [s].
+_ADJUST: Final = 10.0
+#: Delay after a full hour [µs], so that samples of its last second have arrived.
+_AFTER_HOUR: Final = 60 * MICRO
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Instance:
+    """A server to record."""
+
+    name: str  # in the store
+    dsn: str = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """Limits on recording."""
+
+    budget: float = BUDGET  # share of a session's time
+    largest: int | None = None  # bytes of all files
+    hourly: bool = False  # move the rows of each hour into files, for others to fetch
+    silence: float = SILENCE  # seconds after a query's own timeout until its session is given up
+    apart: float = APART  # seconds between the first samples of two instances, less if many
+
+
+def record(
+    writer: Writer, instances: Sequence[Instance], stop: threading.Event, *,
+    managed: ManagedFleet | None = None, publish: Publish | None = None,
+    limits: Limits | None = None, tell: Tell | None = None,
+) -> None:  # fmt: skip
+    """Record these instances until `stop` is set, then store everything that was read.
+
+    For `managed` ones, what CloudWatch and RDS report is recorded. `publish` is called in a thread
+    of its own after files were written.
+
+    An instance that cannot be reached, or does not answer, is tried again until it does. A full
+    disk stops the recording until there is space; `tell` gets one sentence about either.
+
+    Raises:
+        MrTunerError: `stop` was set while nothing could be written; it says what was lost.
+    """
+    limits = limits or Limits()
+    tell = tell or _silent
+    known = managed.instances if managed else ()
+    queue: Queue[Batch] = Queue(maxsize=_AHEAD * (len(instances) + len(known)))
+    sampled = [source for source in writer.sources if source.queries or source.program]
+    silent = SilentSessions(limits.silence)
+    apart = min(limits.apart, _LAST_BEGINS / max(1, len(instances)))
+    runs: dict[str, Callable[[], None]] = {
+        one.name: _Watch(
+            one, sampled, queue, stop, tell,
+            silent=silent, share=limits.budget, begin_after=number * apart,
+        ).run
+        for number, one in enumerate(instances)
+    }  # fmt: skip
+    if managed:
+        from mrtuner.history.recording.managed import CloudWatchThread
+
+        since = {one.name: writer.last_sample(one.name, "cloudwatch") for one in known}
+        runs["from CloudWatch"] = CloudWatchThread(managed, queue, stop, tell, since=since).run
+    threads = [
+        threading.Thread(target=run, name=f"record {name}", daemon=True)
+        for name, run in runs.items()
+    ]
+    for thread in threads:
+        thread.start()
+    publisher = _Publisher(publish, tell) if publish else None
+    with _Upkeep(writer, tell, limits) as upkeep:
+        upkeep.turn()
+        with silent:
+            for _ in _while_any_runs(threads, stop):
+                if upkeep.turn() and publisher:
+                    publisher.wake()
+                _store(writer, _taken(queue), stop, tell)
+        for _ in _while_any_runs(threads, stop):
+            _store(writer, _taken(queue), stop, tell)
+        while batches := _taken(queue):
+            _store(writer, batches, stop, tell)
+    if publisher:
+        publisher.finish()
+
+
+def _while_any_runs(threads: Sequence[threading.Thread], stop: threading.Event) -> Iterator[None]:
+    """Yield until `stop`, then until all threads have ended, for `_LAST_SAMPLES` at most."""
+    while not stop.is_set():
+        yield
+    end = time.monotonic() + _LAST_SAMPLES
+    while time.monotonic() < end and any(thread.is_alive() for thread in threads):
+        yield
+
+
+def _silent(_sentence: str) -> None:
+    """Report nothing."""
+
+
+def _taken(queue: Queue[Batch]) -> list[Batch]:
+    """Return up to `_AT_ONCE` waiting batches; wait up to a second for the first one."""
+    found = []
+    with suppress(Empty):
+        found.append(queue.get(timeout=1.0))
+        while len(found) < _AT_ONCE:
+            found.append(queue.get_nowait())
+    return found
+
+
+# The writer's side.
+
+
+def _store(writer: Writer, batches: Sequence[Batch], stop: threading.Event, tell: Tell) -> None:
+    """Store the batches; while the disk is full, keep trying."""
+    failed = False
+    while batches:
+        try:
+            with _named(writer):
+                writer.commit(batches)
+        except sqlite3.OperationalError as error:
+            if stop.is_set():
+                raise MrTunerError(
+                    f"{len(batches)} batches of samples could not be stored: {error}",
+                    "Make room on the disk; what was counted meanwhile is in the next sample.",
+                ) from None
+            if not failed:
+                tell(f"nothing can be stored: {error}; trying again")
+            failed = True
+            stop.wait(_WRITE_AGAIN)
+        else:
+            break
+    if failed:
+        tell("samples are stored again")
+
+
+@contextmanager
+def _named(writer: Writer) -> Iterator[None]:
+    """Name the database if it is damaged; temporary errors are raised unchanged."""
+    try:
+        yield
+    except sqlite3.OperationalError:
+        raise
+    except sqlite3.DatabaseError:
+        with opening.explained(writer.directory):
+            raise
+
+
+class _Upkeep:
+    """Looks after the files each hour, in a thread of its own. `with _Upkeep(…) as upkeep:`."""
+
+    def __init__(self, writer: Writer, tell: Tell, limits: Limits) -> None:
+        self.writer, self.tell, self.limits = writer, tell, limits
+        self.due = 0
+        self.pool = ThreadPoolExecutor(1, "record upkeep")
+        self.running: Future[None] | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Wait for the upkeep under way."""
+        self.pool.shutdown()
+        if self.running is not None:
+            self.running.result()
+
+    def turn(self) -> bool:
+        """Start the upkeep when it is due; return True when it has just finished.
+
+        Raises:
+            MrTunerError: the database is damaged.
+        """
+        now = timestamp()
+        if self.running is None and now >= self.due:
+            self.due = (now // HOUR + 1) * HOUR + _AFTER_HOUR
+            self.running = self.pool.submit(self._maintain, now)
+        if self.running is None or not self.running.done():
+            return False
+        done, self.running = self.running, None
+        done.result()
+        return True
+
+    def _maintain(self, now: int) -> None:
+        """Move past hours into files, merge and delete files; report failures, to be retried.
+
+        Each step runs even if the one before failed: a file that cannot be merged must not keep
+        others from being deleted.
+        """
+        import duckdb  # it raises its own errors, even for a full disk
+
+        steps: dict[str, Callable[[Writer], int]] = {
+            "rows of past hours stay in SQLite for now":
+                lambda writer: sealing.move_to_parquet(writer, now, hourly=self.limits.hourly),
+            "files are not merged for now": lambda writer: sealing.compact(writer, now),
+            "old files stay for now":
+                lambda writer: sealing.expire(writer, now, largest=self.limits.largest),
+            "unused files stay for now": lambda writer: sealing.sweep(writer, now),
+        }  # fmt: skip
+        for failure, step in steps.items():
+            try:
+                with _named(self.writer), self.writer.another() as writer:
+                    step(writer)
+            except (OSError, sqlite3.OperationalError, duckdb.Error) as error:
+                self.tell(f"{failure}: {error}")
+
+
+class _Publisher:
+    """Publishes in a thread of its own, so that a hanging network delays no sample."""
+
+    def __init__(self, publish: Publish, tell: Tell) -> None:
+        self.publish, self.tell = publish, tell
+        self.wanted, self.over = threading.Event(), False
+        self.thread = threading.Thread(target=self._run, name="record publish", daemon=True)
+        self.wanted.set()
+        self.thread.start()
+
+    def wake(self) -> None:
+        self.wanted.set()
+
+    def finish(self) -> None:
+        """Publish once more, and wait for that, but at most `_LAST_PUBLISH`."""
+        self.over = True
+        self.wanted.set()
+        self.thread.join(_LAST_PUBLISH)
+
+    def _run(self) -> None:
+        while not self.over or self.wanted.is_set():
+            self.wanted.wait()
+            self.wanted.clear()
+            try:
+                self.publish()
+            except (MrTunerError, OSError, sqlite3.Error) as error:
+                self.tell(f"nothing was published: {error}; it will be tried again in an hour")
+
+
+# The side of one instance.
+
+
+class _Watch:
+    """Samples one instance in a thread of its own."""
+
+    def __init__(
+        self, instance: Instance, sources: Iterable[Source], queue: Queue[Batch],
+        stop: threading.Event, tell: Tell, *, silent: SilentSessions, share: float,
+        begin_after: float,
+    ) -> None:  # fmt: skip
+        self.instance, self.stop, self.silent, self.tell = instance, stop, silent, tell
+        self.begin_after = begin_after
+        self.outlet = Outlet(instance.name, queue)
+        self.sources = {source.name: source for source in sources}
+        self.budget = Budget.of(
+            ((source.name, source.interval) for source in self.sources.values()), share
+        )
+        self.known_texts: set[int] = set()
+
+    def run(self) -> None:
+        """Connect and sample until told to stop; after each loss, connect again."""
+        retry, lost, reported = _FIRST_RETRY, False, True
+        self.stop.wait(self.begin_after)
+        while not self.stop.is_set():
+            try:
+                with connect(self.instance.dsn) as conn, translated():
+                    if lost:
+                        self.tell(f"{self.instance.name}: connected again")
+                    self.outlet.note("connected", "recording")
+                    retry, lost = _FIRST_RETRY, False
+                    self._sample_until_stopped(conn)
+            except MrTunerError as error:
+                lack = Missing(CONNECTION, error.message, hint=error.hint)
+            except Exception as error:  # a bug of ours must not end the recording of this server
+                lack = Missing(CONNECTION, f"{type(error).__name__}: {error}")
+            else:
+                return
+            if self.stop.is_set():
+                return
+            if not lost:
+                self.tell(f"{self.instance.name}: {lack.why}; trying again")
+                self.outlet.note("lost", lack.why)
+                reported = False
+            lost, reported = True, reported or self.outlet.send(missing=[lack])
+            self.stop.wait(retry)
+            retry = min(retry * 2, _LAST_RETRY)
+
+    def _sample_until_stopped(self, conn: Connection) -> None:
+        sampler = Sampler(conn, self.silent)
+        self.outlet.meet(sampler.prepare())
+        begin = time.monotonic()
+        due = dict.fromkeys(self.sources, begin)
+        adjusted = begin
+        while not self.stop.wait(max(0.0, min(due.values()) - time.monotonic())):
+            now = time.monotonic()
+            names = [name for name, when in due.items() if when <= now]
+            samples = [sample for name in names if (sample := self._sampled(sampler, name))]
+            for name in names:
+                due[name] = _next(due[name], self.budget.paces[name].actual, time.monotonic())
+            texts = self._texts(sampler, samples)
+            if not self.outlet.send(samples, texts, sampler.missing.values()):
+                self.known_texts -= texts.keys()
+            if now - adjusted > _ADJUST:
+                adjusted = now
+                self._adjust()
+
+    def _sampled(self, sampler: Sampler, name: str) -> Sample | None:
+        begin = time.monotonic()
+        sample = sampler.sample(self.sources[name])
+        self.budget.took(name, time.monotonic() - begin)
+        return sample
+
+    def _texts(self, sampler: Sampler, samples: Iterable[Sample]) -> dict[int, str]:
+        """The texts of statements that were not seen before."""
+        ids = {
+            row.values[place]
+            for sample in samples
+            if sample.source.name == "statements"
+            for place in [_place(sample.source, "query_id")]
+            for row in sample.rows
+        }
+        fresh = ids - self.known_texts
+        if not fresh:
+            return {}
+        found = sampler.texts(fresh)
+        if found is None:
+            return {}
+        # Forget those that the server has evicted, or this set would grow without end.
+        self.known_texts = self.known_texts & ids | fresh
+        return {number: normalized(text) for number, text in found.items()}
+
+    def _adjust(self) -> None:
+        name = self.budget.adjust()
+        if name:
+            pace = self.budget.paces[name]
+            self.outlet.note("pace", f"{name} is sampled every {pace.actual:g} s")
+
+
+def _next(due: float, interval: float, now: float) -> float:
+    """Return when to sample next: in step with the interval, without making up missed samples."""
+    missed = max(0.0, (now - due) // interval)
+    return due + (missed + 1) * interval
+
+
+def _place(source: Source, column: str) -> int:
+    return [one.name for one in source.columns].index(column)

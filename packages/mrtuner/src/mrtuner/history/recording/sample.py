@@ -1,0 +1,317 @@
+"""Sampling one server: what a query of a source returned, and the server's identity."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
+from functools import cache, partial
+from typing import TYPE_CHECKING, Any, Final
+
+from mrtuner.facts import Missing
+from mrtuner.history.recording.program import Place, Program, Rows
+from mrtuner.history.recording.source import Source, Type
+from mrtuner.postgres.local import postmaster
+from mrtuner.postgres.reader import refused
+from mrtuner.postgres.sql import query
+
+if TYPE_CHECKING:
+    from psycopg.abc import Buffer
+    from psycopg.adapt import Loader
+
+    from mrtuner.history.recording.silence import SilentSessions
+    from mrtuner.postgres.connect import Connection
+
+#: Values of a row in the order of the source's columns.
+Values = tuple[Any, ...]
+_LOCK_TIMEOUT: Final = "100ms"
+#: With this encoding a database can hold any bytes, and the server does not convert them.
+_ANY_BYTES: Final = "SQL_ASCII"
+#: Name of what is missing if texts of statements cannot be read, and what helps.
+_TEXTS: Final = "statement_texts"
+_ENCODING_HINT: Final = "Connect to a database with the same encoding as the others."
+#: Timeout of what a server answers from memory [s].
+_PROMPT: Final = 5.0
+#: Timeout of reading the texts of statements, which are all in one file on the server [s].
+_TEXTS_TIMEOUT: Final = 10.0
+#: Decimals of floats: microseconds if the unit is ms. More are noise and do not compress.
+DECIMALS: Final = 3
+_BEYOND: Final = 2**63
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Identity:
+    """Which server answers. Counters of two samples are compared only if it stays the same."""
+
+    version_num: int
+    started: str  # of the postmaster
+    system: str | None  # system identifier; None: the role may not see it
+    standby: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One row of a sample: its values, and when its counters were reset."""
+
+    values: Values
+    reset: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sample:
+    """What one query of a source returned."""
+
+    source: Source
+    at: int  # microseconds since 1970
+    monotonic: float  # seconds on a clock that never jumps
+    rows: tuple[Row, ...]
+    cost: float  # seconds until the rows arrived
+
+
+@dataclass(slots=True)
+class Sampler:
+    """Samples the server at one connection, and remembers what it cannot read."""
+
+    conn: Connection
+    silent: SilentSessions | None = None  # None: wait for an answer however long it takes
+    missing: dict[str, Missing] = field(default_factory=dict)
+    _usable: dict[str, Callable[[], tuple[Row, ...] | None]] = field(default_factory=dict)
+    _where: Place | None = None  # found when a program first asks
+
+    def prepare(self) -> Identity:
+        """Make the session harmless and return which server it is.
+
+        It is read-only, waits for locks only briefly, and starts neither workers nor JIT. In names
+        and texts, what is not UTF-8 becomes the replacement character.
+        """
+        with self._answer(_PROMPT):
+            for name, value in _SESSION.items():
+                self.conn.execute("SELECT set_config(%s, %s, false)", (name, value))
+            if self.conn.info.parameter_status("server_encoding") == _ANY_BYTES:
+                self.conn.execute("SELECT set_config('client_encoding', %s, false)", (_ANY_BYTES,))
+                for name in ("text", "name"):
+                    self.conn.adapters.register_loader(name, _lenient_text())
+            row = self._dicts("recorder_identity")[0]
+        return Identity(**row)
+
+    def sample(self, source: Source) -> Sample | None:
+        """Return the rows of a source, or None where it cannot be read; `missing` says why.
+
+        Raises psycopg.OperationalError when the session breaks.
+        """
+        if source.name not in self._usable and not self._choose(source):
+            return None
+        at, monotonic = time.time_ns() // 1000, time.monotonic()
+        rows = self._usable[source.name]()
+        if rows is None:
+            return None
+        self.missing.pop(source.name, None)
+        cost = time.monotonic() - monotonic
+        return Sample(source=source, at=at, monotonic=monotonic, rows=rows, cost=cost)
+
+    def texts(self, query_ids: Iterable[int]) -> dict[int, str] | None:
+        """Return the texts of these statements as pg_stat_statements keeps them.
+
+        Texts of other roles are left out if the role may not read them. None means that the server
+        took too long. The server converts the texts of all databases to the encoding of the
+        connected one; if one cannot be converted, none are returned, and `missing` says so.
+        """
+        from psycopg import DatabaseError, OperationalError, errors
+
+        try:
+            with self._answer(_TEXTS_TIMEOUT), self.conn.transaction():
+                self._limit(_TEXTS_TIMEOUT)
+                self._dicts("extension_schema")
+                rows = self.conn.execute(
+                    "SELECT queryid, query FROM pg_stat_statements WHERE queryid = ANY (%s) "
+                    "AND query <> '<insufficient privilege>'", (list(query_ids),),
+                ).fetchall()  # fmt: skip
+        except (errors.QueryCanceled, errors.LockNotAvailable):
+            return None
+        except OperationalError:
+            raise
+        except errors.InsufficientPrivilege:
+            return {}
+        except (DatabaseError, UnicodeDecodeError) as error:
+            self.missing[_TEXTS] = Missing(_TEXTS, refused(error), hint=_ENCODING_HINT)
+            return {}
+        self.missing.pop(_TEXTS, None)
+        return dict(rows)
+
+    def _answer(self, within: float) -> AbstractContextManager[None]:
+        """Give up the session if the server is silent in the block for too long."""
+        return self.silent.answer(self.conn, within) if self.silent else nullcontext()
+
+    def _limit(self, seconds: float) -> None:
+        """Let the server cancel statements that take longer, in this transaction."""
+        timeout = f"{round(seconds * 1000)}ms"
+        self.conn.execute("SELECT set_config('statement_timeout', %s, true)", (timeout,))
+
+    def _choose(self, source: Source) -> bool:
+        """Find what samples the source: its program, or the newest query the server understands."""
+        if source.program is not None:
+            return self._open(source, source.program)
+        if source.extension and not self._has(source.extension):
+            self._lacks(
+                source, f"the extension {source.extension} is not installed in this database",
+                f"CREATE EXTENSION {source.extension}, and add it to shared_preload_libraries.",
+            )  # fmt: skip
+            return False
+        queries = source.for_version(self.conn.info.server_version)
+        if not queries:
+            since = min(source.queries) // 10000
+            self._lacks(source, f"needs PostgreSQL {since} or later")
+            return False
+        reasons = []
+        for text in queries:
+            if self._try(source, text) is not None:
+                self._usable[source.name] = partial(self._try, source, text)
+                return True
+            reasons.append(self.missing[source.name])
+        # Report the newest query's reason: older ones also lack columns.
+        self.missing[source.name] = reasons[0]
+        return False
+
+    def _open(self, source: Source, program: Program) -> bool:
+        """Let a program find what it samples; False if it cannot, and why in `missing`."""
+        if self._where is None:
+            self._where = self._place()
+        try:
+            rows = program.open(self._where)
+        except Exception as error:  # third-party code may raise anything
+            self._lacks(source, f"{type(error).__name__}: {error}")
+            return False
+        if rows is None:
+            self._lacks(source, "there is nothing it could sample here")
+            return False
+        self._usable[source.name] = partial(self._run, source, rows)
+        return True
+
+    def _place(self) -> Place:
+        """Where the server runs."""
+        with self._answer(_PROMPT):
+            backend = self._dicts("backend")[0]
+            found = self.conn.execute(
+                "SELECT setting FROM pg_settings WHERE name = 'data_directory'"
+            ).fetchone()
+        return Place(
+            postmaster=postmaster(backend["pid"], backend["age"]),
+            data_directory=found[0] if found else None,
+        )
+
+    def _run(self, source: Source, rows: Rows) -> tuple[Row, ...] | None:
+        """Call a program for its rows; None if it fails, and why in `missing`."""
+        try:
+            found = tuple(_row(source, row) for row in rows())
+        except Exception as error:  # third-party code may raise anything
+            self._lacks(source, f"{type(error).__name__}: {error}")
+            return None
+        return found
+
+    def _has(self, extension: str) -> bool:
+        with self._answer(_PROMPT):
+            found = self.conn.execute(
+                "SELECT FROM pg_catalog.pg_extension WHERE extname = %s", (extension,)
+            )
+        return bool(found.fetchall())
+
+    def _try(self, source: Source, text: str) -> tuple[Row, ...] | None:
+        """Run a query of the source; None if the server refuses it, and why in `missing`."""
+        from psycopg import DatabaseError, OperationalError, errors
+        from psycopg.rows import dict_row
+
+        try:
+            with self._answer(source.timeout), self.conn.transaction():
+                self._limit(source.timeout)
+                if source.extension:
+                    self._dicts("extension_schema")
+                with self.conn.cursor(row_factory=dict_row) as cursor:
+                    found = cursor.execute(text.encode()).fetchall()
+            return tuple(_row(source, row) for row in found)
+        except (errors.QueryCanceled, errors.LockNotAvailable) as error:
+            self._lacks(source, refused(error), "It will be tried again at the next sample.")
+        except OperationalError:
+            raise
+        except errors.InsufficientPrivilege as error:
+            grant = source.grant or "pg_monitor"
+            self._lacks(source, refused(error), f"GRANT {grant} to the role.")
+        except DatabaseError as error:
+            self._lacks(source, refused(error))
+        except UnicodeDecodeError:
+            self._lacks(source, "a name or text does not match the database's encoding")
+        except _Unfit as error:
+            self._lacks(source, str(error))
+        return None
+
+    def _lacks(self, source: Source, why: str, hint: str | None = None) -> None:
+        self.missing[source.name] = Missing(source.name, why, hint=hint)
+
+    def _dicts(self, name: str) -> list[dict[str, Any]]:
+        from psycopg.rows import dict_row
+
+        with self.conn.cursor(row_factory=dict_row) as cursor:
+            return cursor.execute(query(name, self.conn.info.server_version)).fetchall()
+
+
+#: The recorder's session only reads, waits for locks only briefly and uses one process.
+_SESSION: Final[Mapping[str, str]] = {
+    "application_name": "mrtuner record",
+    "TimeZone": "UTC",
+    "DateStyle": "ISO",
+    "default_transaction_read_only": "on",
+    "lock_timeout": _LOCK_TIMEOUT,
+    "idle_in_transaction_session_timeout": "1min",
+    "max_parallel_workers_per_gather": "0",
+    "jit": "off",
+}
+
+
+class _Unfit(ValueError):
+    """The query and the header of a source do not agree."""
+
+
+@cache
+def _lenient_text() -> type[Loader]:
+    """Return a loader that decodes text with any bytes in it."""
+    from psycopg.adapt import Loader
+
+    class LenientText(Loader):
+        def load(self, data: Buffer) -> str:
+            return bytes(data).decode(errors="replace")
+
+    return LenientText
+
+
+def _row(source: Source, row: Mapping[str, Any]) -> Row:
+    names = {column.name for column in source.columns}
+    if lacking := sorted(names - row.keys()):
+        raise _Unfit(f"the query returns no column {lacking[0]}")
+    values = tuple(_value(column.type, row[column.name]) for column in source.columns)
+    return Row(values=values, reset=row.get(source.reset) if source.reset else None)
+
+
+def _value(kind: Type, value: Any) -> Any:
+    """Convert a value as psycopg returns it to the column's type; None stays None."""
+    if value is None:
+        return None
+    try:
+        match kind:
+            case Type.INTEGER:
+                return _integer(value)
+            case Type.FLOAT:
+                return round(float(value), DECIMALS)
+            case Type.BOOLEAN:
+                return bool(value)
+            case Type.TEXT:
+                return str(value)
+    except (TypeError, ValueError, OverflowError):
+        raise _Unfit(f"a value is no {kind}") from None
+
+
+def _integer(value: Any) -> int:
+    """Convert to an integer of 64 bits; OverflowError if it is larger, or infinite."""
+    number = int(value)
+    if not -_BEYOND <= number < _BEYOND:
+        raise OverflowError
+    return number

@@ -1,0 +1,1 @@
+"""Metrics whose truth is known: the examples, and two simulators."""

@@ -1,0 +1,1 @@
+"""Metrics of an instance: fetched, read from a file, or watched."""

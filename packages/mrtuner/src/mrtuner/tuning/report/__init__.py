@@ -1,0 +1,1 @@
+"""A tuning for people: as text and as a page."""

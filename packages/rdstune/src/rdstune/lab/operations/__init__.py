@@ -1,0 +1,1 @@
+"""The operations of RDS that the lab answers, by resource."""

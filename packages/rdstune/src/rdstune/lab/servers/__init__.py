@@ -1,0 +1,1 @@
+"""The PostgreSQL servers behind the lab's instances."""
