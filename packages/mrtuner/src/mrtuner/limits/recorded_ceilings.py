@@ -1,7 +1,7 @@
 """The limits of a server's host as a source of the history, so that they can be judged later.
 
-A program as `history.recording.program` describes it; the recording command adds it, since a history
-knows nothing of limits.
+A program as `history.recording.program` describes it; the recording command adds it, since a
+history knows nothing of limits.
 """
 
 from __future__ import annotations
