@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from mrtuner.catalog.frameworks import Framework, PoolDefault, app_servers, frameworks
+from mrtuner_pods.frameworks import Framework, PoolDefault, app_servers, frameworks
 
 _ABOUT: Final = """\
 # Pools of frameworks

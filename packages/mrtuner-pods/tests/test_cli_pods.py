@@ -29,7 +29,10 @@ spec:
           env:
             - {name: DATABASE_URL, value: "postgres://shop:secret@db/shop"}
 """
-INI = "[databases]\n* = host=db\n[pgbouncer]\ndefault_pool_size = 10\nmax_client_conn = 500\n"
+INI = (
+    "[databases]\n* = host=db\n[pgbouncer]\npool_mode = transaction\n"
+    "default_pool_size = 10\nmax_client_conn = 500\n"
+)
 
 
 def pods(*arguments: str, text: str | None = None) -> Result:

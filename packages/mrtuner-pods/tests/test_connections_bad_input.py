@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from mrtuner.errors import BadValue, UsageError
@@ -97,7 +99,6 @@ def test_a_schedule_and_a_policy_that_are_none() -> None:
             "app.yaml:12 env DATABASE_URL: pool: 'five' is not a",
         ),
         ({"DATABASE_URL": URL, "RAILS_MAX_THREADS": "1e3"}, "'1e3' is not a whole number"),
-        ({"DATABASE_URL": URL, "WEB_CONCURRENCY": "auto"}, "as many workers as CPUs"),
         ({"DATABASE_URL": URL, "WEB_CONCURRENCY": "-2"}, "-2 is less than 0"),
         ({"DATABASE_URL": f"{URL}?pool=0"}, "env DATABASE_URL: pool: a pool of 0"),
     ],
@@ -108,17 +109,29 @@ def test_a_number_that_is_none_is_named_by_its_variable(env: dict[str, str], sai
     assert "secret" not in f"{error.message} {error.hint}"
 
 
+def not_counted(*manifests: str, **more: Any) -> str:
+    """Why the one container of these manifests is not counted; then it never fits."""
+    done = checked(*manifests, **more)
+    assert (done.fits, done.reachable()) == (False, 0)
+    (missing,) = done.unjudged
+    return missing.why
+
+
 def test_a_pool_that_cannot_be_known_is_asked_for() -> None:
     unknown = deployment(command='["/app"]')
-    error = refused(unknown)
-    assert error.message == (
+    (missing,) = checked(unknown).unjudged
+    assert missing.why == (
         "app.yaml:9: container app has DATABASE_URL, but shows neither its framework nor its pool"
     )
-    assert str(error.hint).startswith("Give --framework web=NAME (rails, django, ")
+    assert "rails, django, " in str(missing.hint)
     pgx = Given(framework={"": "pgx"})
-    assert "depends on the CPUs of the node" in refused(unknown, given=pgx).message
+    assert "depends on the CPUs of the node" in not_counted(unknown, given=pgx)
     django = deployment(command='["/app"]', env={"DJANGO_SETTINGS_MODULE": "s"})
-    assert "the threads of container app are not known" in refused(django).message
+    assert "the threads of container app are not known" in not_counted(django)
+    auto = deployment(env={"DATABASE_URL": URL, "WEB_CONCURRENCY": "auto"})
+    assert "as many workers as CPUs" in not_counted(auto)
+    elsewhere = deployment(env={"DATABASE_URL": URL, "WEB_CONCURRENCY": "$WORKERS"})
+    assert "is filled in elsewhere" in not_counted(elsewhere)
     no_pool = deployment(env={"DATABASE_URL": "postgresql+psycopg://s@db/s", "DB_POOL_SIZE": "-3"})
     assert "is less than -1" in refused(no_pool).message
 
@@ -187,9 +200,10 @@ def test_settings_elsewhere_are_a_warning() -> None:
     assert done.warnings == ("pgbouncer.ini: what %include more.ini names was not read",)
 
 
-def test_a_pooler_in_a_manifest_without_its_configuration_is_a_warning() -> None:
+def test_a_pooler_in_a_manifest_without_its_configuration_is_not_judged() -> None:
     pooler = deployment("pooler", env={}, command="[pgbouncer]", container="image: x/pgbouncer:1")
-    assert "its configuration is missing" in checked(pooler, deployment()).warnings[0]
+    (missing,) = checked(pooler, deployment()).unjudged
+    assert (missing.name, "its configuration is missing" in missing.why) == ("pooler", True)
 
 
 def test_a_server_that_would_not_start_is_refused() -> None:

@@ -122,7 +122,11 @@ def test_clients_go_through_the_pooler_unless_they_name_the_server_itself() -> N
     """web through the pooler, jobs straight to db: 2 pools of 20 for shop, and 2 x 1 x 5."""
     web = deployment("web", 8, env={"DATABASE_URL": "postgres://shop@pooler:6432/shop"})
     jobs = deployment("jobs", 1)
-    ini = PgBouncer(text="[databases]\nshop = host=db\n[pgbouncer]\nmax_client_conn = 79\n", pods=2)
+    ini = PgBouncer(
+        text="[databases]\nshop = host=db\n"
+        "[pgbouncer]\npool_mode = transaction\nmax_client_conn = 79\n",
+        pods=2,
+    )
     done = check(plain(100), [Manifest(web + jobs)], pgbouncer=ini)
     assert done.pooled == {"web"}
     assert [(one.name, one.reachable[Stage.OVERLAP]) for one in done.terms] == [
@@ -209,7 +213,11 @@ def test_only_who_is_concerned_has_to_come_down() -> None:
 def test_clients_of_a_pooler_come_down_by_its_limit() -> None:
     """16 pods x 5 = 80 clients, of 2 x 30: 3 in each pool, or 6 pods, 12 in a rollout."""
     web = deployment("web", 8, env={"DATABASE_URL": "postgres://shop@pooler/shop"})
-    ini = PgBouncer(text="[databases]\nshop = host=db\n[pgbouncer]\nmax_client_conn = 30\n", pods=2)
+    ini = PgBouncer(
+        text="[databases]\nshop = host=db\n"
+        "[pgbouncer]\npool_mode = transaction\nmax_client_conn = 30\n",
+        pods=2,
+    )
     done = check(plain(100), [Manifest(web)], pgbouncer=ini)
     (way,) = done.remedies().fewer
     assert (way.workload, way.at_most, way.pods_at_most) == ("web", 3, 6)

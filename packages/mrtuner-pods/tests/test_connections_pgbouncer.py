@@ -54,7 +54,7 @@ def test_server_connections_by_hand(text: str, servers: int) -> None:
 
 def test_a_role_that_the_pooler_imposes_is_the_one_that_is_limited() -> None:
     """Every client is app at the server: 20 connections, of 15 that app may have."""
-    text = "[databases]\nshop = host=db user=app\n[pgbouncer]\n"
+    text = "[databases]\nshop = host=db user=app\n[pgbouncer]\npool_mode = transaction\n"
     database = numbers(500, reserved=0, role_limits={"app": 15, "shop": 1})
     done = check(database, [Manifest(WEB)], pgbouncer=PgBouncer(text=text), stage=Stage.REST)
     assert [(one.name, one.fits(Stage.REST)) for one in done.limits] == [
@@ -133,7 +133,7 @@ def test_options_may_name_a_container() -> None:
     """5 of app, and 2 of the other one."""
     second = """\
         - name: agent
-          env: [{name: DATABASE_URL, value: "postgres://shop@db/shop"}]
+          env: [{name: DATABASE_URL, value: "postgres://shop@pooler/shop"}]
 """
     text = WEB.replace("      containers:\n", "      containers:\n" + second)
     given = Given(pool={"web/agent": 2})

@@ -10,13 +10,13 @@ from hypothesis import given as drawn
 from hypothesis import strategies as st
 
 from machine import needs
-from mrtuner.catalog.frameworks import app_servers, framework, frameworks
 from mrtuner.catalog.timers import EVIDENCE
 from mrtuner.errors import BadValue
 from mrtuner.facts import Fact
 from mrtuner_pods.connections import Fleet, Given, Stage, check
 from mrtuner_pods.connections.model import Rollout
 from mrtuner_pods.connections.schedule import least_gap
+from mrtuner_pods.frameworks import app_servers, framework, frameworks
 from node_packages import node_packages
 from sizing_manifests import URL, autoscaler, checked, cron_job, deployment, plain
 
@@ -179,7 +179,7 @@ def test_a_connection_string_wins_over_variables_and_both_over_the_default() -> 
         ('["bundle", "exec", "puma", "-w", "3"]', {"DATABASE_URL": URL}, 15),
         ('["bin/rails", "server"]', {"DATABASE_URL": URL, "WEB_CONCURRENCY": "2"}, 10),
         ('["unicorn", "-c", "u.rb"]', {"DATABASE_URL": URL, "WEB_CONCURRENCY": "4"}, 20),
-        ('["bundle", "exec", "sidekiq", "-c", "20"]', {"DATABASE_URL": f"{URL}?pool=22"}, 22),
+        ('["bundle", "exec", "sidekiq", "-c", "20"]', {"DATABASE_URL": f"{URL}?pool=22"}, 20),
         # Django: one for each thread; four workers of two.
         ('["gunicorn", "--workers=4", "--threads", "2", "shop.wsgi"]',
          {"DJANGO_SETTINGS_MODULE": "shop.settings"}, 8),
@@ -191,13 +191,13 @@ def test_a_connection_string_wins_over_variables_and_both_over_the_default() -> 
         ('["uvicorn", "main:app", "--workers", "2"]',
          {"DATABASE_URL": "postgresql+psycopg://shop@db/shop"}, 30),
         # asyncpg's own pool, HikariCP, node-postgres, Prisma 6 on 8 CPUs, pgx on 8, Npgsql.
-        ('["python", "main.py"]', {"DATABASE_URL": "postgresql+asyncpg://shop@db/shop"}, 10),
+        ('["python", "main.py"]', {"DATABASE_URL": "postgresql+asyncpg://shop@db/shop"}, 15),
         ('["java", "-jar", "app.jar"]',
          {"SPRING_DATASOURCE_URL": "jdbc:postgresql://db/shop"}, 10),
         ('["java"]', {"SPRING_DATASOURCE_URL": "jdbc:postgresql://db/shop",
                       "SPRING_DATASOURCE_HIKARI_MAXIMUM_POOL_SIZE": "30"}, 30),
         ('["node", "server.js"]', {"DATABASE_URL": URL}, 10),
-        ('["node", "server.js"]', {"DATABASE_URL": f"{URL}?connection_limit=3"}, 10),
+        ('["node", "server.js"]', {"DATABASE_URL": f"{URL}?connection_limit=3"}, 3),
         ('["/app"]', {"DATABASE_URL": f"{URL}?pool_max_conns=16"}, 16),
         ('["dotnet", "app.dll"]', {"ConnectionStrings__Main": "Host=db;Database=shop"}, 100),
         ('["dotnet", "app.dll"]',
@@ -233,15 +233,15 @@ def test_defaults_by_name_and_version(
 
 
 def test_several_databases_of_one_server_have_a_pool_each() -> None:
-    """Three pools on db; the pool of the replica is on another server and not counted."""
+    """Three pools on db, and one on the replica, another server that is judged by itself."""
     env = {
         "DATABASE_URL": URL, "CACHE_DATABASE_URL": "postgres://shop@db/cache",
         "QUEUE_DATABASE_URL": "postgres://shop@db/queue",
         "REPLICA_DATABASE_URL": "postgres://shop@replica/shop",
     }  # fmt: skip
     done = checked(deployment(replicas=1, env=env))
-    assert done.workloads[0].per_pod == 15
-    assert any("REPLICA_DATABASE_URL: it names a different host" in note for note in done.notes)
+    assert [done.reachable(Stage.REST, server) for server in ("db", "replica")] == [15, 5]
+    assert done.reachable(Stage.REST) == 15
 
 
 def test_config_maps_and_secrets_are_read_where_they_are_here() -> None:

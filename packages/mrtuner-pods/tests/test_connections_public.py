@@ -100,7 +100,10 @@ def test_pools_are_of_a_worker_not_of_a_pod() -> None:
 
 def test_the_pooler_itself_refuses_clients() -> None:
     """n8n-io/terraform-aws-n8n#106: 460 pods x 20 = 9,200 clients; 2 x 3,000 are admitted."""
-    text = "[databases]\n* = host=aurora\n[pgbouncer]\nmax_client_conn = 3000\n"
+    text = (
+        "[databases]\n* = host=aurora\n"
+        "[pgbouncer]\npool_mode = transaction\nmax_client_conn = 3000\n"
+    )
     done = check(
         plain(5000), fleet=Fleet(pods=460, pool=20), stage=Stage.REST,
         pgbouncer=PgBouncer(text=text, pods=2),

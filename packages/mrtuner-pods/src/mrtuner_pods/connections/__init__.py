@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Unpack
 
 from mrtuner.errors import BadValue, UsageError
-from mrtuner.facts import Fact
+from mrtuner.facts import Fact, Missing
 from mrtuner.tuning.gather import flags
 from mrtuner.wording import enumerated
 from mrtuner_pods.connections.container import Container
@@ -134,7 +134,7 @@ def check(
     if fleet is not None:
         _add_fleet(fleet, given, found)
     _refuse_unknown(direct, found)
-    if not found.workloads and not found.poolers and not others:
+    if not found.workloads and not found.poolers and not found.unjudged and not others:
         raise UsageError(
             "nothing there connects to a database",
             "Give manifests with a database in their environment, or --pods N --pool N.",
@@ -177,6 +177,8 @@ def _add_fleet(fleet: Fleet, given: Given, found: Gathered) -> None:
     said = Given(role=given.role, dbname=given.dbname, node_cpus=given.node_cpus, **values)
     inside = pools(Container(workload=fleet.name, name="each", where="options"), said)
     if not inside.pools:
+        for one in inside.unjudged:
+            raise UsageError(one.why, one.hint)
         raise UsageError(
             "the pool of the pods is missing", "Give --pool N, or --framework rails and the like."
         )
@@ -202,11 +204,13 @@ def _pooler(pgbouncer: PgBouncer | None, found: Gathered, direct: frozenset[str]
         text, name = found.configurations[0]
         pgbouncer = PgBouncer(text=text, name=name)
     if pgbouncer is None:
-        found.warnings += [
-            f"{one.where}: {one.name} is PgBouncer, but its configuration is missing "
-            "(--pgbouncer FILE): applications are counted as if they bypassed it"
+        found.unjudged += [
+            Missing(
+                one.name, "it is PgBouncer, but its configuration is missing: applications are "
+                "counted as if they bypassed it", option="--pgbouncer FILE",
+            )
             for one in found.poolers
-        ]
+        ]  # fmt: skip
         return None
     if len(found.poolers) > 1:
         found.warnings.append(
@@ -216,7 +220,7 @@ def _pooler(pgbouncer: PgBouncer | None, found: Gathered, direct: frozenset[str]
     through = [one for one in found.workloads if one.name not in direct]
     rollout = _rollout_of(pgbouncer, found)
     made = read_pooler(pgbouncer.text, pgbouncer.name, rollout, through, waits=found.waits)
-    return replace(made, now=pgbouncer.now)
+    return replace(made, now=pgbouncer.now, names=frozenset(found.names))
 
 
 def _rollout_of(pgbouncer: PgBouncer, found: Gathered) -> Rollout:

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from itertools import pairwise
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
-from mrtuner.catalog.frameworks import (
+from mrtuner.facts import Fact
+from mrtuner_pods.connections.commands import at_once
+from mrtuner_pods.connections.connection_string import ConnectionString
+from mrtuner_pods.connections.container import Container, matches, option, variable, whole
+from mrtuner_pods.connections.given import Given, Uncounted
+from mrtuner_pods.frameworks import (
     AppServer,
     Framework,
     app_servers,
     framework,
     frameworks,
 )
-from mrtuner.errors import BadValue
-from mrtuner.facts import Fact
-from mrtuner_pods.connections.connection_string import ConnectionString
-from mrtuner_pods.connections.container import Container, Environment, option, variable, whole
-from mrtuner_pods.connections.given import Given
 
 _EVENT_LOOPS: Final = ("uvicorn", "gevent", "eventlet", "tornado", "asgi", "aiohttp")
 
@@ -43,6 +43,9 @@ def detected(
     if server is not None and server.framework is not None:
         return framework(server.framework)
     known = frameworks().values()
+    for one in known:
+        if any(matches(name, sign) for sign in one.signs for name in container.environment):
+            return one
     for string in strings.values():
         schemes = [
             (len(scheme), one) for one in known for scheme in one.schemes
@@ -51,31 +54,38 @@ def detected(
         if schemes:
             return max(schemes, key=lambda item: item[0])[1]
         for one in known:
-            if any(hint in string.text for hint in one.hints):
+            if any(hint in string.text.lower() for hint in one.hints):
                 return one
-    for one in known:
-        if any(_signed(sign, container.environment) for sign in one.signs):
-            return one
-    programs = {word.rpartition("/")[2] for word in container.words}
+    programs = {program for command in container.started for program in command.programs}
     if sure := next((one for one in known if programs.intersection(one.commands)), None):
         return sure
     unsure = (one for one in known if runtimes and programs.intersection(one.runtimes))
     return next(unsure, None)
 
 
-def _signed(sign: str, environment: Environment) -> bool:
-    if sign.endswith("*"):
-        return any(name.startswith(sign[:-1]) for name in environment)
-    return sign in environment
+def serving(container: Container) -> list[tuple[AppServer, Container]]:
+    """The application servers that a container runs at once, each with its own command line."""
+    found = []
+    for command in at_once(container.started):
+        more: dict[str, Fact[str | None]] = {
+            name: Fact(value, f"{container.where}: {name} before the command")
+            for name, value in command.variables.items()
+        }
+        for server in app_servers().values():
+            if (place := _place(server, command.programs)) is not None:
+                own = replace(container, arguments=command.words[place:],
+                              environment={**container.environment, **more})  # fmt: skip
+                found.append((server, own))
+                break
+    return found
 
 
-def server_of(container: Container) -> AppServer | None:
-    """The application server that a container's command starts."""
-    programs = [word.rpartition("/")[2] for word in container.words]
-    pairs = {f"{one} {two}" for one, two in pairwise(programs)}
-    for server in app_servers().values():
-        if not {*programs, *pairs}.isdisjoint(server.commands):
-            return server
+def _place(server: AppServer, programs: Sequence[str]) -> int | None:
+    """The place of the first word after a server's command; None where it is not started."""
+    for place, program in enumerate(programs):
+        pair = " ".join(programs[place : place + 2])
+        if not {program, pair}.isdisjoint(server.commands):
+            return place + 1 if set(server.needs) <= set(programs[place + 1 :]) else None
     return None
 
 
@@ -86,31 +96,64 @@ def processes(container: Container, server: AppServer | None, given: Given) -> F
         return said
     if server is None:
         return Fact(1, "one process: no known application server")
+    kind = option(container, server, server.worker_options)
+    if kind is not None and kind.value in (*server.in_threads, *server.alone):
+        return Fact(1, f"{kind.source} {kind.value}: one process")
+    return concurrency(container, server)
+
+
+def concurrency(container: Container, server: AppServer) -> Fact[int]:
+    """How many processes its options, its variables or its default say."""
     found = option(container, server, server.process_options) or variable(
         container.environment, server.process_variables
     )
-    if found is None:
+    for name in server.files:
+        if found is None and (file := option(container, server, [name])) is not None:
+            raise Uncounted(
+                f"{container.where}: the processes of container {container.name} are in "
+                f"{file.value}, which is not here",
+                f"Give --workers {container.workload}=N.",
+            )
+    if found is None and server.processes is not None:
         return Fact(server.processes, f"default of {server.title} ({server.source})")
-    if found.value == "auto":
-        raise BadValue(
-            f"{found.source}: as many workers as CPUs, whose number is not in a manifest",
+    by_cpus = {"auto"} if server.processes else {"auto", "0"}
+    if found is None or found.value in by_cpus:
+        where = found.source if found else f"{container.where}: default of {server.title}"
+        raise Uncounted(
+            f"{where}: as many workers as CPUs, whose number is not in a manifest",
             f"Give --workers {container.workload}=N.",
         )
-    return Fact(max(1, whole(found, 0)), found.source)  # Puma: 0 workers is one process
+    most = found.value.partition(",")[0]  # Celery's --autoscale: most,least
+    number = whole(Fact(most, found.source), 0)
+    return Fact(max(1, number), found.source)  # Puma: 0 workers is one process
 
 
 def threads(container: Container, server: AppServer | None, given: Given) -> Fact[int] | None:
     """The threads of each process; None for an event loop, and where no server is known."""
+    said = said_threads(container, server, given)
+    if said is not None or server is None or server.threads is None:
+        return said
+    if event_loop(container, server):
+        return None
+    return Fact(server.threads, f"default of {server.title} ({server.source})")
+
+
+def said_threads(container: Container, server: AppServer | None, given: Given) -> Fact[int] | None:
+    """The threads of each process, where an option or a variable says so."""
     said = container.said(given.threads, "--threads")
     if said is not None:
         return said
     if server is None or server.threads is None or event_loop(container, server):
         return None
+    kind = option(container, server, server.worker_options)
+    if kind is not None and kind.value in server.in_threads:
+        tasks = concurrency(container, server)
+        return Fact(tasks.value, f"{tasks.source}, as {kind.value}")
     found = option(container, server, server.thread_options) or variable(
         container.environment, server.thread_variables
     )
     if found is None:
-        return Fact(server.threads, f"default of {server.title} ({server.source})")
+        return None
     most = found.value.rpartition(":")[2]  # Puma: least:most
     return Fact(whole(Fact(most, found.source), 1), found.source)
 
@@ -120,4 +163,6 @@ def event_loop(container: Container, server: AppServer) -> bool:
     if server.asynchronous:
         return True
     kind = option(container, server, server.worker_options)
+    if kind is not None and kind.value in server.in_threads:
+        return False
     return kind is not None and any(loop in kind.value.lower() for loop in _EVENT_LOOPS)

@@ -10,6 +10,11 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 _URL: Final = re.compile(r"(?:jdbc:)?(postgres(?:ql)?(?:\+\w+)?)://", re.IGNORECASE)
 _PAIRS: Final = re.compile(r"\s*([A-Za-z_][\w ]*?)\s*=\s*('[^']*'|\"[^\"]*\"|[^;]*?)\s*(?:;|$)")
 _WORDS: Final = re.compile(r"([a-z_]+)\s*=\s*('(?:\\.|[^'\\])*'|\S+)")
+#: What only a connection string to SQL Server has.
+SQL_SERVER: Final = re.compile(
+    r"initial catalog|data source|trusted_connection|trustservercertificate|integrated security",
+    re.IGNORECASE,
+)
 _HOST: Final = frozenset({"host", "server", "hostaddr"})
 _DATABASE: Final = frozenset({"dbname", "database", "db"})
 _USER: Final = frozenset({"user", "username", "user id", "userid", "uid"})
@@ -21,6 +26,7 @@ class ConnectionString:
 
     scheme: str = ""  # postgresql+asyncpg, jdbc:postgresql; empty if it is not a URL
     host: str | None = None
+    port: str | None = None
     database: str | None = None
     user: str | None = None
     parameters: dict[str, str] = field(default_factory=dict)
@@ -37,14 +43,17 @@ def parsed(text: str) -> ConnectionString | None:
     >>> parsed("redis://cache:6379")
     """
     text = text.strip()
+    if SQL_SERVER.search(text):
+        return None
     if match := _URL.match(text):
         return _url(text, match)
     for pattern in (_PAIRS, _WORDS) if ";" in text else (_WORDS,):
         found = {name.lower(): value.strip("'\"") for name, value in pattern.findall(text)}
         if _HOST & found.keys() and (_DATABASE | _USER) & found.keys():
             return ConnectionString(
-                host=_first(found, _HOST), database=_first(found, _DATABASE),
-                user=_first(found, _USER), parameters=found, text=text,
+                host=_first(found, _HOST), port=found.get("port"),
+                database=_first(found, _DATABASE), user=_first(found, _USER), parameters=found,
+                text=text,
             )  # fmt: skip
     return None
 
@@ -53,13 +62,14 @@ def _url(text: str, match: re.Match[str]) -> ConnectionString:
     jdbc = text.lower().startswith("jdbc:")
     try:
         parts = urlsplit(text[len("jdbc:") if jdbc else 0 :])
-        host = parts.hostname
-    except ValueError:  # an unescaped bracket in a password
+        host, port = parts.hostname, parts.port
+    except ValueError:  # an unescaped bracket in a password, or a port that is none
         return ConnectionString(scheme=match[1].lower(), text=text)
     query = {name.lower(): value for name, value in parse_qsl(parts.query)}
     return ConnectionString(
         scheme=("jdbc:" if jdbc else "") + match[1].lower(),
         host=host,
+        port=None if port is None else str(port),
         database=unquote(parts.path.strip("/")) or query.get("dbname"),
         user=unquote(parts.username) if parts.username else query.get("user"),
         parameters=query,

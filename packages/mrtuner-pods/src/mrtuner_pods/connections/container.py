@@ -6,12 +6,14 @@ import re
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from typing import Final, TypeVar
 
-from mrtuner.catalog.frameworks import AppServer
 from mrtuner.errors import BadValue
 from mrtuner.facts import Fact
-from mrtuner_pods.connections.given import Named, at_least, fact
+from mrtuner_pods.connections.commands import Command
+from mrtuner_pods.connections.given import Named, Uncounted, at_least, fact
+from mrtuner_pods.frameworks import AppServer
 
 _VARIABLE: Final = re.compile(r"\$\((\w+)\)|\$\{(\w+)(?::?-([^}]*))?\}|\$(\w+)")
 _DEPENDENT: Final = re.compile(r"\$\((\w+)\)")
@@ -27,7 +29,8 @@ class Container:
     workload: str
     name: str
     where: str
-    words: Sequence[str] = ()  # its command and arguments
+    started: Sequence[Command] = ()  # its commands, in their order
+    arguments: Sequence[str] = ()  # of the application server that is looked at
     environment: Environment = field(default_factory=dict)
     image: str = ""
     starts_first: bool = False
@@ -50,16 +53,11 @@ def image_name(image: str) -> str:
 # Words and variables.
 
 
-def words(command: Sequence[object], environment: Environment) -> tuple[str, ...]:
-    """Return a command as words, with its variables; ``sh -c "…"`` as the words of its script."""
-    found: list[str] = []
-    for part in command:
-        text = _VARIABLE.sub(lambda match: _expanded(match, environment), str(part))
-        try:
-            found += shlex.split(text, comments=True) if " " in text else [text]
-        except ValueError:  # an open quote
-            found += text.split()
-    return tuple(found)
+def expanded(command: Sequence[object], environment: Environment) -> tuple[str, ...]:
+    """Return the words of a command with the values of its variables."""
+    return tuple(
+        _VARIABLE.sub(lambda match: _expanded(match, environment), str(part)) for part in command
+    )
 
 
 def dependent(text: str, environment: Environment) -> str:
@@ -76,20 +74,29 @@ def _expanded(match: re.Match[str], environment: Environment) -> str:
 def variable(environment: Environment, names: Sequence[str]) -> Fact[str] | None:
     """The first of these variables that has a value."""
     for name in names:
-        found = environment.get(name)
-        if found is not None and found.value:
-            return Fact(found.value, found.source)
+        for one, found in environment.items():
+            if found.value and matches(one, name):
+                return Fact(found.value, found.source)
     return None
 
 
+def matches(name: str, pattern: str) -> bool:
+    """Whether a variable's name is one that a table lists: in any case, a star for any letters.
+
+    >>> matches("ConnectionStrings__Default", "CONNECTIONSTRINGS__*"), matches("POOL", "POOL_SIZE")
+    (True, False)
+    """
+    return fnmatchcase(name.upper(), pattern)
+
+
 def option(container: Container, server: AppServer, names: Sequence[str]) -> Fact[str] | None:
-    """An option on the command line, else in the server's variable for options."""
-    if (found := _in_words(container.words, names)) is not None:
+    """An option on the server's command line, else in its variable for options."""
+    if (found := _in_words(container.arguments, names)) is not None:
         return Fact(found, f"{container.where}: {server.title}'s option {names[0]}")
     more = container.environment.get(server.arguments or "")
     if more is not None and more.value:
-        inside = _in_words(words([more.value], container.environment), names)
-        if inside is not None:
+        words = shlex.split(expanded([more.value], container.environment)[0])
+        if (inside := _in_words(words, names)) is not None:
             return Fact(inside, more.source)
     return None
 
@@ -109,6 +116,8 @@ def _in_words(words: Sequence[str], names: Sequence[str]) -> str | None:
 def whole(told: Fact[str], least: int) -> int:
     """Return a text as a whole number; BadValue for anything else, or less than `least`."""
     text = told.value.strip().strip("'\"")
+    if "$" in text:
+        raise Uncounted(f"{told.source}: {text} is filled in elsewhere", "Give its value.")
     if not re.fullmatch(r"-?\d{1,9}", text):
         raise BadValue(
             f"{told.source}: {text!r} is not a whole number", "Use only digits: 1000, not 1e3."

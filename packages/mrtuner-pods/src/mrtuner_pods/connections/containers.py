@@ -8,11 +8,16 @@ from typing import Final
 
 from mrtuner.facts import Fact
 from mrtuner_pods.connections.cluster import Cluster
-from mrtuner_pods.connections.container import Container, dependent, words
+from mrtuner_pods.connections.commands import commands
+from mrtuner_pods.connections.container import Container, dependent, expanded
 from mrtuner_pods.connections.manifest import Place, Resource
 
 #: Where a kind has the specification of its pod.
 _POD: Final = {"Pod": ("spec",), "CronJob": ("spec", "jobTemplate", "spec", "template", "spec")}
+#: Sources that a container takes whole; the last is written by `elsewhere`, for other formats.
+_WHOLE: Final = (
+    ("configMapRef", "ConfigMap"), ("secretRef", "Secret"), ("elsewhere", "file"),
+)  # fmt: skip
 TEMPLATE: Final = ("spec", "template", "spec")
 
 
@@ -41,7 +46,7 @@ def _container(
         workload=resource.name,
         name=str(place.at("name").value or "?"),
         where=f"{place.file}:{place.line}",
-        words=words(command, environment),
+        started=commands(expanded(command, environment)),
         environment=environment,
         image=str(place.at("image").value or ""),
         starts_first=starts_first,
@@ -52,7 +57,7 @@ def _container(
 def _absent(resource: Resource, container: Place, known: Cluster) -> Iterator[str]:
     """The ConfigMaps and Secrets that a container takes as a whole, but the manifests lack."""
     for place in container.at("envFrom").items():
-        for key, kind in (("configMapRef", "ConfigMap"), ("secretRef", "Secret")):
+        for key, kind in _WHOLE:
             name = str(place.at(key, "name").value or "")
             if name and (kind, resource.namespace, name) not in known.values:
                 yield f"{kind} {name}"
@@ -64,7 +69,7 @@ def _environment(
     """Every variable; its value is None if it comes from an object that the manifests lack."""
     for place in container.at("envFrom").items():
         prefix = str(place.at("prefix").value or "")
-        for key, kind in (("configMapRef", "ConfigMap"), ("secretRef", "Secret")):
+        for key, kind in _WHOLE:
             name = str(place.at(key, "name").value or "")
             for entry, value in known.values.get((kind, resource.namespace, name), {}).items():
                 source = f"{place.file}:{place.line} {kind} {name}, {entry}"

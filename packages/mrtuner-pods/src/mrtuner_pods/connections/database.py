@@ -38,6 +38,7 @@ class Database:
     max_connections: Fact[int]
     reserved: Mapping[str, Fact[int]]  # by parameter
     situation: Situation  # for the memory budget
+    host: str | None = None  # by which applications may know it
     role_limits: Mapping[str, Fact[int]] = field(default_factory=dict)
     database_limits: Mapping[str, Fact[int]] = field(default_factory=dict)
     superusers: frozenset[str] = frozenset()
@@ -115,6 +116,7 @@ def of_server(connection: Connection, said: Flags) -> Database:
         sessions, doubts = sessions_now(connection)
     return Database(
         where=f"PostgreSQL {server.version}",
+        host=connection.info.host or None,
         max_connections=Fact(
             int(server.settings["max_connections"].setting), "pg_settings: max_connections"
         ),
@@ -187,6 +189,7 @@ def of_instance(name: str, said: Flags, account: Account) -> Database:
                     postgres=major)  # fmt: skip
     return Database(
         where=f"{name} ({instance.class_name})",
+        host=instance.host,
         max_connections=value("max_connections"),
         reserved=reserved,
         situation=described(flags).situation,

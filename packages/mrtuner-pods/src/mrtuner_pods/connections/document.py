@@ -36,6 +36,9 @@ class ConnectionsOpened(Struct):
     where: Annotated[str, Doc("file and line, or the options")]
     reachable: Annotated[int | None, Doc("the most connections at this stage; null: unbounded")]
     how: Annotated[str, Doc("the product in words")]
+    server: Annotated[
+        str | None, Doc("the server, where workloads name several; null: it may be any of them")
+    ] = None
 
 
 class StageOfRollout(Struct):
@@ -82,7 +85,11 @@ class PodsCheckDocument(Document, tag="mrtuner.pods.check/1"):
     ]
     stage: Annotated[StageName, Doc("that was checked")]
     reachable: Annotated[
-        int | None, Doc("connections to the server that can be reached; null: unbounded")
+        int | None,
+        Doc(
+            "connections to the server that can be reached, with several servers to the one with "
+            "the most; null: unbounded"
+        ),
     ]
     admits: Annotated[int, Doc("connections of applications that max_connections admits")]
     expected: Annotated[ExpectedConnections | None, Doc("null without `--rate` and `--hold`")]
@@ -156,7 +163,8 @@ def pods_check_document(done: Check) -> PodsCheckDocument:
 
 def _term(one: Term, stage: Stage) -> ConnectionsOpened:
     return ConnectionsOpened(name=one.name, kind=one.kind, where=one.where,
-                             reachable=one.reachable[stage], how=one.how[stage])  # fmt: skip
+                             reachable=one.reachable[stage], how=one.how[stage],
+                             server=one.server)  # fmt: skip
 
 
 def _limit(one: Limit, stage: Stage) -> ConnectionLimit:

@@ -25,6 +25,7 @@ class Given:
     overflow: Named[int] = field(default_factory=dict)
     databases: Named[int] = field(default_factory=dict)
     runs: Named[int] = field(default_factory=dict)
+    replicas: Named[int] = field(default_factory=dict)
     framework: Named[str] = field(default_factory=dict)
     role: str | None = None  # that applications connect as, where no connection string says so
     dbname: str | None = None
@@ -33,10 +34,15 @@ class Given:
 
     def names(self) -> frozenset[str]:
         """Every workload that is named."""
-        values = (self.workers, self.threads, self.pool, self.overflow, self.databases, self.runs)
-        return frozenset(
-            name.partition("/")[0] for one in (*values, self.framework) for name in one if name
-        )
+        values = (
+            self.workers, self.threads, self.pool, self.overflow, self.databases, self.runs,
+            self.replicas, self.framework,
+        )  # fmt: skip
+        return frozenset(name.partition("/")[0] for one in values for name in one if name)
+
+
+class Uncounted(BadValue):
+    """What is there is valid, but a number that it depends on is elsewhere: not an error."""
 
 
 def at_least(least: int, value: int, source: str) -> int:

@@ -22,6 +22,7 @@ from mrtuner_pods.connections.model import (
     Pooler,
     Stage,
     Workload,
+    server_name,
     total,
 )
 from mrtuner_pods.connections.remedies import WaysToFit, remedies
@@ -36,6 +37,7 @@ class Term:
     where: str
     reachable: Mapping[Stage, Count]
     how: Mapping[Stage, str]  # in words: 20 pods x 2 processes x 5
+    server: str | None = None  # that it connects to, where several are named; None: to any of them
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,14 +84,29 @@ class Check:
 
     def remedies(self) -> WaysToFit:
         """Three ways to make it fit; solves the memory budget some sixty times."""
+        workloads = self.limits[0].workloads if self.servers else self.workloads
         return remedies(
-            self.workloads, self.others, self.database, limits=self.limits, pooler=self.pooler,
+            workloads, self.others, self.database, limits=self.limits, pooler=self.pooler,
             stage=self.stage, expected=self.expected,
         )  # fmt: skip
 
-    def reachable(self, stage: Stage | None = None) -> Count:
-        """The most connections to the server at a stage, by default the chosen one."""
-        return total(one.reachable[stage or self.stage] for one in self.terms)
+    @property
+    def servers(self) -> tuple[str, ...]:
+        """The servers that workloads name, where there are several: each is judged by itself."""
+        return tuple(dict.fromkeys(one.server for one in self.limits if one.server is not None))
+
+    def reachable(self, stage: Stage | None = None, server: str | None = None) -> Count:
+        """The most connections to a server at a stage, by default the chosen one.
+
+        Where workloads name several servers, and none is chosen, to the one with the most.
+        """
+        if server is None and self.servers:
+            each = [self.reachable(stage, one) for one in self.servers]
+            return None if None in each else max(one or 0 for one in each)
+        return total(
+            one.reachable[stage or self.stage]
+            for one in self.terms if server is None or one.server in {None, server}
+        )  # fmt: skip
 
 
 def judge(
@@ -104,8 +121,14 @@ def judge(
     pooled = frozenset(
         one.name for one in workloads if pooler is not None and not _direct(one, pooler, direct)
     )
-    terms = tuple(_terms(workloads, others, pooler, pooled))
-    limits = tuple(_limits(workloads, others, database, pooler, pooled))
+    if pooler is not None and any(_names(one, pooler) for one in workloads):
+        pooled &= {one.name for one in workloads if _names(one, pooler)}
+    servers, elsewhere = _servers(workloads, pooler, pooled, database)
+    workloads = [part for one in workloads for part in _by_server(one, servers, pooled)]
+    terms = tuple(_terms(workloads, others, pooler, pooled, servers))
+    limits = tuple(
+        _limits(workloads, others, database, pooler, pooled, servers=servers, stage=stage)
+    )
     sessions = _sessions(workloads, pooler, pooled)
     said = [*warnings, *_superuser(sessions, database), *(pooler.warnings if pooler else ())]
     said += _more_than_reachable(terms, stage, database, seen)
@@ -124,18 +147,61 @@ def judge(
         notes=tuple(dict.fromkeys(told)),
         warnings=tuple(dict.fromkeys(said)),
         seen=seen,
-        unjudged=(*unjudged, *_behind_unknown_pooler(workloads, pooler)),
+        unjudged=(*unjudged, *_behind_unknown_pooler(workloads, pooler), *elsewhere),
     )
+
+
+def _names(workload: Workload, pooler: Pooler) -> bool:
+    """Whether a workload connects to the pooler by one of its names."""
+    return any(server_name(pool.host) in pooler.names for pool in workload.pools)
+
+
+def _servers(
+    workloads: Sequence[Workload], pooler: Pooler | None, pooled: frozenset[str],
+    database: Database,
+) -> tuple[tuple[str, ...], list[Missing]]:  # fmt: skip
+    """The servers that are named, none if there is only one; and those whose limits are unknown."""
+    hosts = [
+        pool.host for one in workloads if one.name not in pooled for pool in one.pools
+    ]  # fmt: skip
+    hosts += pooler.hosts if pooler is not None and pooled else ()
+    named = tuple(dict.fromkeys(filter(None, map(server_name, hosts))))
+    if len(named) < 2:
+        return (), []
+    if database.host is None:
+        return named, []
+    read = server_name(database.host)
+    why = "its limits were not read: they are those of one server"
+    return named, [
+        Missing(one, why, hint="check it with a --database of its own")
+        for one in named if one != read
+    ]  # fmt: skip
+
+
+def _by_server(one: Workload, servers: Sequence[str], pooled: frozenset[str]) -> Iterator[Workload]:
+    """A workload, in parts if its pools lead to several servers."""
+    if not servers or one.name in pooled:
+        yield one
+        return
+    for server in dict.fromkeys(server_name(pool.host) for pool in one.pools):
+        own = tuple(pool for pool in one.pools if server_name(pool.host) == server)
+        yield replace(one, pools=own)
+
+
+def _server_of(one: Workload, servers: Sequence[str]) -> str | None:
+    return server_name(one.pools[0].host) if servers and one.pools else None
 
 
 def _behind_unknown_pooler(
     workloads: Sequence[Workload], pooler: Pooler | None
 ) -> Iterator[Missing]:
-    """Yield the clients of a PgBouncer whose settings, which limit its sessions, are not here."""
-    for one in workloads:
-        if pooler is None and any(pool.pgbouncer for pool in one.pools):
-            why = "it connects to a PgBouncer, whose pools are not known"
-            yield Missing(one.name, why, option="--pgbouncer FILE")
+    """Yield the clients of a pooler whose settings, which limit its sessions, are not here."""
+    for name in dict.fromkeys(
+        one.name for one in workloads
+        if pooler is None and any(pool.pgbouncer for pool in one.pools)
+    ):  # fmt: skip
+        why = "it connects to a pooler, by its host, port or parameter, whose pools are not known"
+        yield Missing(name, why, option="--pgbouncer FILE")
 
 
 def _more_than_reachable(
@@ -165,10 +231,11 @@ def _direct(workload: Workload, pooler: Pooler, named: frozenset[str]) -> bool:
 
 def _terms(
     workloads: Sequence[Workload], others: Sequence[Other], pooler: Pooler | None,
-    pooled: frozenset[str],
+    pooled: frozenset[str], servers: Sequence[str],
 ) -> Iterator[Term]:  # fmt: skip
     if pooler is not None:
         yield Term(
+            server=_behind(pooler) if servers else None,
             name="PgBouncer",
             kind="pooler",
             where=pooler.where,
@@ -180,7 +247,7 @@ def _terms(
         )
     for one in workloads:
         if one.name not in pooled:
-            yield of_workload(one)
+            yield replace(of_workload(one), server=_server_of(one, servers))
     for other in others:
         number = other.connections
         yield Term(
@@ -190,6 +257,11 @@ def _terms(
             reachable=dict.fromkeys(Stage, number.value),
             how=dict.fromkeys(Stage, number.source),
         )
+
+
+def _behind(pooler: Pooler) -> str | None:
+    """The server behind the pooler, if it is known."""
+    return server_name(next(iter(pooler.hosts), None))
 
 
 def of_workload(one: Workload) -> Term:
@@ -251,31 +323,74 @@ def _own_limits(
 
 def _limits(
     workloads: Sequence[Workload], others: Sequence[Other], database: Database,
-    pooler: Pooler | None, pooled: frozenset[str],
+    pooler: Pooler | None, pooled: frozenset[str], *, servers: Sequence[str], stage: Stage,
 ) -> Iterator[Limit]:  # fmt: skip
-    straight = tuple(one for one in workloads if one.name not in pooled)
-    sessions = _sessions(workloads, pooler, pooled)
+    """Every limit; those of the server with the least to spare come first."""
+    named: Sequence[str | None] = servers or [None]
+    each = [
+        list(_of_server(workloads, others, database, pooler, pooled, server)) for server in named
+    ]
+    each.sort(key=lambda limits: -limits[0].strain(stage))
+    for limits in each:
+        yield from limits
+    if pooler is not None:
+        yield from _of_pooler(workloads, pooler, pooled)
+
+
+def _of_server(
+    workloads: Sequence[Workload], others: Sequence[Other], database: Database,
+    pooler: Pooler | None, pooled: frozenset[str], server: str | None,
+) -> Iterator[Limit]:  # fmt: skip
+    """The limits of one server; a workload that names none may lead to any."""
+    if pooler is not None and server is not None and _behind(pooler) not in {None, server}:
+        pooler = None
+    straight = tuple(
+        one for one in workloads
+        if one.name not in pooled
+        and (server is None or _server_of(one, [server]) in {None, server})
+    )  # fmt: skip
+    sessions = _sessions(straight, pooler, pooled)
     elsewhere = sum(one.connections.value for one in others)
     through = _through(pooler)
     roles = frozenset(role for role, _ in sessions)
-    yield Limit(
-        name="max_connections",
-        capacity=database.usable(roles),
-        how=_usable(database, roles),
-        workloads=straight,
-        fixed={stage: number + elsewhere for stage, number in through.items()},
-    )
     databases = frozenset(name for _, name in sessions)
-    yield from _own_limits("role", database.role_limits, roles, straight, pooler)
-    yield from _own_limits("database", database.database_limits, databases, straight, pooler)
-    if pooler is not None:
-        each = pooler.max_client_conn
+    limits = [
+        Limit(
+            name="max_connections",
+            capacity=database.usable(roles),
+            how=_usable(database, roles),
+            workloads=straight,
+            fixed={stage: number + elsewhere for stage, number in through.items()},
+        ),
+        *_own_limits("role", database.role_limits, roles, straight, pooler),
+        *_own_limits("database", database.database_limits, databases, straight, pooler),
+    ]
+    for one in limits:
+        named = f"{one.name} of {server}" if server is not None else one.name
+        yield replace(one, name=named, server=server)
+
+
+def _of_pooler(
+    workloads: Sequence[Workload], pooler: Pooler, pooled: frozenset[str]
+) -> Iterator[Limit]:
+    clients = tuple(one for one in workloads if one.name in pooled)
+    each, processes = pooler.max_client_conn, pooler.processes_at(Stage.REST)
+    yield Limit(
+        name="max_client_conn of PgBouncer",
+        capacity=pooler.clients(),
+        how=f"{processes} x {each.value} ({each.source}), if clients are spread evenly",
+        workloads=clients,
+        fixed=dict.fromkeys(Stage, 0),
+        clients=True,
+    )
+    if pooler.mode == "session":
         yield Limit(
-            name="max_client_conn of PgBouncer",
-            capacity=pooler.clients(),
-            how=f"{pooler.processes_at(Stage.REST)} x {each.value} ({each.source}), if clients are "
-            "spread evenly",
-            workloads=tuple(one for one in workloads if one.name in pooled),
+            name="server sessions of PgBouncer in session mode",
+            capacity=processes * pooler.servers(),
+            how=f"{processes} x {pooler.servers()}: with pool_mode = session ({pooler.where}), a "
+            "client keeps its server session for as long as it is connected, as those of a pool "
+            "are; the others wait",
+            workloads=clients,
             fixed=dict.fromkeys(Stage, 0),
             clients=True,
         )

@@ -6,6 +6,7 @@ stands for *unbounded* wherever connections are counted.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -82,6 +83,19 @@ class Pool:
         return times(self.processes.value, self.databases.value, each)
 
 
+def server_name(host: str | None) -> str | None:
+    """Return one name for a host that Kubernetes knows by several.
+
+    >>> server_name("db.prod.svc.cluster.local"), server_name("DB"), server_name("db.example.com")
+    ('db', 'db', 'db.example.com')
+    """
+    if host is None:
+        return None
+    name = host.lower().rstrip(".")
+    first, _, rest = name.partition(".")
+    return first if re.match(r"[^.]+\.svc(\.|$)", rest) else name
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workload:
     """Pods that are alike: a Deployment, an ECS service, a systemd unit, dynos of one kind."""
@@ -140,6 +154,7 @@ class Pooler:
     mode: str = "session"
     waits: bool = False  # for its clients, when it is told to end
     hosts: frozenset[str] = frozenset()  # of the servers behind it
+    names: frozenset[str] = frozenset()  # by which clients reach it, as far as manifests say
     now: tuple[PoolerPool, ...] = ()  # what its pools do, if a running one was queried
     notes: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
@@ -202,6 +217,7 @@ class Limit:
     workloads: tuple[Workload, ...]
     fixed: Mapping[Stage, int]  # what others take: a pooler, monitoring
     clients: bool = False  # of a pooler's clients, not of sessions at the server
+    server: str | None = None  # whose limit it is, where several are named
 
     @property
     def demand(self) -> dict[Stage, Count]:

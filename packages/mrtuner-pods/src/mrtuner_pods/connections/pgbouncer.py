@@ -14,7 +14,8 @@ from typing import Final
 
 from mrtuner.errors import BadValue
 from mrtuner.facts import Fact
-from mrtuner_pods.connections.container import whole
+from mrtuner_pods.connections.connection_string import parsed
+from mrtuner_pods.connections.container import Environment, whole
 from mrtuner_pods.connections.model import Pooler, Rollout, ServerPool, Workload
 
 _DEFAULTS: Final = {
@@ -61,7 +62,8 @@ def pooler(
         if entry.get("host", host) != host:
             notes.append(f"{file}: {entry['entry']} is on {entry['host']}, and is not counted")
             continue
-        own = list(_pools(entry, _names(entry, entries, logins), settings, logins, notes))
+        names = _names(entry, entries, logins, workloads)
+        own = list(_pools(entry, names, settings, logins, notes))
         limit = _own(entry, "max_db_connections", settings) or settings.number("max_db_connections")
         if limit.value:
             limits |= {one.entry: limit for one in own}
@@ -88,6 +90,26 @@ def pooler(
         notes=tuple(notes),
         warnings=tuple(warnings),
     )
+
+
+def by_variables(environment: Environment) -> str | None:
+    """Return the configuration that an image writes from its variables; None without any.
+
+    edoburu/pgbouncer takes POOL_MODE and DB_HOST, Bitnami's the same with PGBOUNCER_ and
+    POSTGRESQL_HOST. Variables without a value here are left to PgBouncer's defaults.
+    """
+    said = {name.removeprefix("PGBOUNCER_"): one.value for name, one in environment.items()}
+    settings = [
+        f"{name} = {said[name.upper()]}" for name in ("pool_mode", *_DEFAULTS)
+        if said.get(name.upper())
+    ]  # fmt: skip
+    string = parsed(said.get("DATABASE_URL") or "")
+    host = (string.host if string else None) or said.get("DB_HOST") or said.get("POSTGRESQL_HOST")
+    if not settings and not host:
+        return None
+    name = (string.database if string else None) or said.get("DB_NAME") or said.get("DATABASE")
+    entry = f"{name or _ANY} ={f' host={host}' if host else ''}"
+    return "\n".join(["[databases]", entry, "[pgbouncer]", *settings])
 
 
 def waits_for_clients(image: str) -> bool:
@@ -211,13 +233,19 @@ def _pools(
 
 
 def _names(
-    entry: Mapping[str, str], entries: Sequence[Mapping[str, str]], logins: Sequence[Login]
-) -> list[str | None]:
-    """The database names that clients use for an entry; for ``*``, all those without an entry."""
+    entry: Mapping[str, str], entries: Sequence[Mapping[str, str]], logins: Sequence[Login],
+    workloads: Sequence[Workload],
+) -> list[str | None]:  # fmt: skip
+    """The database names that clients use for an entry; for ``*``, all those without an entry.
+
+    Where a workload has more databases than are named, the others are None.
+    """
     if entry["entry"] != _ANY:
         return [entry["entry"]]
     own = {one["entry"] for one in entries}
-    return list(dict.fromkeys(one.database for one in logins if one.database not in own))
+    names = list(dict.fromkeys(one.database for one in logins if one.database not in own))
+    most = max((pool.databases.value for one in workloads for pool in one.pools), default=1)
+    return names + [None] * (most - len(names) - len(own - {_ANY}))
 
 
 def _users(

@@ -11,7 +11,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from mrtuner.catalog.frameworks import AppServer, Framework, PoolDefault, frameworks
 from mrtuner.errors import BadValue
 from mrtuner.facts import Fact, Missing
 from mrtuner.wording import enumerated
@@ -19,10 +18,11 @@ from mrtuner_pods.connections.applications import (
     detected,
     framework_of,
     processes,
-    server_of,
+    said_threads,
+    serving,
     threads,
 )
-from mrtuner_pods.connections.connection_string import ConnectionString, parsed
+from mrtuner_pods.connections.connection_string import SQL_SERVER, ConnectionString, parsed
 from mrtuner_pods.connections.container import (
     Container,
     Environment,
@@ -30,8 +30,9 @@ from mrtuner_pods.connections.container import (
     variable,
     whole,
 )
-from mrtuner_pods.connections.given import Given
+from mrtuner_pods.connections.given import Given, Uncounted
 from mrtuner_pods.connections.model import Count, Pool
+from mrtuner_pods.frameworks import AppServer, Framework, PoolDefault, frameworks
 
 #: Variables whose presence says that a container has a database.
 _OF_A_DATABASE: Final = re.compile(
@@ -44,13 +45,27 @@ _OF_A_DATABASE: Final = re.compile(
 #: Variables that an application itself reads for its pool; their names are all we know of them.
 _POOL: Final = re.compile(
     r"(?=.*(^|_)(DB|DATABASE|PG|POSTGRES\w*|SQL\w*|HIKARI|DATASOURCE)(_|$)).*"
-    r"(^|_)(POOL|POOL_?SIZE|POOL_MAX|MAX_POOL|MAX_POOL_SIZE|MAXIMUM_POOL_SIZE|POOL_MAX_SIZE)$",
+    r"(^|_)(POOL|POOL_?SIZE|POOL_MAX|MAX_POOL|MAX_POOL_SIZE|MAXIMUM_POOL_?SIZE|POOL_MAX_SIZE"
+    r"|MAX_OPEN_CONNS?|MAX_OPEN_CONNECTIONS|MAX_CONNS|MAX_CONNECTIONS|CONNECTION_LIMIT)$",
     re.IGNORECASE,
 )
 #: Images of servers and poolers, which have a database's variables but are not clients.
 NOT_CLIENTS: Final = ("postgres", "postgresql", "timescaledb", "postgis", "pgbouncer", "pgpool")
+_PGBOUNCERS_PORT: Final = "6432"
+_POOLER: Final = re.compile(r"pgbouncer|pooler|pgcat|odyssey|supavisor|\.proxy-", re.IGNORECASE)
 _PART: Final = re.compile(r"HOST|SERVER|USER|_NAME$|DATABASE$|_DB$", re.IGNORECASE)
-_URL: Final = re.compile(r"(?:jdbc:)?([a-z][a-z0-9+.-]*):(?://|memory)", re.IGNORECASE)
+_HOST: Final = re.compile(r"(^|_)(HOST|HOSTNAME|SERVER|ADDR)$", re.IGNORECASE)
+_URL: Final = re.compile(r"jdbc:[a-z]|([a-z][a-z0-9+.-]*):(?://|memory)", re.IGNORECASE)
+#: Variables that say which kind of database an application uses.
+_KIND: Final = re.compile(
+    r"(?:^|_)(?:DB|DATABASE)_(?:TYPE|CONNECTION|CLIENT|ENGINE|DRIVER|VENDOR|ADAPTER|DIALECT)$"
+    r"|^KC_DB$|_DATASOURCE_(?:DB_KIND|DRIVER_?CLASS_?NAME)$|^QUARKUS_DATASOURCE_DB_KIND$",
+    re.IGNORECASE,
+)
+_OTHER_KIND: Final = re.compile(
+    r"mysql|maria|oracle|mssql|sqlserver|sqlite|h2|mongo|db2|derby|cockroach|dev-(?:file|mem)",
+    re.IGNORECASE,
+)
 
 
 @dataclass(slots=True)
@@ -66,7 +81,7 @@ class Found:
 def pools(container: Container, given: Given) -> Found:
     """Return the pools of a container; none, with a note, if nothing shows a database.
 
-    Raises BadValue where there is a database and the size of the pool cannot be known.
+    Where there is a database and the size of the pool cannot be known, that is not judged.
     """
     found = Found()
     said = container.said(given.pool, "--pool")
@@ -75,32 +90,58 @@ def pools(container: Container, given: Given) -> Found:
     if said is None and named is None and _no_client(container, strings):
         _tell_uncounted(container, found)
         return found
-    server = server_of(container)
-    known, version = framework_of(container, server, strings, named)
-    case = _Case(
-        container=container, given=given, found=found, server=server, known=known, version=version,
-        strings=strings, main=_main(strings), threads=threads(container, server, given),
-    )  # fmt: skip
+    if (manager := next((one.manager for one in container.started if one.manager), None)) and (
+        said is None
+    ):
+        found.unjudged.append(
+            Missing(
+                f"{container.workload}, container {container.name}",
+                f"{manager} starts several processes, which a file that is not here lists",
+                hint=f"--pool {container.workload}=N counts all of them",
+            )
+        )
+        return found
+    serving_now: list[tuple[AppServer | None, Container]] = [*serving(container)]
+    for server, one in serving_now or [(None, container)]:
+        known, version = framework_of(one, server, strings, named)
+        try:
+            for main in _mains(strings):
+                case = _Case(
+                    container=one, given=given, found=found, server=server, known=known,
+                    version=version, strings=strings, main=main,
+                    threads=threads(one, server, given),
+                )  # fmt: skip
+                found.pools.append(_pool(case))
+        except Uncounted as unknown:
+            found.unjudged.append(
+                Missing(f"{container.workload}, container {container.name}", unknown.message,
+                        hint=(unknown.hint or "").removesuffix(".").replace("Give ", "give "))
+            )  # fmt: skip
+        if server is not None and server.note:
+            found.notes.append(f"{server.title}: {server.note}")
+        _tell(container, known, found)
+    return found
+
+
+def _pool(case: _Case) -> Pool:
+    """The pool of one kind of process for the databases of one server."""
+    container, given = case.container, case.given
     size, overflow = _size(case)
     chosen = case.string or ConnectionString()
-    found.pools.append(
-        Pool(
-            container=container.name,
-            processes=processes(container, server, given),
-            databases=_databases(case),
-            size=size,
-            overflow=overflow,
-            threads=case.threads,
-            framework=known.title if known else None,
-            role=chosen.user or _libpq(container, "PGUSER") or given.role,
-            database=chosen.database or _libpq(container, "PGDATABASE") or given.dbname,
-            host=chosen.host or _libpq(container, "PGHOST"),
-            starts_first=container.starts_first,
-            pgbouncer=chosen.parameters.get("pgbouncer") == "true",
-        )
+    return Pool(
+        container=container.name,
+        processes=processes(container, case.server, given),
+        databases=_databases(case),
+        size=size,
+        overflow=overflow,
+        threads=case.threads,
+        framework=case.known.title if case.known else None,
+        role=chosen.user or _libpq(container, "PGUSER") or given.role,
+        database=chosen.database or _libpq(container, "PGDATABASE") or given.dbname,
+        host=chosen.host or _host(container),
+        starts_first=container.starts_first,
+        pgbouncer=_leads_to_a_pooler(chosen, container),
     )
-    _tell(container, known, found)
-    return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,6 +166,14 @@ class _Case:
     @property
     def default(self) -> PoolDefault | None:
         return self.known.default(self.version) if self.known else None
+
+
+def _leads_to_a_pooler(string: ConnectionString, container: Container) -> bool:
+    """Whether a connection string says so, or its host's name or port does."""
+    port = string.port or _libpq(container, "PGPORT")
+    host = string.host or _host(container) or ""
+    said = string.parameters.get("pgbouncer") == "true"
+    return said or port == _PGBOUNCERS_PORT or _POOLER.search(host) is not None
 
 
 def _tell_uncounted(container: Container, found: Found) -> None:
@@ -156,13 +205,24 @@ def _no_client(container: Container, strings: Mapping[str, ConnectionString]) ->
     named = {
         name: one for name, one in container.environment.items() if _OF_A_DATABASE.search(name)
     }
-    others = {name for name, one in named.items() if _URL.match(one.value or "")}
-    if others:  # other databases; one with an unknown value, or a host or user, may be ours
-        rest = [name for name in named if name not in others]
+    if any(
+        one.value and _KIND.search(name) and _OTHER_KIND.search(one.value)
+        for name, one in container.environment.items()
+    ):
+        return True
+    others = {name for name, one in named.items() if _is_of_another(one.value or "")}
+    if others:  # one with an unknown value, or a host or user that is no part of these, may be ours
+        theirs = tuple(name.rpartition("_")[0] + "_" for name in others)
+        rest = [name for name in named if name not in others and not name.startswith(theirs)]
         return not any(named[name].value is None or _PART.search(name) for name in rest)
     if named:
         return False
-    return detected(container, server_of(container), strings, runtimes=False) is None
+    return not serving(container) and detected(container, None, strings, runtimes=False) is None
+
+
+def _is_of_another(text: str) -> bool:
+    """Whether a value is a connection string to something else than PostgreSQL."""
+    return bool(_URL.match(text) or SQL_SERVER.search(text)) and parsed(text) is None
 
 
 def _libpq(container: Container, name: str) -> str | None:
@@ -178,12 +238,19 @@ def _connection_strings(environment: Environment) -> Iterator[tuple[str, Connect
             yield name, found
 
 
-def _main(strings: Mapping[str, ConnectionString]) -> str | None:
-    """The variable with the application's own connection string."""
-    for name in ("DATABASE_URL", "SPRING_DATASOURCE_URL"):
-        if name in strings:
-            return name
-    return next(iter(strings), None)
+def _mains(strings: Mapping[str, ConnectionString]) -> list[str | None]:
+    """For each server that is named, the variable with its first, or best known, string."""
+    names = sorted(strings, key=lambda name: name not in {"DATABASE_URL", "SPRING_DATASOURCE_URL"})
+    first = {strings[name].host: name for name in reversed(names)}
+    return [*reversed(first.values())] or [None]
+
+
+def _host(container: Container) -> str | None:
+    """The server that a variable of its own names."""
+    for name, one in container.environment.items():
+        if one.value and (name == "PGHOST" or _HOST.search(name)) and _OF_A_DATABASE.search(name):
+            return one.value
+    return None
 
 
 def _databases(case: _Case) -> Fact[int]:
@@ -194,12 +261,6 @@ def _databases(case: _Case) -> Fact[int]:
         return Fact(1, "one database")
     host = case.strings[case.main].host
     same = {one.database: name for name, one in case.strings.items() if one.host == host}
-    for name, one in case.strings.items():
-        if one.host != host:
-            case.found.notes.append(
-                f"{case.container.environment[name].source}: it names a different host than "
-                f"{case.main}, and is not counted"
-            )
     return Fact(len(same), " and ".join(sorted(same.values())))
 
 
@@ -215,12 +276,31 @@ def _size(case: _Case) -> tuple[Fact[Count], Fact[int]]:
     chosen = _told(case)
     overflow = overflow or _overflow(case)
     size = _default(case) if chosen is None else _number(chosen, case.known)
+    size, overflow = _by_threads(case, size, overflow)
     if overflow.value < 0:  # SQLAlchemy: -1 is no limit
         return Fact(None, overflow.source), Fact(0, overflow.source)
     if size.value is None:
         overflow = Fact(0, size.source)
     _warn_of_few(case, size, overflow)
     return size, overflow
+
+
+def _by_threads(
+    case: _Case, size: Fact[Count], overflow: Fact[int]
+) -> tuple[Fact[Count], Fact[int]]:
+    """A pool that opens on demand has no more than its threads use at once.
+
+    Threads that nobody said do not bind: a server's own configuration file may say more.
+    """
+    threads, known = said_threads(case.container, case.server, case.given), case.known
+    if threads is None or known is None or not known.on_demand or size.value is None:
+        return size, overflow
+    most = size.value + max(overflow.value, 0)
+    if overflow.value >= 0 and threads.value >= most:
+        return size, overflow
+    allowed = "any number" if overflow.value < 0 else str(most)
+    why = f"one for each thread: {threads.source}; the pool allows {allowed} ({size.source})"
+    return Fact(threads.value, why), Fact(0, why)
 
 
 def _told(case: _Case) -> Fact[str] | None:
@@ -244,7 +324,8 @@ def _in_string(case: _Case) -> Fact[str] | None:
     source = case.container.environment[case.main].source
     if case.known.name == "npgsql" and _no_pooling(string):
         return Fact("0", f"{source}: pooling=false")
-    own = default.parameters if default is not None else None
+    # Without a version, what is there counts: nobody writes a parameter that has no effect.
+    own = default.parameters if default is not None and case.version is not None else None
     for name in case.known.parameters if own is None else own:
         if name in string.parameters:
             return Fact(string.parameters[name], f"{source}: {name}")
@@ -303,7 +384,7 @@ def _default(case: _Case) -> Fact[Count]:
     if case.threads is not None:
         return Fact(case.threads.value, f"one per thread: {case.threads.source}; {default.source}")
     if case.server is None:
-        raise BadValue(
+        raise Uncounted(
             f"{container.where}: {known.title} opens a connection per thread, and the threads of "
             f"container {container.name} are not known",
             f"Give --threads {container.workload}=N.",
@@ -314,7 +395,7 @@ def _default(case: _Case) -> Fact[Count]:
 def _by_cpus(case: _Case, known: Framework, default: PoolDefault, source: str) -> Fact[Count]:
     cpus, container = case.given.node_cpus, case.container
     if cpus is None:
-        raise BadValue(
+        raise Uncounted(
             f"{container.where}: the pool of {known.title} depends on the CPUs of the node",
             f"Give --node-cpus N, or --pool {container.workload}=N.",
         )
@@ -322,10 +403,10 @@ def _by_cpus(case: _Case, known: Framework, default: PoolDefault, source: str) -
     return Fact(size, f"--node-cpus {cpus}, {source}")
 
 
-def _unknown(container: Container) -> BadValue:
+def _unknown(container: Container) -> Uncounted:
     named = [name for name in container.environment if _OF_A_DATABASE.search(name)]
     has = f" has {named[0]}, but" if named else ""
-    return BadValue(
+    return Uncounted(
         f"{container.where}: container {container.name}{has} shows neither its framework nor its "
         "pool",
         f"Give --framework {container.workload}=NAME ({', '.join(frameworks())}), or "

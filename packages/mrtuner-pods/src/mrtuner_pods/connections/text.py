@@ -86,7 +86,11 @@ def _terms(terms: Sequence[Row], together: int | None, title: str) -> Iterator[t
     for one in terms:
         kind = "" if one["kind"] in {"other", "pooler"} else f" ({one['kind']})"
         yield (f"{one['name']}{kind}", _count(one["reachable"]), one["how"])
-    if len(terms) > 1:
+    servers = list(dict.fromkeys(one.get("server") for one in terms if one.get("server")))
+    for server in servers:
+        own = _sum([one for one in terms if one.get("server") in {None, server}])
+        yield (f"together at {server}", _count(own), "")
+    if len(terms) > 1 and not servers:
         yield ("together", _count(together), "")
 
 
@@ -217,9 +221,10 @@ def _larger(ways: Row, told: Row) -> str:
             continue
         if one["reachable"] is None:
             return "no number is large enough"
-        if one["name"] == "max_connections" and ways["larger"] is None:
+        sessions = one["name"].partition(" of ")[0] == "max_connections"
+        if sessions and ways["larger"] is None:
             return "PostgreSQL allows no larger value"
-        if one["name"] == "max_connections":
+        if sessions:
             most, now = (ways[which]["max_connections"] for which in ("larger", "now"))
             parts.append(f"max_connections = {most:,} instead of {now:,}, with a restart")
         else:

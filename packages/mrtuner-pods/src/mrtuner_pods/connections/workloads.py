@@ -15,13 +15,18 @@ from mrtuner_pods.connections.containers import TEMPLATE, containers, odd_memory
 from mrtuner_pods.connections.given import Given
 from mrtuner_pods.connections.manifest import Resource
 from mrtuner_pods.connections.model import Other, Pool, Workload
-from mrtuner_pods.connections.pgbouncer import waits_for_clients
+from mrtuner_pods.connections.pgbouncer import by_variables, waits_for_clients
 from mrtuner_pods.connections.pools import pools
 from mrtuner_pods.connections.rollouts import ENDING, QUARTER, rollout, rollout_of
 
 #: Kinds that run until they are stopped.
 _LASTING: Final = ("Deployment", "StatefulSet", "DaemonSet", "ReplicaSet", "ReplicationController",
                    "Pod")  # fmt: skip
+#: Where an operator's object asks for a pooler: Zalando's, Crunchy's.
+_OPERATORS: Final = {
+    "postgresql": ("spec", "enableConnectionPooler"),
+    "PostgresCluster": ("spec", "proxy", "pgBouncer"),
+}
 _KEDA_TRIGGERS: Final = ("postgresql",)
 _PGBOUNCER_INI: Final = "pgbouncer.ini"
 
@@ -35,6 +40,8 @@ class Gathered:
     poolers: list[Workload] = field(default_factory=list)  # that have PgBouncer in their pods
     waits: bool = False  # whether PgBouncer waits for its clients, by its image's tag
     configurations: list[tuple[str, str]] = field(default_factory=list)  # PgBouncer's: text, where
+    services: list[Resource] = field(default_factory=list)
+    names: set[str] = field(default_factory=set)  # of poolers, as their clients name them
     notes: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     unjudged: list[Missing] = field(default_factory=list)  # what could not be counted
@@ -47,7 +54,7 @@ def gather(resources: Sequence[Resource], given: Given) -> Gathered:
     """
     _refuse_twice(resources)
     known = Cluster(resources)
-    found = Gathered()
+    found = Gathered(services=[one for one in resources if one.kind == "Service"])
     for one in resources:
         if one.kind in (*_LASTING, *ENDING):
             _add(one, known, given, found)
@@ -55,6 +62,12 @@ def gather(resources: Sequence[Resource], given: Given) -> Gathered:
             found.others += _triggers(one)
         elif one.kind == "Pooler":
             _add_pooler(one, found)
+        elif (path := _OPERATORS.get(one.kind)) is not None:
+            if one.at(*path).value:
+                why = f"the operator puts a pooler before it ({one.at(*path).source})"
+                found.unjudged.append(
+                    Missing(f"{one.kind} {one.name}", why, hint="give its settings: --pgbouncer")
+                )
         elif one.kind in {"ConfigMap", "Secret"}:
             if (text := entries(one).get(_PGBOUNCER_INI)) is not None:
                 where = f"{one.where} {one.kind} {one.name}"
@@ -79,6 +92,8 @@ def _add(resource: Resource, known: Cluster, given: Given, found: Gathered) -> N
         if image_name(container.image) == "pgbouncer":
             pooler = True
             found.waits |= waits_for_clients(container.image)
+            if (text := by_variables(container.environment)) is not None:
+                found.configurations.append((text, f"{container.where}, variables"))
         inside = pools(container, given)
         opened += inside.pools
         found.notes += [note for note in inside.notes if note not in found.notes]
@@ -96,8 +111,18 @@ def _add(resource: Resource, known: Cluster, given: Given, found: Gathered) -> N
     )
     if pooler:
         found.poolers.append(made)
+        found.names |= {resource.name, *_selecting(found.services, resource)}
     if opened:
         found.workloads.append(made)
+
+
+def _selecting(services: Sequence[Resource], resource: Resource) -> Iterator[str]:
+    """The names of the services that lead to a workload's pods."""
+    labels = resource.at("spec", "template", "metadata", "labels").value or {}
+    for one in services:
+        selector = one.at("spec", "selector").value
+        if isinstance(selector, dict) and selector and selector.items() <= dict(labels).items():
+            yield one.name
 
 
 def _add_pooler(one: Resource, found: Gathered) -> None:
@@ -109,6 +134,7 @@ def _add_pooler(one: Resource, found: Gathered) -> None:
         Workload(name=one.name, kind=one.kind, where=one.where, pools=(),
                  rollout=rollout(desired, quarter, quarter))
     )  # fmt: skip
+    found.names.add(one.name)
     own = one.at("spec", "pgbouncer")
     settings = dict(own.at("parameters").value or {})
     settings.setdefault("pool_mode", own.at("poolMode").value or "session")

@@ -8,11 +8,10 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Final
 
-from mrtuner.catalog.frameworks import AppServer
 from mrtuner.errors import BadValue, UsageError
 from mrtuner.facts import Fact
 from mrtuner.wording import enumerated
-from mrtuner_pods.connections.applications import event_loop, processes, server_of, threads
+from mrtuner_pods.connections.applications import event_loop, processes, serving, threads
 from mrtuner_pods.connections.cluster import Cluster
 from mrtuner_pods.connections.container import Container, option
 from mrtuner_pods.connections.containers import containers, odd_memory, pod_of
@@ -21,6 +20,7 @@ from mrtuner_pods.connections.manifest import Place, Resource
 from mrtuner_pods.connections.model import Count
 from mrtuner_pods.connections.pools import pools
 from mrtuner_pods.connections.rollouts import rollout_of
+from mrtuner_pods.frameworks import AppServer
 from mrtuner_pods.planning.servers import Server, event_loop_refused
 
 #: Kinds whose pods answer requests.
@@ -113,8 +113,9 @@ def present(
 
 def _serving(one: Resource, known: Cluster) -> bool:
     return any(
-        (kind := server_of(container)) is not None and (kind.name in _SERVERS or kind.asynchronous)
+        kind.name in _SERVERS or kind.asynchronous
         for container in containers(one, pod_of(one), known)
+        for kind, _ in serving(container)
     )
 
 
@@ -124,7 +125,7 @@ def _read(
     pod, given = pod_of(one), Given()
     warnings = list(odd_memory(pod))
     container, place = _container(one, pod, known)
-    kind = server_of(container)
+    kind, container = next(iter(serving(container)), (None, container))
     workers = processes(container, kind, given)
     inside = threads(container, kind, given) or Fact(1, "one thread: no option says so")
     limits = place.at("resources")
@@ -166,12 +167,12 @@ def _container(one: Resource, pod: Place, known: Cluster) -> tuple[Container, Pl
             f"{one.where}: {one.kind} {one.name} has no containers", "Kubernetes requires one."
         )
     both = list(zip(every, places, strict=True))
-    return next((pair for pair in both if server_of(pair[0]) is not None), both[0])
+    return next((pair for pair in both if serving(pair[0])), both[0])
 
 
 def _server(container: Container, inside: Fact[int]) -> Server:
     """The server to plan for; BadValue if it is unknown or an event loop."""
-    found = server_of(container)
+    found, container = next(iter(serving(container)), (None, container))
     if found is not None and event_loop(container, found):
         kind = option(container, found, found.worker_options)
         raise event_loop_refused(

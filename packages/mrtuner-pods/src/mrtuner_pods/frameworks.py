@@ -6,13 +6,14 @@ evidence, as for `catalog.timers`.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal
 
-from mrtuner.catalog.load import table
 from mrtuner.catalog.timers import Evidence
 from mrtuner.errors import BadValue
 
@@ -46,6 +47,7 @@ class Framework:
     overflow: tuple[str, ...] = ()  # endings of variables that set the overflow
     parameters: tuple[str, ...] = ()  # of the connection string, that set the pool
     signs: tuple[str, ...] = ()  # variables that only its applications have; a star ends a prefix
+    on_demand: bool = False  # a pool opens no more than its threads use at once
     schemes: tuple[str, ...] = ()  # how its connection strings begin
     hints: tuple[str, ...] = ()  # parts that only its connection strings have
     commands: tuple[str, ...] = ()  # programs that only its applications start
@@ -74,8 +76,13 @@ class AppServer:
     name: str
     title: str
     commands: tuple[str, ...]
-    processes: int
+    processes: int | None  # None: as many as CPUs
     threads: int | None = None  # None: an event loop
+    needs: tuple[str, ...] = ()  # words on its command line, without which it is something else
+    in_threads: tuple[str, ...] = ()  # classes of worker that are threads of one process
+    alone: tuple[str, ...] = ()  # classes of worker that do one thing at a time
+    files: tuple[str, ...] = ()  # options that name a file with more options
+    note: str = ""
     framework: str | None = None  # what it always serves
     asynchronous: bool = False
     process_variables: tuple[str, ...] = ()
@@ -89,8 +96,13 @@ class AppServer:
 
 
 @cache
+def _table() -> Any:
+    return json.loads(Path(__file__).with_suffix(".json").read_text(encoding="utf-8"))
+
+
+@cache
 def frameworks() -> Mapping[str, Framework]:
-    rows: dict[str, dict[str, Any]] = table("frameworks.json")["frameworks"]
+    rows: dict[str, dict[str, Any]] = _table()["frameworks"]
     return MappingProxyType({name: _framework(name, row) for name, row in rows.items()})
 
 
@@ -107,7 +119,7 @@ def framework(name: str) -> Framework:
 @cache
 def app_servers() -> Mapping[str, AppServer]:
     """Return every known application server by name."""
-    rows: dict[str, dict[str, Any]] = table("frameworks.json")["servers"]
+    rows: dict[str, dict[str, Any]] = _table()["servers"]
     return MappingProxyType(
         {name: AppServer(name=name, **_tuples(row)) for name, row in rows.items()}
     )
