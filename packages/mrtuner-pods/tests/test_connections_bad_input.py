@@ -36,8 +36,8 @@ def refused(*texts: str, given: Given | None = None) -> BadValue:
         ("a: [1\nb: 2\n", "app.yaml:2: not YAML"),
         ("", "app.yaml is empty"),
         ("---\n---\n", "app.yaml is empty"),
-        ("replicaCount: 3\n", "app.yaml is not a Kubernetes manifest: an object has no kind"),
-        ("- 1\n- 2\n", "app.yaml is not a Kubernetes manifest"),
+        ("replicaCount: 3\n", "app.yaml is not a manifest: an object has no kind"),
+        ("- 1\n- 2\n", "app.yaml is not a manifest"),
         ("!!python/object/apply:os.system ['true']\n", "app.yaml:1: not YAML"),
     ],
 )

@@ -213,3 +213,80 @@ def test_a_service_leads_to_the_pooler() -> None:
     assert [(one.name, one.reachable[Stage.REST]) for one in done.terms] == [
         ("PgBouncer", 18), ("jobs", 10),
     ]  # fmt: skip
+
+
+COMPOSE = """\
+x-env: &env
+  DATABASE_URL: postgres://app@db/shop
+services:
+  db:
+    image: postgres:18
+    environment: {POSTGRES_USER: app}
+  web:
+    image: shop
+    command: bundle exec puma -w ${WEB_CONCURRENCY:-2} -t 4:4
+    environment:
+      <<: *env
+      RAILS_ENV: production
+    deploy: {replicas: 3}
+  jobs:
+    image: shop
+    entrypoint: ["bundle", "exec"]
+    command: ["sidekiq", "-c", "7"]
+    environment: [DATABASE_URL=postgres://app@db/shop, RAILS_ENV=production]
+"""
+
+
+def test_a_compose_file() -> None:
+    """3 x 2 x 4 of web; jobs have 7 threads and Rails' pool of 5. db is the server."""
+    done = check(numbers(1000), [Manifest(COMPOSE, "compose.yaml")], stage=Stage.REST)
+    assert [(one.name, one.kind, one.reachable[Stage.REST]) for one in done.terms] == [
+        ("web", "Compose service", 24), ("jobs", "Compose service", 5),
+    ]  # fmt: skip
+    assert (done.fits, done.reachable(Stage.OVERLAP)) == (True, 29)
+
+
+@pytest.mark.parametrize(
+    "more",
+    ["    env_file: .env\n    command: puma\n",
+     "    environment: [DATABASE_URL]\n    command: puma\n",
+     "    environment: {DATABASE_URL: '${DATABASE_URL}'}\n    command: puma\n"],
+)  # fmt: skip
+def test_what_compose_takes_from_elsewhere_is_not_judged(more: str) -> None:
+    text = f"services:\n  web:\n    image: shop\n{more}"
+    done = check(numbers(1000), [Manifest(text)], stage=Stage.REST)
+    assert (done.fits, done.exceeds, len(done.unjudged)) == (False, False, 1)
+
+
+TASK = """\
+{"family": "shop", "containerDefinitions": [
+  {"name": "web", "image": "shop", "command": ["sh", "-c", "exec gunicorn -w 3 --threads 2 a.wsgi"],
+   "environment": [{"name": "DJANGO_SETTINGS_MODULE", "value": "a"},
+                   {"name": "DB_HOST", "value": "db"}],
+   "secrets": [{"name": "DB_PASSWORD", "valueFrom": "arn"}]},
+  {"name": "proxy", "image": "nginx"}]}
+"""
+
+
+def test_a_task_definition_of_ecs() -> None:
+    """6 a task; 4 tasks at rest, and twice as many while ECS replaces them: maximumPercent 200."""
+    unknown = check(numbers(1000), [Manifest(TASK)], stage=Stage.REST)
+    assert (unknown.reachable(), unknown.fits) == (6, False)
+    assert unknown.unjudged[0].hint == "--replicas shop=N"
+    given = Given(replicas={"shop": 4})
+    done = check(numbers(1000), [Manifest(TASK)], given=given, stage=Stage.SURGE)
+    assert [done.reachable(stage) for stage in (Stage.REST, Stage.SURGE)] == [24, 48]
+
+
+def test_a_procfile() -> None:
+    """2 x 5 of web on two dynos, 5 of the worker; the app's variables are not here."""
+    text = (
+        "release: rake db:migrate\nweb: bundle exec puma -w 2 -t 5:5\nworker: bundle exec sidekiq\n"
+    )
+    given = Given(replicas={"web": 2, "worker": 1})
+    done = check(numbers(1000), [Manifest(text, "Procfile")], given=given, stage=Stage.REST)
+    assert [(one.name, one.reachable[Stage.REST]) for one in done.terms] == [
+        ("web", 20), ("worker", 5),
+    ]  # fmt: skip
+    assert not done.fits
+    assert all("config vars" in one.why for one in done.unjudged)

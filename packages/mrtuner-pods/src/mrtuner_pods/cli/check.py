@@ -108,6 +108,7 @@ _pods_options = options.stacked(
     _named("--framework", "Framework whose defaults apply, such as rails, django:5.2 or hikaricp.",
            number=False),
     _named("--runs", "Runs of a CronJob that may overlap."),
+    _named("--replicas", "Number of pods, tasks or dynos, whatever the manifest says."),
     _named("--also", "Connections from elsewhere, such as monitoring=3 or migrations=1.",
            metavar="NAME=N"),
     click.option("--nodes", type=_positive, metavar="N",
@@ -324,7 +325,8 @@ def _by_name(pairs: Sequence[tuple[str, Any]], flag: str, *, empty: bool = False
     return found
 
 
-_OF_WORKLOADS: Final = ("workers", "threads", "pool", "overflow", "databases", "runs", "framework")
+_OF_WORKLOADS: Final = ("workers", "threads", "pool", "overflow", "databases", "runs",
+                        "replicas", "framework")  # fmt: skip
 
 
 def _given(given: Any) -> Given:
@@ -344,8 +346,8 @@ def _given(given: Any) -> Given:
 def _fleet(given: Any) -> Fleet:
     from mrtuner_pods.connections import Fleet
 
-    if given["runs"] or given["nodes"] is not None:
-        raise UsageError("--runs and --nodes are for manifests", "Leave them out.")
+    if given["runs"] or given["replicas"] or given["nodes"] is not None:
+        raise UsageError("--runs, --replicas and --nodes are for manifests", "Leave them out.")
     said = {}
     for name in _OF_WORKLOADS:
         values = _by_name(given[name], f"--{name}", empty=True)

@@ -1,6 +1,7 @@
-"""Kubernetes manifests as data with line numbers; one text may hold several objects and lists.
+"""Manifests as data with line numbers; one text may hold several objects and lists.
 
-They must be plain YAML, as `kustomize build` and `helm template` print it.
+Those of Kubernetes must be plain YAML, as `kustomize build` and `helm template` print it. Compose
+files, task definitions of ECS and Procfiles are read as well (`formats`).
 """
 
 from __future__ import annotations
@@ -106,6 +107,10 @@ def resources(text: str, file: str) -> tuple[Resource, ...]:
     """
     import yaml
 
+    from mrtuner_pods.connections import formats
+
+    if formats.is_procfile(text):
+        return tuple(formats.procfile(text, file))
     if _TEMPLATE.search(text):
         raise BadValue(
             f"{file} is a Helm template that was not rendered",
@@ -133,11 +138,25 @@ def resources(text: str, file: str) -> tuple[Resource, ...]:
     return found
 
 
+def _is_task(document: Located) -> bool:
+    own = document.get("taskDefinition", document)
+    return isinstance(own, Located) and isinstance(own.get("containerDefinitions"), list)
+
+
 def _objects(document: object, file: str) -> Iterator[Resource]:
+    from mrtuner_pods.connections import formats
+
     if not isinstance(document, Located) or not isinstance(document.get("kind"), str):
+        if isinstance(document, Located) and isinstance(document.get("services"), Located):
+            yield from formats.compose(document, file)
+            return
+        if isinstance(document, Located) and _is_task(document):
+            yield from formats.task(document, file)
+            return
         raise BadValue(
-            f"{file} is not a Kubernetes manifest: an object has no kind",
-            "Give Deployments and the like; render a chart with helm template.",
+            f"{file} is not a manifest: an object has no kind",
+            "Give Deployments and the like, a Compose file, a task definition of ECS or a "
+            "Procfile; render a chart with helm template.",
         )
     if document["kind"].endswith("List") and isinstance(document.get("items"), list):
         for item in document["items"]:

@@ -50,10 +50,19 @@ _POOL: Final = re.compile(
     re.IGNORECASE,
 )
 #: Images of servers and poolers, which have a database's variables but are not clients.
-NOT_CLIENTS: Final = ("postgres", "postgresql", "timescaledb", "postgis", "pgbouncer", "pgpool")
+NOT_CLIENTS: Final = frozenset({
+    "postgres", "postgresql", "timescaledb", "postgis", "pgbouncer", "pgpool", "pgvector",
+    "mysql", "mariadb", "mongo", "redis", "valkey", "memcached", "rabbitmq", "nginx", "traefik",
+    "haproxy", "envoy", "caddy", "minio", "elasticsearch", "opensearch", "kafka", "zookeeper",
+})  # fmt: skip
 _PGBOUNCERS_PORT: Final = "6432"
 _POOLER: Final = re.compile(r"pgbouncer|pooler|pgcat|odyssey|supavisor|\.proxy-", re.IGNORECASE)
 _PART: Final = re.compile(r"HOST|SERVER|USER|_NAME$|DATABASE$|_DB$", re.IGNORECASE)
+#: Variables that cannot hold the size of a pool, wherever their values come from.
+_NO_POOL: Final = re.compile(
+    r"(^|_)?(PASSWORD|PASSWD|PASS|PWD|USER|USERNAME|HOST|HOSTNAME|PORT|NAME|SSLMODE|CA|CERT|KEY)$",
+    re.IGNORECASE,
+)
 _HOST: Final = re.compile(r"(^|_)(HOST|HOSTNAME|SERVER|ADDR)$", re.IGNORECASE)
 _URL: Final = re.compile(r"jdbc:[a-z]|([a-z][a-z0-9+.-]*):(?://|memory)", re.IGNORECASE)
 #: Variables that say which kind of database an application uses.
@@ -178,14 +187,15 @@ def _leads_to_a_pooler(string: ConnectionString, container: Container) -> bool:
 
 def _tell_uncounted(container: Container, found: Found) -> None:
     """Note an uncounted container; warn if an object that is missing may name its database."""
-    absent = f", and {enumerated(container.absent)} is not available" if container.absent else ""
+    elsewhere = () if image_name(container.image) in NOT_CLIENTS else container.absent
+    absent = f", and {enumerated(elsewhere)} is not available" if elsewhere else ""
     said = (
         f"{container.where}: container {container.name} is not counted: nothing shows that "
         f"it uses PostgreSQL{absent}; --pool {container.workload}=N counts it"
     )
     (found.warnings if absent else found.notes).append(said)
     if absent:
-        found.unjudged.append(_hidden(container, container.absent))
+        found.unjudged.append(_hidden(container, elsewhere))
 
 
 def _hidden(container: Container, sources: Sequence[str]) -> Missing:
@@ -444,5 +454,5 @@ def _tell(container: Container, known: Framework | None, found: Found) -> None:
 def _without_value(container: Container) -> Iterator[str]:
     """Yield the variables of a database whose values are in objects that are not here."""
     for name, one in container.environment.items():
-        if one.value is None and _OF_A_DATABASE.search(name):
+        if one.value is None and _OF_A_DATABASE.search(name) and not _NO_POOL.search(name):
             yield one.source

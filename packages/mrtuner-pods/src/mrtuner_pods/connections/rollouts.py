@@ -11,6 +11,7 @@ from typing import Final
 from mrtuner.errors import BadValue
 from mrtuner.facts import Fact
 from mrtuner_pods.connections.cluster import Cluster
+from mrtuner_pods.connections.formats import ECS
 from mrtuner_pods.connections.given import Given, fact
 from mrtuner_pods.connections.manifest import Place, Resource
 from mrtuner_pods.connections.model import Count, Rollout
@@ -36,7 +37,10 @@ def rollout_of(
         return _per_node(resource, grace, given)
     if resource.kind == "Pod":
         return _still(Fact(1, f"{resource.where}: a single pod"), grace)
-    desired = known.desired(resource, warnings)
+    desired = fact(given.replicas, resource.name, "--replicas") or known.desired(resource, warnings)
+    if resource.kind == ECS:
+        surge = Fact("100%", "default of ECS, maximumPercent 200")
+        return rollout(desired, surge, Fact("0", "default of ECS, minimumHealthyPercent 100"))
     if resource.kind != "Deployment":
         return _still(desired, grace)
     strategy = resource.at("spec", "strategy")
