@@ -85,6 +85,14 @@ def test_two_servers_are_judged_one_by_one() -> None:
     assert [one.workload for one in tight.remedies().fewer] == ["a", "b"]
 
 
+def test_one_server_has_one_name() -> None:
+    """With a port, with its namespace, in capitals: 10 and 100 connections to one server."""
+    web = deployment('["run"]', "SPRING_DATASOURCE_URL=jdbc:postgresql://db.prod.svc:5432/s")
+    login = deployment('["start"]', "KC_DB=postgres", "KC_DB_URL_HOST=DB:5432", name="login")
+    done = check(numbers(1000), [Manifest(f"{web}---\n{login}")], stage=Stage.REST)
+    assert (done.servers, done.reachable()) == ((), 220)
+
+
 def test_clients_of_a_pooler_in_session_mode_keep_their_sessions() -> None:
     """4 x 30 clients compete for 20 sessions: 100 wait, whatever max_connections is."""
     done = answered("12-pgbouncer-image.yaml", 5000)
@@ -136,6 +144,7 @@ URL = "DATABASE_URL=postgres://app@db/shop"
         ('["celery", "-A", "a", "beat"]', [URL, "DJANGO_SETTINGS_MODULE=a"], 1),
         ('["start"]', ["KC_DB=postgres", "KC_DB_URL=jdbc:postgresql://db/kc"], 100),
         ('["run"]', ["SPRING_DATASOURCE_URL=jdbc:postgresql://db/s"], 10),
+        ('["worker"]', ["DB_TYPE=postgresdb", "DB_POSTGRESDB_HOST=db"], 2),
         ('["run"]', ["Quarkus_Datasource_Users_Jdbc_Max_Size=7",
                      "QUARKUS_DATASOURCE_USERS_JDBC_URL=jdbc:postgresql://db/s"], 7),
     ],

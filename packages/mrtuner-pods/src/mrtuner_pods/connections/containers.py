@@ -14,9 +14,9 @@ from mrtuner_pods.connections.manifest import Place, Resource
 
 #: Where a kind has the specification of its pod.
 _POD: Final = {"Pod": ("spec",), "CronJob": ("spec", "jobTemplate", "spec", "template", "spec")}
-#: Sources that a container takes whole; the last is written by `elsewhere`, for other formats.
+#: Sources that a container takes whole; the last is of other formats.
 _WHOLE: Final = (
-    ("configMapRef", "ConfigMap"), ("secretRef", "Secret"), ("elsewhere", "file"),
+    ("configMapRef", "ConfigMap"), ("secretRef", "Secret"), ("elsewhere", ""),
 )  # fmt: skip
 TEMPLATE: Final = ("spec", "template", "spec")
 
@@ -60,7 +60,7 @@ def _absent(resource: Resource, container: Place, known: Cluster) -> Iterator[st
         for key, kind in _WHOLE:
             name = str(place.at(key, "name").value or "")
             if name and (kind, resource.namespace, name) not in known.values:
-                yield f"{kind} {name}"
+                yield f"{kind} {name}".strip()
 
 
 def _environment(

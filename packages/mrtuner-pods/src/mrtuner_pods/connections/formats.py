@@ -70,7 +70,7 @@ def task(document: Located, file: str) -> Iterator[Resource]:
         line = min(getattr(one, "lines", {}).values(), default=1)
         secrets = [_at(line, name=each.get("name")) for each in one.get("secrets") or ()]
         files = [
-            _at(line, elsewhere=_at(line, name=str(each.get("value"))))
+            _at(line, elsewhere=_at(line, name=f"the file {each.get('value')}"))
             for each in one.get("environmentFiles") or ()
         ]
         containers.append(
@@ -113,7 +113,7 @@ def _words(value: object) -> list[Any] | None:
 def _files(service: Mapping[str, Any]) -> Iterator[str]:
     given = service.get("env_file") or []
     for one in given if isinstance(given, list) else [given]:
-        yield str(one.get("path") if isinstance(one, dict) else one)
+        yield f"the file {one.get('path') if isinstance(one, dict) else one}"
     if "extends" in service:
         yield "the service that it extends"
 

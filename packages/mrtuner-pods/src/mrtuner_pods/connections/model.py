@@ -86,12 +86,12 @@ class Pool:
 def server_name(host: str | None) -> str | None:
     """Return one name for a host that Kubernetes knows by several.
 
-    >>> server_name("db.prod.svc.cluster.local"), server_name("DB"), server_name("db.example.com")
-    ('db', 'db', 'db.example.com')
+    >>> server_name("db.prod.svc.cluster.local"), server_name("DB:5432"), server_name("db.example")
+    ('db', 'db', 'db.example')
     """
     if host is None:
         return None
-    name = host.lower().rstrip(".")
+    name = re.sub(r":\d+$", "", host.lower()).rstrip(".")
     first, _, rest = name.partition(".")
     return first if re.match(r"[^.]+\.svc(\.|$)", rest) else name
 

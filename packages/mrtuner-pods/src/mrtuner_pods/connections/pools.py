@@ -60,7 +60,8 @@ _POOLER: Final = re.compile(r"pgbouncer|pooler|pgcat|odyssey|supavisor|\.proxy-"
 _PART: Final = re.compile(r"HOST|SERVER|USER|_NAME$|DATABASE$|_DB$", re.IGNORECASE)
 #: Variables that cannot hold the size of a pool, wherever their values come from.
 _NO_POOL: Final = re.compile(
-    r"(^|_)?(PASSWORD|PASSWD|PASS|PWD|USER|USERNAME|HOST|HOSTNAME|PORT|NAME|SSLMODE|CA|CERT|KEY)$",
+    r"(PASSWORD|PASSWD|PASS|PWD|USER|USERNAME|HOST|HOSTNAME|PORT|NAME|_DATABASE|_DB|SSLMODE|CA|CERT"
+    r"|KEY)$",
     re.IGNORECASE,
 )
 _HOST: Final = re.compile(r"(^|_)(HOST|HOSTNAME|SERVER|ADDR)$", re.IGNORECASE)
@@ -203,7 +204,7 @@ def _hidden(container: Container, sources: Sequence[str]) -> Missing:
     return Missing(
         f"{container.workload}, container {container.name}",
         f"{enumerated(sources)} may hold its connections, and is not available",
-        hint=f"add its manifest, or --pool {container.workload}=N",
+        hint=f"add it, or --pool {container.workload}=N",
     )
 
 

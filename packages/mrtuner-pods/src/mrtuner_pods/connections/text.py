@@ -99,6 +99,8 @@ def _stages(told: Row) -> Iterator[tuple[str, ...]]:
     for one in told["stages"]:
         named = "" if one["gives"] in ([], ["max_connections"]) else f": {', '.join(one['gives'])}"
         mark = "fits" if one["fits"] else f"does not fit{named}"
+        if one["fits"] and told["unjudged"]:
+            mark = "not known"
         checked = ", checked" if one["stage"] == told["stage"] else ""
         yield (one["stage"], _count(one["reachable"]), mark + checked)
 
