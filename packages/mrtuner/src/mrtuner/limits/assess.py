@@ -14,13 +14,13 @@ from mrtuner.catalog.volumes import Volume, volume
 from mrtuner.errors import UsageError
 from mrtuner.facts import Missing
 from mrtuner.limits.ceilings import AURORA, Ceiling, Resource, ceilings
-from mrtuner.limits.confirmation import emptied
+from mrtuner.limits.confirmation import emptied, surplus
 from mrtuner.limits.forecast import Forecast, forecasts
 from mrtuner.limits.levels import PARTS, totals
 from mrtuner.limits.metrics.series import Series
 from mrtuner.limits.reached import Findings, Pegged, reached_ceilings
 from mrtuner.limits.remedies import Candidate, Demand, candidates, judge, needs
-from mrtuner.limits.sentences import advice, host_advice, lasting, verdict
+from mrtuner.limits.sentences import advice, host_advice, lasting, surplus_words, verdict
 from mrtuner.stats.plateaus import numpy
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ class Limits:
         """The answer in one sentence."""
         if not self.series.points:
             return "nothing was measured; these are the configured ceilings"
-        return verdict(self.series, self.pegged)
+        return verdict(self.series, self.pegged, self.instance)
 
     @property
     def advice(self) -> tuple[str, ...]:
@@ -149,7 +149,7 @@ def limits(
         needs=wanted,
         what_if=None if other is None else judge(*other, wanted),
         notices=(
-            *series.notices, *_memory(series, known), *_credits(series),
+            *series.notices, *_memory(series, known), *_credits(series, instance),
             *([_NOT_EBS] if aurora else []),
         ),
         incomplete=missing,
@@ -227,11 +227,18 @@ def _memory(series: Series, known: Sequence[Ceiling]) -> Iterator[str]:
         yield f"memory: only {least:.1%} was free during the worst 1 % of the time"
 
 
-def _credits(series: Series) -> Iterator[str]:
-    """Burst balances that ran out, leaving only the baseline."""
+def _credits(series: Series, instance: InstanceClass | None) -> Iterator[str]:
+    """Burst balances that ran out: only the baseline was left, or surplus credits were used."""
+    extra = surplus(series, instance) if instance is not None else None
     for metric, unit, empty, minutes in emptied(series):
         lasted = lasting(minutes)
-        yield f"{metric} was at {empty:g}{unit} or below for {lasted}: burst credits ran out"
+        if metric == "CPUCreditBalance" and extra is not None:
+            yield (
+                f"{metric} was at {empty:g}{unit} or below for {lasted}; the class is Unlimited, "
+                f"so no baseline applied: {surplus_words(extra)}"
+            )
+        else:
+            yield f"{metric} was at {empty:g}{unit} or below for {lasted}: burst credits ran out"
 
 
 def calendar(pegged: Pegged, series: Series) -> list[list[float]]:

@@ -12,6 +12,8 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Final
 
+from mrtuner.catalog.classes import InstanceClass
+from mrtuner.catalog.volumes import cpu_baseline
 from mrtuner.described import Doc
 from mrtuner.limits.ceilings import Ceiling, CeilingKind, Resource
 from mrtuner.limits.metrics.series import Series
@@ -32,6 +34,9 @@ _MOST_RATIO: Final = 1000.0
 #: Bytes per second of a single request once it is served, at least: compared with pages of 8 kB,
 #: a job's 256 KiB take up to 2.6 ms longer without any waiting.
 REQUEST_RATE: Final = 100e6
+#: Seconds of an operation on a volume that is not at a limit, at most. Source: Amazon EBS User
+#: Guide, volume types: single-digit milliseconds; less, since a queue shows as a multiple of it.
+USUAL_TIME: Final = 5e-3
 #: With fewer requests in flight on average, there are moments without any: nothing holds them up.
 ALWAYS_ONE: Final = 0.8
 #: A job with fewer workers can run evenly without a ceiling if its bytes explain its time.
@@ -81,12 +86,14 @@ def waiting(series: Series, there: Mask, elsewhere: Mask) -> Iterator[Evidence]:
             continue
         taken = _Taken(now=float(np.median(times[at])), requests=0.0)
         if operations is not None:
-            taken = replace(taken, requests=float(np.median((times * operations)[at])))
+            taken = replace(taken, requests=float(np.nanmedian(times[at] * operations[at])))
         if 0 < taken.requests < ALWAYS_ONE and not series.apart:
             yield _idle(metric, taken.requests)
         elif off.sum() >= _ENOUGH:
             taken = replace(taken, before=float(np.median(times[off])))
             yield _compared(series, metric, replace(taken, larger=_bytes_more(series, at, off)))
+        elif taken.requests >= FEW_REQUESTS and not series.apart:
+            yield _alone(metric, taken, _bytes_of(series, at))
 
 
 def sessions(series: Series, there: Mask, elsewhere: Mask) -> Iterator[Evidence]:
@@ -131,6 +138,19 @@ def _idle(metric: str, requests: float) -> Evidence:
     )  # fmt: skip
 
 
+def _alone(metric: str, taken: _Taken, size: float) -> Evidence:
+    """The evidence of an operation's time where there is no calm time to compare with."""
+    usual = USUAL_TIME + size / REQUEST_RATE
+    ratio = min(taken.now / usual, _MOST_RATIO)
+    says = Support.CONFIRMS if ratio >= WAITS else Support.SILENT
+    text = (
+        f"{metric}: {taken.now * 1e3:.3g} ms per operation, {taken.requests:.3g} in flight; there "
+        "is no calm time to compare with, but a volume that is not at a limit takes "
+        f"{usual * 1e3:.2g} ms at most"
+    )
+    return Evidence(metric=metric, says=says, because=text, ratio=ratio, requests=taken.requests)
+
+
 def _compared(series: Series, metric: str, taken: _Taken) -> Evidence:
     """Compare an operation's time here and elsewhere, less the time that its extra bytes take."""
     now, before, larger = taken.now, taken.before, taken.larger / REQUEST_RATE
@@ -145,6 +165,17 @@ def _compared(series: Series, metric: str, taken: _Taken) -> Evidence:
     if larger > 0.2 * before:
         text += f"; larger operations may explain {larger * 1e3:.3g} ms of the difference"
     return Evidence(metric=metric, says=says, because=text, ratio=ratio, requests=taken.requests)
+
+
+def _bytes_of(series: Series, at: Mask) -> float:
+    """The bytes of an operation, the median; 0 if unknown."""
+    np = numpy()
+    operations = series.total("ReadIOPS", "WriteIOPS")
+    carried = series.total("ReadThroughput", "WriteThroughput")
+    if operations is None or carried is None:
+        return 0.0
+    known = at & (operations > 0) & np.isfinite(carried)
+    return float(np.median(carried[known] / operations[known])) if known.any() else 0.0
 
 
 def _bytes_more(series: Series, at: Mask, off: Mask) -> float:
@@ -218,6 +249,8 @@ BALANCES: Final = (
     ("BurstBalance", " %", 5.0, 20.0),
     ("CPUCreditBalance", " credits", 1.0, 10.0),
 )
+#: Families that stop at their baseline; the later ones are Unlimited on RDS.
+LIMITED: Final = frozenset({"t2"})
 _SCALE: Final = {metric: (unit, empty, plenty) for metric, unit, empty, plenty in BALANCES}
 #: CloudWatch shows balances every five minutes.
 _BALANCE_SECONDS: Final = 300
@@ -237,6 +270,23 @@ def used_up(series: Series, ceiling: Ceiling) -> Mask | None:
     fresh = np.arange(len(balance)) - last < max(_BALANCE_SECONDS // series.step, 1)
     empty: Mask = (last >= 0) & fresh & (balance[last] <= _SCALE[metric][1])
     return empty
+
+
+def surplus(series: Series, instance: InstanceClass) -> float | None:
+    """vCPU hours of surplus credits that a class in Unlimited mode used while it had none left.
+
+    What it used below its baseline at other times may pay some of them back.
+    None for other classes, and without both metrics. Source: EC2 User Guide, Unlimited mode.
+    """
+    np = numpy()
+    baseline = cpu_baseline(instance.name)
+    used, left = (series.metrics.get(name) for name in ("CPUUtilization", "CPUCreditBalance"))
+    if baseline is None or instance.family in LIMITED or used is None or left is None:
+        return None
+    last = np.maximum.accumulate(np.where(np.isfinite(left), np.arange(len(left)), -1))
+    at = (last >= 0) & (left[last] <= _SCALE["CPUCreditBalance"][1]) & np.isfinite(used)
+    above = float(np.maximum(used[at] - baseline, 0.0).sum()) / 100 * instance.vcpus
+    return above * series.step / 3600
 
 
 def emptied(series: Series) -> Iterator[tuple[str, str, float, float]]:

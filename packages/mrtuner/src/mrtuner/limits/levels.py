@@ -5,10 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
-from mrtuner.limits.ceilings import Ceiling, Resource
+from mrtuner.limits.ceilings import Ceiling, CeilingKind, Resource
 from mrtuner.limits.confirmation import used_up
 from mrtuner.limits.metrics.series import Series
-from mrtuner.stats.plateaus import Plateau, densest, numpy, plateaus, stretches
+from mrtuner.stats.plateaus import (
+    LONGEST_RUN_AT_LEAST,
+    Plateau,
+    densest,
+    numpy,
+    plateaus,
+    stretches,
+)
 
 if TYPE_CHECKING:
     from mrtuner.stats.plateaus import Mask, Values
@@ -20,6 +27,10 @@ HIGH: Final = 1.025
 #: For a known ceiling reached repeatedly for only a few points, as bursts are in five-minute
 #: averages: minutes of a stretch, total minutes, and the largest spread of its points.
 AGAIN: Final = (10, 30, 0.005)
+#: A known ceiling is also looked for in this many minutes in a row that stay near it, however
+#: noisy: about as many as those among which a level has to stand out.
+HELD: Final = 180
+NOISE: Final = 0.02
 #: An unknown level below this share of the peak is background, not a ceiling.
 UNKNOWN_AT_LEAST: Final = 0.1
 
@@ -65,9 +76,12 @@ def flat(
 def again(
     series: Series, known: Sequence[Ceiling], every: Mapping[Resource, Values]
 ) -> dict[Resource, list[Plateau]]:
-    """Levels of known ceilings that are reached often but never for long."""
+    """Levels of known ceilings that are reached often but never for long, or with much noise."""
     return {
-        resource: list(_again(series, known, resource, every[resource]))
+        resource: [
+            *_again(series, known, resource, every[resource]),
+            *_held(series, known, resource, every[resource]),
+        ]
         for resource in DISK & every.keys()
     }
 
@@ -136,6 +150,26 @@ def _again(
         )  # fmt: skip
         if found is not None:
             yield found
+
+
+def _held(
+    series: Series, known: Sequence[Ceiling], resource: Resource, values: Values
+) -> Iterator[Plateau]:
+    """Long stretches near a known ceiling, whose noise hides that they are flat.
+
+    Where a load is at its ceiling most of the time, nothing around it makes the level stand out.
+    """
+    least = max(-(-HELD * 60 // series.step), LONGEST_RUN_AT_LEAST)
+    for one in known:
+        if one.resource is resource and one.kind is not CeilingKind.FORMER:
+            fitting = _fitting(values, one)
+            level = densest(values[fitting], NOISE)
+            if level is None:
+                continue
+            at = fitting & (numpy().abs(values / level - 1) <= NOISE)
+            found = stretches(values, at, shortest=least, fewest=least, counted=fitting)
+            if found is not None:
+                yield found
 
 
 def _fitting(values: Values, ceiling: Ceiling) -> Mask:

@@ -167,7 +167,8 @@ def _judge(
     plateau: Plateau,
     calm: Mask,
 ) -> Pegged | Steady:
-    of_the_disk = tuple(_of_the_disk(series, resource, plateau, calm))
+    below = totals(series)[resource] < LOW * plateau.level
+    of_the_disk = tuple(_of_the_disk(series, resource, plateau, calm & below))
     fitting = within(plateau.level, known, resource)
     ceiling, said = _named(series, resource, plateau, fitting)
     evidence = (*of_the_disk, *said)
@@ -249,7 +250,11 @@ def _no_unknown_one(
 def _of_the_disk(
     series: Series, resource: Resource, plateau: Plateau, calm: Mask
 ) -> Iterator[Evidence]:
-    """The queue's evidence, compared with the calm time around, in which nothing was flat."""
+    """The queue's evidence, compared with the calm time around.
+
+    Calm is where nothing was flat and less was carried: what is at the level as well, but too
+    noisy to be flat, waits just as long.
+    """
     if resource in DISK:
         there = inside(plateau.spans, series.points)
         elsewhere = nearby(there, calm)

@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Final
 
 from mrtuner.catalog.classes import InstanceClass, instance_classes
-from mrtuner.catalog.volumes import Volume, volume_of
+from mrtuner.catalog.volumes import Volume, cpu_baseline, volume_of
 from mrtuner.described import Doc
 from mrtuner.errors import BadValue
 from mrtuner.limits.ceilings import Ceiling, Resource, binding, ceilings
 from mrtuner.limits.confirmation import WAITING
-from mrtuner.limits.levels import DISK, HIGH, totals
+from mrtuner.limits.levels import DISK, totals
 from mrtuner.limits.metrics.series import Series
 from mrtuner.limits.reached import Findings, pegged_mask
 from mrtuner.stats.plateaus import numpy
@@ -173,11 +173,9 @@ def _need(series: Series, findings: Findings, resource: Resource, values: Values
     held = [one.plateau.level for one in findings.pegged if one.resource is resource]
     at_most = _at_most(series, findings, resource, values) if held else None
     need = max([level * HEADROOM for level in held], default=0.0)
-    # A ceiling lets slightly more through than nominal, so slightly less than was seen is enough.
     return Demand(
-        resource=resource, seen=seen, hidden=bool(held), at_most=at_most,
-        need=max(seen / HIGH, need),
-    )  # fmt: skip
+        resource=resource, seen=seen, hidden=bool(held), at_most=at_most, need=max(seen, need)
+    )
 
 
 def _at_most(
@@ -234,7 +232,9 @@ def _of_its_engines(instance: InstanceClass) -> Iterable[InstanceClass]:
 def _cpus(one: InstanceClass, now: InstanceClass, wanted: Mapping[Resource, Demand]) -> bool:
     if Resource.CPU not in wanted:
         return one.vcpus >= now.vcpus
-    return one.vcpus >= now.vcpus * wanted[Resource.CPU].seen / CPU_AT_MOST
+    busy = now.vcpus * wanted[Resource.CPU].seen
+    baseline = cpu_baseline(one.name)  # what a burstable class can keep up without credits
+    return one.vcpus * (CPU_AT_MOST if baseline is None else min(baseline, CPU_AT_MOST)) >= busy
 
 
 def _size(one: InstanceClass) -> tuple[int, int, float, str]:

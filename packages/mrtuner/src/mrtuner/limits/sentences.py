@@ -8,7 +8,7 @@ from typing import Final
 from mrtuner.catalog.classes import InstanceClass
 from mrtuner.catalog.volumes import Volume
 from mrtuner.limits.ceilings import BURST_MINUTES, Ceiling, CeilingKind, Resource, binding, peak
-from mrtuner.limits.confirmation import emptied
+from mrtuner.limits.confirmation import emptied, surplus
 from mrtuner.limits.levels import DISK, HIGH, totals
 from mrtuner.limits.metrics.series import Series
 from mrtuner.limits.reached import Pegged
@@ -62,6 +62,11 @@ def level(one: Pegged) -> str:
     return quantity(one.resource, one.plateau.level)
 
 
+#: US dollars for a vCPU hour of surplus credits. Source: Amazon RDS for PostgreSQL pricing, CPU
+#: credits of T3 and T4g; from memory, not read again.
+SURPLUS_PRICE: Final = 0.075
+
+
 def lasting(minutes: float) -> str:
     """A duration such as ``75 s``, ``45 min``, ``7.5 h``."""
     if minutes < 2:
@@ -69,10 +74,23 @@ def lasting(minutes: float) -> str:
     return f"{minutes:.0f} min" if minutes < 120 else f"{minutes / 60:,.3g} h"
 
 
-def verdict(series: Series, pegged: Sequence[Pegged]) -> str:
+def surplus_words(hours: float) -> str:
+    """What surplus credits were used and cost, of a class that is Unlimited."""
+    return (
+        f"CPU above the baseline used {hours:,.3g} vCPU hours of surplus credits; what is not "
+        f"earned back within a day is charged, at most ${hours * SURPLUS_PRICE:,.2f}"
+    )
+
+
+def verdict(series: Series, pegged: Sequence[Pegged], instance: InstanceClass | None) -> str:
     """What binds, in one sentence."""
     if not pegged:
-        spent = [f"{metric} for {lasting(minutes)}" for metric, _, _, minutes in emptied(series)]
+        extra = surplus(series, instance) if instance is not None else None
+        spent = [
+            f"{metric} for {lasting(minutes)}"
+            for metric, _, _, minutes in emptied(series)
+            if extra is None or metric != "CPUCreditBalance"
+        ]
         if spent:
             return (
                 f"burst credits ran out ({', '.join(spent)}): the baseline applied then, but no "
@@ -80,6 +98,8 @@ def verdict(series: Series, pegged: Sequence[Pegged]) -> str:
             )
         blind = [one for one in (Resource.THROUGHPUT, Resource.IOPS) if one not in totals(series)]
         said = "no hard limit was reached for long"
+        if extra:
+            said += f"; {surplus_words(extra)}"
         return f"{said}; {enumerated(blind)} could not be judged" if blind else said
     by_resource: dict[Resource, list[str]] = {}
     for one in pegged:

@@ -62,17 +62,13 @@ class Plateau:
 
     level: float  # median of its values
     spans: tuple[tuple[int, int], ...]  # runs in time: first point, one past the last
-    points: int  # in those runs, gaps not counted
+    points: int  # in those runs, those at the level
     share: float  # of all points that have a value
     spread: float  # robust standard deviation, relative to the level
     above: float  # how many times as dense as just above; large if nothing is there
     below: float  # how many times as dense as just below
     calm: float  # point-to-point noise at the level, over that elsewhere; 1 if unknown
-
-    @property
-    def longest(self) -> int:
-        """The number of points in the longest run."""
-        return max(end - start for start, end in self.spans)
+    longest: int  # of these points, those in the longest run
 
 
 def plateaus(values: Values, *, at_least: float = 0.0) -> list[Plateau]:
@@ -89,17 +85,20 @@ def plateaus(values: Values, *, at_least: float = 0.0) -> list[Plateau]:
 
 
 def stretches(
-    values: Values, mask: Mask, *, shortest: int = LONGEST_RUN_AT_LEAST, fewest: int = FEWEST_POINTS
-) -> Plateau | None:
+    values: Values, mask: Mask, *, shortest: int = LONGEST_RUN_AT_LEAST,
+    fewest: int = FEWEST_POINTS, counted: Mask | None = None,
+) -> Plateau | None:  # fmt: skip
     """Return a mask's points as one plateau, if enough of them are consecutive; else None.
 
     For levels known to be ceilings by other evidence than clustering: with runs of at least
-    `shortest` points, and `fewest` in total.
+    `shortest` points, and `fewest` in total. `counted` are the points in them that count, by
+    default those of the mask.
     """
     logs, known = _logarithms(values)
     spans = runs(mask & known, hole=HOLE, shortest=shortest)
     found = [_Stretch(0.0, span, 0.0, 0.0) for span in spans]
-    return _joined(values, logs, known, found, least=(shortest, fewest))
+    return _joined(values, logs, known, found, least=(shortest, fewest),
+                   at=mask if counted is None else counted)  # fmt: skip
 
 
 def densest(values: Values, half: float) -> float | None:
@@ -118,7 +117,12 @@ def _around(ordered: Values, places: Values, half: float) -> Counts:
 
 
 def united(values: Values, some: Sequence[Plateau]) -> Plateau:
-    """Return plateaus of one level as one, or the first of them if too few points remain."""
+    """Return plateaus of one level as one, or the first of them if it has every point of them."""
+    first, *rest = some
+    length = len(values)
+    others = inside([span for one in rest for span in one.spans], length)
+    if not (others & ~inside(first.spans, length)).any():
+        return first
     logs, known = _logarithms(values)
     spans = [
         _Stretch(0.0, span, one.above, one.below) for one in some for span in one.spans
@@ -236,16 +240,19 @@ def _levels(found: list[_Stretch]) -> Iterator[list[_Stretch]]:
 
 def _joined(
     values: Values, logs: Values, known: Mask, some: Sequence[_Stretch],
-    least: tuple[int, int] = (LONGEST_RUN_AT_LEAST, FEWEST_POINTS),
+    least: tuple[int, int] = (LONGEST_RUN_AT_LEAST, FEWEST_POINTS), at: Mask | None = None,
 ) -> Plateau | None:  # fmt: skip
-    """Return one plateau from stretches, counting overlaps once; None if there is too little."""
+    """Return one plateau from stretches, counting overlaps once; None if there is too little.
+
+    `at` are the points at the level, by default those within BAND of it.
+    """
     np = numpy()
     covered = inside([one.span for one in some], len(values))
     spans = runs(covered, shortest=min(SHORTEST_RUN, least[0]))
     if not spans or max(end - start for start, end in spans) < least[0]:
         return None
     there = covered & known
-    there &= np.abs(logs - np.median(logs[there])) <= BAND
+    there &= np.abs(logs - np.median(logs[there])) <= BAND if at is None else at
     points = int(there.sum())
     if points < least[1]:
         return None
@@ -259,6 +266,7 @@ def _joined(
         above=longest.above,
         below=longest.below,
         calm=_calm(logs, known, there),
+        longest=max(int(there[start:end].sum()) for start, end in spans),
     )
 
 

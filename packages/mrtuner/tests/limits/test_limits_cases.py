@@ -1,0 +1,116 @@
+"""Exports whose right answer is known: at a ceiling most of the time, Unlimited, odd points."""
+
+from __future__ import annotations
+
+import gzip
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from mrtuner.limits import limits
+from mrtuner.limits.assess import Limits
+from mrtuner.limits.ceilings import Resource
+from mrtuner.limits.metrics.series import Series
+
+CASES = Path(__file__).parent / "cases"
+IO1 = "io1:200GB,2000iops"
+
+
+@pytest.fixture
+def judged(tmp_path: Path):  # type: ignore[no-untyped-def]
+    def made(name: str, class_name: str, storage: str) -> Limits:
+        file = tmp_path / f"{name}.csv"
+        file.write_bytes(gzip.decompress((CASES / f"{name}.csv.gz").read_bytes()))
+        return limits(file, class_name=class_name, storage=storage)
+
+    return made
+
+
+@pytest.mark.parametrize(("name", "share"), [("S75_10", 0.75), ("S97_10", 0.97)])
+def test_a_ceiling_that_holds_most_of_the_time_is_found(judged, name: str, share: float) -> None:  # type: ignore[no-untyped-def]
+    """With 1 % noise at 2,000 IOPS; what is compared with is what carries less, not the rest."""
+    (found,) = judged(name, "db.r5.large", IO1).pegged
+    assert found.ceiling is not None
+    assert (found.resource, found.ceiling.part) == (Resource.IOPS, "volume")
+    assert found.plateau.share == pytest.approx(share, abs=0.015)
+
+
+def held(share: float, noise: float, *, waits: float = 20.0, minutes: int = 2880) -> Series:
+    """2,000 IOPS for a share of each day, then 400; operations take 1 ms when none waits."""
+    from datetime import UTC, datetime
+
+    random = np.random.default_rng(7)
+    at = np.arange(minutes) % 1440 < share * 1440
+    rate = np.where(at, 2000.0, 400.0) * random.normal(1, noise, minutes)
+    took = np.where(at, waits, 1.0) * 1e-3 * random.normal(1, 0.1, minutes)
+    return Series(
+        start=datetime(2026, 3, 2, tzinfo=UTC), step=60,
+        metrics={
+            "ReadIOPS": rate * 0.4, "WriteIOPS": rate * 0.6,
+            "ReadThroughput": rate * 0.4 * 8192, "WriteThroughput": rate * 0.6 * 8192,
+            "DiskQueueDepth": rate * took,
+        },
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("noise", [0.003, 0.01])
+@pytest.mark.parametrize("share", [0.3, 0.5, 0.9, 1.0])
+def test_the_whole_time_at_a_ceiling_is_counted(share: float, noise: float) -> None:
+    (found,) = limits(held(share, noise), class_name="db.r5.large", storage=IO1).pegged
+    assert found.confirmed
+    assert found.plateau.share == pytest.approx(share, abs=0.02)
+    assert found.plateau.longest <= found.plateau.points
+
+
+def test_an_even_load_just_below_a_ceiling_is_none() -> None:
+    """All day at 98 % of the ceiling, each operation in 1 ms: two in flight, and none waits."""
+    series = held(1.0, 0.003, waits=1.0)
+    even = {name: values * 0.98 for name, values in series.metrics.items()}
+    found = limits(
+        Series(start=series.start, step=60, metrics=even), class_name="db.r5.large", storage=IO1
+    )
+    assert not any(one.confirmed for one in found.pegged)
+
+
+def test_unlimited_has_no_baseline_but_costs(judged) -> None:  # type: ignore[no-untyped-def]
+    """Each minute above 20 % of 2 vCPUs counts, at 7.5 cents for an hour of one vCPU."""
+    found = judged("t3_unl", "db.t3.medium", "gp3:100GB")
+    assert found.pegged == ()
+    assert "baseline applied" not in found.verdict
+    used = found.series.metrics["CPUUtilization"]
+    hours = sum(max(one - 20, 0) / 100 * 2 / 60 for one in used)
+    assert f"{hours:,.3g} vCPU hours of surplus credits" in found.verdict
+    assert f"${hours * 0.075:,.2f}" in found.verdict
+    assert any("no baseline applied" in note for note in found.notices)
+
+
+def test_minutes_without_requests_are_no_warning(judged) -> None:  # type: ignore[no-untyped-def]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert judged("warn", "db.r5.large", "gp3:100GB").verdict
+
+
+@pytest.mark.parametrize(
+    ("name", "class_name", "storage"),
+    [("B_gp2_20GB", "db.r5.large", "gp2:20GB"), ("C_t3_byte", "db.t3.medium", "gp3:500GB"),
+     ("E_t2_cpu", "db.t2.medium", "gp2:100GB")],
+)  # fmt: skip
+def test_what_suffices_carries_all_that_was_seen(  # type: ignore[no-untyped-def]
+    judged, name: str, class_name: str, storage: str
+) -> None:
+    found = judged(name, class_name, storage)
+    (pegged,) = found.pegged
+    assert pegged.plateau.longest <= pegged.plateau.points
+    assert found.candidates
+    for one in found.candidates:
+        assert all(room >= 1 for room in one.headroom.values()), one.instance.name
+
+
+def test_a_burstable_class_must_carry_the_busiest_cpu_by_its_baseline(judged) -> None:  # type: ignore[no-untyped-def]
+    """92 % of 2 vCPUs are 1.85; db.t3.xlarge keeps up 40 % of 4, which is 1.6."""
+    found = judged("E_t2_cpu", "db.t2.medium", "gp2:100GB")
+    names = [one.instance.name for one in found.candidates]
+    assert names[0] == "db.m5.xlarge"
+    assert not {"db.t3.xlarge", "db.t4g.xlarge"} & set(names)
