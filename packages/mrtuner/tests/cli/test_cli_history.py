@@ -110,6 +110,34 @@ def test_compare_puts_two_periods_side_by_side(store: str) -> None:
     assert "SELECT count(*) FROM orders" in done.stdout
 
 
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "EXPLAIN ANALYZE COPY (SELECT 1) TO '{out}'",
+        "explain (analyze) COPY (SELECT 1) TO '{out}'",
+        "/* a */ EXPLAIN ANALYZE COPY (SELECT 1) TO '{out}'",
+        "-- a\nEXPLAIN COPY (SELECT 1) TO '{out}'",
+        "EXPLAIN ANALYZE CREATE TABLE t AS SELECT 1",
+        "COPY (SELECT 1) TO '{out}'",
+        "SELECT 1; COPY (SELECT 1) TO '{out}'",
+    ],
+)
+def test_a_query_writes_nothing(store: str, sql: str) -> None:
+    """Not even into the store's own files, which it may read."""
+    lake = Path(store) / "lake"
+    before = {path: path.stat().st_mtime_ns for path in lake.rglob("*")}
+    out = next((path for path in lake.rglob("*.parquet")), lake / "new.parquet")
+    done = run("history", "query", "--dir", store, "--", sql.format(out=out))
+    assert (done.exit_code, "can only read" in done.stderr) == (2, True)
+    assert {path: path.stat().st_mtime_ns for path in lake.rglob("*")} == before
+
+
+def test_a_query_can_be_explained(store: str) -> None:
+    for words in ("EXPLAIN", "EXPLAIN ANALYZE", "explain (format json)"):
+        done = run("history", "query", f"{words} SELECT count(*) FROM sessions", "--dir", store)
+        assert done.exit_code == 0, done.output
+
+
 def test_a_query_is_answered_as_table_json_and_csv(store: str) -> None:
     sql = "SELECT wait_event, count(*) AS n FROM sessions WHERE wait_type = 'IO' GROUP BY 1"
     assert "WALSync     4800" in run("history", "query", sql, "--dir", store).stdout

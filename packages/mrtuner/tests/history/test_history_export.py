@@ -69,6 +69,20 @@ def test_the_load_of_the_last_minute_is_given_by_what_is_waited_for(store: Path)
     assert (load.labels["wait_type"], load.value) == ("CPU", 2.0)
 
 
+def test_processes_that_sleep_on_purpose_are_no_load(tmp_path: Path) -> None:
+    """One client at work the whole minute, beside a checkpointer that paces itself: 1, as in
+    `history show`."""
+    source = built_in()["sessions"]
+    client = row(7, "shop", "app", "web", "client backend", "active", None, None, 1, 0, 0, None)
+    sleeper = row(8, None, None, "", "checkpointer", None, "Timeout", "CheckpointWriteDelay",
+                  None, None, None, None)  # fmt: skip
+    with Writer(tmp_path, [source]) as writer:
+        for second in range(60):
+            writer.commit([batch(sample(source, second, client, sleeper))])
+    (load,) = named(latest(tmp_path, MIDNIGHT / SECOND + 60), "load_sessions")
+    assert (load.labels["wait_type"], load.value) == ("CPU", 1.0)
+
+
 def test_how_far_behind_the_recorder_is_can_be_watched(store: Path) -> None:
     lags = {
         one.labels["source"]: one.value for one in named(latest(store, NOW), "record_lag_seconds")

@@ -35,16 +35,21 @@ def test_what_a_role_may_not_read_is_named_with_the_grant(
         }  # fmt: skip
 
     with recorder(tmp_path, cluster.dsn(user="plain")) as process:
-        until(lambda: samples(tmp_path, "settings") and samples(tmp_path, "sessions"))
+        until(lambda: samples(tmp_path, "settings") and samples(tmp_path, "connections"))
         process.send_signal(signal.SIGTERM)
         assert process.wait(WAIT) == 0
     lacks = missing()
-    assert set(lacks) == {"statements", "wal_directory"}
-    assert "permission denied" in lacks["statements"][0]
-    assert lacks["statements"][1] == "GRANT pg_read_all_stats to the role."
+    assert set(lacks) == {"sessions", "statements", "wal_directory"}
+    for name in ("sessions", "statements"):
+        assert "hides what other roles do" in lacks[name][0]
+        assert lacks[name][1] == "GRANT pg_read_all_stats to the role."
     assert lacks["wal_directory"][1] == "GRANT pg_monitor to the role."
     recorded = {row[0] for row in rows(tmp_path, "SELECT DISTINCT source FROM samples")}
-    assert recorded >= {"sessions", "wal", "checkpoints", "databases", "tables", "settings"}
+    assert recorded >= {"connections", "wal", "checkpoints", "databases", "tables", "settings"}
+    # How many there are is seen, what they do is not: that is missing, not none.
+    seen = rows(tmp_path, "SELECT clients, active, idle, oldest_transaction FROM connections")
+    assert {row[1:] for row in seen} == {(None, None, None)}
+    assert all(row[0] is not None for row in seen)
     with recorder(tmp_path, cluster.dsn(user="monitor")) as process:
         until(lambda: samples(tmp_path, "statements") and samples(tmp_path, "wal_directory"))
         process.send_signal(signal.SIGTERM)

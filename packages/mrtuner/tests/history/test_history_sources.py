@@ -185,7 +185,7 @@ def test_what_a_role_may_not_read_is_named_and_the_rest_is_read(new_cluster: New
         sampler = Sampler(conn)
         sampler.prepare()
         samples = {name: sampler.sample(source) for name, source in built_in().items()}
-    assert set(sampler.missing) == {"replication", "statements", "wal_directory"}
+    assert set(sampler.missing) == {"replication", "sessions", "statements", "wal_directory"}
     assert "permission denied" in sampler.missing["replication"].why
     assert sampler.missing["replication"].hint == "GRANT pg_monitor to the role."
     assert "not installed" in sampler.missing["statements"].why

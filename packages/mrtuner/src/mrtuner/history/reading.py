@@ -6,6 +6,7 @@ reported.
 
 from __future__ import annotations
 
+import re
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager, nullcontext
@@ -31,6 +32,10 @@ Rows = list[dict[str, Any]]
 BEATS: Final = "source = 'sessions'"
 #: Periods are widened to multiples of this [µs], so that similar ones share their views.
 _ABOUT: Final = 300 * MICRO
+#: What stands before the statement that is explained: comments, the word, its options.
+_EXPLAIN: Final = re.compile(
+    r"(?:\s|--[^\n]*\n|/\*.*?\*/)*EXPLAIN\b\s*(?:ANALYZE\b\s*)?(?:\([^)]*\)\s*)?", re.I | re.S
+)
 
 
 @dataclass(slots=True)
@@ -359,8 +364,14 @@ class History:
             found = self.work.con.extract_statements(sql)
         except duckdb.Error as error:
             raise _failed(error) from None
-        kinds = {duckdb.StatementType.SELECT, duckdb.StatementType.EXPLAIN}
-        if len(found) != 1 or found[0].type not in kinds:
+        if [one.type for one in found] == [duckdb.StatementType.EXPLAIN]:
+            # EXPLAIN ANALYZE runs what it explains.
+            explained = _EXPLAIN.sub("", found[0].query, count=1)
+            try:
+                found = self.work.con.extract_statements(explained)
+            except duckdb.Error as error:
+                raise _failed(error) from None
+        if [one.type for one in found] != [duckdb.StatementType.SELECT]:
             raise BadValue(
                 "only a single query can be run, and it can only read",
                 "Write a single SELECT; see the views with mrtuner history views.",

@@ -18,6 +18,7 @@ from mrtuner.history.recording.source import Kind, Source
 from mrtuner.history.store import layout, opening
 from mrtuner.history.store.layout import MICRO
 from mrtuner.history.store.own import SAMPLES
+from mrtuner.history.store.summaries import AT_WORK
 
 #: Rows of one source and instance that are exported, unless it declares export_rows: each has its
 #: own labels, and a monitoring system pays for every one of them.
@@ -151,7 +152,7 @@ def _load(db: sqlite3.Connection, now: float) -> Iterator[Figure]:
     )  # fmt: skip
     rows = db.execute(
         f"SELECT instance, coalesce(wait_type, 'CPU'), count(*) FROM {table} "
-        "WHERE time >= ? AND (state = 'active' OR state IS NULL) GROUP BY 1, 2 ORDER BY 1, 2",
+        f"WHERE time >= ? AND {AT_WORK} GROUP BY 1, 2 ORDER BY 1, 2",
         (since,),
     )
     for instance, wait, count in rows:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from mrtuner.facts import Missing
 from mrtuner.history.recording.program import Place, Program, Rows
-from mrtuner.history.recording.source import Source, Type
+from mrtuner.history.recording.source import HIDES, Source, Type
 from mrtuner.postgres.local import postmaster
 from mrtuner.postgres.reader import refused
 from mrtuner.postgres.sql import query
@@ -158,6 +158,12 @@ class Sampler:
                 f"CREATE EXTENSION {source.extension}, and add it to shared_preload_libraries.",
             )  # fmt: skip
             return False
+        if source.grant == HIDES and not self._may(HIDES):
+            self._lacks(
+                source, "the server hides what other roles do, so the figures would be false",
+                f"GRANT {HIDES} to the role.",
+            )  # fmt: skip
+            return False
         queries = source.for_version(self.conn.info.server_version)
         if not queries:
             since = min(source.queries) // 10000
@@ -208,6 +214,12 @@ class Sampler:
             self._lacks(source, f"{type(error).__name__}: {error}")
             return None
         return found
+
+    def _may(self, role: str) -> bool:
+        """Whether the session has the privileges of a role."""
+        with self._answer(_PROMPT):
+            found = self.conn.execute("SELECT pg_catalog.pg_has_role(%s, 'USAGE')", (role,))
+        return bool(found.fetchone() == (True,))
 
     def _has(self, extension: str) -> bool:
         with self._answer(_PROMPT):

@@ -59,6 +59,9 @@ class Kind(StrEnum):
     TEXT = "texts"
 
 
+#: Without the privileges of this role, the server does not refuse a query, but hides the sessions
+#: and statements of other roles: what was recorded then would be false.
+HIDES: Final = "pg_read_all_stats"
 _HEADER_KEYS: Final = frozenset({
     "help", "interval", "timeout", "keep", "keep_rollup", "rollup", "rollup_by", "reset",
     "extension", "grant", "export_rows", *Kind,
@@ -111,7 +114,7 @@ class Source:
     rollup_by: tuple[str, ...]  # columns by which the summary groups
     reset: str | None
     extension: str | None  # must be installed in the database
-    grant: str | None  # the role that is allowed to read it
+    grant: str | None  # the role that is allowed to read it; of HIDES, it must be a member
     export_rows: int | None = None  # most rows of an instance to export to a monitoring system
     queries: Mapping[int, str]  # by the first server version; none for a program
     program: Program | None = None

@@ -5,6 +5,7 @@ keep = "7d"
 rollup = "minute"
 rollup_by = ["database", "role", "backend_type", "state", "wait_type", "wait_event", "query_id"]
 keep_rollup = "400d"
+grant = "pg_read_all_stats"
 
 [texts]
 pid = { type = "integer", help = "process of the session" }
