@@ -267,7 +267,7 @@ def test_a_workload_that_was_not_counted_makes_it_at_least(tmp_path: Path) -> No
 def test_clients_of_a_pooler_that_is_not_given_are_not_sessions(tmp_path: Path) -> None:
     done = pods(tmp_path, POOLED, "--framework", "web=prisma")
     assert done.exit_code == 3
-    assert done.stdout.startswith("not judged: web: it connects to a PgBouncer")
+    assert done.stdout.startswith("not judged: web: it connects to a pooler")
 
 
 def test_what_is_counted_may_be_too_many_already(tmp_path: Path) -> None:
