@@ -299,3 +299,10 @@ def test_a_procfile() -> None:
     ]  # fmt: skip
     assert not done.fits
     assert all("config vars" in one.why for one in done.unjudged)
+
+
+def test_options_in_a_variable_are_read_also_where_a_quote_is_open() -> None:
+    more = 'GUNICORN_CMD_ARGS=--workers=3 --name "shop'
+    text = deployment('["gunicorn", "a.wsgi"]', URL, more, "DJANGO_SETTINGS_MODULE=a")
+    (one,) = check(numbers(1000), [Manifest(text)], stage=Stage.REST).workloads
+    assert one.per_pod == 3

@@ -14,7 +14,8 @@ from json_schemas import assert_valid
 from mrtuner.cli import main
 from mrtuner.errors import BadValue, UsageError
 from mrtuner.facts import Fact
-from mrtuner_pods.connections.manifest import Place, resources
+from mrtuner_pods.connections.formats import resources
+from mrtuner_pods.connections.manifest import Place
 from mrtuner_pods.planning.present import Present, present, quantity
 from mrtuner_pods.planning.servers import Server
 from sizing_manifests import autoscaler, deployment

@@ -113,7 +113,7 @@ def _present(
         if deployment is not None:
             raise UsageError("--deployment is for a manifest", "Give the manifest as well.")
         return None
-    from mrtuner_pods.connections.manifest import resources
+    from mrtuner_pods.connections.formats import resources
     from mrtuner_pods.planning.present import present
     from mrtuner_pods.planning.servers import Server
 

@@ -24,9 +24,9 @@ from mrtuner.tuning.gather import flags
 from mrtuner.wording import enumerated
 from mrtuner_pods.connections.container import Container
 from mrtuner_pods.connections.database import Database, by_numbers
+from mrtuner_pods.connections.formats import resources
 from mrtuner_pods.connections.given import Given
 from mrtuner_pods.connections.judge import Check, judge
-from mrtuner_pods.connections.manifest import resources
 from mrtuner_pods.connections.model import Other, Pooler, Rollout, Stage, Workload
 from mrtuner_pods.connections.pgbouncer import pooler as read_pooler
 from mrtuner_pods.connections.pools import pools
@@ -177,8 +177,8 @@ def _add_fleet(fleet: Fleet, given: Given, found: Gathered) -> None:
     said = Given(role=given.role, dbname=given.dbname, node_cpus=given.node_cpus, **values)
     inside = pools(Container(workload=fleet.name, name="each", where="options"), said)
     if not inside.pools:
-        for one in inside.unjudged:
-            raise UsageError(one.why, one.hint)
+        if inside.unjudged:
+            raise UsageError(inside.unjudged[0].why, inside.unjudged[0].hint)
         raise UsageError(
             "the pool of the pods is missing", "Give --pool N, or --framework rails and the like."
         )

@@ -80,6 +80,11 @@ def serving(container: Container) -> list[tuple[AppServer, Container]]:
     return found
 
 
+def first_serving(container: Container) -> tuple[AppServer | None, Container]:
+    """The first application server with its own command line; None and the container without."""
+    return next(iter(serving(container)), (None, container))
+
+
 def _place(server: AppServer, programs: Sequence[str]) -> int | None:
     """The place of the first word after a server's command; None where it is not started."""
     for place, program in enumerate(programs):
@@ -163,6 +168,6 @@ def event_loop(container: Container, server: AppServer) -> bool:
     if server.asynchronous:
         return True
     kind = option(container, server, server.worker_options)
-    if kind is not None and kind.value in server.in_threads:
+    if kind is None or kind.value in server.in_threads:
         return False
-    return kind is not None and any(loop in kind.value.lower() for loop in _EVENT_LOOPS)
+    return any(loop in kind.value.lower() for loop in _EVENT_LOOPS)

@@ -57,7 +57,7 @@ def commands(words: Sequence[str]) -> tuple[Command, ...]:
         return tuple(_of_script(words[0]))
     plain: list[str] = []
     for word in words:
-        plain += _split(word) if " " in word else [word]
+        plain += split(word) if " " in word else [word]
     return (_command(plain),) if plain else ()
 
 
@@ -120,7 +120,8 @@ def _command(words: Sequence[str]) -> Command:
     return Command(tuple(rest), variables)
 
 
-def _split(text: str) -> list[str]:
+def split(text: str) -> list[str]:
+    """Return the words of a text, also where a quote is left open."""
     try:
         return shlex.split(text, comments=True)
     except ValueError:  # an open quote

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
@@ -11,7 +10,7 @@ from typing import Final, TypeVar
 
 from mrtuner.errors import BadValue
 from mrtuner.facts import Fact
-from mrtuner_pods.connections.commands import Command
+from mrtuner_pods.connections.commands import Command, split
 from mrtuner_pods.connections.given import Named, Uncounted, at_least, fact
 from mrtuner_pods.frameworks import AppServer
 
@@ -95,7 +94,7 @@ def option(container: Container, server: AppServer, names: Sequence[str]) -> Fac
         return Fact(found, f"{container.where}: {server.title}'s option {names[0]}")
     more = container.environment.get(server.arguments or "")
     if more is not None and more.value:
-        words = shlex.split(expanded([more.value], container.environment)[0])
+        words = split(*expanded([more.value], container.environment))
         if (inside := _in_words(words, names)) is not None:
             return Fact(inside, more.source)
     return None

@@ -1,4 +1,5 @@
-"""Compose files, task definitions of ECS and Procfiles, as objects like those of Kubernetes.
+"""Every format of manifests: Compose files, task definitions of ECS and Procfiles become objects
+like those of Kubernetes.
 
 Each service, task or line becomes an object with a pod of one or more containers, so that there is
 one reader of containers. Sources: the Compose specification; ECS, RegisterTaskDefinition; Heroku,
@@ -11,7 +12,8 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from mrtuner_pods.connections.manifest import Located, Resource
+from mrtuner.errors import BadValue
+from mrtuner_pods.connections.manifest import Located, Resource, documents, objects
 
 COMPOSE, ECS, PROCFILE = "Compose service", "ECS task", "Procfile"
 #: Formats that do not say how many there are.
@@ -26,13 +28,39 @@ _PLACEHOLDER: Final = re.compile(r"\$\{?\w+[^}]*\}?")
 _RELEASE: Final = "release"
 
 
-def is_procfile(text: str) -> bool:
+def resources(text: str, file: str) -> tuple[Resource, ...]:
+    """Return the objects of a manifest, including those in lists.
+
+    Raises BadValue if it is not YAML, a template that was not rendered, or not a manifest.
+    """
+    if _is_procfile(text):
+        return tuple(_procfile(text, file))
+    found = tuple(one for read in documents(text, file) for one in _resources(read, file))
+    if not found:
+        raise BadValue(
+            f"{file} is empty",
+            "Give a manifest; if it comes from a pipe, check that command's output.",
+        )
+    return found
+
+
+def _resources(document: object, file: str) -> Iterator[Resource]:
+    if isinstance(document, Located) and not isinstance(document.get("kind"), str):
+        task = document.get("taskDefinition", document)
+        if isinstance(document.get("services"), Located):
+            return _compose(document["services"], file)
+        if isinstance(task, Located) and isinstance(task.get("containerDefinitions"), list):
+            return _task(task, file)
+    return objects(document, file)
+
+
+def _is_procfile(text: str) -> bool:
     """Whether every line of a text is a process and its command, which has several words."""
     lines = [line for line in text.splitlines() if line.strip() and not line.startswith("#")]
     return bool(lines) and all(_LINE.fullmatch(line.rstrip()) for line in lines)
 
 
-def procfile(text: str, file: str) -> Iterator[Resource]:
+def _procfile(text: str, file: str) -> Iterator[Resource]:
     """Yield an object for each kind of process; its variables are the app's, which are not here."""
     for number, line in enumerate(text.splitlines(), 1):
         match = _LINE.fullmatch(line.rstrip())
@@ -44,10 +72,9 @@ def procfile(text: str, file: str) -> Iterator[Resource]:
             yield _object(file, number, PROCFILE, match[1], [container])
 
 
-def compose(document: Located, file: str) -> Iterator[Resource]:
+def _compose(services: Located, file: str) -> Iterator[Resource]:
     """Yield an object for each service."""
-    services = document["services"]
-    for name, service in services.items() if isinstance(services, Located) else ():
+    for name, service in services.items():
         line = services.lines.get(str(name), 1)
         if not isinstance(service, Located):
             continue
@@ -62,9 +89,8 @@ def compose(document: Located, file: str) -> Iterator[Resource]:
         yield _object(file, line, COMPOSE, str(name), [container], replicas=replicas)
 
 
-def task(document: Located, file: str) -> Iterator[Resource]:
+def _task(own: Located, file: str) -> Iterator[Resource]:
     """Yield the object of a task definition."""
-    own = document.get("taskDefinition", document)
     containers = []
     for one in own["containerDefinitions"]:
         line = min(getattr(one, "lines", {}).values(), default=1)

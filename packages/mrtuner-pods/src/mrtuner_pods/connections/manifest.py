@@ -1,7 +1,6 @@
 """Manifests as data with line numbers; one text may hold several objects and lists.
 
-Those of Kubernetes must be plain YAML, as `kustomize build` and `helm template` print it. Compose
-files, task definitions of ECS and Procfiles are read as well (`formats`).
+They must be plain YAML, as `kustomize build` and `helm template` print it.
 """
 
 from __future__ import annotations
@@ -100,24 +99,20 @@ class Place:
         return at_least(least, value, self.source)
 
 
-def resources(text: str, file: str) -> tuple[Resource, ...]:
-    """Return the objects of a manifest, including those in lists.
+def documents(text: str, file: str) -> list[object]:
+    """Return the documents of a text that are not empty; mappings know their lines.
 
-    Raises BadValue if it is not YAML, a template that was not rendered, or not a manifest.
+    Raises BadValue if it is not YAML, or a template that was not rendered.
     """
     import yaml
 
-    from mrtuner_pods.connections import formats
-
-    if formats.is_procfile(text):
-        return tuple(formats.procfile(text, file))
     if _TEMPLATE.search(text):
         raise BadValue(
             f"{file} is a Helm template that was not rendered",
             f"Run: helm template . | mrtuner pods check - …, in the place of {file}.",
         )
     try:
-        documents = list(yaml.load_all(text, Loader=_loader()))
+        read = list(yaml.load_all(text, Loader=_loader()))
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         where = f"{file}:{mark.line + 1}" if mark else file
@@ -129,30 +124,15 @@ def resources(text: str, file: str) -> tuple[Resource, ...]:
         raise BadValue(
             f"{file}: nested too deeply", "Give a manifest that kubectl accepts."
         ) from None
-    found = tuple(one for document in documents if document for one in _objects(document, file))
-    if not found:
-        raise BadValue(
-            f"{file} is empty",
-            "Give a manifest; if it comes from a pipe, check that command's output.",
-        )
-    return found
+    return [document for document in read if document]
 
 
-def _is_task(document: Located) -> bool:
-    own = document.get("taskDefinition", document)
-    return isinstance(own, Located) and isinstance(own.get("containerDefinitions"), list)
+def objects(document: object, file: str) -> Iterator[Resource]:
+    """Yield the objects of a document of Kubernetes, including those in lists.
 
-
-def _objects(document: object, file: str) -> Iterator[Resource]:
-    from mrtuner_pods.connections import formats
-
+    Raises BadValue for any other document.
+    """
     if not isinstance(document, Located) or not isinstance(document.get("kind"), str):
-        if isinstance(document, Located) and isinstance(document.get("services"), Located):
-            yield from formats.compose(document, file)
-            return
-        if isinstance(document, Located) and _is_task(document):
-            yield from formats.task(document, file)
-            return
         raise BadValue(
             f"{file} is not a manifest: an object has no kind",
             "Give Deployments and the like, a Compose file, a task definition of ECS or a "
@@ -160,7 +140,7 @@ def _objects(document: object, file: str) -> Iterator[Resource]:
         )
     if document["kind"].endswith("List") and isinstance(document.get("items"), list):
         for item in document["items"]:
-            yield from _objects(item, file)
+            yield from objects(item, file)
     else:
         yield Resource(file, document)
 

@@ -100,16 +100,11 @@ def pools(container: Container, given: Given) -> Found:
     if said is None and named is None and _no_client(container, strings):
         _tell_uncounted(container, found)
         return found
-    if (manager := next((one.manager for one in container.started if one.manager), None)) and (
-        said is None
-    ):
-        found.unjudged.append(
-            Missing(
-                f"{container.workload}, container {container.name}",
-                f"{manager} starts several processes, which a file that is not here lists",
-                hint=f"--pool {container.workload}=N counts all of them",
-            )
-        )
+    manager = next((one.manager for one in container.started if one.manager), None)
+    if manager is not None and said is None:
+        why = f"{manager} starts several processes, which a file that is not here lists"
+        hint = f"--pool {container.workload}=N counts all of them"
+        found.unjudged.append(_missing(container, why, hint))
         return found
     serving_now: list[tuple[AppServer | None, Container]] = [*serving(container)]
     for server, one in serving_now or [(None, container)]:
@@ -123,10 +118,8 @@ def pools(container: Container, given: Given) -> Found:
                 )  # fmt: skip
                 found.pools.append(_pool(case))
         except Uncounted as unknown:
-            found.unjudged.append(
-                Missing(f"{container.workload}, container {container.name}", unknown.message,
-                        hint=(unknown.hint or "").removesuffix(".").replace("Give ", "give "))
-            )  # fmt: skip
+            hint = (unknown.hint or "").removesuffix(".").replace("Give ", "give ")
+            found.unjudged.append(_missing(container, unknown.message, hint))
         if server is not None and server.note:
             found.notes.append(f"{server.title}: {server.note}")
         _tell(container, known, found)
@@ -199,13 +192,15 @@ def _tell_uncounted(container: Container, found: Found) -> None:
         found.unjudged.append(_hidden(container, elsewhere))
 
 
+def _missing(container: Container, why: str, hint: str) -> Missing:
+    """What is not known of a container."""
+    return Missing(f"{container.workload}, container {container.name}", why, hint=hint)
+
+
 def _hidden(container: Container, sources: Sequence[str]) -> Missing:
     """What is not known of a container whose variables are partly elsewhere."""
-    return Missing(
-        f"{container.workload}, container {container.name}",
-        f"{enumerated(sources)} may hold its connections, and is not available",
-        hint=f"add it, or --pool {container.workload}=N",
-    )
+    why = f"{enumerated(sources)} may hold its connections, and is not available"
+    return _missing(container, why, f"add it, or --pool {container.workload}=N")
 
 
 def _no_client(container: Container, strings: Mapping[str, ConnectionString]) -> bool:

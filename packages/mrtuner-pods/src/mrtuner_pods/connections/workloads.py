@@ -13,7 +13,7 @@ from mrtuner_pods.connections.cluster import Cluster, entries
 from mrtuner_pods.connections.container import image_name
 from mrtuner_pods.connections.containers import TEMPLATE, containers, odd_memory, pod_of
 from mrtuner_pods.connections.formats import COMPOSE, ECS, PROCFILE, UNCOUNTED
-from mrtuner_pods.connections.given import Given, fact
+from mrtuner_pods.connections.given import Given
 from mrtuner_pods.connections.manifest import Resource
 from mrtuner_pods.connections.model import Other, Pool, Workload
 from mrtuner_pods.connections.pgbouncer import by_variables, waits_for_clients
@@ -101,7 +101,7 @@ def _add(resource: Resource, known: Cluster, given: Given, found: Gathered) -> N
         found.warnings += inside.warnings
         found.unjudged += inside.unjudged
     found.warnings += odd_memory(pod)
-    if opened and resource.kind in UNCOUNTED and not fact(given.replicas, resource.name, ""):
+    if opened and resource.kind in UNCOUNTED and not {"", resource.name} & given.replicas.keys():
         hint = f"--replicas {resource.name}=N"
         found.unjudged.append(Missing(resource.name, UNCOUNTED[resource.kind], hint=hint))
     if not opened and not pooler:

@@ -11,7 +11,13 @@ from typing import Any, Final
 from mrtuner.errors import BadValue, UsageError
 from mrtuner.facts import Fact
 from mrtuner.wording import enumerated
-from mrtuner_pods.connections.applications import event_loop, processes, serving, threads
+from mrtuner_pods.connections.applications import (
+    event_loop,
+    first_serving,
+    processes,
+    serving,
+    threads,
+)
 from mrtuner_pods.connections.cluster import Cluster
 from mrtuner_pods.connections.container import Container, option
 from mrtuner_pods.connections.containers import containers, odd_memory, pod_of
@@ -125,7 +131,7 @@ def _read(
     pod, given = pod_of(one), Given()
     warnings = list(odd_memory(pod))
     container, place = _container(one, pod, known)
-    kind, container = next(iter(serving(container)), (None, container))
+    kind, container = first_serving(container)
     workers = processes(container, kind, given)
     inside = threads(container, kind, given) or Fact(1, "one thread: no option says so")
     limits = place.at("resources")
@@ -172,7 +178,7 @@ def _container(one: Resource, pod: Place, known: Cluster) -> tuple[Container, Pl
 
 def _server(container: Container, inside: Fact[int]) -> Server:
     """The server to plan for; BadValue if it is unknown or an event loop."""
-    found, container = next(iter(serving(container)), (None, container))
+    found, container = first_serving(container)
     if found is not None and event_loop(container, found):
         kind = option(container, found, found.worker_options)
         raise event_loop_refused(
