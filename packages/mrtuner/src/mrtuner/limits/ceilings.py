@@ -21,6 +21,8 @@ _MBPS: Final = 125_000  # bytes per second in a megabit per second
 BURST_MINUTES: Final = 30
 #: The storage of an Aurora cluster, which is not an EBS volume; engine names start with it.
 AURORA: Final = "aurora"
+#: Burstable families that stop at their baseline; the later ones are Unlimited on RDS.
+LIMITED: Final = frozenset({"t2"})
 
 
 class Resource(StrEnum):
@@ -183,7 +185,7 @@ def _cpu(instance: InstanceClass) -> Iterator[Ceiling]:
         yield _sustained(Resource.CPU, "instance", 100, "by definition", f"{instance.vcpus} vCPUs")
         return
     source = volumes.sources()["cpu_baseline"]
-    if instance.family == "t2":
+    if instance.family in LIMITED:
         yield _sustained(Resource.CPU, "instance", baseline, source, "once credits are used up")
         yield Ceiling(
             resource=Resource.CPU, part="instance", kind=CeilingKind.BURST, value=100,

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 from mrtuner.catalog.classes import InstanceClass
 from mrtuner.catalog.volumes import cpu_baseline
 from mrtuner.described import Doc
-from mrtuner.limits.ceilings import Ceiling, CeilingKind, Resource
+from mrtuner.limits.ceilings import LIMITED, Ceiling, CeilingKind, Resource
 from mrtuner.limits.metrics.series import Series
 from mrtuner.stats.plateaus import Plateau, inside, numpy
 
@@ -167,30 +167,32 @@ def _compared(series: Series, metric: str, taken: _Taken) -> Evidence:
     return Evidence(metric=metric, says=says, because=text, ratio=ratio, requests=taken.requests)
 
 
-def _bytes_of(series: Series, at: Mask) -> float:
-    """The bytes of an operation, the median; 0 if unknown."""
+def _sizes(series: Series) -> Values | None:
+    """The bytes of an operation at each point; NaN where there was none, None if unknown."""
     np = numpy()
     operations = series.total("ReadIOPS", "WriteIOPS")
     carried = series.total("ReadThroughput", "WriteThroughput")
     if operations is None or carried is None:
+        return None
+    with np.errstate(divide="ignore", invalid="ignore"):
+        size = carried / operations
+    sizes: Values = np.where(np.isfinite(size) & (size > 0), size, np.nan)
+    return sizes
+
+
+def _bytes_of(series: Series, at: Mask) -> float:
+    """The bytes of an operation, the median; 0 if unknown."""
+    np = numpy()
+    sizes = _sizes(series)
+    if sizes is None or not np.isfinite(sizes[at]).any():
         return 0.0
-    known = at & (operations > 0) & np.isfinite(carried)
-    return float(np.median(carried[known] / operations[known])) if known.any() else 0.0
+    return float(np.nanmedian(sizes[at]))
 
 
 def _bytes_more(series: Series, at: Mask, off: Mask) -> float:
     """How many bytes larger an operation is at the plateau; 0 if unknown."""
-    np = numpy()
-    operations = series.total("ReadIOPS", "WriteIOPS")
-    carried = series.total("ReadThroughput", "WriteThroughput")
-    if operations is None or carried is None:
-        return 0.0
-    with np.errstate(divide="ignore", invalid="ignore"):
-        size = carried / operations
-    known = np.isfinite(size) & (size > 0)
-    if not (at & known).any() or not (off & known).any():
-        return 0.0
-    return max(float(np.median(size[at & known]) - np.median(size[off & known])), 0.0)
+    here, elsewhere = _bytes_of(series, at), _bytes_of(series, off)
+    return max(here - elsewhere, 0.0) if here and elsewhere else 0.0
 
 
 def nearby(there: Mask, elsewhere: Mask) -> Mask:
@@ -249,22 +251,22 @@ BALANCES: Final = (
     ("BurstBalance", " %", 5.0, 20.0),
     ("CPUCreditBalance", " credits", 1.0, 10.0),
 )
-#: Families that stop at their baseline; the later ones are Unlimited on RDS.
-LIMITED: Final = frozenset({"t2"})
 _SCALE: Final = {metric: (unit, empty, plenty) for metric, unit, empty, plenty in BALANCES}
 #: CloudWatch shows balances every five minutes.
 _BALANCE_SECONDS: Final = 300
 
 
 def used_up(series: Series, ceiling: Ceiling) -> Mask | None:
-    """The points at which the balance for this ceiling was used up; None if there is no balance.
-
-    Between two points of the balance, the earlier one counts.
-    """
-    np = numpy()
+    """The points at which the balance for this ceiling was used up; None if there is no balance."""
     metric = _BALANCES.get((ceiling.part, ceiling.resource))
     if metric is None or metric not in series.metrics or ceiling.kind is not CeilingKind.SUSTAINED:
         return None
+    return _empty(series, metric)
+
+
+def _empty(series: Series, metric: str) -> Mask:
+    """The points at which a balance was used up; between two points of it, the earlier counts."""
+    np = numpy()
     balance = series.metrics[metric]
     last = np.maximum.accumulate(np.where(np.isfinite(balance), np.arange(len(balance)), -1))
     fresh = np.arange(len(balance)) - last < max(_BALANCE_SECONDS // series.step, 1)
@@ -280,11 +282,12 @@ def surplus(series: Series, instance: InstanceClass) -> float | None:
     """
     np = numpy()
     baseline = cpu_baseline(instance.name)
-    used, left = (series.metrics.get(name) for name in ("CPUUtilization", "CPUCreditBalance"))
-    if baseline is None or instance.family in LIMITED or used is None or left is None:
+    used, balance = series.metrics.get("CPUUtilization"), "CPUCreditBalance"
+    if baseline is None or instance.family in LIMITED:
         return None
-    last = np.maximum.accumulate(np.where(np.isfinite(left), np.arange(len(left)), -1))
-    at = (last >= 0) & (left[last] <= _SCALE["CPUCreditBalance"][1]) & np.isfinite(used)
+    if used is None or balance not in series.metrics:
+        return None
+    at = _empty(series, balance) & np.isfinite(used)
     above = float(np.maximum(used[at] - baseline, 0.0).sum()) / 100 * instance.vcpus
     return above * series.step / 3600
 

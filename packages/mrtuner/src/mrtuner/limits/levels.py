@@ -135,20 +135,12 @@ def _again(
     a queue that confirms them.
     """
     run, whole, apart = AGAIN
-    np = numpy()
     for one in known:
         if one.resource is not resource:
             continue
-        fitting = _fitting(values, one)
-        level = densest(values[fitting], apart)
-        if level is None:
-            continue
-        found = stretches(
-            values, fitting & (np.abs(values / level - 1) <= apart),
-            shortest=max(-(-run * 60 // series.step), 3),
-            fewest=max(-(-whole * 60 // series.step), 6),
-        )  # fmt: skip
-        if found is not None:
+        shortest = max(-(-run * 60 // series.step), 3)
+        fewest = max(-(-whole * 60 // series.step), 6)
+        if (found := _near(values, _fitting(values, one), apart, (shortest, fewest))) is not None:
             yield found
 
 
@@ -163,13 +155,20 @@ def _held(
     for one in known:
         if one.resource is resource and one.kind is not CeilingKind.FORMER:
             fitting = _fitting(values, one)
-            level = densest(values[fitting], NOISE)
-            if level is None:
-                continue
-            at = fitting & (numpy().abs(values / level - 1) <= NOISE)
-            found = stretches(values, at, shortest=least, fewest=least, counted=fitting)
+            found = _near(values, fitting, NOISE, (least, least), counted=fitting)
             if found is not None:
                 yield found
+
+
+def _near(
+    values: Values, fitting: Mask, apart: float, least: tuple[int, int], counted: Mask | None = None
+) -> Plateau | None:
+    """Stretches within a share `apart` of the level where most of the fitting points are."""
+    level = densest(values[fitting], apart)
+    if level is None:
+        return None
+    near = fitting & (numpy().abs(values / level - 1) <= apart)
+    return stretches(values, near, shortest=least[0], fewest=least[1], counted=counted)
 
 
 def _fitting(values: Values, ceiling: Ceiling) -> Mask:

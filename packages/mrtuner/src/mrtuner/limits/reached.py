@@ -72,7 +72,7 @@ def reached_ceilings(series: Series, known: Sequence[Ceiling]) -> Findings:
 
     def judged(levels: Mapping[Resource, Sequence[Plateau]]) -> list[Pegged | Steady]:
         return [
-            _judge(series, known, resource, plateau, calm)
+            _judge(series, known, resource, plateau, calm & (every[resource] < LOW * plateau.level))
             for resource, found in levels.items()
             for plateau in found
         ]
@@ -167,8 +167,7 @@ def _judge(
     plateau: Plateau,
     calm: Mask,
 ) -> Pegged | Steady:
-    below = totals(series)[resource] < LOW * plateau.level
-    of_the_disk = tuple(_of_the_disk(series, resource, plateau, calm & below))
+    of_the_disk = tuple(_of_the_disk(series, resource, plateau, calm))
     fitting = within(plateau.level, known, resource)
     ceiling, said = _named(series, resource, plateau, fitting)
     evidence = (*of_the_disk, *said)
