@@ -13,6 +13,7 @@ failover for `mrtuner failover rehearse --trigger NAME:REST`, a function of REST
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
 from mrtuner.errors import MissingPart
@@ -31,6 +32,7 @@ _DISTRIBUTIONS: Final[Mapping[tuple[str, str], str]] = {
 }
 
 
+@cache
 def installed(group: str) -> dict[str, EntryPoint]:
     """Return the entry points of a group by name."""
     from importlib.metadata import entry_points

@@ -360,17 +360,16 @@ class History:
         """Raise BadValue unless `sql` is a single query, which can only read."""
         import duckdb
 
-        try:
-            found = self.work.con.extract_statements(sql)
-        except duckdb.Error as error:
-            raise _failed(error) from None
-        if [one.type for one in found] == [duckdb.StatementType.EXPLAIN]:
-            # EXPLAIN ANALYZE runs what it explains.
-            explained = _EXPLAIN.sub("", found[0].query, count=1)
+        def statements(text: str) -> list[duckdb.Statement]:
             try:
-                found = self.work.con.extract_statements(explained)
+                return self.work.con.extract_statements(text)
             except duckdb.Error as error:
                 raise _failed(error) from None
+
+        found = statements(sql)
+        if [one.type for one in found] == [duckdb.StatementType.EXPLAIN]:
+            # EXPLAIN ANALYZE runs what it explains.
+            found = statements(_EXPLAIN.sub("", found[0].query, count=1))
         if [one.type for one in found] != [duckdb.StatementType.SELECT]:
             raise BadValue(
                 "only a single query can be run, and it can only read",

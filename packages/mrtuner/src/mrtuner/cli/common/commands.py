@@ -162,9 +162,11 @@ class Commands(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Raise UsageError for an unknown command, and suggest the one that was probably meant."""
-        if args and not args[0].startswith("-") and self.get_command(ctx, args[0]) is None:
+        name = next(iter(args), "-")
+        own = name in self.summaries or name.startswith("-")
+        if not own and self.get_command(ctx, name) is None:
             known = self.list_commands(ctx)
-            raise click.UsageError(f"no command {args[0]!r}{_suggestion(args[0], known)}", ctx)
+            raise click.UsageError(f"no command {name!r}{_suggestion(name, known)}", ctx)
         return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
