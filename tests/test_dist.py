@@ -6,18 +6,16 @@ import json
 import subprocess
 import sys
 import tarfile
-import tomllib
 import venv
 from pathlib import Path
-from typing import Any, Final
 from zipfile import ZipFile
 
 import pytest
 
 import mrtuner
+from our_packages import PACKAGES, project
+from servers import ROOT
 
-ROOT = Path(__file__).resolve().parent.parent
-PACKAGES: Final = ("mrtuner", "rdstune", "mrtuner-pods", "mrtuner-image")
 #: Whether `make page` was run, as `make dist` does.
 BUILT = (ROOT / "packages/mrtuner/src/mrtuner/web/static/index.html").is_file()
 #: What each extra is for, as a command that needs it; `{tmp}` is a directory to write to.
@@ -114,9 +112,9 @@ def test_all_packages_have_one_licence_and_one_version() -> None:
     licences = {(ROOT / "packages" / one / "LICENSE").read_text() for one in PACKAGES}
     assert licences == {(ROOT / "LICENSE").read_text()}
     for package in PACKAGES[1:]:
-        project = read_project(package)
-        assert project["version"] == mrtuner.__version__
-        (ours,) = [one for one in project["dependencies"] if one.startswith("mrtuner")]
+        declared = project(package)
+        assert declared["version"] == mrtuner.__version__
+        (ours,) = [one for one in declared["dependencies"] if one.startswith("mrtuner")]
         assert ours.partition("==")[2] == mrtuner.__version__
 
 
@@ -190,11 +188,5 @@ def test_the_lab_is_an_extra_of_rdstune(built: Path, tmp_path: Path) -> None:
 
 
 def test_every_extra_has_a_use() -> None:
-    assert set(read_project("mrtuner")["optional-dependencies"]) == set(USES)
-    assert set(read_project("rdstune")["optional-dependencies"]) == {"lab"}
-
-
-def read_project(package: str) -> dict[str, Any]:
-    text = (ROOT / "packages" / package / "pyproject.toml").read_text(encoding="utf-8")
-    found: dict[str, Any] = tomllib.loads(text)["project"]
-    return found
+    assert set(project("mrtuner")["optional-dependencies"]) == set(USES)
+    assert set(project("rdstune")["optional-dependencies"]) == {"lab"}

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import re
 import shlex
-import tomllib
-from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -18,16 +15,11 @@ from mrtuner_image.context import read_context
 from mrtuner_image.cost import cost
 from mrtuner_image.dockerfile import parse
 from mrtuner_image.ignore import rules_for
+from our_packages import PACKAGES, project
+from servers import ROOT
 
-ROOT = Path(__file__).parents[3]
 RECIPE = ROOT / "Dockerfile"
 SENT = re.compile(r"packages/[^/]+/(src/|(README\.md|LICENSE|pyproject\.toml)$)")
-
-
-def project(package: str) -> dict[str, Any]:
-    text = (ROOT / "packages" / package / "pyproject.toml").read_text(encoding="utf-8")
-    found: dict[str, Any] = tomllib.loads(text)["project"]
-    return found
 
 
 def test_its_requirements_are_those_of_the_packages() -> None:
@@ -35,7 +27,7 @@ def test_its_requirements_are_those_of_the_packages() -> None:
     core = project("mrtuner")
     optional = core["optional-dependencies"]
     wanted = [*core["dependencies"], *optional["history"], *optional["aws"]]
-    for package in ("rdstune", "mrtuner-pods", "mrtuner-image"):
+    for package in PACKAGES[1:]:
         others = project(package)["dependencies"]
         assert {one for one in others if one.startswith("mrtuner")} <= {
             f"mrtuner=={VERSION}", f"mrtuner[aws]=={VERSION}",

@@ -5,9 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
-import tomllib
 from pathlib import Path
-from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -17,7 +15,7 @@ from mrtuner.cli import main
 from mrtuner.cli.common.prerequisites import require
 from mrtuner.errors import UsageError
 from mrtuner.extras import EXTRAS, PACKAGES
-from servers import ROOT
+from our_packages import project
 
 #: Nothing listens there, so a command that tried to connect would fail differently.
 NOBODY = "postgresql://nobody@127.0.0.1:9/none"
@@ -132,12 +130,6 @@ def test_the_extras_are_those_that_the_packages_declare() -> None:
     assert {name for found in brings.values() for name in found} == {
         PACKAGES.get(module, module) for module in EXTRAS.keys() - by_moto
     }
-
-
-def project(package: str) -> dict[str, Any]:
-    text = (ROOT / "packages" / package / "pyproject.toml").read_text(encoding="utf-8")
-    found: dict[str, Any] = tomllib.loads(text)["project"]
-    return found
 
 
 def extras_of(package: str) -> dict[str, list[str]]:
