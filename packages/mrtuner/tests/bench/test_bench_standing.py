@@ -146,3 +146,18 @@ def test_reserved_huge_pages_are_given_back(tmp_path: Path) -> None:
     assert knob.read_text() == "7"
     with huge_pages(5, tmp_path / "none") as got:
         assert got == 0
+
+
+def test_huge_pages_that_others_reserve_meanwhile_stay(tmp_path: Path) -> None:
+    """Two benchmarks that overlap, the first of which ends first, and a person who adds two."""
+    knob = tmp_path / "nr_hugepages"
+    knob.write_text("7\n")
+    first, second = huge_pages(5, knob), huge_pages(100, knob)
+    first.__enter__()
+    second.__enter__()
+    assert int(knob.read_text()) == 112
+    first.__exit__(None, None, None)
+    assert int(knob.read_text()) == 107
+    knob.write_text("109\n")
+    second.__exit__(None, None, None)
+    assert int(knob.read_text()) == 9

@@ -10,6 +10,7 @@ Source: Linux, Documentation/admin-guide/cgroup-v1/blkio-controller.rst and cgro
 
 from __future__ import annotations
 
+import fcntl
 import os
 import subprocess
 import tempfile
@@ -176,35 +177,36 @@ def inside(group: Path | None, cgroup: Path = _CGROUP) -> Iterator[None]:
 def huge_pages(count: int, knob: Path = _HUGE_PAGES) -> Iterator[int]:
     """Reserve this many more huge pages during the block; yields how many were: all or none.
 
-    None without the right to reserve them, or where memory is too fragmented. The former number is
-    restored afterwards. Source: Linux, admin-guide/mm/hugetlbpage.rst.
+    None without the right to reserve them, or where memory is too fragmented. Afterwards only these
+    are given back: another benchmark, or a person, may have reserved pages meanwhile.
+    Source: Linux, admin-guide/mm/hugetlbpage.rst.
     """
-    before = _reserved(knob)
-    if before is None or count < 1 or not os.access(knob, os.W_OK):
+    if count < 1 or not os.access(knob, os.W_OK):
         yield 0
         return
-    back = ["sh", "-c", f"echo {before} > {knob}"]
-    with guard.command_run(back):
-        try:
-            got = _reserve(knob, before + count) - before
-            if got < count:
-                _reserve(knob, before)
-            yield count if got >= count else 0
-        finally:
-            _reserve(knob, before)
+    got = _reserve_more(knob, count)
+    back = ["sh", "-c", f"echo $(($(cat {knob}) - {got})) > {knob}"]
+    try:
+        if got < count:
+            yield 0
+        else:
+            with guard.command_run(back):
+                yield got
+    finally:
+        _reserve_more(knob, -got)
 
 
-def _reserved(knob: Path) -> int | None:
-    with suppress(OSError, ValueError):
-        return int(knob.read_text(encoding="ascii"))
-    return None
-
-
-def _reserve(knob: Path, count: int) -> int:
-    """Ask for this many huge pages; return how many there are then, which may be fewer."""
-    with suppress(OSError):
-        knob.write_text(str(count), encoding="ascii")
-    return _reserved(knob) or 0
+def _reserve_more(knob: Path, count: int) -> int:
+    """Add to the reserved huge pages; return by how many they grew, which may be fewer."""
+    with suppress(OSError, ValueError), knob.open("r+", encoding="ascii") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)  # other benchmarks add to the same number
+        before = int(file.read())
+        file.seek(0)
+        file.write(str(max(before + count, 0)))
+        file.truncate()
+        file.flush()
+        return int(knob.read_text(encoding="ascii")) - before
+    return 0
 
 
 def require(*, memory: bool, volume: bool, cgroup: Path = _CGROUP) -> None:
