@@ -28,6 +28,8 @@ from mrtuner.units import (
 
 #: The major versions that MrTuner knows.
 MAJORS: Final = (13, 14, 15, 16, 17, 18, 19)
+#: How many statements have their plans compared, unless a number is given.
+PLANS: Final = 20
 #: x86-64 and arm64 address at most 52 bits, and a file's offset has 63: no machine has more.
 MOST_MEMORY: Final = 2**52
 MOST_DISK: Final = 2**63 - 1

@@ -3,25 +3,32 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from conftest import PASSWORD, NewCluster
 from docs_pages import DOCS, examples
 from history_story import story
 
-from mrtuner.answers import tune, vacuum
+from mrtuner.answers import apply, audit, tune, vacuum
+from mrtuner.answers.change import Proposal
+from mrtuner.change.journal import Journal
 from mrtuner.cli import main
-from mrtuner.errors import ConnectError, UsageError
+from mrtuner.errors import ConnectError, Refused, UsageError
 from mrtuner.inputs import MachineInputs
 from mrtuner.postgres.cluster import Cluster
+from servers import sql
 
 pytestmark = pytest.mark.timed
 
+_LEFT = "SELECT count(*) FROM pg_file_settings WHERE sourcefile ~ 'auto.conf'"
 PAGE = DOCS / "how-to" / "use-from-python.md"
 
 
@@ -58,6 +65,46 @@ def test_the_examples_of_the_page_run(embedded: Cluster, store: Path) -> None:
         "stale",
     ]
     assert lines[5].split()[0] in {"True", "False"}
+
+
+def test_the_example_of_a_change_applies_and_undoes_it(
+    new_cluster: NewCluster, tmp_path: Path
+) -> None:
+    (program,) = (text for text in examples(PAGE) if "from mrtuner.answers import apply" in text)
+    dsn = new_cluster(listen=True).dsn(tcp=True)  # no network outage affects a Unix socket
+    program = re.sub(r"postgresql://\w+@db/shop", dsn, program)
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        env=os.environ | {"MRTUNER_STATE_DIR": str(tmp_path), "PGPASSWORD": PASSWORD},
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    applied, undone, _, *snippet = done.stdout.splitlines()
+    assert re.fullmatch(r"applied [1-9]\d*", applied)
+    assert undone == "undone"
+    assert "tcp_user_timeout" in "".join(snippet)
+
+
+def test_a_change_is_shown_before_it_is_made_and_can_be_refused(
+    embedded: Cluster, tmp_path: Path
+) -> None:
+    seen: list[str] = []
+
+    def refuse(proposal: Proposal) -> None:
+        seen.extend(step.name for step in proposal.plan.steps)
+        raise Refused("not today")
+
+    with Journal(tmp_path) as journal, pytest.raises(Refused, match="not today"):
+        apply(embedded.dsn(), journal=journal, memory="16GB", cpus=4, confirm=refuse)
+    assert "shared_buffers" in seen
+    assert sql(embedded.dsn(), _LEFT) == [(0,)]
+
+
+def test_an_audit_wants_one_thing_to_look_at() -> None:
+    given: dict[str, Any]
+    for given in ({}, {"dsn": "host=a", "port": 5432}, {"pid": 1, "port": 5432}):
+        with pytest.raises(UsageError, match="nothing to audit"):
+            audit(**given)
 
 
 def test_a_history_gives_the_answer_that_the_command_gives(embedded: Cluster, store: Path) -> None:

@@ -3,7 +3,7 @@
 Each joins what several capabilities know. The command line, the viewer and Python ask here for the
 same answers:
 
-    from mrtuner.answers import tune, vacuum, limits, history, failover, prove
+    from mrtuner.answers import tune, apply, undo, prove, vacuum, limits, history, failover, …
 """
 
 from __future__ import annotations
@@ -14,25 +14,40 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from mrtuner.answers.advice import tune
     from mrtuner.answers.autovacuum import vacuum
-    from mrtuner.answers.hanging import failover
+    from mrtuner.answers.change import apply, undo
+    from mrtuner.answers.hanging import audit, failover
     from mrtuner.answers.happened import history
     from mrtuner.answers.hard_limits import limits
     from mrtuner.answers.proof import prove
+    from mrtuner.answers.rehearsed import rehearse
+    from mrtuner.failover.settings.advice import settings as failover_settings
+    from mrtuner.rotate.answer import rotate
 
-__all__ = ["failover", "history", "limits", "prove", "tune", "vacuum"]
+__all__ = [
+    "apply", "audit", "failover", "failover_settings", "history", "limits", "prove", "rehearse",
+    "rotate", "tune", "undo", "vacuum",
+]  # fmt: skip
 
-_MODULES: Final = {
-    "failover": "hanging",
-    "history": "happened",
-    "limits": "hard_limits",
-    "prove": "proof",
-    "tune": "advice",
-    "vacuum": "autovacuum",
+#: Where each answer is, as MODULE:NAME.
+_PLACES: Final = {
+    "apply": "mrtuner.answers.change:apply",
+    "audit": "mrtuner.answers.hanging:audit",
+    "failover": "mrtuner.answers.hanging:failover",
+    "failover_settings": "mrtuner.failover.settings.advice:settings",
+    "history": "mrtuner.answers.happened:history",
+    "limits": "mrtuner.answers.hard_limits:limits",
+    "prove": "mrtuner.answers.proof:prove",
+    "rehearse": "mrtuner.answers.rehearsed:rehearse",
+    "rotate": "mrtuner.rotate.answer:rotate",
+    "tune": "mrtuner.answers.advice:tune",
+    "undo": "mrtuner.answers.change:undo",
+    "vacuum": "mrtuner.answers.autovacuum:vacuum",
 }
 
 
 def __getattr__(name: str) -> Any:
     """Load an answer when it is first asked for: each needs other capabilities."""
-    if name in _MODULES:
-        return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
+    if place := _PLACES.get(name):
+        module, _, called = place.partition(":")
+        return getattr(import_module(module), called)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,13 +1,15 @@
-"""How long a client hangs when its server goes away."""
+"""How long a client hangs when its server goes away, and what is in force against it."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from mrtuner.errors import MrTunerError, UsageError
 from mrtuner.units import parse_duration
 
 if TYPE_CHECKING:
+    from mrtuner.failover.audit.check import Audit
     from mrtuner.failover.predict.client import Client
     from mrtuner.failover.predict.hang_times import Prediction, Situation
     from mrtuner.failover.predict.kernel import Kernel
@@ -59,6 +61,46 @@ def failover(
         kernel=kernel or local(), client=_limited(who, limits), path=way, away=_seconds(away)
     )
     return HangTimes(situation=situation, cases=tuple(predict(situation)), between=between)
+
+
+def audit(
+    dsn: str | None = None,
+    *,
+    pid: int | None = None,
+    port: int | None = None,
+    within: float | str = "60s",
+) -> Audit:
+    """Judge what is in force on live connections against the longest hang allowed.
+
+    Either of one connection that `dsn` opens, and of its server; or of all that process `pid` of
+    this machine has open; or of all that lead from here to `port`.
+
+    Raises:
+        UsageError: not exactly one of them is given.
+        MrTunerError: no such connection is open on this machine.
+        ConnectError: the server cannot be reached.
+    """
+    from mrtuner.failover.audit import connections, session
+    from mrtuner.failover.audit.check import audit as judged
+    from mrtuner.failover.predict.kernel import local
+
+    longest = parse_duration(within)
+    if [dsn, pid, port].count(None) != 2:
+        raise UsageError("nothing to audit", "Give a connection string, a PID, or --port 5432.")
+    if dsn is not None:
+        seen = session.look(dsn)
+        return judged(
+            [seen.connection], local(), longest, server=seen.settings, between=seen.between
+        )
+    found = connections.to_port(port) if port is not None else connections.of_process(pid or 0)
+    if not found:
+        whose = f"of process {pid}" if port is None else f"to port {port}"
+        raise MrTunerError(
+            f"no open TCP connection {whose} on this machine",
+            "For a container, use its network namespace: nsenter -t PID -n mrtuner failover "
+            "audit …",
+        )
+    return judged(found, local(), longest)
 
 
 def _seconds(length: Time) -> float | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,15 +11,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mrtuner.cli.common import change, options, targets, terminal
-from mrtuner.errors import MissingPart, Refused
 from mrtuner.wording import plural
 
 if TYPE_CHECKING:
-    from mrtuner.change.journal import Journal
-    from mrtuner.change.settings.apply import Outcome, Restart, SettingsPlan, Standby
+    from mrtuner.answers.change import Applied, Proposal
+    from mrtuner.change.settings.apply import Outcome, Restart
     from mrtuner.cli.common.document import ApplyDocument
-    from mrtuner.tuning import Tuning
-    from mrtuner.tuning.query_plans import Plans
 
 
 @options.command("apply")
@@ -75,25 +72,32 @@ def command(
     in a journal before it is taken, so that the next run finishes or reverts an interrupted
     change, and mrtuner undo restores exactly what was there.
     """
+    from mrtuner.answers import apply
     from mrtuner.change.journal import Journal
+    from mrtuner.change.settings.apply import NEVER, Restart
 
     options.warn_of_password(dsn)
     with terminal.sigterm_as_interrupt(), Journal(journal) as book:
         recovered = change.finish_interrupted(dsn, book, restart, timeout)
-        replicas = change.standbys_named(standbys)
-        allowed = partial(change.consent, restart, timeout=timeout)
-        tuning, plan = _prepare(dsn, source, restart, replicas, machine)
-        for line in _shown(tuning, plan):
-            terminal.print_note(line)
-        found = None if no_plans else _plans(dsn, plans, plan)
-        if found and not accept_worse_plans:
-            _refuse_worse(found)
-        outcome = _carried_out(dsn, plan, book, tuning, allowed, conf_dir, replicas, yes)
-    undo = change.undo_command(dsn, restart, journal) if outcome.changed else None
+        done = apply(
+            dsn,
+            journal=book,
+            restart=NEVER if restart == "never" else Restart(run=restart, patience=timeout),
+            wanted=None if source is None else change.wanted_in(source),
+            conf_dir=conf_dir,
+            standbys=change.standbys_named(standbys),
+            plans=0 if no_plans else plans,
+            accept_worse_plans=accept_worse_plans,
+            confirm=partial(_confirm, dsn, plans, restart, timeout, accept_worse_plans, yes),
+            tell=terminal.print_note,
+            at=change.observed,
+            **machine,
+        )
+    undo = change.undo_command(dsn, restart, journal) if done.outcome.changed else None
     if as_json:
-        terminal.document(_document(plan, recovered, outcome, undo, found))
+        terminal.document(_document(done, recovered, undo))
         return
-    change.say(outcome)
+    change.say(done.outcome)
     if undo:
         terminal.print_note(f"to undo: {undo}")
         for address, how in standbys:
@@ -101,104 +105,36 @@ def command(
             terminal.print_note(f"to undo on that standby, afterwards: {again}")
 
 
-def _prepare(
+def _confirm(
     dsn: str,
-    source: Path | None,
+    plans: int | None,
     restart: str,
-    standbys: Sequence[Standby],
-    machine: dict[str, Any],
-) -> tuple[Tuning, SettingsPlan]:
-    from mrtuner.change.settings.apply import NEVER, Restart, checked, plan
-    from mrtuner.tuning import changes, tune
-
-    tuning = tune(dsn, **machine)
-    assert tuning.server is not None  # noqa: S101 - a dsn was given
-    settings = changes.wanted(tuning) if source is None else change.wanted_in(source)
-    how = NEVER if restart == "never" else Restart(run=restart)
-    return tuning, checked(dsn, plan(tuning.server, settings), how, standbys)
-
-
-def _shown(tuning: Tuning, plan: SettingsPlan) -> list[str]:
-    """What can go wrong already, and what the plan would do."""
+    timeout: float | None,
+    accept_worse_plans: bool,
+    yes: bool,
+    proposal: Proposal,
+) -> Restart:
+    """Show what can go wrong and what would change, and ask; return the restart agreed to."""
+    from mrtuner.tuning.report.plans import plans as plans_text
     from mrtuner.tuning.report.text import dangers, plan_of_change
 
-    look = terminal.look(sys.stderr)
-    return [*dangers(tuning, look), *plan_of_change(plan, look)]
-
-
-def _plans(dsn: str, number: int | None, plan: SettingsPlan) -> Plans | None:
-    """What the plan would do to statements: always where it can be known, or else the reason."""
-    from mrtuner.tuning.query_plans import BELIEFS, LIMITS, compare
-
-    advised = {step.name: step.value for step in plan.steps}
-    if number is None and not (BELIEFS | LIMITS).intersection(advised):
-        return None
-    try:
-        found = compare(dsn, number or options.PLANS, advised)
-    except MissingPart as missing:
-        if number is not None:
-            raise
-        terminal.print_note(f"plans of statements were not compared: {missing.message}")
-        return None
-    if number is not None or found.changed:
-        _print_plans(found)
-    return found
-
-
-def _print_plans(found: Plans) -> None:
-    from mrtuner.tuning.report.plans import plans
-
-    for line in plans(found, terminal.look(sys.stderr)):
+    plan, look = proposal.plan, terminal.look(sys.stderr)
+    for line in (*dangers(proposal.tuning, look), *plan_of_change(plan, look)):
         terminal.print_note(line)
-
-
-def _refuse_worse(found: Plans) -> None:
-    """Raise Refused if a plan costs more by its own estimate; --yes does not answer that."""
-    if worse := [one for one in found.changed if one.verdict == "worse"]:
-        raise Refused(
-            f"{plural(len(worse), 'statement')} would get a worse plan",
-            "Leave out the settings that the plans name, or add --accept-worse-plans.",
-        )
-
-
-def _carried_out(
-    dsn: str,
-    plan: SettingsPlan,
-    book: Journal,
-    tuning: Tuning,
-    allowed: Callable[..., Restart],
-    conf_dir: Path | None,
-    standbys: Sequence[Standby],
-    yes: bool,
-) -> Outcome:
-    """Ask for confirmation if there is something to change, and apply."""
-    from mrtuner.change.settings.apply import apply
-    from mrtuner.tuning import changes
-
+    if proposal.plans and (plans is not None or proposal.plans.changed):
+        for line in plans_text(proposal.plans, look):
+            terminal.print_note(line)
+    if not accept_worse_plans:
+        proposal.refuse_worse_plans()
     if plan.steps and not plan.refused and not plan.elsewhere:
         terminal.confirm(f"Change {plural(len(plan.steps), 'setting')}?", yes=yes)
-    how = allowed(restarts=bool(plan.restart))
+    how = change.consent(restart, restarts=bool(plan.restart), timeout=timeout)
     if plan.restart and how.run is not None:
         change.say_limit(dsn, how)
-    return apply(
-        dsn,
-        plan,
-        book,
-        restart=how,
-        conf_dir=conf_dir,
-        fits=changes.fits(tuning),
-        standbys=standbys,
-        at=change.observed,
-    )
+    return how
 
 
-def _document(
-    plan: SettingsPlan,
-    recovered: Outcome | None,
-    outcome: Outcome,
-    undo: str | None,
-    found: Plans | None,
-) -> ApplyDocument:
+def _document(done: Applied, recovered: Outcome | None, undo: str | None) -> ApplyDocument:
     from mrtuner.change.document import ChangeOutcome, ChangePlan
     from mrtuner.cli.common.document import ApplyDocument
     from mrtuner.documents import UNSET, convert
@@ -206,8 +142,8 @@ def _document(
 
     return ApplyDocument(
         recovered=convert(recovered, ChangeOutcome) if recovered else None,
-        plan=convert(plan, ChangePlan),
-        outcome=convert(outcome, ChangeOutcome),
+        plan=convert(done.plan, ChangePlan),
+        outcome=convert(done.outcome, ChangeOutcome),
         undo=undo,
-        plans=query_plans(found) if found else UNSET,
+        plans=query_plans(done.plans) if done.plans else UNSET,
     )

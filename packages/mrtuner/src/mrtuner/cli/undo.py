@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from mrtuner.cli.common import change, leftovers, options, targets, terminal
-from mrtuner.errors import ConnectCause, ConnectError, Refused
+from mrtuner.errors import ConnectCause, ConnectError
 from mrtuner.wording import plural
 
 if TYPE_CHECKING:
@@ -138,7 +138,7 @@ def _undone(
     force: bool,
     yes: bool,
 ) -> Outcome:
-    from mrtuner.change.settings.apply import undo
+    from mrtuner.answers import undo
 
     if last is not None:
         also = () if restart == "never" else _also_due(dsn, last)
@@ -148,8 +148,8 @@ def _undone(
     restarts = last is not None and any(entry.restart for entry in last.entries)
     how = change.consent(restart, restarts=restarts, timeout=timeout)
     return undo(
-        dsn, book, restart=how, fits=_fits(dsn), standbys=change.standbys_named(standbys),
-        force=force, at=change.observed,
+        dsn, journal=book, restart=how, standbys=change.standbys_named(standbys), force=force,
+        at=change.observed,
     )  # fmt: skip
 
 
@@ -174,16 +174,6 @@ def _also_due(dsn: str, last: Change) -> Iterator[str]:
     ours = {entry.name for entry in last.entries}
     others = tuple(one for one in pending if one.name not in ours)
     yield from plan_of_change(SettingsPlan(steps=(), pending=others), terminal.look(sys.stderr))
-
-
-def _fits(dsn: str) -> Callable[[Mapping[str, str]], bool]:
-    """The memory check of apply, or none if it cannot be made: that must not prevent an undo."""
-    from mrtuner.tuning import changes, tune
-
-    try:
-        return changes.fits(tune(dsn))
-    except Refused:
-        return lambda _values: True
 
 
 def _document(recovered: Outcome | None, outcome: Outcome, removed: Sequence[str]) -> UndoDocument:

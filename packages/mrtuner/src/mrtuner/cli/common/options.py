@@ -11,7 +11,7 @@ import click
 from mrtuner.cli.common.commands import Command
 from mrtuner.cli.common.terminal import print_note
 from mrtuner.errors import UsageError
-from mrtuner.inputs import MACHINE, Choice, Input, Share, Switch, Time
+from mrtuner.inputs import MACHINE, PLANS, Choice, Input, Share, Switch, Time
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -138,8 +138,6 @@ group_options = stacked(
 json_option = click.option(
     "--json", "as_json", is_flag=True, help="Write one JSON document to stdout."
 )
-#: Number of statements that --plans explains if none is given.
-PLANS: Final = 20
 plans_option = click.option(
     "--plans", type=click.IntRange(1, 1000), is_flag=False, flag_value=PLANS, metavar="[N]",
     help="Explain the N (20) most expensive statements, now and as advised; they are never run.",

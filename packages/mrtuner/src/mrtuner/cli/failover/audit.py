@@ -2,15 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import click
 
 from mrtuner.cli.common import checks, options, targets, terminal
-from mrtuner.errors import MrTunerError, UsageError
-
-if TYPE_CHECKING:
-    from mrtuner.failover.audit.check import Audit
 
 
 @options.command("audit")
@@ -45,11 +39,13 @@ def command(
     a silent server would hang a connection longer than --within, or if backends without clients
     are never ended.
     """
+    from mrtuner.answers import audit
     from mrtuner.failover import text
 
-    if (target is None) is (port is None):
-        raise UsageError("nothing to audit", "Give a connection string, a PID, or --port 5432.")
-    done = _audited(target, port, within)
+    pid = int(target) if target is not None and target.isdigit() else None
+    dsn = target if pid is None else None
+    options.warn_of_password(dsn)
+    done = audit(dsn, pid=pid, port=port, within=within)
     if as_json:
         from mrtuner.failover.audit.document import audit_document
 
@@ -58,34 +54,3 @@ def command(
         for line in text.audit(done):
             terminal.print_line(line)
     check.conclude(found=done.found, unjudged=done.unjudged)
-
-
-def _audited(target: str | None, port: int | None, within: float) -> Audit:
-    from mrtuner.failover.audit import connections
-    from mrtuner.failover.audit.check import audit as judged
-    from mrtuner.failover.predict.kernel import local
-
-    if target is not None and not target.isdigit():
-        return _session(target, within)
-    found = (
-        connections.to_port(port) if port is not None else connections.of_process(int(target or 0))
-    )
-    if not found:
-        whose = f"to port {port}" if port is not None else f"of process {target}"
-        raise MrTunerError(
-            f"no open TCP connection {whose} on this machine",
-            "For a container, use its network namespace: nsenter -t PID -n mrtuner failover "
-            "audit …",
-        )
-    return judged(found, local(), within)
-
-
-def _session(dsn: str, within: float) -> Audit:
-    """Audit a connection that this string opens, and the settings of its server."""
-    from mrtuner.failover.audit.check import audit as judged
-    from mrtuner.failover.audit.session import look
-    from mrtuner.failover.predict.kernel import local
-
-    options.warn_of_password(dsn)
-    seen = look(dsn)
-    return judged([seen.connection], local(), within, server=seen.settings, between=seen.between)

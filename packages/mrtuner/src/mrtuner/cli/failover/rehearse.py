@@ -2,31 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from mrtuner import extensions
 from mrtuner.cli.common import checks, exit_codes, options, prerequisites, targets, terminal
 from mrtuner.cli.common.aws_options import account_options
 from mrtuner.cli.common.commands import Command
-from mrtuner.errors import UsageError
 from mrtuner.wording import not_judged
 
 if TYPE_CHECKING:
+    from mrtuner.answers.rehearsed import Arrangement
     from mrtuner.failover.rehearse.document import RehearsalDocument
-    from mrtuner.failover.rehearse.paths import ClientPath
-    from mrtuner.failover.rehearse.report import Rehearsed
-    from mrtuner.rehearsal.probes import Probes, Schedule
-    from mrtuner.rehearsal.run import Patience, Trigger
-
-#: Without --give-up, a probe is given up after this many times --within, so that a hang that is
-#: slightly too long is still measured to its end.
-_BEYOND: Final = 2.0
-_PATIENT: Final = 30.0
 
 
 @click.command("rehearse", cls=Command)
@@ -69,6 +58,7 @@ def command(
     what: str,
     within: float | None,
     through: str | None,
+    no_write: bool,
     html: Path | None,
     check: checks.Check,
     yes: bool,
@@ -91,34 +81,21 @@ def command(
     client waited longer than --within or an acknowledged write was lost. Servers tagged as
     production are refused.
     """
-    from mrtuner.rehearsal.run import rehearse
-
-    prerequisites.require(page=html)
-    with ExitStack() as stack:
-        trigger = _trigger(what, rest, stack)
-        trigger.check()
-        cautions = tuple(trigger.cautions(dsn))
-        ways = dict(_ways(dsn, through))
-        schedule = _schedule(within, rest)
-        for way in ways.values():
-            _require_room(way, schedule)
-        probes = _probes(ways, schedule)
-        _announce(trigger, ways, probes, rest["whole"])
-        for caution in cautions:
-            terminal.print_note(f"warning: {caution}")
-        terminal.confirm("Trigger the failover?", yes=yes)
-        with terminal.sigterm_as_interrupt():
-            runs = rehearse(
-                trigger, list(probes.values()), patience=_patience(what, rest),
-                sources=[_names(ways, stack)], tell=terminal.print_note,
-            )  # fmt: skip
+    from mrtuner.answers import rehearse
     from mrtuner.failover.rehearse.document import rehearsal_document
 
-    found = _judged(ways, runs)
-    unjudged = [missing for one in found for missing in one.unjudged(within)]
+    prerequisites.require(page=html)
+    options.warn_of_password(dsn)
+    options.warn_of_password(through)
+    with terminal.sigterm_as_interrupt():
+        done = rehearse(
+            dsn, what, within=within, through=through, write=not no_write,
+            confirm=partial(_confirm, yes), tell=terminal.print_note, **rest,
+        )  # fmt: skip
     told = rehearsal_document(
-        found, trigger=trigger.words, within=within, cautions=cautions
-    )  # fmt: skip
+        done.ways, trigger=done.trigger, within=within, cautions=done.cautions
+    )
+    unjudged = [missing for one in done.ways for missing in one.unjudged(within)]
     for one in unjudged:
         terminal.print_note(not_judged(one.name, one.why, one.supply))
     _show(told, as_json, html)
@@ -127,103 +104,25 @@ def command(
     check.conclude(found=not told.kept, unjudged=unjudged)
 
 
-def _trigger(what: str, given: Mapping[str, Any], stack: ExitStack) -> Trigger:
-    kind, _, rest = what.partition(":")
-    if (made := extensions.load(extensions.TRIGGERS, kind)) is not None:
-        trigger: Trigger = made(rest, given["account"])
-        return trigger
-    if kind == "patroni":
-        from mrtuner.failover.rehearse.patroni import Patroni
-
-        return Patroni(rest)
-    from mrtuner.failover.rehearse.triggers import Command as Run
-    from mrtuner.failover.rehearse.triggers import Manual
-
-    return Manual(terminal.print_note) if what == "manual" else stack.enter_context(Run(what))
-
-
-def _ways(dsn: str, through: str | None) -> Iterator[tuple[str, ClientPath]]:
-    from mrtuner.failover.rehearse.paths import look
-
-    options.warn_of_password(dsn)
-    yield "direct", look(dsn)
-    if through is not None:
-        options.warn_of_password(through)
-        yield "pool", look(through)
-
-
-def _schedule(within: float | None, given: Mapping[str, Any]) -> Schedule:
-    from mrtuner.rehearsal.observation import ProbeKind
-    from mrtuner.rehearsal.probes import Schedule
-
-    patience = given["give_up"] or (_PATIENT if within is None else _BEYOND * within)
-    if within is not None and patience <= within:
-        raise UsageError(
-            f"a probe given up after {patience:g} s cannot show whether a client waits "
-            f"{within:g} s",
-            "Give a longer --give-up than --within.",
-        )
-    return Schedule(
-        interval=given["every"],
-        timeout=patience,
-        kinds=tuple(kind for kind in ProbeKind if not (kind.writes and given["no_write"])),
-        held=given["connections"],
-        at_once=given["connections"],
-    )
-
-
-def _require_room(way: ClientPath, schedule: Schedule) -> None:
-    writes = any(kind.writes for kind in schedule.kinds)
-    way.require(writes=writes, sessions=schedule.sessions)
-
-
-def _probes(ways: Mapping[str, ClientPath], schedule: Schedule) -> dict[str, Probes]:
-    from mrtuner.rehearsal.probes import Probes
-
-    return {name: Probes(way.dsn, schedule) for name, way in ways.items()}
-
-
-def _patience(what: str, given: Mapping[str, Any]) -> Patience:
-    from mrtuner.rehearsal.run import Patience
-
-    usual = Patience()
-    quiet = given["quiet"] or (given["whole"] if what == "manual" else usual.quiet)
-    return Patience(
-        before=given["steady"], settle=given["steady"], quiet=quiet, whole=given["whole"],
-        poll=min(usual.poll, given["steady"]),
-    )  # fmt: skip
-
-
-def _names(ways: Mapping[str, ClientPath], stack: ExitStack) -> Any:
-    from mrtuner.failover.rehearse.dns import Names, of
-
-    found = [name for way in ways.values() for name in of(way.parameters)]
-    return stack.enter_context(Names(tuple(dict.fromkeys(found))))
-
-
-def _announce(
-    trigger: Trigger, ways: Mapping[str, ClientPath], probes: Mapping[str, Probes], whole: float
-) -> None:
-    terminal.print_note(f"planned: {trigger.words}")
-    for name, way in ways.items():
+def _confirm(yes: bool, planned: Arrangement) -> None:
+    terminal.print_note(f"planned: {planned.trigger.words}")
+    for name, way in planned.ways.items():
         between = f", through {way.between}" if way.between else ""
         terminal.print_note(f"{name}: {way.place}{between}")
-        schedule = probes[name].schedule
+        schedule = planned.probes[name].schedule
         terminal.print_note(
             f"  at most {schedule.sessions} sessions at the same time, one probe of each of "
             f"{len(schedule.kinds)} kinds every {schedule.interval:g} s"
         )
         if any(kind.writes for kind in schedule.kinds):
             terminal.print_note(
-                f"  schema {probes[name].book.schema} is created there and dropped at the end"
+                f"  schema {planned.probes[name].book.schema} is created there and dropped at the "
+                "end"
             )
-    terminal.print_note(f"it stops after {whole:g} s at the latest")
-
-
-def _judged(ways: Mapping[str, ClientPath], runs: Sequence[Any]) -> list[Rehearsed]:
-    from mrtuner.failover.rehearse.report import rehearsed
-
-    return [rehearsed(name, way, run) for (name, way), run in zip(ways.items(), runs, strict=True)]
+    terminal.print_note(f"it stops after {planned.whole:g} s at the latest")
+    for caution in planned.cautions:
+        terminal.print_note(f"warning: {caution}")
+    terminal.confirm("Trigger the failover?", yes=yes)
 
 
 def _show(told: RehearsalDocument, as_json: bool, html: Path | None) -> None:

@@ -8,12 +8,13 @@ from dataclasses import dataclass, replace
 from mrtuner.errors import BadValue, Refused
 from mrtuner.failover.predict.client import Client, defaults
 from mrtuner.failover.predict.hang_times import Case, Prediction, Situation, predict
-from mrtuner.failover.predict.kernel import Kernel
+from mrtuner.failover.predict.kernel import Kernel, local
 from mrtuner.failover.predict.kernel_timers import Keepalive
 from mrtuner.failover.predict.path import Path
 from mrtuner.failover.predict.timer_wheel import Band
 from mrtuner.failover.settings.bounds import Bounds, bounds
 from mrtuner.failover.settings.stacks import STACKS, Stack
+from mrtuner.units import parse_duration
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,20 +32,23 @@ class Settings:
 
 def settings(
     name: str,
-    within: float,
-    kernel: Kernel,
-    path: Path,
+    within: float | str,
+    kernel: Kernel | None = None,
+    path: Path = Path(),  # noqa: B008 - frozen
     *,
     hosts: int = 1,
-    longest_query: float | None = None,
+    longest_query: float | str | None = None,
 ) -> Settings:
-    """Return settings that keep every case that can be bounded within `within` seconds.
+    """Return settings that keep every case that can be bounded within `within`.
 
+    Times are seconds or texts such as ``"20s"``. Without a kernel, that of this machine is used.
     The maximum given for a case also holds for a path twice as slow, and for a fresh connection.
 
     BadValue for an unknown stack; Refused, with the reason, for what is impossible.
     """
     stack = stack_of(name)
+    within, kernel = parse_duration(within), kernel or local()
+    longest_query = None if longest_query is None else parse_duration(longest_query)
     limits = bounds(
         within,
         kernel,
