@@ -30,8 +30,8 @@ MIB, GIB = 2**20, 2**30
 def told(situation: Situation, machine: Host | None = None) -> list[str]:
     now = in_force(situation) if servers_own(situation) else None
     found = list(dangers(situation, server(), machine, now))
-    assert all(notice.level == "danger" for notice in found)
-    return [notice.text for notice in found]
+    assert all(one.severity == "danger" for one in found)
+    return [one.sentence for one in found]
 
 
 def test_five_hundred_sessions_of_128_mb_are_eightfold_16_gb() -> None:

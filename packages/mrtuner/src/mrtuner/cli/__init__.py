@@ -13,6 +13,7 @@ __all__ = ["main"]
 main = Commands(
     "mrtuner",
     {
+        "check": "Find what is wrong with a server, the most urgent first.",
         "tune": "Advise settings for a machine or a running server.",
         "explain": "Explain a parameter and how MrTuner chooses its value.",
         "apply": "Apply the advice to a server, with a way back.",
@@ -32,6 +33,7 @@ main = Commands(
         "bench": "Compare variants of a server over a grid of loads.",
     },
     {
+        "Check": "check",
         "Tune": "tune explain apply undo",
         "Prove": "prove demo bench",
         "Watch": "record history serve deploy export",
@@ -45,6 +47,7 @@ main = Commands(
 
     \b
     Examples:
+      mrtuner check postgresql://postgres@db/app     is it all right?
       mrtuner tune                                   this machine
       mrtuner tune --memory 16GB --cpus 4 --storage ssd --pg 18
       mrtuner tune postgresql://postgres@db/app      a running server

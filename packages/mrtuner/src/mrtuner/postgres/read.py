@@ -31,7 +31,7 @@ from mrtuner.postgres.model import (
 )
 from mrtuner.postgres.pending import waiting
 from mrtuner.postgres.platform import Clues, platform
-from mrtuner.postgres.reader import SEE_STATS, Reader, Row
+from mrtuner.postgres.reader import SEE_STATS, USUAL, Patience, Reader, Row
 from mrtuner.units import Bytes
 
 if TYPE_CHECKING:
@@ -56,14 +56,15 @@ _ORIGINS: Final[dict[str, Origin]] = {
 _SEE_SETTINGS: Final = "Connect as a superuser, or GRANT pg_read_all_settings to the role."
 
 
-def read(conn: Connection) -> Server:
+def read(conn: Connection, patience: Patience = USUAL) -> Server:
     """Return everything MrTuner needs to know about the server at `conn`, an autocommit session.
 
-    Only reads. The settings are those of this session, so an override for its role or database
-    shows with that origin. Raises ConnectError when the session breaks or the server is lost.
+    Only reads. A query that takes longer than `patience` is cancelled; what it reads is missing.
+    The settings are those of this session, so an override for its role or database shows with that
+    origin. Raises ConnectError when the session breaks or the server is lost.
     """
     with translated():
-        return _server(Reader(conn, conn.info.server_version))
+        return _server(Reader(conn, conn.info.server_version, patience))
 
 
 def _server(reader: Reader) -> Server:

@@ -16,12 +16,24 @@ Row = dict[str, Any]
 SEE_STATS: Final = "Connect as a superuser, or GRANT pg_monitor to the role."
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Patience:
+    """How long one query may take, and wait for a lock such as another session's ALTER TABLE."""
+
+    statement: str = "30s"
+    lock: str = "2s"
+
+
+USUAL: Final = Patience()
+
+
 @dataclass(slots=True)
 class Reader:
     """Runs queries by name and records what could not be read."""
 
     conn: Connection
     version_num: int
+    patience: Patience = USUAL
     missing: list[Missing] = field(default_factory=list)
 
     def rows(self, name: str) -> list[Row]:
@@ -43,9 +55,11 @@ class Reader:
 
         try:
             with self.conn.transaction():
-                # Never wait long for a lock, such as another session's ALTER TABLE.
-                self.conn.execute("SET LOCAL lock_timeout = '2s'")
-                self.conn.execute("SET LOCAL statement_timeout = '30s'")
+                self.conn.execute(
+                    "SELECT set_config('lock_timeout', %s, true), "
+                    "set_config('statement_timeout', %s, true)",
+                    [self.patience.lock, self.patience.statement],
+                )
                 if first:
                     self.rows(first)
                 return self.rows(name)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, Unpack
 from mrtuner.facts import Missing
 from mrtuner.inputs import MachineInputs
 from mrtuner.tuning import gather, notices
-from mrtuner.tuning.advice import Tuning
+from mrtuner.tuning.advice import Level, Notice, Tuning
 from mrtuner.tuning.dangers import dangers
 from mrtuner.tuning.feasibility import (
     in_force,
@@ -75,10 +75,10 @@ def tune_connected(
     server = read(connection)
     if activity is not None:
         server = replace(server, activity=activity)
-    return tune_server(server, said, _next_start(connection, server))
+    return tune_server(server, said, next_start_of(connection, server))
 
 
-def _next_start(connection: Connection, server: Server) -> StartCheck | None:
+def next_start_of(connection: Connection, server: Server) -> StartCheck | None:
     """What keeps the server from starting again as it is; None where a provider starts it."""
     from mrtuner.change.settings.live import AUTO_CONF
     from mrtuner.change.settings.next_start import next_start
@@ -143,6 +143,7 @@ def _finish(
         *notices.notices(situation, solution, reserved, server),
         *notices.over_rto(situation, recovery),
     ]
+    found = tuple(dangers(situation, server, host, now, start))
     to_do = [*steps(situation, solution.chosen, solution.budget, host, server, reserved=reserved)]
     if server is not None:
         from mrtuner.tuning import suggestions
@@ -156,7 +157,12 @@ def _finish(
         budget=solution.budget,
         budget_now=now,
         recovery=recovery,
-        notices=(*dangers(situation, server, host, now, start), *gathered.notices, *more),
+        findings=found,
+        notices=(
+            *(Notice(Level.DANGER, one.sentence) for one in found),
+            *gathered.notices,
+            *more,
+        ),
         steps=tuple(to_do),
         missing=(*gathered.missing, *_unchecked(start)),
         server=server,

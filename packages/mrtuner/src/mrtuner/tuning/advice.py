@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from mrtuner.catalog import Parameter
 from mrtuner.described import Doc
 from mrtuner.facts import Missing
+from mrtuner.findings import Finding
 from mrtuner.formats import Line, for_containers, render
 from mrtuner.formula.expression import Constant, Expr
 from mrtuner.tuning.budget import Budget
@@ -178,6 +179,7 @@ class Tuning(Mapping[str, Advice]):
     notices: tuple[Notice, ...]
     steps: tuple[ManualStep, ...]
     missing: tuple[Missing, ...]
+    findings: tuple[Finding, ...] = ()  # dangers of a running server, as `mrtuner check` has them
     server: Server | None = None
     host: Host | None = None
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
+from mrtuner.findings import Finding, Severity
 from mrtuner.tuning.advice import Level, ManualStep, Notice
 from mrtuner.tuning.rules.work_mem import one_merge_pass
 from mrtuner.units import GiB, MiB, pretty_bytes, pretty_duration
-from mrtuner.vacuum.commands import identifier
+from mrtuner.vacuum.commands import identifier, literal
 
 if TYPE_CHECKING:
-    from mrtuner.postgres.model import Archiver, Relation, RoleSpills, Server, Slot
+    from mrtuner.postgres.model import Relation, RoleSpills, Server, Slot
     from mrtuner.tuning.budget import Budget, Chosen
 
 #: Too few updates to judge a table by.
@@ -32,12 +33,8 @@ def notices(server: Server) -> Iterator[Notice]:
     for relation in server.relations:
         if text := _crowded(relation):
             yield Notice(Level.INFO, text)
-    usual = _usual_wal(server)
-    for slot in server.slots:
-        if text := _kept(slot, usual):
-            yield Notice(Level.WARNING, text)
-    if server.archiver and (text := _late(server.archiver, usual)):
-        yield Notice(Level.WARNING, text)
+    for one in (*kept_by_slots(server), *not_archived(server)):
+        yield Notice(Level.WARNING, one.sentence)
 
 
 def _usual_wal(server: Server) -> int:
@@ -46,41 +43,70 @@ def _usual_wal(server: Server) -> int:
     return int(setting.setting) * MiB if setting else GiB
 
 
-def _kept(slot: Slot, usual: int) -> str | None:
-    """Return what is wrong with a slot, and how to fix it; None if nothing is."""
-    drop = f"SELECT pg_drop_replication_slot('{slot.name}')"
-    if slot.status == "lost":
-        return (
-            f"replication slot {slot.name} has lost WAL that its consumer needs: set the consumer "
-            f"up again, and drop the slot: {drop}"
-        )
-    if slot.retained is None or slot.retained <= usual:
-        return None
-    size = pretty_bytes(slot.retained)
-    if slot.active:
-        return (
-            f"the consumer of replication slot {slot.name} is {size} of WAL behind, which "
-            "the server keeps until the disk is full"
-        )
-    return (
-        f"replication slot {slot.name} is not in use and keeps {size} of WAL, until the disk is "
-        f"full: start its consumer, or drop the slot: {drop}"
-    )
+def kept_by_slots(server: Server) -> Iterator[Finding]:
+    """Yield the slots that keep too much WAL, or have lost what their consumer needs."""
+    usual = _usual_wal(server)
+    for slot in server.slots:
+        drop = f"SELECT pg_drop_replication_slot({literal(slot.name)});"
+        size = pretty_bytes(slot.retained or 0)
+        if slot.status == "lost":
+            yield _slot(
+                slot, Severity.TO_DO,
+                f"replication slot {slot.name} has lost WAL that its consumer needs",
+                "its consumer cannot go on: set it up again", drop,
+            )  # fmt: skip
+        elif slot.status == "unreserved":
+            yield _slot(
+                slot, Severity.DANGER,
+                f"replication slot {slot.name} keeps {size} of WAL, more than "
+                "max_slot_wal_keep_size",
+                "at the next checkpoint it loses WAL, and its consumer must be set up again",
+                "Start its consumer now, or raise max_slot_wal_keep_size",
+            )  # fmt: skip
+        elif slot.retained is None or slot.retained <= usual:
+            continue
+        elif slot.active:
+            yield _slot(
+                slot, Severity.DANGER,
+                f"the consumer of replication slot {slot.name} is {size} of WAL behind",
+                "the server keeps it until the disk is full",
+                "Find out what its consumer waits for",
+            )  # fmt: skip
+        else:
+            yield _slot(
+                slot, Severity.DANGER,
+                f"replication slot {slot.name} is not in use and keeps {size} of WAL",
+                "it grows until the disk is full", "Start its consumer, or drop the slot", drop,
+            )  # fmt: skip
 
 
-def _late(archiver: Archiver, usual: int) -> str | None:
-    """Return what is wrong with the archiver; None if nothing is."""
+def _slot(slot: Slot, severity: Severity, text: str, consequence: str, *remedy: str) -> Finding:
+    return Finding(
+        id="slot-keeps-wal", severity=severity, text=text, consequence=consequence,
+        cost=float(slot.retained or 0), basis="pg_replication_slots, now", remedy=remedy,
+    )  # fmt: skip
+
+
+def not_archived(server: Server) -> Iterator[Finding]:
+    """Yield what is wrong with the archiver."""
+    archiver = server.archiver
+    if archiver is None:
+        return
     behind = archiver.behind or 0
-    if not archiver.failing and behind <= usual:
-        return None
     waits = f"{pretty_bytes(behind)} of WAL waits" if behind else "WAL waits"
     if archiver.failing:
-        return (
-            f"archiving fails ({archiver.failed:,} times so far, including the last "
-            f"attempt): {waits} until the disk is full; the server's log shows the "
-            "command's error"
-        )
-    return f"archiving is late: {waits} to be archived"
+        text = f"archiving fails ({archiver.failed:,} times so far, including the last attempt)"
+        remedy = "The server's log shows the command's error"
+    elif behind > _usual_wal(server):
+        text = f"archiving is late: {waits} to be archived"
+        remedy = "A faster archive_command, one that archives several files at a time"
+    else:
+        return
+    yield Finding(
+        id="archiving-fails", severity=Severity.DANGER, text=text, cost=float(behind),
+        consequence=f"{waits} until the disk is full, and no backup reaches beyond it",
+        basis="pg_stat_archiver, now", remedy=(remedy,),
+    )  # fmt: skip
 
 
 def _crowded(relation: Relation) -> str | None:

@@ -37,8 +37,11 @@ def read(
     *,
     sleep: Callable[[float], None] = time.sleep,
     thresholds: Thresholds = USUAL,
+    patience: str = "60s",
 ) -> Picture:
     """Read the database of `conn`, an autocommit session; several times with `watch` [s].
+
+    A query that takes longer than `patience` is cancelled, which raises ConnectError.
 
     Only reads; locks no user table and waits for no lock on one. A server that is shut down or
     restarted during the watch ends it early: what was seen until then counts. Raises ConnectError
@@ -48,7 +51,7 @@ def read(
 
     lost: str | None = None
     with translated():
-        reader = _Reader(conn)
+        reader = _Reader(conn, patience)
         samples = [_sample(reader)]
         around = _around(reader)
         try:
@@ -64,14 +67,14 @@ def read(
 
 
 class _Reader:
-    def __init__(self, conn: Connection) -> None:
+    def __init__(self, conn: Connection, patience: str) -> None:
         self.conn = conn
         self.version_num = conn.info.server_version
         self.database = conn.info.dbname
         self.missing: dict[str, Missing] = {}  # by name: a watch queries many times
         self.looks: list[Look] = []
         # A huge catalog, or someone's lock on it, must not block us for long.
-        conn.execute("SET statement_timeout = '60s'")
+        conn.execute("SELECT set_config('statement_timeout', %s, false)", [patience])
         conn.execute("SET lock_timeout = '2s'")
         conn.execute("SET default_transaction_read_only = on")
 

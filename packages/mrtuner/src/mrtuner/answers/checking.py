@@ -1,0 +1,46 @@
+"""Whether servers are all right: every check on each, one list for all."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Unpack
+
+from mrtuner.check.catalogue import known
+from mrtuner.check.read import read
+from mrtuner.check.report import CheckReport, judged, unreachable
+from mrtuner.errors import ConnectError
+from mrtuner.facts import Missing
+from mrtuner.inputs import MachineInputs
+from mrtuner.postgres.connect import masked
+from mrtuner.tuning import gather
+
+
+def check(
+    dsn: str = "", *, skip: Collection[str] = (), **machine: Unpack[MachineInputs]
+) -> CheckReport:
+    """Check the server that `dsn` leads to, by default the one that psql would find.
+
+    Reads only, in one session, and gives up a query after two seconds: what it would have shown is
+    not judged. `skip` are ids of checks to leave out. `machine` is what cannot be read over SQL,
+    such as ``memory="16GB"``, as in `tune`.
+
+    Raises:
+        ConnectError: the server cannot be read.
+        BadValue: an input is invalid, or there is no check of a name to skip.
+    """
+    left_out = known(frozenset(skip))
+    return judged(masked(dsn) or "local", read(dsn, gather.flags(**machine)), left_out)
+
+
+def check_all(
+    targets: Collection[str], *, skip: Collection[str] = (), **machine: Unpack[MachineInputs]
+) -> list[CheckReport]:
+    """Check several servers, one after the other; one that cannot be read is not judged."""
+    reports = []
+    for dsn in targets:
+        try:
+            reports.append(check(dsn, skip=skip, **machine))
+        except ConnectError as error:
+            why = Missing("", error.message, hint=error.hint)
+            reports.append(unreachable(masked(dsn) or "local", why))
+    return reports

@@ -1,0 +1,215 @@
+"""Sessions: how many, whose, and what they wait for."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+from mrtuner.check.catalogue import CannotJudge, check
+from mrtuner.check.state import Session, SessionGroup, State
+from mrtuner.findings import Finding, Severity
+from mrtuner.units import pretty_duration
+from mrtuner.vacuum.commands import identifier
+from mrtuner.wording import cut, enumerated, plural
+
+CONNECTIONS: Final = "documentation: Connections and Authentication"
+#: Shares of a limit from which on it is near; chosen, not measured.
+_NEAR: Final = 0.8
+_AT_ONCE: Final = 0.95
+#: A wait for a lock that a person notices, and one that stops work [s]; chosen, not measured.
+_NOTICED: Final = 5.0
+_STOPPED: Final = 60.0
+_MANY: Final = 10
+#: A transaction without work from which on it is forgotten rather than slow [s].
+_FORGOTTEN: Final = 300.0
+_SHOWN: Final = 5
+_TEXT: Final = 100
+
+
+@check(
+    "connections-near-limit",
+    judged="client sessions are at least 80 % (danger: 95 %) of the connections that ordinary "
+    "roles may open, or of the limit of a role or a database",
+    source=f"{CONNECTIONS}, max_connections; the shares are chosen",
+    needs=("groups", "limits"),
+)
+def connections_near_limit(state: State) -> Iterator[Finding]:
+    """Nearly all connections are in use: soon the server refuses new ones."""
+    settings = [state.setting(name) for name in _SLOTS]
+    most, *reserved = [int(text) if text else 0 for text in settings]
+    if not most:
+        raise CannotJudge("the role may not see max_connections")
+    used = sum(group.sessions for group in state.groups)
+    yield from _near(
+        "the server", used, most - sum(reserved), state.groups,
+        f"or a pooler in front of it; max_connections is {most}",
+    )  # fmt: skip
+    for limit in state.limits:
+        if limit.most > 0 and not limit.superuser:
+            mine = [one for one in state.groups if getattr(one, limit.kind) == limit.name]
+            kind = limit.kind.upper()
+            yield from _near(
+                f"{limit.kind} {limit.name}", sum(one.sessions for one in mine), limit.most, mine,
+                f"or ALTER {kind} {identifier(limit.name)} CONNECTION LIMIT {2 * limit.most};",
+            )  # fmt: skip
+
+
+_SLOTS: Final = ("max_connections", "superuser_reserved_connections", "reserved_connections")
+
+
+def _near(
+    what: str, used: int, most: int, groups: Sequence[SessionGroup], remedy: str
+) -> Iterator[Finding]:
+    if used < most * _NEAR:
+        return
+    largest = max(groups, key=lambda one: one.sessions)
+    idle = largest.sessions - largest.active
+    yield Finding(
+        id="connections-near-limit",
+        severity=Severity.DANGER if used >= most * _AT_ONCE else Severity.TO_DO,
+        text=f"{used:,} of {most:,} connections of {what} are in use",
+        consequence="new sessions are refused: too many clients already",
+        harm_in=0.0 if used >= most else None,
+        cost=used / most,
+        evidence=tuple(
+            f"{plural(one.sessions, 'session')} of {one.who}, {one.active} active"
+            for one in groups[:_SHOWN]
+        ),
+        basis="pg_stat_activity, now",
+        remedy=(
+            f"Fewer connections in the pool of {largest.who}, of which {idle:,} are idle, {remedy}",
+        ),
+    )
+
+
+@check(
+    "idle-in-transaction",
+    judged="a session has been idle in a transaction for five minutes or longer",
+    source="documentation: idle_in_transaction_session_timeout; the time is chosen",
+    needs=("sessions",),
+)
+def idle_in_transaction(state: State) -> Iterator[Finding]:
+    """A transaction is open and does nothing: it keeps its locks, and dead rows from being removed.
+
+    Usually an application that has forgotten to commit, or waits for something else meanwhile.
+    """
+    found = [
+        one for one in state.sessions
+        if one.idle_in_transaction and (one.state_seconds or 0) >= _FORGOTTEN
+    ]  # fmt: skip
+    if not found:
+        return
+    worst = max(found, key=lambda one: one.state_seconds or 0)
+    idle = pretty_duration(worst.state_seconds or 0)
+    others = f", and {plural(len(found) - 1, 'other')}" if len(found) > 1 else ""
+    yield Finding(
+        id="idle-in-transaction",
+        severity=Severity.TO_DO,
+        text=f"{worst.who} has been idle in a transaction for {idle}{others}",
+        consequence="its locks stay, and vacuum removes no row that died since it began",
+        cost=float(len(found)),
+        since=state.at - (worst.state_seconds or 0),
+        evidence=tuple(map(_described, found[:_SHOWN])),
+        basis="pg_stat_activity, now",
+        remedy=(
+            f"SELECT pg_terminate_backend({worst.pid});",
+            f"ALTER ROLE {identifier(worst.role or '')} SET idle_in_transaction_session_timeout "
+            "= '5min';",
+        ),
+    )
+
+
+@check(
+    "lock-queue",
+    judged="a session has waited for a lock for 5 s (danger: 60 s, or ten sessions wait)",
+    source="documentation: Monitoring Locks, pg_blocking_pids; the times are chosen",
+    needs=("sessions",),
+)
+def lock_queue(state: State) -> Iterator[Finding]:
+    """Sessions wait for a lock that another one holds.
+
+    Whoever asks for the same lock later queues behind them, so that one forgotten transaction can
+    stop an application. What helps is to end the session at the root.
+    """
+    known = {one.pid: one for one in state.sessions}
+    waiting = [one for one in state.sessions if one.blocked_by]
+    roots = Counter(root for one in waiting for root in _roots(one, known))
+    for pid, _ in roots.most_common(_SHOWN):
+        behind = [one for one in waiting if pid in _roots(one, known)]
+        longest = max(one.state_seconds or 0 for one in behind)
+        if longest >= _NOTICED or len(behind) >= _MANY:
+            yield _queue(state, pid, known.get(pid), behind, longest)
+
+
+def _roots(one: Session, known: Mapping[int, Session]) -> frozenset[int]:
+    """The sessions at the root of the queue that this one waits in, across all that wait between.
+
+    A cycle is a deadlock, which the server resolves after deadlock_timeout.
+    """
+    found, waiting, seen = set(), list(one.blocked_by), {one.pid}
+    while waiting:
+        pid = waiting.pop()
+        if pid in seen:
+            continue
+        seen.add(pid)
+        before = known[pid].blocked_by if pid in known else ()
+        if before:
+            waiting.extend(before)
+        else:
+            found.add(pid)
+    return frozenset(found)
+
+
+def _queue(
+    state: State, pid: int, root: Session | None, behind: Sequence[Session], longest: float
+) -> Finding:
+    count = max(len(behind), state.waiting) if len(behind) >= _LISTED else len(behind)
+    severe = longest >= _STOPPED or count >= _MANY
+    who = enumerated(sorted({one.application or one.role or "?" for one in behind})[:3])
+    wait = "wait" if count != 1 else "waits"
+    return Finding(
+        id="lock-queue",
+        severity=Severity.DANGER if severe else Severity.TO_DO,
+        text=f"{plural(count, 'session')} of {who} {wait} for a lock of {_holder(pid, root)}, "
+        f"the longest for {pretty_duration(longest)}",
+        consequence="they do nothing until it ends, and whoever needs the same lock joins them",
+        harm_in=0.0,
+        cost=float(count),
+        since=state.at - longest,
+        evidence=(
+            *([_described(root)] if root else []),
+            *(f"  {_described(one)}" for one in behind[:_SHOWN]),
+        ),
+        basis="pg_stat_activity and pg_locks, now",
+        remedy=(
+            f"SELECT pg_terminate_backend({pid});" if pid else
+            "SELECT gid, prepared, owner, database FROM pg_prepared_xacts;",
+        ),
+    )  # fmt: skip
+
+
+#: The query lists no more sessions that wait.
+_LISTED: Final = 100
+
+
+def _holder(pid: int, root: Session | None) -> str:
+    if not pid:
+        return "a prepared transaction"
+    if root is None:
+        return f"process {pid}"
+    doing = root.state or "unknown"
+    return f"{root.who}, {doing} for {pretty_duration(root.state_seconds or 0)}"
+
+
+def _described(one: Session) -> str:
+    place = f" from {one.client}" if one.client else ""
+    wait = ""
+    if one.waits_for:
+        on = f" on {one.relation}" if one.relation else ""
+        wait = f", waits for {one.waits_for}{on} for {pretty_duration(one.state_seconds or 0)}"
+    last = "last statement" if one.idle_in_transaction else "statement"
+    return (
+        f"{one.who}, role {one.role}, database {one.database}{place}: {one.state}{wait}; {last} "
+        f"{cut(one.statement, _TEXT)}"
+    )

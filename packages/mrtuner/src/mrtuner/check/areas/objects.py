@@ -1,0 +1,192 @@
+"""Sequences, indexes and tables of the connected database."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from mrtuner.check.catalogue import CannotJudge, check
+from mrtuner.check.state import Index, State
+from mrtuner.findings import Finding, Severity
+from mrtuner.units import pretty_bytes, pretty_duration
+from mrtuner.vacuum.commands import identifier
+from mrtuner.wording import first_few, plural
+
+#: Shares of a sequence from which on a plan, and then haste, is due; chosen, not measured.
+_PLAN: Final = 0.7
+_HASTE: Final = 0.9
+_SHOWN: Final = 5
+#: Statistics younger than this [s] cannot show that an index is never used: reports run monthly.
+_MONTH: Final = 30 * 86_400.0
+
+
+@check(
+    "sequence-exhausted",
+    judged="70 % (danger: 90 %) of a sequence, or of the type of the column that it fills, is used",
+    source="documentation: Numeric Types, Serial Types; the shares are chosen",
+    needs=("sequences",),
+)
+def sequence_exhausted(state: State) -> Iterator[Finding]:
+    """A key runs out of numbers: then every INSERT into its table fails.
+
+    An integer column ends at 2,147,483,647, whatever its sequence can count to.
+    """
+    hidden = [f"{one.schema}.{one.name}" for one in state.sequences if not one.readable]
+    for one in state.sequences:
+        share = one.share
+        if share is None or share < _PLAN:
+            continue
+        column = f", which fills {one.column} ({one.type})" if one.column else ""
+        table = (one.column or ".").split(".")
+        yield Finding(
+            id="sequence-exhausted",
+            severity=Severity.DANGER if share >= _HASTE else Severity.TO_DO,
+            text=f"{share:.0%} of sequence {one.schema}.{one.name}{column} is used: "
+            f"{one.most - (one.last or 0):,} numbers are left",
+            consequence="then every INSERT that needs one fails",
+            cost=share,
+            basis="pg_sequences, now",
+            remedy=(
+                f"ALTER TABLE {identifier(one.schema)}.{identifier(table[0])} ALTER COLUMN "
+                f"{identifier(table[1])} TYPE bigint;  -- rewrites the table under a lock: large "
+                "ones need a new column instead",
+            ) if one.type in {"integer", "smallint"} else (
+                f"ALTER SEQUENCE {identifier(one.schema)}.{identifier(one.name)} AS bigint NO "
+                "MAXVALUE;",
+            ),
+        )  # fmt: skip
+    if hidden:
+        raise CannotJudge(
+            f"the role may not read {plural(len(hidden), 'sequence')}: {first_few(hidden, _SHOWN)}",
+            "GRANT SELECT ON ALL SEQUENCES IN SCHEMA … TO the role, or pg_read_all_data.",
+        )
+
+
+@check(
+    "invalid-index",
+    judged="pg_index.indisvalid is false, and no session builds it",
+    source="documentation: CREATE INDEX, Building Indexes Concurrently",
+    needs=("indexes",),
+)
+def invalid_index(state: State) -> Iterator[Finding]:
+    """An index that no query uses, although every write maintains it: CREATE INDEX CONCURRENTLY
+    failed, or REINDEX CONCURRENTLY left it behind.
+    """
+    for one in state.indexes:
+        if one.valid or one.building:
+            continue
+        left = one.name.rpartition("_")[2].startswith(("ccnew", "ccold"))
+        name = f"{identifier(one.schema)}.{identifier(one.name)}"
+        yield Finding(
+            id="invalid-index",
+            severity=Severity.TO_DO,
+            text=f"index {one.schema}.{one.name} of {one.table} is invalid",
+            consequence="no query uses it and, if it should be unique, it does not enforce that",
+            cost=float(one.size),
+            basis="pg_index, now",
+            remedy=(
+                f"DROP INDEX CONCURRENTLY {name};"
+                if left
+                else f"REINDEX INDEX CONCURRENTLY {name};",
+            ),
+        )
+
+
+@check(
+    "duplicate-index",
+    judged="another index of the table has the same columns, operators, order and condition",
+    source="pg_index",
+    needs=("indexes",),
+)
+def duplicate_index(state: State) -> Iterator[Finding]:
+    """Two indexes are the same: both are written, and one would do."""
+    found = [one for one in state.indexes if one.same_as is not None]
+    if found:
+        yield _superfluous(
+            "duplicate-index", found, f"{_count(len(found))} repeat another one",
+            "pg_index, now",
+        )  # fmt: skip
+
+
+@check(
+    "unused-index",
+    judged="no scan for at least a month of statistics, 10 MB or larger, and it enforces nothing",
+    source="pg_stat_user_indexes; the time and the size are chosen",
+    needs=("indexes",),
+)
+def unused_index(state: State) -> Iterator[Finding]:
+    """An index that is written and never read here; a standby may use it: each counts its own."""
+    found = [
+        one for one in state.indexes
+        if one.valid and not one.enforces and not one.scans and one.same_as is None
+    ]  # fmt: skip
+    if not found:
+        return
+    if state.counted_for is None or state.counted_for < _MONTH:
+        age = pretty_duration(state.counted_for or 0)
+        raise CannotJudge(
+            f"statistics of this database are {age} old; {_count(len(found), 'large ')} had no "
+            "scan since",
+            "Ask again when they are a month old.",
+        )
+    told = f"{_count(len(found))} had no scan in {pretty_duration(state.counted_for)}"
+    if state.server.standbys:
+        told += f", here; {state.server.standbys} attached here may use them"
+    yield _superfluous("unused-index", found, told, "pg_stat_user_indexes, since the last reset")
+
+
+def _superfluous(name: str, found: Sequence[Index], text: str, basis: str) -> Finding:
+    size = sum(one.size for one in found)
+    return Finding(
+        id=name,
+        severity=Severity.TO_KNOW,
+        text=f"{text}, {pretty_bytes(size)} in all",
+        consequence="each is written with every row, and takes memory and disk",
+        cost=float(size),
+        evidence=tuple(
+            f"{one.schema}.{one.name} of {one.table}, {pretty_bytes(one.size)}"
+            + (f", the same as {one.same_as}" if one.same_as else "")
+            for one in found[:_SHOWN]
+        ),
+        basis=basis,
+        remedy=tuple(
+            f"DROP INDEX CONCURRENTLY {identifier(one.schema)}.{identifier(one.name)};"
+            for one in found[:_SHOWN]
+        ),
+    )
+
+
+def _count(number: int, kind: str = "") -> str:
+    return f"{number:,} {kind}{'index' if number == 1 else 'indexes'}"
+
+
+@check(
+    "never-analyzed",
+    judged="a table of 1,000 rows (partitioned: 10,000) has never been analyzed",
+    source="documentation: Routine Vacuuming, Updating Planner Statistics",
+    needs=("unanalyzed",),
+)
+def never_analyzed(state: State) -> Iterator[Finding]:
+    """The planner guesses: it has no statistics of a table. Autovacuum collects them for ordinary
+    tables, but never for a partitioned table as a whole.
+    """
+    found = state.unanalyzed
+    if not found:
+        return
+    whole = [f"{one.schema}.{one.name}" for one in found]
+    yield Finding(
+        id="never-analyzed",
+        severity=Severity.TO_DO,
+        text=f"{plural(len(found), 'table')} without statistics: {first_few(whole, _SHOWN)}",
+        consequence="plans of queries on them rest on guesses",
+        cost=float(sum(one.rows for one in found)),
+        evidence=tuple(
+            f"{one.schema}.{one.name}, about {one.rows:,} rows"
+            + (", partitioned: autovacuum does not analyze it" if one.partitioned else "")
+            for one in found[:_SHOWN]
+        ),
+        basis="pg_class and pg_stat_user_tables, now",
+        remedy=tuple(
+            f"ANALYZE {identifier(one.schema)}.{identifier(one.name)};" for one in found[:_SHOWN]
+        ),
+    )

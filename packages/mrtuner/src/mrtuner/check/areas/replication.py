@@ -1,0 +1,177 @@
+"""Standbys, slots, subscriptions and the archive."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Final
+
+from mrtuner.check.catalogue import check
+from mrtuner.check.state import State
+from mrtuner.findings import Finding, Severity
+from mrtuner.tuning.suggestions import kept_by_slots, not_archived
+from mrtuner.units import GiB, pretty_bytes, pretty_duration
+from mrtuner.vacuum.commands import identifier
+from mrtuner.wording import plural
+
+SLOTS: Final = "documentation: Replication Slots; max_slot_wal_keep_size"
+#: Behind by this much, a takeover takes noticeable time; chosen, not measured.
+_BEHIND: Final = GiB
+_LATE: Final = 60.0
+#: Without new transactions for so long, a standby that receives nothing is stale [s].
+_STALE: Final = 300.0
+
+
+def until_full(state: State) -> float | None:
+    """Seconds until WAL that nobody removes fills its volume, at the server's average rate."""
+    host, activity = state.tuning.host if state.tuning else None, state.server.activity
+    free = (host.wal_free or host.disk_free) if host else None
+    if free is None or not activity.wal_bytes or not activity.window:
+        return None
+    return free.value / (activity.wal_bytes / activity.window)
+
+
+@check(
+    "slot-keeps-wal",
+    judged="a slot keeps more WAL than max_wal_size, or has lost WAL, or is about to lose it",
+    source=SLOTS,
+    needs=("slots",),
+)
+def slot_keeps_wal(state: State) -> Iterator[Finding]:
+    """A replication slot keeps WAL for a consumer that does not fetch it.
+
+    The server keeps that WAL until its volume is full, and then stops. A consumer that lost WAL
+    must be set up again.
+    """
+    for one in kept_by_slots(state.server):
+        grows = one.severity is Severity.DANGER
+        yield replace(one, harm_in=until_full(state) if grows else None)
+
+
+@check(
+    "archiving-fails",
+    judged="the last attempt to archive failed, or more WAL than max_wal_size waits for it",
+    source="documentation: Continuous Archiving; pg_stat_archiver",
+    needs=("archiver",),
+)
+def archiving_fails(state: State) -> Iterator[Finding]:
+    """WAL is not archived: no backup reaches beyond it, and it piles up until the disk is full."""
+    yield from (replace(one, harm_in=until_full(state)) for one in not_archived(state.server))
+
+
+@check(
+    "replication-lag",
+    judged="a standby is 1 GB of WAL or 60 s behind in replay, or does not stream",
+    source="documentation: Monitoring Replication, pg_stat_replication; the limits are chosen",
+    needs=("standbys",),
+)
+def replication_lag(state: State) -> Iterator[Finding]:
+    """A standby is behind: what it answers is old, and to take over takes long.
+
+    With asynchronous replication, what it has not received is lost with the primary.
+    """
+    for one in state.standbys:
+        late = (one.behind or 0) >= _BEHIND or (one.seconds or 0) >= _LATE
+        streams = one.state in {None, "streaming"}
+        if one.logical or (not late and streams):
+            continue
+        where = f"{one.name} at {one.address}" if one.address else one.name
+        behind = [pretty_bytes(one.behind)] if one.behind else []
+        behind += [pretty_duration(one.seconds)] if one.seconds else []
+        yield Finding(
+            id="replication-lag",
+            severity=Severity.TO_DO,
+            text=f"standby {where} is {' and '.join(behind) or 'an unknown amount'} behind"
+            + ("" if streams else f" ({one.state})"),
+            consequence="it answers with old rows, and a failover to it takes longer or loses more",
+            cost=float(one.behind or 0),
+            basis="pg_stat_replication, now",
+            remedy=(
+                "SELECT pid, query FROM pg_stat_activity WHERE state = 'active';  -- there: long "
+                "queries can hold up replay",
+            ),
+        )
+
+
+@check(
+    "synchronous-standby-missing",
+    judged="synchronous_standby_names is set, and no synchronous standby is attached",
+    source="documentation: Synchronous Replication",
+    needs=("standbys",),
+)
+def synchronous_standby_missing(state: State) -> Iterator[Finding]:
+    """Commits wait for a standby that is not there: every session that writes hangs."""
+    names, level = state.setting("synchronous_standby_names"), state.setting("synchronous_commit")
+    if not names or state.server.standby or level in {"off", "local"}:
+        return
+    if any(one.sync_state in {"sync", "quorum"} for one in state.standbys):
+        return
+    yield Finding(
+        id="synchronous-standby-missing",
+        severity=Severity.DANGER,
+        text=f"no synchronous standby is attached, but synchronous_standby_names is {names!r}",
+        consequence="every commit waits until one attaches",
+        harm_in=0.0,
+        basis="pg_stat_replication, now",
+        remedy=(
+            "Start the standby; or, and then the next failover can lose commits:",
+            "ALTER SYSTEM SET synchronous_standby_names = ''; SELECT pg_reload_conf();",
+        ),
+    )
+
+
+@check(
+    "standby-stale",
+    judged="replay is paused, or nothing is received and nothing was replayed for five minutes",
+    source="documentation: Hot Standby; pg_stat_wal_receiver",
+    needs=("receiver",),
+)
+def standby_stale(state: State) -> Iterator[Finding]:
+    """This standby does not follow its primary: it falls behind, or out of reach of its WAL."""
+    found = state.receiver
+    if found is None:
+        return
+    if found.paused:
+        yield _stale("replay is paused", "SELECT pg_wal_replay_resume();")
+    elif not found.streaming and (found.idle_seconds is None or found.idle_seconds >= _STALE):
+        since = pretty_duration(found.idle_seconds) if found.idle_seconds else "an unknown time"
+        yield _stale(
+            f"it does not stream, and has replayed nothing for {since}",
+            "Read its log: a wrong primary_conninfo, or WAL that the primary has removed",
+        )
+
+
+def _stale(text: str, remedy: str) -> Finding:
+    return Finding(
+        id="standby-stale", severity=Severity.DANGER, text=f"this standby is stale: {text}",
+        consequence="it answers with old rows, and cannot take over without losing the rest",
+        basis="pg_stat_wal_receiver, now", remedy=(remedy,),
+    )  # fmt: skip
+
+
+@check(
+    "subscription-stopped",
+    judged="a subscription is disabled, has no worker, or counted errors",
+    source="documentation: Logical Replication, pg_stat_subscription_stats",
+    needs=("subscriptions",),
+)
+def subscription_stopped(state: State) -> Iterator[Finding]:
+    """A subscription applies nothing: its tables are old, and its publisher keeps WAL for it."""
+    for one in state.subscriptions:
+        errors = f"{plural(one.errors, 'error')} since the last reset" if one.errors else ""
+        if one.running and not errors:
+            continue
+        told = errors if one.running else "has no worker" if one.enabled else "is disabled"
+        name = identifier(one.name)
+        yield Finding(
+            id="subscription-stopped",
+            severity=Severity.TO_KNOW if one.running else Severity.TO_DO,
+            text=f"subscription {one.name}: {told}",
+            consequence="its tables do not change, and the publisher keeps WAL for it"
+            if not one.running else "each time it began again; the log says why",
+            basis="pg_stat_subscription, now",
+            remedy=(
+                f"ALTER SUBSCRIPTION {name} ENABLE;" if not one.enabled else
+                "Read this server's log: it names the row or the connection that fails",
+            ),
+        )  # fmt: skip

@@ -1,0 +1,215 @@
+"""Settings: what they risk, what is not in force, and who overrides them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Final
+
+from mrtuner.catalog.versions import end_of_support
+from mrtuner.check.areas.storage import from_tuning
+from mrtuner.check.catalogue import CannotJudge, check
+from mrtuner.check.state import State
+from mrtuner.findings import Finding, Severity
+from mrtuner.vacuum.commands import identifier
+from mrtuner.wording import first_few, plural
+
+_SHOWN: Final = 5
+#: A major version whose support ends within this many days is worth a plan.
+_SOON: Final = 180
+
+
+@check(
+    "memory-overcommitted",
+    judged="the worst case of the settings in force exceeds the memory of the machine",
+    source="docs: the memory budget",
+    needs=("memory",),
+)
+def memory_overcommitted(state: State) -> Iterator[Finding]:
+    """Sessions may ask for more memory than the machine has: the kernel then kills the server."""
+    yield from from_tuning(state, "memory-overcommitted")
+
+
+@check(
+    "durability-off",
+    judged="fsync or full_page_writes is off",
+    source="documentation: Write Ahead Log, Settings",
+)
+def durability_off(state: State) -> Iterator[Finding]:
+    """A crash of the machine can destroy data that were committed, or every database."""
+    yield from from_tuning(state, "durability-off")
+
+
+@check(
+    "next-start",
+    judged="what the server checks when it starts, with the files as they are now",
+    source="documentation: Server Configuration; sysv_shmem.c",
+    needs=("next start",),
+)
+def next_start(state: State) -> Iterator[Finding]:
+    """The server runs, and would not start again: the next restart or crash is an outage."""
+    yield from from_tuning(state, "next-start")
+
+
+@check(
+    "configuration-errors",
+    judged="a line of the configuration files has an error (pg_file_settings)",
+    source="documentation: pg_file_settings",
+    needs=("file_problems",),
+)
+def configuration_errors(state: State) -> Iterator[Finding]:
+    """A line of a configuration file is not in force, because the server cannot use it.
+
+    With an error in it, a reload applies nothing of the file, and the server may not start.
+    """
+    found = state.server.file_problems
+    if found:
+        yield Finding(
+            id="configuration-errors",
+            severity=Severity.DANGER,
+            text=f"{plural(len(found), 'line')} of the configuration files cannot be used",
+            consequence="a reload applies nothing, and the next start fails",
+            cost=float(len(found)),
+            evidence=tuple(
+                f"{one.where}: {one.name or 'line'}: {one.error}" for one in found[:_SHOWN]
+            ),
+            basis="pg_file_settings, now",
+            remedy=("Correct the line, then: SELECT pg_reload_conf();",),
+        )
+
+
+@check(
+    "pending-restart",
+    judged="a setting in the files differs from the one in force and needs a restart",
+    source="documentation: pg_settings, pending_restart",
+)
+def pending_restart(state: State) -> Iterator[Finding]:
+    """Somebody changed a setting that waits for a restart: the next one puts it into force,
+    whenever that is.
+    """
+    waiting = state.server.pending
+    if waiting:
+        names = first_few([one.name for one in waiting], _SHOWN)
+        yield Finding(
+            id="pending-restart",
+            severity=Severity.TO_KNOW,
+            text=f"waiting for a restart: {names}",
+            consequence="the next restart, planned or not, changes them",
+            basis="pg_settings and pg_file_settings, now",
+            remedy=("Restart at a time of your own, or take the change back: mrtuner undo",),
+        )
+
+
+@check(
+    "override-undoes-advice",
+    judged="ALTER ROLE or ALTER DATABASE sets a value other than the one advised for the server",
+    source="documentation: Setting Parameters; pg_db_role_setting",
+    needs=("sourcefile",),
+)
+def override_undoes_advice(state: State) -> Iterator[Finding]:
+    """A role or database has a setting of its own, so the server's does not reach its sessions."""
+    if state.tuning is None:
+        missing = state.missing["tuning"]
+        raise CannotJudge(missing.why, missing.supply)
+    for one in state.server.overrides:
+        advice = state.tuning.advice.get(one.name)
+        if advice is None or not advice.changes or _same(one.value, advice.value):
+            continue
+        whose = f"role {one.role}" if one.role else "all roles"
+        where = f" in database {one.database}" if one.database else ""
+        target = (
+            f"ROLE {identifier(one.role)}" if one.role else f"DATABASE {identifier(one.database)}"
+            if one.database else "ROLE ALL"
+        )  # fmt: skip
+        inside = f" IN DATABASE {identifier(one.database)}" if one.role and one.database else ""
+        yield Finding(
+            id="override-undoes-advice",
+            severity=Severity.TO_KNOW,
+            text=f"{one.name} is {one.value} for {whose}{where}; the advice for the server is "
+            f"{advice.value}",
+            consequence="a change of the server's value does not reach these sessions",
+            basis="pg_db_role_setting, now",
+            remedy=(f"ALTER {target}{inside} RESET {one.name};  -- if nobody needs it",),
+        )
+
+
+def _same(one: str, other: str) -> bool:
+    return one.strip("'\" ").casefold() == other.casefold()
+
+
+@check(
+    "version-support",
+    judged="the major version gets no more fixes, or only for half a year",
+    source="postgresql.org: Versioning Policy",
+)
+def version_ends(state: State) -> Iterator[Finding]:
+    """The project stops fixing bugs and security holes of a major version after five years."""
+    ends = end_of_support(state.server.major)
+    if ends is None:
+        return
+    left = (ends - datetime.fromtimestamp(state.at, UTC).date()).days
+    if left > _SOON:
+        return
+    over = left < 0
+    yield Finding(
+        id="version-support",
+        severity=Severity.TO_DO if over else Severity.TO_KNOW,
+        text=f"support of version {state.server.major} {'ended' if over else 'ends'} on {ends}",
+        consequence="security holes and bugs that corrupt data are not fixed any more",
+        harm_in=max(0.0, left * 86_400.0),
+        basis="the versioning policy, and the server's clock",
+        remedy=("Plan the upgrade: pg_upgrade, or logical replication",),
+    )
+
+
+@check(
+    "extension-outdated",
+    judged="pg_extension has an older version than the server's files, and an update leads there",
+    source="documentation: ALTER EXTENSION; pg_upgrade, post-upgrade processing",
+    needs=("extensions",),
+)
+def extension_outdated(state: State) -> Iterator[Finding]:
+    """An extension's objects are older than its library: pg_upgrade does not update them."""
+    for one in state.extensions:
+        yield Finding(
+            id="extension-outdated",
+            severity=Severity.TO_DO,
+            text=f"extension {one.name} is {one.installed} in database {state.database}, and "
+            f"{one.available} on disk",
+            consequence="fixes of the newer version are not in force, and functions may not match "
+            "the library",
+            basis="pg_extension, now",
+            remedy=(f"ALTER EXTENSION {identifier(one.name)} UPDATE;",),
+        )
+
+
+@check(
+    "collation-changed",
+    judged="the version recorded for a collation differs from that of its library",
+    source="documentation: ALTER COLLATION; ALTER DATABASE REFRESH COLLATION VERSION",
+    needs=("databases", "collations"),
+)
+def collation_changed(state: State) -> Iterator[Finding]:
+    """The library that sorts text has changed: indexes on text may be out of order.
+
+    Queries then miss rows, and unique indexes let duplicates in.
+    """
+    changed = [
+        (f"database {one.name}", one.collation, one.actual, "ALTER DATABASE "
+         f"{identifier(one.name)} REFRESH COLLATION VERSION;")
+        for one in state.databases
+        if one.collation and one.actual and one.collation != one.actual
+    ] + [
+        (f"collation {one.name}", one.recorded, one.actual,
+         f"ALTER COLLATION {'.'.join(map(identifier, one.name.split('.', 1)))} REFRESH VERSION;")
+        for one in state.collations
+    ]  # fmt: skip
+    for what, recorded, actual, refresh in changed:
+        yield Finding(
+            id="collation-changed",
+            severity=Severity.DANGER,
+            text=f"{what} was made with version {recorded} of its library, which is {actual} now",
+            consequence="indexes on text may be out of order, so rows are missed or doubled",
+            basis="pg_database and pg_collation, now",
+            remedy=("REINDEX the indexes on text (amcheck finds the damaged ones), then:", refresh),
+        )

@@ -1,0 +1,168 @@
+"""The volume, WAL and checkpoints, checksums, temporary files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from mrtuner.check.catalogue import CannotJudge, check
+from mrtuner.check.state import State
+from mrtuner.facts import Fact
+from mrtuner.findings import Finding, Severity
+from mrtuner.units import Bytes, GiB, pretty_bytes, pretty_duration
+
+#: Free shares of a volume; chosen, as most monitoring does. Below a gigabyte nothing is safe.
+_LITTLE: Final = 0.15
+_LEAST: Final = 0.05
+#: Too few checkpoints to judge by, and the share of forced ones from which WAL is too small.
+_SOME: Final = 10
+_FORCED: Final = 0.5
+
+
+@check(
+    "free-space",
+    judged="less than 15 % (danger: 5 %, or 1 GB) of the volume of the data or of pg_wal is free",
+    source="statvfs on this machine; the shares are chosen",
+    needs=(),
+)
+def free_space(state: State) -> Iterator[Finding]:
+    """The volume is nearly full. Without room for WAL the server stops; without room for data,
+    statements fail.
+    """
+    host = state.tuning.host if state.tuning else None
+    if host is None or host.disk_free is None or host.disk_size is None:
+        raise CannotJudge(
+            "the server's volume cannot be read from here",
+            "Run it on the server's machine, or skip it: --skip free-space.",
+        )
+    yield from _nearly_full("the data volume", host.disk_free, host.disk_size)
+    if host.wal_free is not None and host.wal_size is not None:
+        yield from _nearly_full("the volume of pg_wal", host.wal_free, host.wal_size)
+
+
+def _nearly_full(what: str, free: Fact[Bytes], size: Fact[Bytes]) -> Iterator[Finding]:
+    share = free.value / size.value
+    short = share < _LEAST or free.value < GiB
+    if share < _LITTLE or short:
+        yield Finding(
+            id="free-space",
+            severity=Severity.DANGER if short else Severity.TO_DO,
+            text=f"{what} has {pretty_bytes(free.value)} free of {pretty_bytes(size.value)} "
+            f"({share:.0%})",
+            consequence="when it is full, statements fail and the server may stop",
+            cost=1 - share,
+            basis=f"{free.source}, now",
+            remedy=(
+                "Enlarge the volume, or find what grows: SELECT datname, pg_size_pretty("
+                "pg_database_size(oid)) FROM pg_database ORDER BY pg_database_size(oid) DESC;",
+            ),
+        )
+
+
+@check(
+    "wal-fills-volume",
+    judged="max_wal_size is more than half of the volume that it is on",
+    source="documentation: WAL Configuration",
+    needs=("disk",),
+)
+def wal_fills_volume(state: State) -> Iterator[Finding]:
+    """WAL may take more room than its volume has."""
+    yield from from_tuning(state, "wal-fills-volume")
+
+
+def from_tuning(state: State, name: str) -> Iterator[Finding]:
+    """Yield the findings of this check that the advice for the server contains."""
+    if state.tuning is None:
+        missing = state.missing["tuning"]
+        raise CannotJudge(missing.why, missing.supply)
+    yield from (one for one in state.tuning.findings if one.id == name)
+
+
+@check(
+    "checkpoints-forced",
+    judged="at least half of ten or more checkpoints were forced by WAL rather than by time",
+    source="documentation: WAL Configuration, max_wal_size; the share is chosen",
+    needs=("activity: checkpoints",),
+)
+def checkpoints_forced(state: State) -> Iterator[Finding]:
+    """Checkpoints come before their time, because max_wal_size is reached: pages are written again
+    and again, and WAL repeats them whole.
+    """
+    counted = state.server.activity
+    forced, timed = counted.checkpoints_requested, counted.checkpoints_timed
+    if forced is None or timed is None or forced + timed < _SOME:
+        return
+    share = forced / (forced + timed)
+    if share < _FORCED:
+        return
+    advice = state.tuning.advice.get("max_wal_size") if state.tuning else None
+    value = advice.value if advice is not None and advice.changes else None
+    yield Finding(
+        id="checkpoints-forced",
+        severity=Severity.TO_DO,
+        text=f"{share:.0%} of {forced + timed:,} checkpoints in {pretty_duration(counted.window)} "
+        "came before their time, for WAL or because somebody asked",
+        consequence="more is written than needed, and statements wait for it",
+        cost=share,
+        basis="counters since the last reset of statistics",
+        remedy=(
+            f"ALTER SYSTEM SET max_wal_size = '{value}'; SELECT pg_reload_conf();" if value else
+            "Raise max_wal_size, as far as the volume and the recovery time allow: mrtuner tune",
+        ),
+    )  # fmt: skip
+
+
+@check(
+    "checksum-failures",
+    judged="pg_stat_database.checksum_failures is above 0",
+    source="documentation: Data Checksums",
+    needs=("databases",),
+)
+def checksum_failures(state: State) -> Iterator[Finding]:
+    """Pages came back from the volume other than they were written: data are damaged."""
+    for one in state.databases:
+        if one.checksum_failures:
+            yield Finding(
+                id="checksum-failures",
+                severity=Severity.DANGER,
+                text=f"{one.checksum_failures:,} damaged pages were read in database {one.name}",
+                consequence="rows on them are lost or wrong, and more may follow from this volume",
+                harm_in=0.0,
+                cost=float(one.checksum_failures),
+                basis="pg_stat_database, since the last reset of statistics",
+                remedy=(
+                    "Copy the data directory before anything else, restore the damaged relations "
+                    "from a backup, and replace the volume: the log names the files",
+                ),
+            )
+
+
+@check(
+    "temporary-files",
+    judged="a role's statements write temporary files, and the memory budget has room to avoid that; "
+    "or 1 GB a day is written by whom nobody counts",
+    source="pg_stat_statements; docs: the memory budget",
+    needs=("role_spills",),
+)
+def temporary_files(state: State) -> Iterator[Finding]:
+    """Sorts and hashes do not fit work_mem and go to disk, although there is memory for them."""
+    for step in state.tuning.steps if state.tuning else ():
+        if step.commands and step.commands[0].startswith("ALTER ROLE"):
+            text, _, more = step.purpose.partition(": ")
+            yield Finding(
+                id="temporary-files", severity=Severity.TO_DO, text=text, consequence=more,
+                basis="pg_stat_statements, since its last reset", remedy=step.commands,
+            )  # fmt: skip
+    written, window = state.server.activity.temp_bytes or 0, state.server.activity.window
+    counted = "pg_stat_statements" in state.server.extensions
+    if not counted and window and written / window * 86_400 >= GiB:
+        yield Finding(
+            id="temporary-files",
+            severity=Severity.TO_KNOW,
+            text=f"{pretty_bytes(written)} of temporary files were written in "
+            f"{pretty_duration(window)}",
+            consequence="whose statements write them is not counted, so no work_mem can be advised",
+            cost=written / window,
+            basis="pg_stat_database, since the last reset of statistics",
+            remedy=("CREATE EXTENSION pg_stat_statements;  -- once it is preloaded",),
+        )

@@ -1,0 +1,147 @@
+"""Vacuum: wraparound, what holds it back, and whether it keeps up."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
+
+from mrtuner.check.areas.storage import from_tuning
+from mrtuner.check.catalogue import CannotJudge, check
+from mrtuner.check.state import State
+from mrtuner.findings import Finding, Severity
+from mrtuner.units import pretty_duration
+from mrtuner.vacuum.commands import qualified
+from mrtuner.vacuum.text import age_words
+from mrtuner.wording import plural
+
+if TYPE_CHECKING:
+    from mrtuner.vacuum import Vacuum
+    from mrtuner.vacuum.model import TableReport
+
+ROUTINE: Final = "documentation: Routine Vacuuming"
+#: vacuum_failsafe_age: vacuum then drops everything but freezing. Source: documentation, 14.
+_FAILSAFE: Final = 1_600_000_000
+_WEEK: Final = 7 * 86_400.0
+#: Beyond the age at which a vacuum is forced by this much, the vacuum does not get done.
+_OVERDUE: Final = 1.25
+#: Dead rows above this multiple of what starts a vacuum, and above this number.
+_BACKLOG: Final = 3.0
+_SOME: Final = 50_000
+_SHOWN: Final = 5
+
+
+def _vacuum(state: State) -> Vacuum:
+    if state.vacuum is None:
+        missing = state.missing["vacuum"]
+        raise CannotJudge(missing.why, missing.supply)
+    return state.vacuum
+
+
+@check(
+    "wraparound",
+    judged="the oldest ID is a quarter older than the age at which a vacuum is forced (danger: "
+    "older than vacuum_failsafe_age, or the server stops within a week)",
+    source=f"{ROUTINE}, Preventing Transaction ID Wraparound Failures",
+)
+def wraparound(state: State) -> Iterator[Finding]:
+    """Transaction or multixact IDs run out: before that, the server refuses to write at all."""
+    for one in _vacuum(state).wraparound:
+        severe = one.age >= _FAILSAFE or (one.to_stop is not None and one.to_stop < _WEEK)
+        if not severe and one.age < one.forced_at * _OVERDUE:
+            continue
+        left = f", {pretty_duration(one.to_stop)} at this pace" if one.to_stop is not None else ""
+        yield Finding(
+            id="wraparound",
+            severity=Severity.DANGER if severe else Severity.TO_DO,
+            text=f"{one.stops_at - one.age:,} {one.what} are left in database {one.database}{left}",
+            consequence="the server then accepts no statement that writes",
+            harm_in=one.to_stop,
+            cost=one.age / one.stops_at,
+            basis=f"age of pg_database, now; the pace is {one.certainty}",
+            remedy=(
+                f"In database {one.database}: end what holds back vacuum (horizon-held), then "
+                "VACUUM (FREEZE) the oldest tables:",
+                "SELECT oid::regclass, age(relfrozenxid) FROM pg_class WHERE relkind IN ('r', 'm', "
+                "'t') ORDER BY 2 DESC LIMIT 20;",
+            ),
+        )
+
+
+@check(
+    "horizon-held",
+    judged="something is five minutes old, or its snapshot 100,000 transactions, and vacuum must "
+    "keep rows for it",
+    source="procarray.c, ComputeXidHorizons; the limits are chosen",
+    needs=("sessions", "what holds back dead rows"),
+)
+def horizon_held(state: State) -> Iterator[Finding]:
+    """Vacuum cannot remove dead rows, since a session, a prepared transaction, a slot or a standby
+    may still need them. Tables and indexes grow, and queries slow down, until it ends.
+    """
+    for one in _vacuum(state).picture.blockers:
+        if one.serious:
+            yield Finding(
+                id="horizon-held",
+                severity=Severity.TO_DO,
+                text=f"{one.what} keeps dead rows: {one.name}{age_words(one)}",
+                consequence="vacuum removes no row that died since, and tables grow",
+                cost=float(one.age or 0),
+                since=None if one.seconds is None else state.at - one.seconds,
+                basis="pg_stat_activity, pg_prepared_xacts and pg_replication_slots, now",
+                remedy=(one.remedy, *([one.sql] if one.sql else [])),
+            )
+
+
+@check(
+    "vacuum-behind",
+    judged="a table has 50,000 dead rows and three times as many as start a vacuum, or vacuum "
+    "needs more than the cost limit allows",
+    source=f"{ROUTINE}, The Autovacuum Daemon; the multiple is chosen",
+    needs=("rates",),
+)
+def vacuum_behind(state: State) -> Iterator[Finding]:
+    """Dead rows are made faster than vacuum removes them: tables grow, and queries slow down."""
+    found = _vacuum(state)
+    late = [one for one in found.tables if _late(one)]
+    used = found.capacity.used
+    if not late and (used is None or used <= 1):
+        return
+    worst = sorted(late, key=lambda one: -one.table.dead)
+    text = f"vacuum needs {used:.1f} times what its cost limit allows" if used and used > 1 else ""
+    if worst:
+        first = worst[0].table
+        text = (
+            f"a vacuum is overdue on {plural(len(worst), 'table')}, with up to {first.dead:,} dead "
+            f"rows ({first.schema}.{first.name})"
+        )
+    yield Finding(
+        id="vacuum-behind",
+        severity=Severity.TO_DO,
+        text=text,
+        consequence="tables and indexes grow, and queries read dead rows",
+        cost=float(sum(one.table.dead for one in worst)),
+        evidence=tuple(
+            f"{one.table.schema}.{one.table.name}: {one.table.dead:,} dead rows of "
+            f"{one.table.live:,} live; a vacuum is due at {one.now.trigger:,.0f}"
+            for one in worst[:_SHOWN]
+        ),
+        basis="pg_stat_all_tables, counters since the last reset",
+        remedy=(
+            "mrtuner vacuum, which computes settings for the server and for each table",
+            *(f"VACUUM {qualified(one.table)};" for one in worst[:1]),
+        ),
+    )
+
+
+def _late(one: TableReport) -> bool:
+    return one.table.dead >= _SOME and one.table.dead >= _BACKLOG * one.now.trigger
+
+
+@check(
+    "autovacuum-off",
+    judged="autovacuum or track_counts is off, or there are more workers than slots",
+    source=f"{ROUTINE}, The Autovacuum Daemon",
+)
+def autovacuum_off(state: State) -> Iterator[Finding]:
+    """Autovacuum does not run, or with fewer workers than set."""
+    yield from from_tuning(state, "autovacuum-off")

@@ -1,0 +1,121 @@
+"""Reading what the checks need: one session, only SELECT, and a time limit for each query."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from mrtuner.check.state import (
+    Collation,
+    ConnectionLimit,
+    DatabaseHealth,
+    ExtensionVersion,
+    Index,
+    Receiver,
+    SequenceUse,
+    Session,
+    SessionGroup,
+    Standby,
+    State,
+    Subscription,
+    UnanalyzedTable,
+)
+from mrtuner.errors import ConnectError, Refused
+from mrtuner.facts import Missing
+from mrtuner.history.recording.statement_text import normalized
+from mrtuner.postgres.connect import connect, translated
+from mrtuner.postgres.read import read as read_server
+from mrtuner.postgres.reader import SEE_STATS, Patience, Reader
+from mrtuner.tuning import Tuning, gather, next_start_of, tune_server
+from mrtuner.vacuum.assess import Vacuum, judge
+from mrtuner.vacuum.read import read as read_vacuum
+
+if TYPE_CHECKING:
+    from mrtuner.postgres.connect import Connection
+    from mrtuner.postgres.model import Server
+
+T = TypeVar("T")
+#: A check must stay harmless on a server in trouble: what takes longer is not judged.
+PATIENCE: Final = Patience(statement="2s", lock="200ms")
+
+#: Parts of the state, the query of each and the type of its rows.
+_PARTS: Final[dict[str, tuple[str, type[Any]]]] = {
+    "groups": ("sessions_by_application", SessionGroup),
+    "limits": ("connection_limits", ConnectionLimit),
+    "standbys": ("check_standbys", Standby),
+    "subscriptions": ("check_subscriptions", Subscription),
+    "sequences": ("check_sequences", SequenceUse),
+    "indexes": ("check_indexes", Index),
+    "unanalyzed": ("check_unanalyzed", UnanalyzedTable),
+    "databases": ("check_databases", DatabaseHealth),
+    "collations": ("check_collations", Collation),
+    "extensions": ("check_extensions", ExtensionVersion),
+}
+#: Parts in which a role without pg_read_all_stats sees nothing of others, or too little.
+_OF_OTHERS: Final = ("sessions", "groups", "standbys", "receiver")
+
+
+def read(dsn: str, said: gather.Flags) -> State:
+    """Read the server and the database that `dsn` leads to.
+
+    `said` is what is known of its machine. Raises ConnectError without a usable session.
+    """
+    with connect(dsn) as conn:
+        conn.execute("SET default_transaction_read_only = on")
+        with translated():
+            return _state(conn, said)
+
+
+def _state(conn: Connection, said: gather.Flags) -> State:
+    server = read_server(conn, PATIENCE)
+    reader = Reader(conn, server.version_num, PATIENCE)
+    now = reader.row("check_now")
+    parts: dict[str, Any] = {
+        name: tuple(kind(**row) for row in reader.rows_if_allowed(query, name, SEE_STATS))
+        for name, (query, kind) in _PARTS.items()
+    }
+    sessions = tuple(_sessions(reader))
+    receiver = reader.rows_if_allowed("check_receiver", "receiver", SEE_STATS)
+    missing = {one.name: one for one in (*server.missing, *reader.missing)}
+    if not now["sees_all"]:
+        why = "the role may not see the sessions of others"
+        missing |= {name: Missing(name, why, hint=SEE_STATS) for name in _OF_OTHERS}
+    state = State(
+        at=now["at"], database=now["database"], server=server, tuning=None, vacuum=None,
+        sessions=sessions, waiting=now["waiting"], counted_for=now["counted_for"],
+        receiver=Receiver(**receiver[0]) if receiver else None, missing=missing, **parts,
+    )  # fmt: skip
+    tuning, without = _tuning(conn, server, said)
+    vacuum, unread = _vacuum(conn)
+    return replace(
+        state, tuning=tuning, vacuum=vacuum,
+        missing={one.name: one for one in (*missing.values(), *without, *unread)},
+    )  # fmt: skip
+
+
+def _sessions(reader: Reader) -> Iterator[Session]:
+    for row in reader.rows_if_allowed("check_sessions", "sessions", SEE_STATS):
+        statement = normalized(row["statement"] or "")
+        yield Session(**{**row, "statement": statement, "blocked_by": tuple(row["blocked_by"])})
+
+
+def _tuning(
+    conn: Connection, server: Server, said: gather.Flags
+) -> tuple[Tuning | None, tuple[Missing, ...]]:
+    """The advice, from which the dangers of the settings in force follow, and what it lacked."""
+    try:
+        tuning = tune_server(server, said, next_start_of(conn, server))
+    except Refused as refused:
+        return None, (Missing("tuning", refused.message, hint=refused.hint),)
+    return tuning, tuning.missing
+
+
+def _vacuum(conn: Connection) -> tuple[Vacuum | None, tuple[Missing, ...]]:
+    try:
+        vacuum = judge(read_vacuum(conn, patience=PATIENCE.statement))
+    except ConnectError as error:
+        if conn.closed:
+            raise
+        return None, (Missing("vacuum", error.message, hint=error.hint),)
+    return vacuum, vacuum.picture.missing

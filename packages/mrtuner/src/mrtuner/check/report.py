@@ -1,0 +1,88 @@
+"""What all checks of a server say together: findings ranked, what passed, what was not judged."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Annotated
+
+from mrtuner.check.catalogue import CannotJudge, checks
+from mrtuner.check.state import State
+from mrtuner.described import Doc
+from mrtuner.facts import Missing
+from mrtuner.findings import Finding, Severity
+from mrtuner.wording import enumerated, plural
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckReport:
+    """The answer for one server."""
+
+    target: Annotated[str, Doc("the server, without secrets")]
+    version: Annotated[str | None, Doc("of PostgreSQL; null: the server could not be read")]
+    database: Annotated[str | None, Doc("whose tables and indexes were looked at")]
+    at: Annotated[float | None, Doc("the server's clock [s since 1970]")]
+    findings: Annotated[tuple[Finding, ...], Doc("the most urgent first")]
+    passed: Annotated[tuple[str, ...], Doc("ids of the checks that found nothing")]
+    skipped: Annotated[tuple[str, ...], Doc("ids of the checks that were not asked for")]
+    unjudged: Annotated[tuple[Missing, ...], Doc("checks that could not judge: id, why, remedy")]
+
+    @property
+    def headline(self) -> str:
+        """``1 danger, 3 to do, 2 to know; 41 checks passed; 3 could not be judged``."""
+        return headline([self])
+
+    def as_bad_as(self, severity: Severity) -> bool:
+        """Whether there is a finding of this severity or a worse one."""
+        return any(one.severity.rank <= severity.rank for one in self.findings)
+
+
+def headline(reports: Sequence[CheckReport]) -> str:
+    """The same for several servers together."""
+    count = Counter(one.severity for report in reports for one in report.findings)
+    found = [f"{count[one]} {one}" for one in Severity if count[one]] or ["nothing found"]
+    passed = sum(len(one.passed) for one in reports)
+    unjudged = [one for report in reports for one in report.unjudged]
+    told = f"{', '.join(found)}; {plural(passed, 'check')} passed"
+    if not unjudged:
+        return told
+    remedies = list(dict.fromkeys(filter(None, (one.supply for one in unjudged))))
+    how = f": {remedies[0]}" if len(remedies) == 1 else ""
+    return f"{told}; {len(unjudged)} could not be judged{how}"
+
+
+def judged(target: str, state: State, skip: frozenset[str] = frozenset()) -> CheckReport:
+    """Run every check but those to skip."""
+    found: list[Finding] = []
+    passed: list[str] = []
+    unjudged: list[Missing] = []
+    for check in checks().values():
+        if check.id in skip:
+            continue
+        lacking = [state.missing[name] for name in check.needs if name in state.missing]
+        before = len(found)
+        try:
+            for one in check.judge(state):
+                found.append(one)
+        except CannotJudge as refused:
+            lacking.append(refused.missing)
+        if lacking:
+            why = enumerated(dict.fromkeys(one.why for one in lacking))
+            supply = next((one for one in lacking if one.supply), lacking[0])
+            unjudged.append(replace(supply, name=check.id, why=why))
+        elif len(found) == before:
+            passed.append(check.id)
+    return CheckReport(
+        target=target, version=state.server.version, database=state.database, at=state.at,
+        findings=tuple(sorted(found, key=lambda one: one.urgency)), passed=tuple(passed),
+        skipped=tuple(sorted(skip)), unjudged=tuple(unjudged),
+    )  # fmt: skip
+
+
+def unreachable(target: str, why: Missing) -> CheckReport:
+    """The answer for a server that could not be read: nothing was judged."""
+    return CheckReport(
+        target=target, version=None, database=None, at=None, findings=(), passed=(), skipped=(),
+        unjudged=tuple(replace(why, name=name) for name in checks()),
+    )  # fmt: skip

@@ -1,0 +1,206 @@
+"""One moment of a server, as the checks need it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from mrtuner.facts import Missing
+
+if TYPE_CHECKING:
+    from mrtuner.postgres.model import Server
+    from mrtuner.tuning import Tuning
+    from mrtuner.vacuum import Vacuum
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionGroup:
+    """The clients' sessions of one application, role and database."""
+
+    application: str
+    role: str | None
+    database: str | None
+    sessions: int
+    active: int
+    in_transaction: int
+    addresses: int
+    hidden: int  # those whose state the role may not see
+
+    @property
+    def who(self) -> str:
+        """``shop (role app, database shop)``."""
+        return f"{self.application or 'unnamed'} (role {self.role}, database {self.database})"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConnectionLimit:
+    """How many sessions a role or a database may have; -1: no limit of its own."""
+
+    kind: str  # role, database
+    name: str
+    most: int
+    superuser: bool
+    reserved: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Session:
+    """A session that waits for a lock, holds one that others wait for, or is in a transaction."""
+
+    pid: int
+    role: str | None
+    database: str | None
+    application: str
+    client: str | None
+    state: str | None
+    backend_type: str | None
+    waits_for: str | None  # the kind of lock; None: it waits for none
+    blocked_by: tuple[int, ...]
+    transaction_seconds: float | None
+    state_seconds: float | None  # since the state changed; of a waiting one: how long it waits
+    statement: str  # without literals
+    relation: str | None = None  # that it waits for
+
+    @property
+    def who(self) -> str:
+        """``nightly-import (process 9733)``."""
+        return f"{self.application or self.role or self.backend_type} (process {self.pid})"
+
+    @property
+    def idle_in_transaction(self) -> bool:
+        return (self.state or "").startswith("idle in transaction")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standby:
+    """A client that receives WAL. Source: pg_stat_replication."""
+
+    name: str
+    address: str | None
+    state: str | None
+    sync_state: str | None
+    behind: int | None  # bytes of WAL not yet replayed
+    seconds: float | None  # replay_lag; None: all is replayed, or it does not report
+    logical: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Receiver:
+    """What a standby receives and replays."""
+
+    streaming: bool
+    paused: bool
+    waiting: int | None  # bytes received and not replayed
+    idle_seconds: float | None  # since the last transaction that was replayed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subscription:
+    """A subscription of logical replication in this database."""
+
+    name: str
+    enabled: bool
+    running: bool
+    errors: int | None  # since the last reset; None before 15
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SequenceUse:
+    """A sequence, with what its column can hold."""
+
+    schema: str
+    name: str
+    last: int | None  # None: never used, or the role may not see it
+    most: int  # the sequence's maximum, or that of its column's type if lower
+    readable: bool
+    column: str | None  # table.column that it fills
+    type: str | None
+
+    @property
+    def share(self) -> float | None:
+        return None if self.last is None or self.most <= 0 else self.last / self.most
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Index:
+    """An index that deserves a look: invalid, never used, or covered by another one."""
+
+    schema: str
+    table: str
+    name: str
+    size: int  # bytes, as the last VACUUM or ANALYZE left it
+    valid: bool
+    building: bool
+    scans: int
+    enforces: bool  # unique, a constraint, the replica identity, or what a table is clustered on
+    same_as: str | None  # another index with the same columns
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnanalyzedTable:
+    """A table whose statistics were never collected."""
+
+    schema: str
+    name: str
+    rows: int  # as counted; of a partitioned table: of its partitions
+    partitioned: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DatabaseHealth:
+    """A database: checksum failures, collation, deadlocks."""
+
+    name: str
+    checksum_failures: int | None  # None: checksums are off
+    collation: str | None  # the version recorded
+    actual: str | None  # that of the library now
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Collation:
+    """A collation of this database whose version differs from the library's."""
+
+    name: str
+    recorded: str
+    actual: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExtensionVersion:
+    """An extension that is older in this database than its files on the server."""
+
+    name: str
+    installed: str
+    available: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class State:
+    """What was read, at one moment; what could not be read is in `missing`, by the part's name."""
+
+    at: float  # the server's clock [s since 1970]
+    database: str
+    server: Server
+    tuning: Tuning | None
+    vacuum: Vacuum | None
+    groups: tuple[SessionGroup, ...] = ()
+    limits: tuple[ConnectionLimit, ...] = ()
+    sessions: tuple[Session, ...] = ()
+    waiting: int = 0  # sessions that wait for a lock: more than `sessions` may list
+    standbys: tuple[Standby, ...] = ()
+    receiver: Receiver | None = None  # None: it is a primary
+    subscriptions: tuple[Subscription, ...] = ()
+    sequences: tuple[SequenceUse, ...] = ()
+    indexes: tuple[Index, ...] = ()
+    unanalyzed: tuple[UnanalyzedTable, ...] = ()
+    databases: tuple[DatabaseHealth, ...] = ()
+    collations: tuple[Collation, ...] = ()
+    extensions: tuple[ExtensionVersion, ...] = ()
+    counted_for: float | None = None  # seconds since this database's statistics were reset
+    missing: Mapping[str, Missing]
+
+    def setting(self, name: str) -> str | None:
+        """A setting's text in base units; None if there is none, or the role may not see it."""
+        found = self.server.settings.get(name)
+        return None if found is None else found.setting

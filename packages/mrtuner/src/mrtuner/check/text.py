@@ -1,0 +1,65 @@
+"""A `mrtuner.check/1` document as lines: the headline, what was not judged, the findings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Final
+
+from mrtuner.findings import Finding, Severity
+from mrtuner.present.text import Look, paragraph, row_lines
+from mrtuner.units import pretty_duration
+from mrtuner.wording import not_judged
+
+if TYPE_CHECKING:
+    from mrtuner.check.document import CheckDocument
+
+_STYLES: Final = {Severity.DANGER: "warning", Severity.TO_DO: "heading", Severity.TO_KNOW: "quiet"}
+
+
+def lines(told: CheckDocument, look: Look, *, everything: bool = False) -> Iterator[str]:
+    """Yield the answer; of several servers one list, the most urgent finding first."""
+    many = len(told.servers) > 1
+    yield look.painted(told.headline, "heading")
+    for server in told.servers:
+        prefix = f"{server.target}: " if many else ""
+        for lacking in server.unjudged[: None if server.version else 1]:
+            name = lacking.name if server.version else "every check"
+            yield not_judged(f"{prefix}{name}", lacking.why, lacking.supply)
+    found = [(one, server.target) for server in told.servers for one in server.findings]
+    for one, target in sorted(found, key=lambda pair: pair[0].urgency):
+        yield ""
+        yield from _finding(one, f"{target}: " if many else "", look)
+    if everything:
+        for server in told.servers:
+            yield ""
+            title = f"{server.target}: passed" if many else "passed"
+            yield from row_lines((title, ", ".join(server.passed) or "none"), [len(title)], look)
+
+
+def _finding(one: Finding, prefix: str, look: Look) -> Iterator[str]:
+    yield look.painted(f"{one.severity}  {prefix}{one.text}", _STYLES[one.severity])
+    yield from paragraph(f"{one.consequence}{when(one)}{since(one)} [{one.id}]", look)
+    for line in one.evidence:
+        yield from paragraph(line, look, style="quiet")
+    for text in one.remedy:
+        yield f"    {text}" if command(text) else f"  → {text}"
+
+
+def command(remedy: str) -> bool:
+    """Whether a remedy can be run as it is, and is not a sentence."""
+    return remedy.endswith(";") or ";  --" in remedy
+
+
+def when(one: Finding) -> str:
+    """The time to the harm, after a comma; empty if it is not known."""
+    if one.harm_in is None:
+        return ""
+    return ", now" if one.harm_in <= 0 else f", in {pretty_duration(one.harm_in)}"
+
+
+def since(one: Finding) -> str:
+    """When it began, after a semicolon; empty if that is not known."""
+    if one.since is None:
+        return ""
+    return f"; since {datetime.fromtimestamp(one.since, UTC):%Y-%m-%d %H:%M:%S} UTC"

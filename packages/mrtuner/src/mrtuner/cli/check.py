@@ -1,0 +1,91 @@
+"""`mrtuner check`: is this server all right, and if not, what comes first?"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from mrtuner.cli.common import checks, options, prerequisites, targets, terminal
+from mrtuner.errors import UsageError
+
+_SEVERITIES = ("danger", "to-do", "to-know")
+
+
+@options.command("check")
+@click.argument("dsns", type=targets.ServerArgument(), nargs=-1, metavar="[DSN]...")
+@options.machine_options
+@click.option(
+    "--skip", metavar="ID[,ID]…", help="Leave out these checks; mrtuner explain lists them."
+)
+@click.option(
+    "--fail-on", type=click.Choice(_SEVERITIES), default="to-do", show_default=True,
+    help="Exit with status 3 from this severity on.",
+)  # fmt: skip
+@click.option("--all", "everything", is_flag=True, help="Also name the checks that passed.")
+@options.html_option("Write the findings as one HTML page.")
+@checks.always_checks
+@options.json_option
+def command(
+    dsns: tuple[str, ...],
+    skip: str | None,
+    fail_on: str,
+    everything: bool,
+    html: Path | None,
+    check: checks.Check,
+    as_json: bool,
+    **machine: Any,
+) -> None:
+    """Find what is wrong with a server, the most urgent first, with what to do about it.
+
+    \b
+    Examples:
+      mrtuner check postgresql://monitor@db/app
+      mrtuner check                                  the server that psql would find
+      mrtuner check "$PRIMARY" "$STANDBY"            one list for both
+      mrtuner check postgresql://monitor@db/app --memory 16GB --skip free-space
+      mrtuner check postgresql://monitor@db/app --fail-on danger --json
+      mrtuner explain lock-queue                     what a check means
+
+    Reads only, over one connection, and takes a few seconds at most. Tables and indexes are those
+    of the connected database. Grant pg_monitor to the role. A danger loses data or service; to do
+    is what costs or risks something; to know is the rest. The exit code is 3 if there is something
+    from --fail-on on, or if a check could not judge.
+    """
+    from mrtuner.answers.checking import check as check_one
+    from mrtuner.answers.checking import check_all
+    from mrtuner.check.document import check_document
+    from mrtuner.findings import Severity
+
+    prerequisites.require(page=html)
+    for dsn in dsns:
+        options.warn_of_password(dsn)
+    if len(dsns) > 1 and any(value is not None for value in machine.values()):
+        raise UsageError(
+            "options about the machine are for one server", "Check the servers one by one."
+        )
+    left_out = [name.strip() for name in (skip or "").split(",") if name.strip()]
+    reports = (
+        check_all(dsns, skip=left_out)
+        if len(dsns) > 1
+        else [check_one(*dsns, skip=left_out, **machine)]
+    )
+    told = check_document(reports)
+    if as_json:
+        terminal.document(told)
+    else:
+        from mrtuner.check.text import lines
+
+        for line in lines(told, terminal.look(sys.stdout), everything=everything):
+            terminal.print_line(line)
+    if html is not None:
+        from mrtuner.check.page import page
+
+        terminal.save_and_tell(html, page(told))
+    limit = Severity(fail_on.replace("-", " "))
+    check.conclude(
+        found=any(one.as_bad_as(limit) for one in reports),
+        unjudged=[missing for one in reports for missing in one.unjudged],
+    )

@@ -1,0 +1,37 @@
+-- Indexes that are invalid, that no query has used, or that another index makes superfluous. Sizes
+-- are as the last VACUUM or ANALYZE left them: the true ones need a lock on the table, and so do
+-- pg_get_expr() and pg_get_indexdef(). Expressions are compared as the server stores them, without
+-- their place in the text.
+WITH index AS (
+    SELECT i.indexrelid, i.indrelid, n.nspname AS schema, t.relname AS table, c.relname AS name,
+           c.relpages::bigint * current_setting('block_size')::int AS size,
+           i.indisvalid AS valid,
+           i.indisunique OR i.indisexclusion OR i.indisreplident OR i.indisclustered
+               OR EXISTS (SELECT FROM pg_catalog.pg_constraint AS k WHERE k.conindid = i.indexrelid)
+               OR EXISTS (SELECT FROM pg_catalog.pg_inherits AS h WHERE h.inhrelid = i.indexrelid)
+               AS enforces,
+           coalesce(s.idx_scan, 0) AS scans,
+           concat_ws(' ', c.relam, i.indkey, i.indclass, i.indcollation, i.indoption,
+                     regexp_replace(i.indexprs::text, ':location -?\d+', '', 'g'), '|',
+                     regexp_replace(i.indpred::text, ':location -?\d+', '', 'g'), '|',
+                     i.indnkeyatts) AS columns
+    FROM pg_catalog.pg_index AS i
+    JOIN pg_catalog.pg_class AS c ON c.oid = i.indexrelid AND c.relkind = 'i'
+    JOIN pg_catalog.pg_class AS t ON t.oid = i.indrelid AND t.relpersistence <> 't'
+    JOIN pg_catalog.pg_namespace AS n ON n.oid = t.relnamespace
+    LEFT JOIN pg_catalog.pg_stat_user_indexes AS s ON s.indexrelid = i.indexrelid
+    WHERE n.nspname NOT IN ('pg_catalog', 'information_schema', 'pg_toast')
+), compared AS (
+    SELECT *, CASE WHEN valid AND NOT enforces THEN
+                  nullif(first_value(name) OVER (PARTITION BY indrelid, columns, valid
+                                                 ORDER BY enforces DESC, indexrelid), name)
+              END AS same_as
+    FROM index
+)
+SELECT schema, "table", name, size, valid, scans, enforces, same_as,
+       EXISTS (SELECT FROM pg_catalog.pg_stat_progress_create_index AS p
+               WHERE p.index_relid = indexrelid) AS building
+FROM compared
+WHERE NOT valid OR same_as IS NOT NULL OR scans = 0 AND NOT enforces AND size >= 10485760
+ORDER BY valid, size DESC, schema, name
+LIMIT 500
