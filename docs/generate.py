@@ -29,6 +29,7 @@ from mrtuner.bench.report.charts import Effect, forest
 from mrtuner.catalog import MAJORS, Parameter, history, parameter, parameters
 from mrtuner.catalog.load import table
 from mrtuner.catalog.platforms import platform
+from mrtuner.check.catalogue import checks
 from mrtuner.documents import read
 from mrtuner.formats import application, crunchy
 from mrtuner.limits import limits
@@ -79,6 +80,7 @@ def pages() -> dict[Path, str]:
     """The generated pages."""
     made = {
         "reference/parameters-and-rules.md": rules_page(),
+        "reference/checks.md": checks_page(),
         "reference/cli.md": cli_page(),
         "reference/formats.md": formats_page(),
         "reference/errors.md": errors_page(),
@@ -378,6 +380,19 @@ def on_platform(module: Any) -> Iterator[str]:
 # Errors
 
 
+def checks_page() -> Iterator[str]:
+    """Every check of `mrtuner check`, by area."""
+    yield "# Checks"
+    yield ""
+    yield "What [`mrtuner check`](../how-to/check-a-server.md) looks for. `mrtuner explain ID` says"
+    yield "the same. A check that could not read what it needs is *not judged*: it never passes."
+    for area, found in groupby(checks().values(), key=lambda one: one.area):
+        yield f"\n## {area.capitalize()}"
+        for one in found:
+            yield from ("", f"### {one.id}", "", one.meaning, "")
+            yield f"Judged: {one.judged}. Source: {one.source}."
+
+
 def errors_page() -> Iterator[str]:
     """The meaning of every exit code, then every class of error with its exit code."""
     yield "# Errors and exit codes"
@@ -412,8 +427,9 @@ EXIT_CODES: Final = {
     0: "done; of a check: nothing to do",
     1: "failed",
     2: "usage: the command or call was given something it cannot use",
-    3: "a check (`--check`, or `mrtuner pods check`; no other command ends with it) found "
-    "something to do, or [could not judge everything](../concepts/verdicts.md#what-was-not-judged)",
+    3: "a check (`--check`, `mrtuner check` or `mrtuner pods check`; no other command ends with "
+    "it) found something to do, or [could not judge "
+    "everything](../concepts/verdicts.md#what-was-not-judged)",
     4: "refused: possible, but not safe",
     5: "measured worse",
     6: "unfinished: it waits for others, or the server ended a watch; run it again",

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Annotated, Generic, TypeVar
+
+from mrtuner.described import Doc
 
 T = TypeVar("T")
 
@@ -20,10 +22,10 @@ class Fact(Generic[T]):
 class Missing:
     """A fact that could not be read, why, and the option or another way to supply it."""
 
-    name: str
-    why: str
-    option: str | None = None  # --memory
-    hint: str | None = None  # a sentence
+    name: Annotated[str, Doc("what is missing")]
+    why: Annotated[str, Doc("why it could not be read")]
+    option: Annotated[str | None, Doc("the option that supplies it, such as --memory")] = None
+    hint: Annotated[str | None, Doc("another way to supply it, a sentence")] = None
 
     @property
     def supply(self) -> str | None:

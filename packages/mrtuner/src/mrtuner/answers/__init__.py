@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from mrtuner.answers.advice import tune
     from mrtuner.answers.autovacuum import vacuum
     from mrtuner.answers.change import apply, undo
+    from mrtuner.answers.checking import check
     from mrtuner.answers.hanging import audit, failover
     from mrtuner.answers.happened import history
     from mrtuner.answers.hard_limits import limits
@@ -24,14 +25,15 @@ if TYPE_CHECKING:
     from mrtuner.rotate.answer import rotate
 
 __all__ = [
-    "apply", "audit", "failover", "failover_settings", "history", "limits", "prove", "rehearse",
-    "rotate", "tune", "undo", "vacuum",
+    "apply", "audit", "check", "failover", "failover_settings", "history", "limits", "prove",
+    "rehearse", "rotate", "tune", "undo", "vacuum",
 ]  # fmt: skip
 
 #: Where each answer is, as MODULE:NAME.
 _PLACES: Final = {
     "apply": "mrtuner.answers.change:apply",
     "audit": "mrtuner.answers.hanging:audit",
+    "check": "mrtuner.answers.checking:check",
     "failover": "mrtuner.answers.hanging:failover",
     "failover_settings": "mrtuner.failover.settings.advice:settings",
     "history": "mrtuner.answers.happened:history",

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import pkgutil
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
@@ -49,7 +49,7 @@ class Check:
     judged: str  # by what, with the threshold
     source: str  # of the threshold
     needs: tuple[str, ...]
-    judge: Judge
+    judge: Judge = field(repr=False)
 
     @property
     def meaning(self) -> str:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated
 
+from mrtuner.check.catalogue import checks
 from mrtuner.check.report import CheckReport, headline
-from mrtuner.documents import Doc, Document
+from mrtuner.documents import Doc, Document, Struct, convert
 
 
 class CheckDocument(Document, tag="mrtuner.check/1"):
@@ -19,3 +20,24 @@ class CheckDocument(Document, tag="mrtuner.check/1"):
 def check_document(reports: Sequence[CheckReport]) -> CheckDocument:
     """Return the answer for one or more servers."""
     return CheckDocument(headline=headline(reports), servers=list(reports))
+
+
+class ExplainedCheck(Struct):
+    """One trouble that `mrtuner check` looks for."""
+
+    id: Annotated[str, Doc("its name")]
+    area: Annotated[str, Doc("what it belongs to")]
+    meaning: Annotated[str, Doc("what it means if it is found")]
+    judged: Annotated[str, Doc("by what, with the threshold")]
+    source: Annotated[str, Doc("of the threshold")]
+
+
+class ChecksDocument(Document, tag="mrtuner.checks/1"):
+    """Written by `mrtuner explain ID --json` with the name of a check."""
+
+    checks: Annotated[list[ExplainedCheck], Doc("those that were asked for")]
+
+
+def checks_document(name: str) -> ChecksDocument:
+    """Return what is known about a check."""
+    return ChecksDocument(checks=[convert(checks()[name], ExplainedCheck)])

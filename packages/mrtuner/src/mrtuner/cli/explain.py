@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from mrtuner.catalog import Parameter
+    from mrtuner.check.catalogue import Check
     from mrtuner.cli.common.document import ExplainDocument
     from mrtuner.present.text import Look
     from mrtuner.tuning.verdict import Rule
@@ -23,22 +24,26 @@ _NO_RULE: Final = "MrTuner has no rule for it and never changes it."
 
 
 @options.command("explain")
-@click.argument("name", metavar="[PARAMETER]", required=False)
+@click.argument("name", metavar="[PARAMETER|CHECK]", required=False)
 @click.option(
     "--pg", "major", type=int, metavar="MAJOR",
     help="PostgreSQL version.  [default: as tune assumes, or the newest that has it]",
 )  # fmt: skip
 @options.json_option
 def command(name: str | None, major: int | None, as_json: bool) -> None:
-    """Explain a parameter: what it is, how MrTuner chooses it, on what basis, at what risk.
+    """Explain a parameter, and how its value is chosen; or a check, and how it judges.
 
     \b
     Examples:
-      mrtuner explain                     every parameter with a rule, by area
+      mrtuner explain                     every parameter with a rule and every check, by area
       mrtuner explain work_mem
       mrtuner explain io_method --pg 18
       mrtuner explain work_mem --json
+      mrtuner explain lock-queue          a check of mrtuner check
     """
+    if name is not None and (check := _checks().get(name)) is not None:
+        _explain_check(check, as_json)
+        return
     parameter = None if name is None else _find(name, major)
     major = major or _default_major()
     if as_json:
@@ -54,6 +59,27 @@ def _rules() -> dict[str, Rule]:
     from mrtuner.tuning.verdict import RULES
 
     return RULES
+
+
+def _checks() -> dict[str, Check]:
+    from mrtuner.check.catalogue import checks
+
+    return checks()
+
+
+def _explain_check(check: Check, as_json: bool) -> None:
+    if as_json:
+        from mrtuner.check.document import checks_document
+
+        terminal.document(checks_document(check.id))
+        return
+    from mrtuner.present.text import entries
+
+    look = terminal.look(sys.stdout)
+    terminal.print_line(look.painted(f"{check.id} (check of {check.area})", "heading"))
+    pairs = [("what", check.meaning), ("judged", check.judged), ("source", check.source)]
+    for line in entries(pairs, look):
+        terminal.print_line(line)
 
 
 def _default_major() -> int:
@@ -100,9 +126,13 @@ def _contents(major: int, look: Look) -> Iterator[str]:
     from mrtuner.present.text import sections
 
     areas = groupby(_listed(major), key=lambda pair: pair[0].area)
-    yield from sections(
-        [(area, [(rule.name, summary) for rule, summary in pairs]) for area, pairs in areas], look
-    )
+    listed = [(area, [(rule.name, summary) for rule, summary in pairs]) for area, pairs in areas]
+    grouped = groupby(_checks().values(), key=lambda check: check.area)
+    listed += [
+        (f"check: {area}", [(one.id, f"{one.meaning.partition('.')[0]}.") for one in found])
+        for area, found in grouped
+    ]
+    yield from sections(listed, look)
 
 
 def _document(parameter: Parameter) -> ExplainDocument:

@@ -38,6 +38,7 @@ def sequence_exhausted(state: State) -> Iterator[Finding]:
             continue
         column = f", which fills {one.column} ({one.type})" if one.column else ""
         table = (one.column or ".").split(".")
+        sequence = f"{identifier(one.schema)}.{identifier(one.name)}"
         yield Finding(
             id="sequence-exhausted",
             severity=Severity.DANGER if share >= _HASTE else Severity.TO_DO,
@@ -47,12 +48,12 @@ def sequence_exhausted(state: State) -> Iterator[Finding]:
             cost=share,
             basis="pg_sequences, now",
             remedy=(
+                f"ALTER SEQUENCE {sequence} AS bigint;",
                 f"ALTER TABLE {identifier(one.schema)}.{identifier(table[0])} ALTER COLUMN "
                 f"{identifier(table[1])} TYPE bigint;  -- rewrites the table under a lock: large "
                 "ones need a new column instead",
             ) if one.type in {"integer", "smallint"} else (
-                f"ALTER SEQUENCE {identifier(one.schema)}.{identifier(one.name)} AS bigint NO "
-                "MAXVALUE;",
+                f"ALTER SEQUENCE {sequence} AS bigint NO MAXVALUE;",
             ),
         )  # fmt: skip
     if hidden:

@@ -44,7 +44,7 @@ def durability_off(state: State) -> Iterator[Finding]:
     "next-start",
     judged="what the server checks when it starts, with the files as they are now",
     source="documentation: Server Configuration; sysv_shmem.c",
-    needs=("next start",),
+    needs=("next start", "file_problems"),
 )
 def next_start(state: State) -> Iterator[Finding]:
     """The server runs, and would not start again: the next restart or crash is an outage."""
@@ -60,7 +60,7 @@ def next_start(state: State) -> Iterator[Finding]:
 def configuration_errors(state: State) -> Iterator[Finding]:
     """A line of a configuration file is not in force, because the server cannot use it.
 
-    With an error in it, a reload applies nothing of the file, and the server may not start.
+    A running server leaves it out at each reload; a stopped one does not start with it.
     """
     found = state.server.file_problems
     if found:
@@ -68,7 +68,7 @@ def configuration_errors(state: State) -> Iterator[Finding]:
             id="configuration-errors",
             severity=Severity.DANGER,
             text=f"{plural(len(found), 'line')} of the configuration files cannot be used",
-            consequence="a reload applies nothing, and the next start fails",
+            consequence="they are not in force, and the next start fails",
             cost=float(len(found)),
             evidence=tuple(
                 f"{one.where}: {one.name or 'line'}: {one.error}" for one in found[:_SHOWN]
@@ -82,6 +82,7 @@ def configuration_errors(state: State) -> Iterator[Finding]:
     "pending-restart",
     judged="a setting in the files differs from the one in force and needs a restart",
     source="documentation: pg_settings, pending_restart",
+    needs=("file_problems",),
 )
 def pending_restart(state: State) -> Iterator[Finding]:
     """Somebody changed a setting that waits for a restart: the next one puts it into force,

@@ -139,7 +139,7 @@ def checksum_failures(state: State) -> Iterator[Finding]:
 
 @check(
     "temporary-files",
-    judged="a role's statements write temporary files, and the memory budget has room to avoid that; "
+    judged="a role's statements write temporary files, and the memory budget has room for them; "
     "or 1 GB a day is written by whom nobody counts",
     source="pg_stat_statements; docs: the memory budget",
     needs=("role_spills",),
@@ -155,7 +155,7 @@ def temporary_files(state: State) -> Iterator[Finding]:
             )  # fmt: skip
     written, window = state.server.activity.temp_bytes or 0, state.server.activity.window
     counted = "pg_stat_statements" in state.server.extensions
-    if not counted and window and written / window * 86_400 >= GiB:
+    if not counted and written >= GiB and written / window * 86_400 >= GiB:
         yield Finding(
             id="temporary-files",
             severity=Severity.TO_KNOW,

@@ -21,7 +21,9 @@ if TYPE_CHECKING:
 ROUTINE: Final = "documentation: Routine Vacuuming"
 #: vacuum_failsafe_age: vacuum then drops everything but freezing. Source: documentation, 14.
 _FAILSAFE: Final = 1_600_000_000
-_WEEK: Final = 7 * 86_400.0
+#: A pace counted over less than a day may be that of a load, not of a day [s].
+_DAY: Final = 86_400.0
+_WEEK: Final = 7 * _DAY
 #: Beyond the age at which a vacuum is forced by this much, the vacuum does not get done.
 _OVERDUE: Final = 1.25
 #: Dead rows above this multiple of what starts a vacuum, and above this number.
@@ -45,19 +47,23 @@ def _vacuum(state: State) -> Vacuum:
 )
 def wraparound(state: State) -> Iterator[Finding]:
     """Transaction or multixact IDs run out: before that, the server refuses to write at all."""
-    for one in _vacuum(state).wraparound:
-        severe = one.age >= _FAILSAFE or (one.to_stop is not None and one.to_stop < _WEEK)
+    found = _vacuum(state)
+    moment = found.picture.samples[-1].moment
+    known = moment.at - (moment.reset_at or moment.started_at) >= _DAY
+    for one in found.wraparound:
+        left = one.to_stop if known else None
+        severe = one.age >= _FAILSAFE or (left is not None and left < _WEEK)
         if not severe and one.age < one.forced_at * _OVERDUE:
             continue
-        left = f", {pretty_duration(one.to_stop)} at this pace" if one.to_stop is not None else ""
+        pace = f", {pretty_duration(left)} at this pace" if left is not None else ""
         yield Finding(
             id="wraparound",
             severity=Severity.DANGER if severe else Severity.TO_DO,
-            text=f"{one.stops_at - one.age:,} {one.what} are left in database {one.database}{left}",
+            text=f"{one.stops_at - one.age:,} {one.what} are left in database {one.database}{pace}",
             consequence="the server then accepts no statement that writes",
-            harm_in=one.to_stop,
+            harm_in=left,
             cost=one.age / one.stops_at,
-            basis=f"age of pg_database, now; the pace is {one.certainty}",
+            basis="age of pg_database, now" + (f"; the pace is {one.certainty}" if pace else ""),
             remedy=(
                 f"In database {one.database}: end what holds back vacuum (horizon-held), then "
                 "VACUUM (FREEZE) the oldest tables:",

@@ -1,0 +1,232 @@
+"""Healthy servers: nothing is found, and what a role may not see is named exactly."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import psycopg
+import pytest
+from click.testing import CliRunner
+from conftest import NewCluster
+
+from json_schemas import assert_valid
+from mrtuner.answers import check
+from mrtuner.bench.load.pgbench import find_pgbench
+from mrtuner.check.catalogue import checks
+from mrtuner.check.read import read
+from mrtuner.check.report import CheckReport, judged
+from mrtuner.check.state import Session
+from mrtuner.cli import main
+from mrtuner.errors import BadValue
+from mrtuner.postgres.cluster import Cluster
+from mrtuner.postgres.server_user import scratch_directory
+from mrtuner.tuning import gather
+from servers import sql
+from waiting import until
+
+pytestmark = pytest.mark.timed
+
+GIVEN = {"memory": "8GB", "cpus": 4, "storage": "ssd"}
+#: Found by the calendar alone.
+_BY_DATE = frozenset({"version-support"})
+
+
+def checked(cluster: Cluster, user: str = "postgres") -> CheckReport:
+    return check(cluster.dsn(user=user), **GIVEN)  # type: ignore[arg-type]
+
+
+def ids(report: CheckReport) -> set[str]:
+    return {one.id for one in report.findings} - _BY_DATE
+
+
+def test_a_fresh_server_of_every_major_has_no_finding(
+    every_major: int, new_cluster: NewCluster
+) -> None:
+    report = checked(new_cluster(every_major))
+    assert ids(report) == set()
+    assert not report.unjudged
+    assert set(report.passed) | _BY_DATE >= set(checks())
+
+
+def test_a_server_at_work_has_no_finding(new_cluster: NewCluster) -> None:
+    cluster = new_cluster()
+    pgbench = find_pgbench(cluster.binaries)
+    subprocess.run([pgbench, "-i", "-q", "-s", "2", cluster.dsn()], check=True, capture_output=True)
+    load = subprocess.Popen(
+        [pgbench, "-c", "8", "-T", "8", cluster.dsn()],
+        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    until(lambda: sql(cluster.dsn(), "SELECT count(*) > 7 FROM pg_stat_activity "
+                      "WHERE application_name = 'pgbench'") == [(True,)])  # fmt: skip
+    found = [ids(checked(cluster)) for _ in range(3)]
+    load.terminate()
+    load.wait()
+    assert found == [set(), set(), set()]
+
+
+@pytest.fixture
+def pair(new_cluster: NewCluster) -> Iterator[tuple[Cluster, Cluster]]:
+    """A primary and a standby that streams from it."""
+    primary = new_cluster()
+    standby = Cluster(primary.binaries, scratch_directory(), primary.port, primary.user)
+    done = primary.run("pg_basebackup", "-D", standby.data, "-R", "-c", "fast", "-d", primary.dsn())
+    assert done.returncode == 0, done.stderr
+    standby.configure({"unix_socket_directories": str(standby.directory)})
+    try:
+        standby.start()
+        until(lambda: sql(primary.dsn(), "SELECT count(*) FROM pg_stat_replication") == [(1,)])
+        yield primary, standby
+    finally:
+        standby.remove()
+
+
+def test_a_standby_that_follows_has_no_finding_and_one_that_is_paused_has(
+    pair: tuple[Cluster, Cluster],
+) -> None:
+    primary, standby = pair
+    report = checked(standby)
+    assert ids(report) == set()
+    # A standby counts no dead rows of its own.
+    assert {one.name for one in report.unjudged} == {"vacuum-behind"}
+    assert ids(checked(primary)) == set()
+    sql(standby.dsn(), "SELECT pg_wal_replay_pause()")
+    (first, *_) = checked(standby).findings
+    assert first.id == "standby-stale"
+    assert first.remedy == ("SELECT pg_wal_replay_resume();",)
+
+
+def test_a_role_without_pg_monitor_is_told_exactly_what_it_cannot_judge(
+    new_cluster: NewCluster,
+) -> None:
+    """A managed service's role: nothing is taken for fine that it may not see."""
+    cluster = new_cluster()
+    sql(cluster.dsn(), "CREATE ROLE plain LOGIN", "CREATE ROLE monitor LOGIN IN ROLE pg_monitor")
+    report = checked(cluster, "plain")
+    assert ids(report) == set()
+    assert {one.name for one in report.unjudged} == {
+        "connections-near-limit", "idle-in-transaction", "lock-queue", "replication-lag",
+        "synchronous-standby-missing", "standby-stale", "horizon-held", "configuration-errors",
+        "override-undoes-advice", "next-start", "pending-restart",
+    }  # fmt: skip
+    assert all(one.supply for one in report.unjudged)
+    granted = checked(cluster, "monitor")
+    assert ids(granted) == set()
+    assert {one.name for one in granted.unjudged} == {
+        "configuration-errors", "next-start", "pending-restart",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("number", [500, pytest.param(10_000, marks=pytest.mark.slow)])
+def test_many_tables_are_checked_within_five_seconds(number: int, new_cluster: NewCluster) -> None:
+    cluster = new_cluster(settings={"max_locks_per_transaction": 1000})
+    for batch in range(number // 500):
+        sql(
+            cluster.dsn(),
+            "DO $$ BEGIN FOR i IN 1..500 LOOP "
+            f"EXECUTE format('CREATE TABLE t_{batch}_%s (id serial PRIMARY KEY, a text)', i); "
+            f"EXECUTE format('CREATE INDEX ON t_{batch}_%s (a, id)', i); END LOOP; END $$",
+        )
+    began = time.monotonic()
+    report = checked(cluster)
+    assert time.monotonic() - began < 5
+    assert ids(report) == set()
+    assert not report.unjudged
+
+
+def test_a_locked_table_delays_no_other_check(new_cluster: NewCluster) -> None:
+    """Nothing that is read needs a lock on a user's table."""
+    cluster = new_cluster()
+    sql(cluster.dsn(), "CREATE TABLE t (a int PRIMARY KEY, b text)", "CREATE INDEX ON t (lower(b))")
+    with psycopg.connect(cluster.dsn()) as holder:
+        holder.execute("LOCK TABLE t")
+        report = checked(cluster)
+    assert not report.unjudged
+
+
+def test_what_is_idle_for_five_minutes_is_told_and_what_is_not_is_not(embedded: Cluster) -> None:
+    """On what a real server told, with a session that is older than a test can wait."""
+    state = read(embedded.dsn(), gather.flags(memory="8GB"))
+    idle = Session(
+        pid=77, role="app", database="shop", application="web", client="10.0.0.1",
+        state="idle in transaction", backend_type="client backend", waits_for=None, blocked_by=(),
+        transaction_seconds=400, state_seconds=299, statement="SELECT ?",
+    )  # fmt: skip
+    young = judged("here", replace(state, sessions=(idle,)))
+    assert "idle-in-transaction" in young.passed
+    old = judged("here", replace(state, sessions=(replace(idle, state_seconds=300),)))
+    (found,) = [one for one in old.findings if one.id == "idle-in-transaction"]
+    assert found.text == "web (process 77) has been idle in a transaction for 5 min"
+    assert found.since == pytest.approx(state.at - 300)
+    assert found.remedy[0] == "SELECT pg_terminate_backend(77);"
+
+
+def test_the_root_of_a_queue_is_blamed_and_not_who_waits_in_between(embedded: Cluster) -> None:
+    state = read(embedded.dsn(), gather.flags(memory="8GB"))
+
+    def session(pid: int, *blocked_by: int, application: str = "web") -> Session:
+        return Session(
+            pid=pid, role="app", database="shop", application=application, client=None,
+            state="active", backend_type="client backend",
+            waits_for="relation AccessShareLock" if blocked_by else None, blocked_by=blocked_by,
+            transaction_seconds=90, state_seconds=70, statement="SELECT ?",
+        )  # fmt: skip
+
+    queue = (session(1, application="report"), session(2, 1, application="migration"),
+             session(3, 2, 1), session(4, 2))  # fmt: skip
+    (found,) = [
+        one for one in judged("here", replace(state, sessions=queue)).findings
+        if one.id == "lock-queue"
+    ]  # fmt: skip
+    assert found.severity == "danger"
+    assert found.text.startswith(
+        "3 sessions of migration and web wait for a lock of report (process 1), active for"
+    )
+
+
+# --- the command
+
+
+def test_the_command_says_it_in_its_exit_code_and_in_json(
+    new_cluster: NewCluster, tmp_path: Path
+) -> None:
+    cluster = new_cluster(settings={"autovacuum": "off"})
+    page = tmp_path / "check.html"
+    run = CliRunner()
+    options = ["--memory", "8GB", "--storage", "ssd"]
+    done = run.invoke(main, ["check", cluster.dsn(), *options, "--json", "--html", str(page)])
+    assert done.exit_code == 3, done.output
+    told = json.loads(done.stdout)
+    assert_valid(told, "mrtuner.check/1")
+    assert told["headline"].startswith("1 danger; ")
+    assert told["servers"][0]["findings"][0]["id"] == "autovacuum-off"
+    assert "autovacuum is off" in page.read_text()
+    without = run.invoke(main, ["check", cluster.dsn(), *options, "--skip", "autovacuum-off"])
+    assert without.exit_code == 0, without.output
+    assert without.stdout.startswith("nothing found; ")
+    text = run.invoke(main, ["check", cluster.dsn(), *options]).stdout
+    assert "danger  autovacuum is off\n" in text
+
+
+def test_several_servers_make_one_list_and_an_unreachable_one_is_not_judged(
+    embedded: Cluster, new_cluster: NewCluster
+) -> None:
+    other = new_cluster(settings={"autovacuum": "off"})
+    nowhere = "host=127.0.0.1 port=9 dbname=x password=hunter2"
+    done = CliRunner().invoke(
+        main, ["check", embedded.dsn(), other.dsn(), nowhere, "--fail-on", "danger"]
+    )
+    assert done.exit_code == 3
+    assert f"danger  {other.dsn()}: autovacuum is off" in done.stdout
+    assert "not judged: host=127.0.0.1 port=9" in done.stdout
+    assert "hunter2" not in done.stdout
+
+
+def test_an_unknown_check_is_refused_before_anything_is_read() -> None:
+    with pytest.raises(BadValue, match="there is no check 'lock-cue'") as refused:
+        check("host=nowhere", skip=["lock-cue"])
+    assert refused.value.hint

@@ -1,0 +1,317 @@
+"""Troubles as public incident reports tell them, each planted on a server of its own.
+
+Sources: the kinds are those of PostgreSQL's documentation (Routine Vacuuming, Replication Slots,
+Monitoring Locks, Synchronous Replication) and of postmortems that were published: forgotten
+transactions and lock queues behind DDL (GoCardless 2015), integer keys that ran out (Basecamp
+2018), wraparound (Sentry 2015, Joyent 2015), slots and archives that filled a disk, sequences, and
+a failed CREATE INDEX CONCURRENTLY.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from threading import Thread
+
+import psycopg
+
+from mrtuner.postgres.cluster import Cluster
+from servers import counted, sql
+from waiting import until
+
+Planted = Callable[[Cluster, ExitStack], None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trouble:
+    """What is planted, and what the answer must say first or second."""
+
+    id: str
+    severity: str
+    says: str  # a regular expression for the finding's sentence
+    remedy: str  # what its remedies must contain
+    plant: Planted
+    settings: Mapping[str, str | int] = field(default_factory=dict)
+    heals: bool = False  # its commands, run as they are, make the finding disappear
+    major: int = 18
+
+
+def _sql(*statements: str) -> Planted:
+    def plant(cluster: Cluster, _stack: ExitStack) -> None:
+        counted(cluster.dsn(), *statements)
+
+    return plant
+
+
+def _nothing(_cluster: Cluster, _stack: ExitStack) -> None:
+    return
+
+
+def _table(cluster: Cluster) -> None:
+    sql(
+        cluster.dsn(),
+        "CREATE TABLE orders (id int PRIMARY KEY, who text)",
+        "INSERT INTO orders SELECT n, 'somebody' FROM generate_series(1, 2000) AS n",
+        "ANALYZE orders",
+    )
+
+
+def _session(cluster: Cluster, stack: ExitStack, name: str) -> psycopg.Connection[tuple[object]]:
+    conn = psycopg.connect(cluster.dsn(), application_name=name)
+    stack.callback(conn.close)
+    return conn
+
+
+def _queue(cluster: Cluster, stack: ExitStack) -> None:
+    """One session locks a table and does nothing; ten want it."""
+    _table(cluster)
+    holder = _session(cluster, stack, "nightly-import")
+    holder.execute("LOCK TABLE orders")
+    stack.enter_context(_waiting(cluster, 10))
+
+
+@contextmanager
+def _waiting(cluster: Cluster, number: int) -> Iterator[None]:
+    threads = [Thread(target=_wants, args=(cluster,)) for _ in range(number)]
+    for thread in threads:
+        thread.start()
+    until(lambda: sql(cluster.dsn(), _WAITING) == [(number,)])
+    yield
+    sql(cluster.dsn(), "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+        "WHERE application_name = 'nightly-import'")  # fmt: skip
+    for thread in threads:
+        thread.join()
+
+
+_WAITING = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
+
+
+def _wants(cluster: Cluster) -> None:
+    with psycopg.connect(cluster.dsn(), application_name="shop") as conn:
+        conn.execute("SELECT count(*) FROM orders WHERE who = 'a secret name'")
+
+
+def _full_role(cluster: Cluster, stack: ExitStack) -> None:
+    sql(cluster.dsn(), "CREATE ROLE app LOGIN CONNECTION LIMIT 5")
+    for _ in range(5):
+        stack.enter_context(psycopg.connect(cluster.dsn(user="app"), application_name="shop"))
+
+
+def _kept_wal(cluster: Cluster, _stack: ExitStack) -> None:
+    counted(
+        cluster.dsn(),
+        "SELECT pg_create_physical_replication_slot('old_standby', true)",
+        "SELECT count(pg_logical_emit_message(false, 'x', repeat('y', 1000000))) "
+        "FROM generate_series(1, 60)",
+    )
+
+
+def _failing_archive(cluster: Cluster, _stack: ExitStack) -> None:
+    sql(
+        cluster.dsn(),
+        "SELECT pg_logical_emit_message(true, 'x', 'y')",
+        "SELECT pg_switch_wal()",
+    )
+    until(lambda: sql(cluster.dsn(), "SELECT failed_count > 0 FROM pg_stat_archiver") == [(True,)])
+
+
+def _failed_build(cluster: Cluster, _stack: ExitStack) -> None:
+    _table(cluster)
+    try:
+        sql(cluster.dsn(), "CREATE UNIQUE INDEX CONCURRENTLY orders_who ON orders (who)")
+    except psycopg.errors.UniqueViolation:
+        return
+    raise AssertionError("the index was built")
+
+
+def _bad_line(cluster: Cluster, _stack: ExitStack) -> None:
+    with (cluster.data / "postgresql.conf").open("a") as file:
+        file.write("work_mem = 12XB\n")
+
+
+def _forced_checkpoints(cluster: Cluster, _stack: ExitStack) -> None:
+    for _ in range(12):
+        counted(
+            cluster.dsn(),
+            "SELECT pg_logical_emit_message(false, 'x', repeat('y', 1000000))",
+            "CHECKPOINT",
+        )
+
+
+def _burnt(transactions: int) -> Planted:
+    def plant(cluster: Cluster, _stack: ExitStack) -> None:
+        sql(
+            cluster.dsn(),
+            "CREATE PROCEDURE burn(n int) LANGUAGE plpgsql AS $$ BEGIN FOR i IN 1..n LOOP "
+            "PERFORM pg_current_xact_id(); COMMIT; END LOOP; END $$",
+            "SET synchronous_commit = off",
+            f"CALL burn({transactions})",
+        )
+
+    return plant
+
+
+def _prepared(cluster: Cluster, stack: ExitStack) -> None:
+    _table(cluster)
+    with psycopg.connect(cluster.dsn(), autocommit=True) as conn:
+        conn.execute("BEGIN")
+        conn.execute("UPDATE orders SET who = 'x' WHERE id = 1")
+        conn.execute("PREPARE TRANSACTION 'payment-17'")
+    _burnt(101_000)(cluster, stack)
+
+
+def _damaged(cluster: Cluster, _stack: ExitStack) -> None:
+    """A page of a table is overwritten while the server is down; then it is read."""
+    _table(cluster)
+    ((place,),) = sql(cluster.dsn(), "SELECT pg_relation_filepath('orders')")
+    cluster.stop()
+    with (cluster.data / str(place)).open("r+b") as file:
+        file.seek(100)
+        file.write(b"\xff" * 500)
+    cluster.start()
+    try:
+        sql(cluster.dsn(), "SELECT count(who) FROM orders")
+    except psycopg.errors.DataCorrupted:
+        until(lambda: sql(cluster.dsn(), _FAILURES) != [(0,)])
+        return
+    raise AssertionError("the damage was not noticed")
+
+
+_FAILURES = "SELECT sum(checksum_failures)::int FROM pg_stat_database"
+
+TROUBLES = (
+    Trouble(
+        id="lock-queue", severity="danger", plant=_queue, heals=True,
+        says=r"10 sessions of shop wait for a lock of nightly-import \(process \d+\), "
+        "idle in transaction",
+        remedy="SELECT pg_terminate_backend(",
+    ),
+    Trouble(
+        id="connections-near-limit", severity="danger", plant=_full_role,
+        says="5 of 5 connections of role app are in use", remedy="pool of shop (role app",
+    ),
+    Trouble(
+        id="autovacuum-off", severity="danger", plant=_nothing, settings={"autovacuum": "off"},
+        says="autovacuum is off", remedy="ALTER SYSTEM SET autovacuum = on",
+    ),
+    Trouble(
+        id="memory-overcommitted", severity="danger", plant=_nothing,
+        settings={"work_mem": "2GB", "max_connections": 1000},
+        says="can ask for .* times the 8 GB of memory", remedy="--lower",
+    ),
+    Trouble(
+        id="durability-off", severity="danger", plant=_nothing, settings={"fsync": "off"},
+        says="fsync is off", remedy="ALTER SYSTEM SET fsync = on",
+    ),
+    Trouble(
+        id="configuration-errors", severity="danger", plant=_bad_line,
+        says=r"1 line .*/postgresql\.conf:\d+: work_mem", remedy="pg_reload_conf()",
+    ),
+    Trouble(
+        id="pending-restart", severity="to know",
+        plant=_sql("ALTER SYSTEM SET max_connections = 77"),
+        says="waiting for a restart: max_connections", remedy="mrtuner undo",
+    ),
+    Trouble(
+        id="next-start", severity="danger",
+        plant=_sql("ALTER SYSTEM SET shared_preload_libraries = 'no_such_library'"),
+        says="will not start again: .*no_such_library", remedy="",
+    ),
+    Trouble(
+        id="slot-keeps-wal", severity="danger", plant=_kept_wal, heals=True,
+        settings={"max_wal_size": "32MB", "min_wal_size": "32MB", "checkpoint_timeout": "1d"},
+        says=r"slot old_standby is not in use and keeps 5\d\.\d MB of WAL",
+        remedy="SELECT pg_drop_replication_slot('old_standby');",
+    ),
+    Trouble(
+        id="archiving-fails", severity="danger", plant=_failing_archive,
+        settings={"archive_mode": "on", "archive_command": "false"},
+        says="archiving fails", remedy="log",
+    ),
+    Trouble(
+        id="synchronous-standby-missing", severity="danger", heals=True,
+        plant=_sql("SET synchronous_commit = off",
+                   "ALTER SYSTEM SET synchronous_standby_names = 'away'",
+                   "SELECT pg_reload_conf()"),
+        says="no synchronous standby is attached, .*'away'",
+        remedy="SET synchronous_standby_names = ''",
+    ),
+    Trouble(
+        id="subscription-stopped", severity="to do",
+        plant=_sql("CREATE SUBSCRIPTION news CONNECTION 'host=nowhere' PUBLICATION p "
+                   "WITH (connect = false, slot_name = NONE)"),
+        says="subscription news: is disabled", remedy='ALTER SUBSCRIPTION "news" ENABLE;',
+    ),
+    Trouble(
+        id="sequence-exhausted", severity="danger", heals=True,
+        plant=_sql("CREATE TABLE visits (id serial PRIMARY KEY)",
+                   "SELECT setval('visits_id_seq', 2040109465)"),
+        says=r"95% of sequence public\.visits_id_seq, which fills visits\.id \(integer\) is used: "
+        "107,374,182 numbers are left",
+        remedy='ALTER TABLE "public"."visits" ALTER COLUMN "id" TYPE bigint;',
+    ),
+    Trouble(
+        id="invalid-index", severity="to do", plant=_failed_build,
+        says=r"index public\.orders_who of orders is invalid",
+        remedy='REINDEX INDEX CONCURRENTLY "public"."orders_who";',
+    ),
+    Trouble(
+        id="duplicate-index", severity="to know", heals=True,
+        plant=_sql("CREATE TABLE twice (a int, b int)", "CREATE INDEX one ON twice (a, b)",
+                   "CREATE INDEX other ON twice (a, b)", "CREATE INDEX third ON twice (b, a)"),
+        says="1 index .*public.other of twice, .* the same as one",
+        remedy='DROP INDEX CONCURRENTLY "public"."other";',
+    ),
+    Trouble(
+        id="never-analyzed", severity="to do", heals=True,
+        plant=_sql("CREATE TABLE fresh (a int) WITH (autovacuum_enabled = off)",
+                   "INSERT INTO fresh SELECT generate_series(1, 5000)"),
+        says=r"1 table without statistics: public\.fresh", remedy='ANALYZE "public"."fresh";',
+    ),
+    Trouble(
+        id="vacuum-behind", severity="to do", heals=True,
+        plant=_sql("CREATE TABLE busy (a int) WITH (autovacuum_enabled = off)",
+                   "INSERT INTO busy SELECT generate_series(1, 70000)", "ANALYZE busy",
+                   "UPDATE busy SET a = a"),
+        says=r"overdue on 1 table, with up to 70,000 dead rows \(public\.busy\)",
+        remedy='VACUUM "public"."busy";',
+    ),
+    Trouble(
+        id="checkpoints-forced", severity="to do", plant=_forced_checkpoints,
+        settings={"max_wal_size": "64MB", "min_wal_size": "32MB"},
+        says="of 1[2-9] checkpoints .* before their time", remedy="max_wal_size",
+    ),
+    Trouble(
+        id="horizon-held", severity="to do", plant=_prepared,
+        settings={"max_prepared_transactions": 5},
+        says="prepared transaction keeps dead rows: payment-17 of postgres",
+        remedy="ROLLBACK PREPARED 'payment-17';", heals=True,
+    ),
+    Trouble(
+        id="wraparound", severity="to do", plant=_burnt(130_000),
+        settings={"autovacuum_freeze_max_age": 100_000, "autovacuum_naptime": "1h"},
+        says=r"transaction IDs are left in database (postgres|template1)",
+        remedy="VACUUM (FREEZE)",
+    ),
+    Trouble(
+        id="checksum-failures", severity="danger", plant=_damaged,
+        says=r"\d+ damaged pages were read in database postgres", remedy="backup",
+    ),
+    Trouble(
+        id="override-undoes-advice", severity="to know",
+        plant=_sql("CREATE ROLE report", "ALTER ROLE report SET random_page_cost = 9"),
+        says="random_page_cost is 9 for role report; the advice for the server is 1.1",
+        remedy='ALTER ROLE "report" RESET random_page_cost;', heals=True,
+    ),
+    Trouble(
+        id="extension-outdated", severity="to do", heals=True,
+        plant=_sql("CREATE EXTENSION pg_stat_statements VERSION '1.10'"),
+        says=r"extension pg_stat_statements is 1\.10 .* 1\.\d+ on disk",
+        remedy='ALTER EXTENSION "pg_stat_statements" UPDATE;',
+    ),
+    Trouble(
+        id="version-support", severity="to do", plant=_nothing, major=13,
+        says="support of version 13 ended on 2025-11-13", remedy="pg_upgrade",
+    ),
+)  # fmt: skip
