@@ -98,7 +98,7 @@ def not_archived(server: Server) -> Iterator[Finding]:
         text = f"archiving fails ({archiver.failed:,} times so far, including the last attempt)"
         remedy = "The server's log shows the command's error"
     elif behind > _usual_wal(server):
-        text = f"archiving is late: {waits} to be archived"
+        text = "archiving is late"
         remedy = "A faster archive_command, one that archives several files at a time"
     else:
         return
