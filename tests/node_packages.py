@@ -1,4 +1,4 @@
-"""Packages of npm that tests read or run, fetched once into .cache/clients/node."""
+"""Packages of npm that tests read or run, fetched once into .cache/clients."""
 
 from __future__ import annotations
 
@@ -16,46 +16,46 @@ import pytest
 from machine import program
 
 ROOT: Final = Path(__file__).resolve().parents[1]
-PLACE: Final = ROOT / ".cache" / "clients" / "node"
-_WANTED: Final = (
+PLACES: Final = ROOT / ".cache" / "clients"
+_CLIENTS: Final = (
     ROOT / "packages" / "mrtuner" / "tests" / "failover" / "clients" / "node" / "package.json"
 )
 
 
-def node_packages() -> Path:
-    """Return the folder node_modules with node-postgres in the version that is pinned.
+def node_packages(wanted: Path = _CLIENTS) -> Path:
+    """Return the folder node_modules with what a package.json pins; by default, node-postgres.
 
-    npm is taken from this environment, else from PATH. Tests are skipped where npm is missing or
-    cannot reach the registry.
+    It is kept by the name of the folder that the package.json is in. npm is taken from this
+    environment, else from PATH. Tests are skipped where it is missing or cannot reach the registry.
     """
     npm = program("npm")  # asked for even if all is there: a test that asks must always be seen
-    PLACE.mkdir(parents=True, exist_ok=True)
-    with (PLACE / "lock").open("w") as lock:
+    place = PLACES / wanted.parent.name
+    place.mkdir(parents=True, exist_ok=True)
+    with (place / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # several workers of pytest may ask for it
-        if not _there():
-            _fetch(npm)
-    return PLACE / "node_modules"
+        if not _there(wanted, place):
+            _fetch(npm, wanted, place)
+    return place / "node_modules"
 
 
-def _there() -> bool:
-    wanted = json.loads(_WANTED.read_text())["dependencies"]
-    for name, version in wanted.items():
-        file = PLACE / "node_modules" / name / "package.json"
+def _there(wanted: Path, place: Path) -> bool:
+    for name, version in json.loads(wanted.read_text())["dependencies"].items():
+        file = place / "node_modules" / name / "package.json"
         if not file.is_file() or json.loads(file.read_text())["version"] != version:
             return False
     return True
 
 
-def _fetch(npm: str) -> None:
+def _fetch(npm: str, wanted: Path, place: Path) -> None:
     own = Path(sys.executable).parent
-    shutil.copy(_WANTED, PLACE)
+    shutil.copy(wanted, place)
     environment = {**os.environ, "PATH": f"{own}{os.pathsep}{os.environ.get('PATH', '')}"}
     command = [npm, "install", "--silent", "--no-audit", "--no-fund"]
     try:
         done = subprocess.run(
-            command, cwd=PLACE, env=environment, capture_output=True, check=False, timeout=180
+            command, cwd=place, env=environment, capture_output=True, check=False, timeout=180
         )
     except subprocess.TimeoutExpired:
-        pytest.skip("npm cannot fetch node-postgres here")
-    if done.returncode != 0 or not _there():
-        pytest.skip("npm cannot fetch node-postgres here")
+        pytest.skip(f"npm cannot fetch packages of {place.name} here")
+    if done.returncode != 0 or not _there(wanted, place):
+        pytest.skip(f"npm cannot fetch packages of {place.name} here")

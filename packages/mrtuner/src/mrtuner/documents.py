@@ -97,8 +97,8 @@ def tag(kind: type[Document]) -> str:
     return str(kind.__struct_config__.tag)
 
 
-def schema(kind: type[Document]) -> dict[str, Any]:
-    """Return the JSON Schema of a document, with what its fields mean.
+def schema(kind: type[Struct]) -> dict[str, Any]:
+    """Return the JSON Schema of a document or a part, with what its fields mean.
 
     What is written has every field of a dataclass: its defaults are for those who make one.
     """

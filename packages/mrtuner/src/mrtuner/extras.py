@@ -22,6 +22,7 @@ EXTRAS: Final[Mapping[str, tuple[str, ...]]] = {
     "fsspec": ("web",),
     "google.cloud.monitoring_v3": ("gcm",),
     "jinja2": ("report",),
+    "mcp": ("mcp",),
     "matplotlib": ("report",),
     "moto": ("rdstune[lab]",),
     "numpy": ("limits", "parquet", "web"),

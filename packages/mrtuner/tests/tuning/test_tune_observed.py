@@ -69,8 +69,8 @@ def slot(**facts: Any) -> Slot:
 
 def test_a_slot_that_nobody_reads_is_named_with_what_drops_it() -> None:
     assert warned(slots=(slot(),)) == [
-        "replication slot cdc is not in use and keeps 3 GB of WAL: it grows until the disk is full. "
-        "Start its consumer, or drop the slot. SELECT pg_drop_replication_slot('cdc');"
+        "replication slot cdc is not in use and keeps 3 GB of WAL: it grows until the disk is "
+        "full. Start its consumer, or drop the slot. SELECT pg_drop_replication_slot('cdc');"
     ]
     [text] = warned(slots=(slot(active=True),))
     assert text.startswith("the consumer of replication slot cdc is 3 GB of WAL behind")

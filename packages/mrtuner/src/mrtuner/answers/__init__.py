@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from mrtuner.answers.change import apply, undo
     from mrtuner.answers.checking import check
     from mrtuner.answers.hanging import audit, failover
-    from mrtuner.answers.happened import history
+    from mrtuner.answers.happened import history, query
     from mrtuner.answers.hard_limits import limits
     from mrtuner.answers.proof import prove
     from mrtuner.answers.rehearsed import rehearse
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "apply", "audit", "check", "failover", "failover_settings", "history", "limits", "prove",
-    "rehearse", "rotate", "tune", "undo", "vacuum",
+    "query", "rehearse", "rotate", "tune", "undo", "vacuum",
 ]  # fmt: skip
 
 #: Where each answer is, as MODULE:NAME.
@@ -39,6 +39,7 @@ _PLACES: Final = {
     "history": "mrtuner.answers.happened:history",
     "limits": "mrtuner.answers.hard_limits:limits",
     "prove": "mrtuner.answers.proof:prove",
+    "query": "mrtuner.answers.happened:query",
     "rehearse": "mrtuner.answers.rehearsed:rehearse",
     "rotate": "mrtuner.rotate.answer:rotate",
     "tune": "mrtuner.answers.advice:tune",

@@ -1,10 +1,12 @@
-"""What happened to a recorded server in a period."""
+"""What happened to a recorded server in a period, and SQL on what was recorded."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import datetime
+from math import isfinite
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from mrtuner import extras
 from mrtuner.units import parse_duration
@@ -43,3 +45,40 @@ def history(
     with open_history(place) as opened:
         found = period(opened, instance, since=parse_duration(since), until=until)
         return summary(opened, since_recorded(opened, found), top=top, cpus=cpus)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueryRows:
+    """The rows of a query on a history."""
+
+    columns: list[str]
+    rows: list[list[Any]]  # NaN and infinity are None
+    damaged: tuple[str, ...]  # files that were left out
+
+
+def query(sql: str, directory: Path | str | None = None) -> QueryRows:
+    """Run one SELECT, or EXPLAIN of one, on a history, in DuckDB's dialect.
+
+    It can read the history and nothing else.
+
+    Raises:
+        UsageError: there is no such history, or it is another statement.
+        BadValue: DuckDB refuses it.
+        MissingPart: DuckDB is not installed.
+    """
+    extras.require("duckdb")
+    from mrtuner.history.directory import history_directory
+    from mrtuner.history.reading import open_history
+
+    place = history_directory(None if directory is None else Path(directory))
+    with open_history(place) as history:
+        history.require_query(sql)
+        history.provide(sql)
+        history.lock()
+        columns, rows = history.table(sql)
+        damaged = tuple(map(str, history.damaged))
+    return QueryRows(columns=list(columns), rows=[_plain(row) for row in rows], damaged=damaged)
+
+
+def _plain(row: tuple[Any, ...]) -> list[Any]:
+    return [None if isinstance(one, float) and not isfinite(one) else one for one in row]

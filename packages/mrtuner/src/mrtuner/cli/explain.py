@@ -9,14 +9,12 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from mrtuner.cli.common import options, terminal
-from mrtuner.errors import BadValue
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from mrtuner.catalog import Parameter
     from mrtuner.check.catalogue import Check
-    from mrtuner.cli.common.document import ExplainDocument
     from mrtuner.present.text import Look
     from mrtuner.tuning.verdict import Rule
 
@@ -44,21 +42,21 @@ def command(name: str | None, major: int | None, as_json: bool) -> None:
     if name is not None and (check := _checks().get(name)) is not None:
         _explain_check(check, as_json)
         return
-    parameter = None if name is None else _find(name, major)
-    major = major or _default_major()
+    from mrtuner.tuning import explain
+    from mrtuner.tuning.gather import NEWEST
+
+    parameter = None if name is None else explain.known_parameter(name, major)
+    major = major or NEWEST
     if as_json:
-        terminal.document(_list_document(major) if parameter is None else _document(parameter))
+        terminal.document(
+            explain.list_document(major)
+            if parameter is None
+            else explain.explain_document(parameter)
+        )
         return
     look = terminal.look(sys.stdout)
     for line in _contents(major, look) if parameter is None else _page(parameter, look):
         terminal.print_line(line)
-
-
-def _rules() -> dict[str, Rule]:
-    from mrtuner.tuning import engine  # noqa: F401 - registers the rules
-    from mrtuner.tuning.verdict import RULES
-
-    return RULES
 
 
 def _checks() -> dict[str, Check]:
@@ -82,93 +80,26 @@ def _explain_check(check: Check, as_json: bool) -> None:
         terminal.print_line(line)
 
 
-def _default_major() -> int:
-    from mrtuner.tuning.gather import NEWEST
-
-    return NEWEST
-
-
-def _find(name: str, major: int | None) -> Parameter:
-    """The parameter in the version asked for; else in the one advised for, else the newest."""
-    from mrtuner.catalog import MAJORS, parameter
-
-    if major is not None:
-        return parameter(name, major)
-    for candidate in (_default_major(), *reversed(MAJORS)):
-        try:
-            return parameter(name, candidate)
-        except BadValue:
-            continue
-    return parameter(name, _default_major())  # raises, naming close matches
-
-
-def _listed(major: int) -> Iterator[tuple[Rule, str]]:
-    """Every rule for a parameter of this version, with one line about the parameter."""
-    from mrtuner.catalog import parameters
-
-    known = parameters(major)
-    yield from ((rule, known[name].summary) for name, rule in _rules().items() if name in known)
-
-
-def _list_document(major: int) -> ExplainDocument:
-    from mrtuner.cli.common.document import ExplainDocument, ListedParameter
-
-    return ExplainDocument(
-        postgres=major,
-        parameters=[
-            ListedParameter(name=rule.name, area=rule.area, summary=summary)
-            for rule, summary in _listed(major)
-        ],
-    )
-
-
 def _contents(major: int, look: Look) -> Iterator[str]:
     from mrtuner.present.text import sections
+    from mrtuner.tuning.explain import listed
 
-    areas = groupby(_listed(major), key=lambda pair: pair[0].area)
-    listed = [(area, [(rule.name, summary) for rule, summary in pairs]) for area, pairs in areas]
+    areas = groupby(listed(major), key=lambda pair: pair[0].area)
+    shown = [(area, [(rule.name, summary) for rule, summary in pairs]) for area, pairs in areas]
     grouped = groupby(_checks().values(), key=lambda check: check.area)
-    listed += [
+    shown += [
         (f"check: {area}", [(one.id, f"{one.meaning.partition('.')[0]}.") for one in found])
         for area, found in grouped
     ]
-    yield from sections(listed, look)
-
-
-def _document(parameter: Parameter) -> ExplainDocument:
-    from mrtuner.catalog import history
-    from mrtuner.cli.common.document import DefaultOfVersions, ExplainDocument, ExplainedRule
-    from mrtuner.documents import convert
-
-    rule = _rules().get(parameter.name)
-    found = {
-        "postgres": parameter.major,
-        "name": parameter.name,
-        "summary": parameter.summary,
-        "type": parameter.vartype,
-        "unit": parameter.unit,
-        "min": parameter.min,
-        "max": parameter.max,
-        "values": parameter.enum,
-        "context": parameter.context,
-        "restart": parameter.restart,
-        "default": _default(parameter),
-        "certainty": parameter.certainty,
-        "rule": convert(rule, ExplainedRule) if rule else None,
-        "defaults": [
-            DefaultOfVersions(since=first, until=last, default=text)
-            for first, last, text in _defaults(parameter.name)
-        ],
-        "history": history(parameter.name),
-    }
-    return convert(found, ExplainDocument)
+    yield from sections(shown, look)
 
 
 def _page(parameter: Parameter, look: Look) -> Iterator[str]:
     from mrtuner.catalog import history
     from mrtuner.present.text import entries
+    from mrtuner.tuning.verdict import RULES
 
-    rule = _rules().get(parameter.name)
+    rule = RULES.get(parameter.name)
     yield look.painted(f"{parameter.name} (PostgreSQL {parameter.major})", "heading")
     yield from entries(
         [
@@ -227,24 +158,10 @@ def _range(parameter: Parameter) -> str:
     return f"{parameter.show(parameter.min)} to {parameter.show(parameter.max)}"
 
 
-def _default(parameter: Parameter) -> str | None:
-    return None if parameter.default is None else parameter.show(parameter.default)
-
-
 def _default_lines(name: str) -> Iterator[tuple[str, str]]:
-    for first, last, text in _defaults(name):
+    from mrtuner.tuning.explain import defaults
+
+    for first, last, text in defaults(name):
         span = f"{first}" if first == last else f"{first} to {last}"
         shown = "set by the server, by initdb or by the build" if text is None else text
         yield "default", f"{span}: {shown or 'empty'}"
-
-
-def _defaults(name: str) -> Iterator[tuple[int, int, str | None]]:
-    """The default in each run of versions that share it: first, last, text."""
-    from mrtuner.catalog import MAJORS, parameters
-
-    known = [
-        (major, _default(parameters(major)[name])) for major in MAJORS if name in parameters(major)
-    ]
-    for text, run in groupby(known, key=lambda pair: pair[1]):
-        majors = [major for major, _ in run]
-        yield majors[0], majors[-1], text

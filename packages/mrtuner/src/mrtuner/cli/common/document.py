@@ -12,7 +12,6 @@ from mrtuner.change.document import ChangeOutcome, ChangePlan
 from mrtuner.documents import UNSET, Doc, Document, Struct, UnsetType
 from mrtuner.stats.comparison import Verdict
 from mrtuner.tuning.document import QueryPlans, TuneDocument
-from mrtuner.tuning.verdict import Basis
 
 if TYPE_CHECKING:
     from mrtuner.bench.series import LoadFinding
@@ -44,71 +43,6 @@ class UndoDocument(Document, tag="mrtuner.undo/1"):
         list[str],
         Doc("leftovers of killed proofs: databases by name, directories by path"),
     ]
-
-
-class ExplainedRule(Struct):
-    """How MrTuner chooses the value."""
-
-    area: Annotated[str, Doc("sessions, buffers, wal, …")]
-    method: Annotated[str, Doc("how the value is chosen")]
-    basis: Annotated[Basis, Doc("why the rule can be trusted")]
-    source: Annotated[str, Doc("where the rule comes from")]
-    risk: Annotated[str, Doc("what can go wrong")]
-    suggestion: Annotated[bool, Doc("for you to decide: never applied")]
-
-
-class DefaultOfVersions(Struct):
-    """Consecutive major versions with the same default."""
-
-    since: Annotated[int, Doc("the first major version")]
-    until: Annotated[int, Doc("the last major version")]
-    default: Annotated[
-        str | None, Doc("the default; null if the server, initdb or the build determines it")
-    ]
-
-
-class ListedParameter(Struct):
-    """A parameter with a rule."""
-
-    name: Annotated[str, Doc("the parameter")]
-    area: Annotated[str, Doc("sessions, buffers, wal, …")]
-    summary: Annotated[str, Doc("one line about it")]
-
-
-class ExplainDocument(Document, tag="mrtuner.explain/1"):
-    """Written by `mrtuner explain NAME --json`; without a name, only with `parameters`."""
-
-    postgres: Annotated[int, Doc("the major version")]
-    parameters: Annotated[
-        list[ListedParameter] | UnsetType, Doc("without a name: every parameter with a rule")
-    ] = UNSET
-    name: Annotated[str | UnsetType, Doc("the parameter")] = UNSET
-    summary: Annotated[str | UnsetType, Doc("one line about it")] = UNSET
-    type: Annotated[
-        Literal["bool", "integer", "real", "enum", "string"] | UnsetType,
-        Doc("as `pg_settings.vartype`"),
-    ] = UNSET
-    unit: Annotated[str | UnsetType | None, Doc("its base unit")] = UNSET
-    min: Annotated[int | float | UnsetType | None, Doc("in the base unit")] = UNSET
-    max: Annotated[int | float | UnsetType | None, Doc("in the base unit")] = UNSET
-    values: Annotated[list[str] | UnsetType, Doc("of an enum, else empty")] = UNSET
-    context: Annotated[str | UnsetType, Doc("how it can be changed, as `pg_settings.context`")] = (
-        UNSET
-    )
-    restart: Annotated[bool | UnsetType, Doc("whether a change needs a restart")] = UNSET
-    default: Annotated[
-        str | UnsetType | None,
-        Doc("as in a configuration file; null if the server, initdb or the build determines it"),
-    ] = UNSET
-    certainty: Annotated[
-        Literal["server", "source"] | UnsetType,
-        Doc("whether a running server of this version was read, or documentation and source"),
-    ] = UNSET
-    rule: Annotated[ExplainedRule | UnsetType | None, Doc("null without one")] = UNSET
-    defaults: Annotated[list[DefaultOfVersions] | UnsetType, Doc("the default in each version")] = (
-        UNSET
-    )
-    history: Annotated[list[str] | UnsetType, Doc("sentences, oldest first")] = UNSET
 
 
 class AppliedSide(ChangePlan):

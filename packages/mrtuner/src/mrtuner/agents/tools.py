@@ -1,0 +1,235 @@
+"""The tools. A docstring is what the agent reads; the types are what it may say and is told."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Annotated, Any, Final, TypeVar, get_type_hints
+
+from mrtuner import answers
+from mrtuner.agents.inputs import (
+    CheckInputs,
+    ExplainCheckInputs,
+    ExplainInputs,
+    FailoverInputs,
+    Inputs,
+    OfServer,
+    PeriodInputs,
+    PlansInputs,
+    QueryInputs,
+    TuneInputs,
+)
+from mrtuner.check.catalogue import known
+from mrtuner.check.document import CheckDocument, ChecksDocument, check_document, checks_document
+from mrtuner.documents import Doc, Document, as_builtins
+from mrtuner.errors import UsageError
+from mrtuner.failover.predict.document import PredictDocument, predict_document
+from mrtuner.history.document import HistoryRows, HistorySummary, as_document
+from mrtuner.inputs import MachineInputs
+from mrtuner.limits.document import LimitsDocument, limits_document
+from mrtuner.tuning.document import ExplainDocument, TuneDocument, tune_document
+from mrtuner.tuning.explain import explain_document, known_parameter
+from mrtuner.tuning.query_plans import compare
+from mrtuner.vacuum.document import VacuumDocument, vacuum_document
+from mrtuner.wording import enumerated
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Places:
+    """What the tools may read: servers by name, whose connection strings no tool shows."""
+
+    servers: Mapping[str, str] = field(repr=False)
+    history: Path | None = None
+
+    def dsn(self, name: str | None) -> tuple[str, str]:
+        """The name and the connection string. UsageError for an unknown or a missing name."""
+        if name is None and len(self.servers) == 1:
+            return next(iter(self.servers.items()))
+        if name is not None and name in self.servers:
+            return name, self.servers[name]
+        known = enumerated(sorted(self.servers), "or") or "none: start mrtuner mcp with a server"
+        raise UsageError(
+            "no server is named" if name is None else f"there is no server {name!r}",
+            f"Name one of the servers: {known}.",
+        )
+
+    def recorded(self) -> Path:
+        """Where the history is. UsageError without one."""
+        if self.history is None:
+            raise UsageError("there is no history", "Start mrtuner mcp with --history DIR.")
+        return self.history
+
+
+class ServersDocument(Document, tag="mrtuner.servers/1"):
+    """The servers that the tools of `mrtuner mcp` can read."""
+
+    servers: Annotated[list[str], Doc("names for the argument `server`")]
+    history: Annotated[bool, Doc("whether there is a history to ask")]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tool:
+    """One question that an agent may ask; `pages` is the path of the list that may be long."""
+
+    name: str
+    title: str
+    answer: Callable[[Places, Any], Document]
+    pages: tuple[str | int, ...]
+
+    @property
+    def description(self) -> str:
+        return " ".join((self.answer.__doc__ or "").split())
+
+    @property
+    def takes(self) -> type[Inputs]:
+        kind: type[Inputs] = get_type_hints(self.answer)["said"]
+        return kind
+
+    @property
+    def gives(self) -> type[Document]:
+        kind: type[Document] = get_type_hints(self.answer)["return"]
+        return kind
+
+
+TOOLS: Final[dict[str, Tool]] = {}
+Answer = TypeVar("Answer", bound=Callable[[Places, Any], Document])
+
+
+def tool(title: str, *pages: str | int) -> Callable[[Answer], Answer]:
+    """Register the function below as a tool of its own name."""
+
+    def register(answer: Answer) -> Answer:
+        name = answer.__name__
+        TOOLS[name] = Tool(name=name, title=title, answer=answer, pages=pages)
+        return answer
+
+    return register
+
+
+@tool("Servers")
+def servers(places: Places, said: Inputs) -> ServersDocument:  # noqa: ARG001
+    """List the PostgreSQL servers that the other tools can read, by name."""
+    return ServersDocument(servers=sorted(places.servers), history=places.history is not None)
+
+
+@tool("Check a server", "servers", 0, "findings")
+def check(places: Places, said: CheckInputs) -> CheckDocument:
+    """Find what is wrong with a PostgreSQL server now, the most urgent first: lock queues,
+    connections, vacuum, replication, disk, indexes, sequences, settings. Each finding has its
+    number, consequence and a command for a person to run. Checks that could not judge are in
+    `unjudged`: they have not passed. Start here.
+    """
+    name, dsn = places.dsn(said.server)
+    found = answers.check(dsn, skip=said.skip, **_machine(memory=said.memory))
+    return check_document([replace(found, target=name)])
+
+
+def _machine(**given: Any) -> MachineInputs:
+    """The inputs about a machine that were given."""
+    said: Any = {name: value for name, value in given.items() if value is not None}
+    machine: MachineInputs = said
+    return machine
+
+
+@tool("Advise settings", "advice")
+def tune(places: Places, said: TuneInputs) -> TuneDocument:
+    """Advise settings for a server, each with its reason and basis, within a memory budget. Values
+    are configuration text with units; sizes in fields named bytes are bytes. Without a server,
+    for a machine that is described. Changes nothing.
+    """
+    machine = _machine(
+        memory=said.memory, cpus=said.cpus, storage=said.storage, workload=said.workload
+    )
+    dsn = places.dsn(said.server)[1] if places.servers else None
+    return tune_document(answers.tune(dsn, **machine))
+
+
+@tool("Explain a parameter")
+def explain(places: Places, said: ExplainInputs) -> ExplainDocument:  # noqa: ARG001
+    """Explain a configuration parameter: what it does, how its value is chosen, from which source,
+    at what risk, and its default in each version.
+    """
+    return explain_document(known_parameter(said.name, said.postgres))
+
+
+@tool("Explain a check")
+def explain_check(places: Places, said: ExplainCheckInputs) -> ChecksDocument:  # noqa: ARG001
+    """Explain a check by the id of its finding: what it means, its threshold and the source."""
+    known(frozenset([said.id]))
+    return checks_document(said.id)
+
+
+@tool("Vacuum of a database", "tables")
+def vacuum(places: Places, said: OfServer) -> VacuumDocument:
+    """Tell what autovacuum needs, table by table, whether it keeps up, how far wraparound is, and
+    what holds back dead rows. Rates are per second.
+    """
+    return vacuum_document(answers.vacuum(places.dsn(said.server)[1]))
+
+
+@tool("Plans under the advice", "advice")
+def plans(places: Places, said: PlansInputs) -> TuneDocument:
+    """Compare the plans of the most expensive statements now and with the advised settings.
+    Statements are explained, never run, and shown without literals.
+    """
+    dsn = places.dsn(said.server)[1]
+    tuning = answers.tune(dsn)
+    changes = {item.name: item.value for item in tuning.changes}
+    return tune_document(tuning, compare(dsn, said.statements, changes))
+
+
+@tool("Hard limits reached")
+def limits(places: Places, said: PeriodInputs) -> LimitsDocument:
+    """Tell which hard limit of its host a recorded server reached, when and for how long. Needs a
+    history.
+    """
+    found = answers.limits(
+        "local", history=places.recorded(), instance=said.instance, since=said.since
+    )
+    return limits_document(found)
+
+
+@tool("What happened")
+def what_happened(places: Places, said: PeriodInputs) -> HistorySummary:
+    """Summarise a recorded period: load by what sessions waited for, the slowest statements without
+    literals, checkpoints, changes of settings, restarts. Load is in average active sessions.
+    Needs a history.
+    """
+    found = answers.history(places.recorded(), instance=said.instance, since=said.since)
+    return as_document(found)
+
+
+@tool("SQL on the history", "rows")
+def history_query(places: Places, said: QueryInputs) -> HistoryRows:
+    """Run one SELECT on the recorded history, in DuckDB's dialect. It can read the history and
+    nothing else. Times are in UTC.
+    """
+    found = answers.query(said.sql, places.recorded())
+    return HistoryRows(columns=found.columns, rows=found.rows)
+
+
+@tool("How long a client hangs")
+def failover_predict(places: Places, said: FailoverInputs) -> PredictDocument:  # noqa: ARG001
+    """Predict for how many seconds a client hangs in each of five cases when its server goes away,
+    and which timer decides.
+    """
+    found = answers.failover(
+        client=said.client, rtt=said.rtt, user_timeout=said.user_timeout,
+        read_timeout=said.read_timeout,
+    )  # fmt: skip
+    return predict_document(found.situation, found.cases, found.between)
+
+
+def paged(answer: Document, tool: Tool, after: int, most: int) -> tuple[dict[str, Any], int | None]:
+    """Return the answer as plain data with the part asked for, and where the next part begins."""
+    plain = as_builtins(answer)
+    if not tool.pages:
+        return plain, None
+    *way, last = tool.pages
+    holder: Any = plain
+    for step in way:
+        holder = holder[step]
+    whole = holder[last]
+    holder[last] = whole[after : after + most]
+    return plain, after + most if len(whole) > after + most else None

@@ -1,0 +1,51 @@
+"""`mrtuner mcp`: the answers as tools for agents."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from mrtuner.cli.common import options, prerequisites, targets, terminal
+from mrtuner.errors import UsageError
+
+
+@options.command("mcp")
+@click.argument("dsns", type=targets.ServerArgument(), nargs=-1, metavar="[DSN]...")
+@click.option(
+    "--config", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
+    help='File in TOML with a table [instances]: NAME = "connection string".',
+)  # fmt: skip
+@click.option(
+    "--history", type=click.Path(path_type=Path, file_okay=False), metavar="DIR",
+    help="History that mrtuner record writes, for what happened, limits and SQL.",
+)  # fmt: skip
+def command(dsns: tuple[str, ...], config: Path | None, history: Path | None) -> None:
+    """Serve the answers to agents by the Model Context Protocol, on stdin and stdout.
+
+    \b
+    Examples:
+      mrtuner mcp postgresql://monitor@db/app
+      mrtuner mcp --config fleet.toml --history /var/lib/mrtuner
+
+    An agent's program starts this command. Its tools only read: check, tune, explain, vacuum,
+    plans, limits, what_happened, history_query and failover_predict; none changes anything. The
+    servers are known by name (HOST:PORT, or as in --config); connection strings are never shown.
+    """
+    prerequisites.require("mcp")
+    from mrtuner.agents.server import serve_stdio
+    from mrtuner.agents.tools import Places
+    from mrtuner.history.recording.fleet import instance_of, read_fleet
+
+    for dsn in dsns:
+        options.warn_of_password(dsn)
+    found = [instance_of(dsn) for dsn in dsns]
+    if config is not None:
+        found += read_fleet(config).instances
+    servers = {one.name: one.dsn for one in found}
+    if len(servers) < len(found):
+        raise UsageError("two servers have the same name", "Name them in a file: --config.")
+    if not servers and history is None:
+        raise UsageError("nothing to read", "Give a connection string, or --history DIR.")
+    terminal.print_note(f"serving {', '.join(servers) or 'a history'} on stdin and stdout")
+    serve_stdio(Places(servers=servers, history=history))
