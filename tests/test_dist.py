@@ -25,6 +25,7 @@ USES = {
     "gcm": "python -c 'import google.cloud.monitoring_v3'",
     "history": "python -c 'from mrtuner.history.store.parquet import engine; engine().close()'",
     "limits": "mrtuner limits {tmp}/metrics.csv --class db.r5.2xlarge",
+    "mcp": "python -c 'import mrtuner.agents.server'",
     "parquet": "python -c 'from mrtuner.bench.record import parquet; import pyarrow.parquet'",
     "prove": "python -c 'import scipy.stats'",
     "aws": "python -c 'import boto3'",

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Annotated, Any, Final, TypeVar, get_type_hints
+from typing import Any, Final, TypeVar, get_type_hints
 
 from mrtuner import answers
+from mrtuner.agents.document import OfferedTool, ServersDocument, ToolsDocument
 from mrtuner.agents.inputs import (
     CheckInputs,
     ExplainCheckInputs,
@@ -22,7 +23,7 @@ from mrtuner.agents.inputs import (
 )
 from mrtuner.check.catalogue import known
 from mrtuner.check.document import CheckDocument, ChecksDocument, check_document, checks_document
-from mrtuner.documents import Doc, Document, as_builtins
+from mrtuner.documents import Document, as_builtins, schema, tag
 from mrtuner.errors import UsageError
 from mrtuner.failover.predict.document import PredictDocument, predict_document
 from mrtuner.history.document import HistoryRows, HistorySummary, as_document
@@ -59,13 +60,6 @@ class Places:
         if self.history is None:
             raise UsageError("there is no history", "Start mrtuner mcp with --history DIR.")
         return self.history
-
-
-class ServersDocument(Document, tag="mrtuner.servers/1"):
-    """The servers that the tools of `mrtuner mcp` can read."""
-
-    servers: Annotated[list[str], Doc("names for the argument `server`")]
-    history: Annotated[bool, Doc("whether there is a history to ask")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -233,3 +227,16 @@ def paged(answer: Document, tool: Tool, after: int, most: int) -> tuple[dict[str
     whole = holder[last]
     holder[last] = whole[after : after + most]
     return plain, after + most if len(whole) > after + most else None
+
+
+def tools_document() -> ToolsDocument:
+    """Return what an agent is offered."""
+    return ToolsDocument(
+        tools=[
+            OfferedTool(
+                name=one.name, title=one.title, description=one.description,
+                takes=schema(one.takes), gives=tag(one.gives),
+            )
+            for one in TOOLS.values()
+        ]
+    )  # fmt: skip

@@ -34,11 +34,10 @@ main = Commands(
         "bench": "Compare variants of a server over a grid of loads.",
     },
     {
-        "Check": "check",
         "Tune": "tune explain apply undo",
         "Prove": "prove demo bench",
         "Watch": "record history serve deploy export mcp",
-        "Understand": "limits vacuum cpu",
+        "Understand": "check limits vacuum cpu",
         "Survive": "failover rotate",
         "Applications": "pods image",
         "Clouds": "rds",

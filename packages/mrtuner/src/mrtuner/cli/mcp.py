@@ -20,18 +20,27 @@ from mrtuner.errors import UsageError
     "--history", type=click.Path(path_type=Path, file_okay=False), metavar="DIR",
     help="History that mrtuner record writes, for what happened, limits and SQL.",
 )  # fmt: skip
-def command(dsns: tuple[str, ...], config: Path | None, history: Path | None) -> None:
+@options.json_option
+def command(
+    dsns: tuple[str, ...], config: Path | None, history: Path | None, as_json: bool
+) -> None:
     """Serve the answers to agents by the Model Context Protocol, on stdin and stdout.
 
     \b
     Examples:
       mrtuner mcp postgresql://monitor@db/app
       mrtuner mcp --config fleet.toml --history /var/lib/mrtuner
+      mrtuner mcp --json                             only lists the tools
 
     An agent's program starts this command. Its tools only read: check, tune, explain, vacuum,
     plans, limits, what_happened, history_query and failover_predict; none changes anything. The
     servers are known by name (HOST:PORT, or as in --config); connection strings are never shown.
     """
+    if as_json:
+        from mrtuner.agents.tools import tools_document
+
+        terminal.document(tools_document())
+        return
     prerequisites.require("mcp")
     from mrtuner.agents.server import serve_stdio
     from mrtuner.agents.tools import Places
