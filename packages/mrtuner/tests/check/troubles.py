@@ -192,7 +192,7 @@ TROUBLES = (
         says="5 of 5 connections of role app are in use", remedy="pool of shop (role app",
     ),
     Trouble(
-        id="autovacuum-off", severity="danger", plant=_nothing, settings={"autovacuum": "off"},
+        id="autovacuum-off", severity="danger", plant=_nothing, heals=True, settings={"autovacuum": "off"},
         says="autovacuum is off", remedy="ALTER SYSTEM SET autovacuum = on",
     ),
     Trouble(
@@ -201,7 +201,7 @@ TROUBLES = (
         says="can ask for .* times the 8 GB of memory", remedy="--lower",
     ),
     Trouble(
-        id="durability-off", severity="danger", plant=_nothing, settings={"fsync": "off"},
+        id="durability-off", severity="danger", plant=_nothing, heals=True, settings={"fsync": "off"},
         says="fsync is off", remedy="ALTER SYSTEM SET fsync = on",
     ),
     Trouble(
@@ -260,7 +260,7 @@ TROUBLES = (
         id="duplicate-index", severity="to know", heals=True,
         plant=_sql("CREATE TABLE twice (a int, b int)", "CREATE INDEX one ON twice (a, b)",
                    "CREATE INDEX other ON twice (a, b)", "CREATE INDEX third ON twice (b, a)"),
-        says="1 index .*public.other of twice, .* the same as one",
+        says="1 index, .*public.other of twice, .* the same as one",
         remedy='DROP INDEX CONCURRENTLY "public"."other";',
     ),
     Trouble(

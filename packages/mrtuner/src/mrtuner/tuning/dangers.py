@@ -66,7 +66,7 @@ def _danger(
 def _switched_off(situation: Situation, name: str, *switches: str) -> Iterator[Finding]:
     for one in switches:
         if situation.running.get(one) == "off":
-            remedy = f"ALTER SYSTEM SET {one} = on, then reload"
+            remedy = f"ALTER SYSTEM SET {one} = on; SELECT pg_reload_conf();"
             yield _danger(name, f"{one} is off", _MUST_BE_ON[one], remedy)
 
 

@@ -104,7 +104,7 @@ def duplicate_index(state: State) -> Iterator[Finding]:
     found = [one for one in state.indexes if one.same_as is not None]
     if found:
         yield _superfluous(
-            "duplicate-index", found, f"{_count(len(found))} repeat another one",
+            "duplicate-index", found, f"the same as another one: {_count(len(found))}",
             "pg_index, now",
         )  # fmt: skip
 
