@@ -243,6 +243,24 @@ def in_force(conn: Connection, names: Sequence[str] | None = None) -> dict[str, 
     return {row.name: row for row in rows}
 
 
+def shown(conn: Connection, row: InForce, value: str) -> str | None:
+    """What pg_settings shows for a value once it is set; None unless this session may set it.
+
+    Servers show some values otherwise than they are written: utc as UTC, the method that
+    wal_compression = on stands for, log_min_messages in an order of their own.
+    """
+    from psycopg import Error
+
+    if row.context not in ("user", "superuser"):
+        return None
+    try:
+        with conn.transaction(force_rollback=True):
+            conn.execute("SELECT set_config(%s, %s, true)", (row.name, value))
+            return in_force(conn, [row.name])[row.name].setting
+    except Error:
+        return None
+
+
 def file_lines(conn: Connection) -> tuple[FileSetting, ...] | None:
     """The configuration files as they are now, reloaded or not; None without permission."""
     if not may_read_files(conn):
