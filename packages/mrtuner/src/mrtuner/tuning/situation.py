@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
+from mrtuner.host.model import IoUring
 from mrtuner.inputs import Storage, Workload
 from mrtuner.units import Bytes, GiB, pretty_duration
 
@@ -337,6 +338,7 @@ class Situation:
     rto: Rto | None = None
     data: Data | None = None
     clock: Clock | None = None
+    io_uring: IoUring | None = None
     window: Window | None = None  # of the counters below; those that it cannot support are None
     huge_pages: HugePages | None = None  # None: not proved, so page tables count
     wal: Wal | None = None

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from mrtuner.formula.expression import CPUS, greatest, least
+from mrtuner.host.model import IoUring
 from mrtuner.inputs import Storage, Workload
 from mrtuner.tuning.measured import FLUSH_AFTER
 from mrtuner.tuning.situation import BufferWrites, Cpus, Situation
 from mrtuner.tuning.verdict import Basis, Change, Keep, OwnValue, Unknown, Verdict, rule
-from mrtuner.units import GiB, KiB, MiB
+from mrtuner.units import GiB, KiB, MiB, pretty_bytes
 
 DOC = "documentation: Resource Consumption, I/O"
 #: How much a backend may write before the kernel is asked to flush it (backend_flush_after).
@@ -31,6 +32,8 @@ AHEAD = {
 #: The most requests a process may have in flight since 18, and the most that wait for the I/O
 #: workers. Source: aio_init.c, AioChooseMaxConcurrency; method_worker.c, io_worker_queue_size.
 MOST_AT_ONCE = 64
+#: Seccomp in /proc/PID/status of a process whose system calls are filtered. Source: proc(5).
+FILTERED = 2
 AHEAD_SOURCE = DOC + "; 18: aio_init.c, method_worker.c"
 
 
@@ -122,25 +125,56 @@ def backends_write_much(writes: BufferWrites) -> bool:
     risk="restart; io_uring needs a build with liburing and a kernel policy that allows it",
     own=OwnValue.LEFT,
 )
-def io_method_worker(situation: Situation) -> Verdict:
+def io_method_worker(situation: Situation, io_uring: IoUring | None) -> Verdict:
     """Left as it is. `worker` works everywhere; io_uring stops a server from starting where the
-    build, seccomp or memlock does not allow it, so it is never advised untested.
+    build, the kernel or a container does not allow it. We have measured no gain, so it is not
+    advised anywhere; the reason names what is against it here.
     """
-    if situation.running.get("io_method") == "sync":
+    running = situation.running.get("io_method")
+    if running == "sync":
         return Change("worker", "reads ahead without blocking the backend")
-    return Keep("`worker` works everywhere; use io_uring only if you have tested it")
+    if running == "io_uring":
+        return Keep("already in use; no measurement shows a difference from `worker`")
+    against = _against_io_uring(situation, io_uring) or "`worker` works everywhere"
+    return Keep(f"no measurement shows a gain of io_uring, and {against}")
+
+
+def _against_io_uring(situation: Situation, io_uring: IoUring | None) -> str | None:
+    """What would keep this server from using io_uring, as far as we see."""
+    if situation.live and "io_uring" not in situation.enum_values.get("io_method", ()):
+        return "this build lacks it"
+    if io_uring is None:
+        return None
+    if io_uring.disabled:
+        return f"kernel.io_uring_disabled = {io_uring.disabled} restricts it here"
+    if io_uring.seccomp == FILTERED:
+        return "a system call filter is in force here; those of containers usually forbid it"
+    if io_uring.locked_memory is not None:
+        limit = pretty_bytes(io_uring.locked_memory)
+        return f"this kernel counts it towards the limit of locked memory, {limit} here"
+    return None
+
+
+def _without_workers(situation: Situation) -> Verdict | None:
+    if situation.running.get("io_method") == "io_uring":
+        return Keep("only used with io_method = worker")
+    return None
 
 
 @rule("io_workers", source="documentation: I/O; release notes 18", risk="negligible")
-def io_workers_by_cpus() -> Verdict:
+def io_workers_by_cpus(situation: Situation) -> Verdict:
     """A quarter of the CPUs, three at least (the default) and 32 at most."""
-    return Change(greatest(3, least(32, CPUS / 4)), "a quarter of the CPUs, at least three")
+    return _without_workers(situation) or Change(
+        greatest(3, least(32, CPUS / 4)), "a quarter of the CPUs, at least three"
+    )
 
 
 @rule("io_max_workers", source="documentation: I/O (19)", risk="negligible")
-def io_max_workers_by_cpus() -> Verdict:
+def io_max_workers_by_cpus(situation: Situation) -> Verdict:
     """The pool of 19 grows by itself: up to half the CPUs, eight at least, 32 at most."""
-    return Change(greatest(8, least(32, CPUS / 2)), "the pool grows as needed, up to this size")
+    return _without_workers(situation) or Change(
+        greatest(8, least(32, CPUS / 2)), "the pool grows as needed, up to this size"
+    )
 
 
 @rule("io_min_workers", source="documentation: I/O (19)", risk="none")
