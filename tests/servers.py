@@ -15,6 +15,7 @@ import pytest
 from machine import debian_server
 from mrtuner.errors import MissingPart, UsageError
 from mrtuner.postgres.binaries import Binaries, find_binaries
+from mrtuner.postgres.cluster import Cluster
 
 MAJORS = (13, 14, 15, 16, 17, 18, 19)
 #: All majors as parameters. The oldest, the newest, the embedded one and the first with pg_stat_io
@@ -84,6 +85,17 @@ def _fetch_servers() -> Any:
     sys.modules["fetch_servers"] = module
     spec.loader.exec_module(module)
     return module
+
+
+def restart_command(cluster: Cluster) -> str:
+    """Restart as a package's service would, as the server's user."""
+    who = (
+        f"setpriv --reuid={cluster.user.uid} --regid={cluster.user.gid} --clear-groups "
+        if (cluster.user)
+        else ""
+    )
+    control = cluster.binaries.program("pg_ctl")
+    return f"cd / && {who}{control} -D {cluster.data} -l {cluster.directory}/log -w restart"
 
 
 def sql(dsn: str, *statements: str) -> list[tuple[Any, ...]]:
