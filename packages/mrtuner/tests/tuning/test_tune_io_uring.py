@@ -10,7 +10,7 @@ from mrtuner.host.model import IoUring
 from mrtuner.inputs import Workload
 from mrtuner.tuning.feasibility import solve
 from mrtuner.tuning.situation import Connections, Cpus, Situation
-from mrtuner.units import Bytes, MiB
+from mrtuner.units import Bytes, KiB
 
 HAS = {"io_method": ("sync", "worker", "io_uring")}
 LACKS = {"io_method": ("sync", "worker")}
@@ -31,8 +31,10 @@ def live(running: dict[str, str], major: int = 18, **facts: Any) -> Situation:
         (HAS, IoUring(disabled=0, seccomp=0), "`worker` works everywhere"),
         (HAS, IoUring(disabled=2, seccomp=0), "kernel.io_uring_disabled = 2 restricts it"),
         (HAS, IoUring(seccomp=2), "a system call filter is in force"),
-        (HAS, IoUring(locked_memory=Bytes(8 * MiB)), "the limit of locked memory, 8 MB"),
-        (HAS, IoUring(locked_memory=Bytes(0)), "the limit of locked memory, 0"),
+        # 100 connections and 42 other processes need 142 * 8 kB = 1,136 kB.
+        (HAS, IoUring(locked_memory=Bytes(1136 * KiB)), "`worker` works everywhere"),
+        (HAS, IoUring(locked_memory=Bytes(1135 * KiB)), "but its rings take 1.11 MB"),
+        (HAS, IoUring(locked_memory=Bytes(64 * KiB)), "64 kB here, but its rings take 1.11 MB"),
     ],
 )
 def test_what_is_against_io_uring_is_named(

@@ -12,9 +12,6 @@ from mrtuner.units import Bytes
 
 #: Since Linux 6.6. Source: the kernel's Documentation/admin-guide/sysctl/kernel.rst.
 DISABLED: Final = "/proc/sys/kernel/io_uring_disabled"
-#: From this release on, control groups count the memory of rings. Before, the limit of locked
-#: memory did. Source: Linux commit 26bfa89e25f4.
-_COUNTED_BEFORE: Final = (5, 12)
 
 
 def io_uring(tree: Tree) -> Fact[IoUring] | None:
@@ -23,18 +20,12 @@ def io_uring(tree: Tree) -> Fact[IoUring] | None:
     seccomp = _number(r"^Seccomp:\s*(\d+)", tree.peek(f"{tree.process}/status"))
     if disabled is None and seccomp is None:
         return None
+    locked = _number(r"^Max locked memory\s+(\d+)", tree.peek(f"{tree.process}/limits"))
+    limit = None if locked is None else Bytes(locked)
     return Fact(
-        IoUring(disabled=disabled, seccomp=seccomp, locked_memory=_locked_memory(tree)),
-        f"{DISABLED}, {tree.process}/status",
+        IoUring(disabled=disabled, seccomp=seccomp, locked_memory=limit),
+        f"{DISABLED}; status and limits of {tree.process}",
     )
-
-
-def _locked_memory(tree: Tree) -> Bytes | None:
-    release = re.match(r"(\d+)\.(\d+)", tree.peek("/proc/sys/kernel/osrelease") or "")
-    if release is None or (int(release[1]), int(release[2])) >= _COUNTED_BEFORE:
-        return None
-    limit = _number(r"^Max locked memory\s+(\d+)", tree.peek(f"{tree.process}/limits"))
-    return None if limit is None else Bytes(limit)
 
 
 def _number(pattern: str, text: str | None) -> int | None:

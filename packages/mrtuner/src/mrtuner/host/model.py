@@ -41,11 +41,11 @@ class VirtualMemory:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IoUring:
-    """What may keep a process from using io_uring; None: not readable, or nothing."""
+    """What may keep a process from using io_uring; None: not readable, or no limit."""
 
     disabled: int | None = None  # kernel.io_uring_disabled: 1 for most users, 2 for all
     seccomp: int | None = None  # 2: system calls are filtered
-    locked_memory: Bytes | None = None  # the limit, if the kernel counts io_uring towards it
+    locked_memory: Bytes | None = None  # the most that the processes of its user may lock
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
