@@ -11,7 +11,6 @@ from typing import Any
 from mrtuner.catalog import Parameter, parameters
 from mrtuner.errors import BadValue
 from mrtuner.formula.expression import Constant, Expr, MissingVariable
-from mrtuner.host.model import IoUring
 from mrtuner.inputs import Storage, Workload
 from mrtuner.tuning import rules as _rules  # noqa: F401 - registers them
 from mrtuner.tuning.advice import Advice
@@ -157,7 +156,6 @@ _FACTS: Mapping[type, Callable[[Situation], object]] = {
     Rto: lambda s: s.rto,
     Data: lambda s: s.data,
     Clock: lambda s: s.clock,
-    IoUring: lambda s: s.io_uring,
     HugePages: lambda s: s.huge_pages,
     Wal: lambda s: s.wal,
     Spills: lambda s: s.spills,

@@ -9,11 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from mrtuner.host.model import IoUring
 from mrtuner.inputs import Storage, Workload
 from mrtuner.units import Bytes, GiB, pretty_duration
+
+if TYPE_CHECKING:
+    from mrtuner.host.model import IoUring
 
 #: Origins of a value that somebody chose for the server; the others are defaults, or computed.
 OF_A_PERSON: Final = frozenset({

@@ -5,7 +5,6 @@ from __future__ import annotations
 from math import ceil
 
 from mrtuner.formula.expression import CPUS, greatest, least
-from mrtuner.host.model import IoUring
 from mrtuner.inputs import Storage, Workload
 from mrtuner.tuning.measured import FLUSH_AFTER
 from mrtuner.tuning.situation import BufferWrites, Cpus, Situation
@@ -138,7 +137,7 @@ def backends_write_much(writes: BufferWrites) -> bool:
     risk="restart; io_uring needs a build with liburing and a kernel policy that allows it",
     own=OwnValue.LEFT,
 )
-def io_method_worker(situation: Situation, io_uring: IoUring | None) -> Verdict:
+def io_method_worker(situation: Situation) -> Verdict:
     """Left as it is. `worker` works everywhere; io_uring stops a server from starting where the
     build, the kernel or a container does not allow it. We have measured no gain, so it is not
     advised anywhere; the reason names what is against it here.
@@ -148,14 +147,15 @@ def io_method_worker(situation: Situation, io_uring: IoUring | None) -> Verdict:
         return Change("worker", "reads ahead without blocking the backend")
     if running == "io_uring":
         return Keep("already in use; no measurement shows a difference from `worker`")
-    against = _against_io_uring(situation, io_uring) or "`worker` works everywhere"
+    against = _against_io_uring(situation) or "`worker` works everywhere"
     return Keep(f"no measurement shows a gain of io_uring, and {against}")
 
 
-def _against_io_uring(situation: Situation, io_uring: IoUring | None) -> str | None:
+def _against_io_uring(situation: Situation) -> str | None:
     """What would keep this server from using io_uring, as far as we see."""
     if situation.live and "io_uring" not in situation.enum_values.get("io_method", ()):
         return "this build lacks it"
+    io_uring = situation.io_uring
     if io_uring is None:
         return None
     if io_uring.disabled:
