@@ -14,12 +14,15 @@ from servers import sql
 pytestmark = pytest.mark.timed
 
 #: What is written, and what SHOW prints; from the servers themselves.
-WRITTEN = {"TimeZone": "utc", "DateStyle": "iso, dmy", "wal_compression": "on"}
+WRITTEN = {
+    "TimeZone": "utc", "log_timezone": "utc", "DateStyle": "iso, dmy", "wal_compression": "on",
+}  # fmt: skip
 SINCE_19 = {
     "timing_clock_source": "auto", "log_min_messages": "walwriter:debug1,warning,autovacuum:debug1",
 }  # fmt: skip
 SHOWN = {
-    "TimeZone": "UTC", "DateStyle": "ISO, DMY", "timing_clock_source": "auto (",
+    "TimeZone": "UTC", "log_timezone": "UTC", "DateStyle": "ISO, DMY",
+    "timing_clock_source": "auto (",
     "log_min_messages": "warning, autovacuum:debug1, walwriter:debug1",
 }  # fmt: skip
 
@@ -27,7 +30,10 @@ SHOWN = {
 def test_a_value_that_the_server_shows_otherwise_is_in_force_and_undone(
     each_major: int, new_cluster: NewCluster, journal: Journal
 ) -> None:
-    cluster = new_cluster(each_major, {"TimeZone": "Europe/Berlin", "wal_compression": "off"})
+    cluster = new_cluster(
+        each_major,
+        {"TimeZone": "Europe/Berlin", "log_timezone": "Europe/Berlin", "wal_compression": "off"},
+    )
     wanted = WRITTEN | (SINCE_19 if each_major >= 19 else {})
     if each_major >= 19:
         sql(cluster.dsn(), "ALTER SYSTEM SET timing_clock_source = 'system'")

@@ -29,6 +29,8 @@ _LOCK: Final = int.from_bytes(b"mrtuner")
 _LOCK_PATIENCE: Final = 3.0
 #: Sources of pg_settings that belong to a session and hide what the files give.
 _OF_A_SESSION: Final = frozenset({"user", "database", "database user", "client", "session"})
+#: What no session may set, and another parameter that shows its values in the same way.
+_SHOWN_LIKE: Final = {"log_timezone": "TimeZone"}
 _LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
@@ -251,12 +253,13 @@ def shown(conn: Connection, row: InForce, value: str) -> str | None:
     """
     from psycopg import Error
 
-    if row.context not in ("user", "superuser"):
+    name = _SHOWN_LIKE.get(row.name, row.name)
+    if name == row.name and row.context not in ("user", "superuser"):
         return None
     try:
         with conn.transaction(force_rollback=True):
-            conn.execute("SELECT set_config(%s, %s, true)", (row.name, value))
-            return in_force(conn, [row.name])[row.name].setting
+            conn.execute("SELECT set_config(%s, %s, true)", (name, value))
+            return in_force(conn, [name])[name].setting
     except Error:
         return None
 
