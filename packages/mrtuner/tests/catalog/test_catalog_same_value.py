@@ -29,15 +29,19 @@ NOTATIONS = {
     "synchronous_commit": ("true", "tru", "yes", "y", "1", "ON", "off", "0", "remote_Apply", "t"),
     "constraint_exclusion": ("Partition", "true", "0", "partitio"),
     "client_min_messages": ("debug", "DEBUG2", "Notice", "info", "warn"),
-    "wal_compression": ("on", "true", "off", "pglz", "1", "tru"),
+    "wal_compression": ("on", "true", "off", "pglz", "lz4", "zstd", "1", "tru"),
+    "timing_clock_source": ("auto", "AUTO", "system", "tsc"),
     "password_encryption": ("on", "md5", "scram-sha-256", "off"),
 }  # fmt: skip
 
 #: Only the server knows an enum's words, so we do not predict what it refuses.
 ENUMS = {
     "synchronous_commit", "constraint_exclusion", "client_min_messages", "wal_compression",
-    "password_encryption",
+    "password_encryption", "timing_clock_source",
 }  # fmt: skip
+
+#: `on` of wal_compression is a method that depends on version and build, so it may be any of them.
+METHODS = {"pglz", "lz4", "zstd"}
 
 Judge = psycopg.Connection[Any]
 
@@ -69,7 +73,8 @@ def shown(judge: Judge, name: str, text: str) -> str | None:
 def test_texts_are_the_same_exactly_when_the_server_shows_the_same(judge: Judge, name: str) -> None:
     query = "SELECT vartype, unit FROM pg_settings WHERE name = %s"
     row = judge.execute(query, (name,)).fetchone()
-    assert row is not None
+    if row is None:
+        pytest.skip(f"this version has no {name}")
     taken = {text: value for text in NOTATIONS[name] if (value := shown(judge, name, text))}
     assert taken
     values = sorted(set(taken.values()))
@@ -78,8 +83,10 @@ def test_texts_are_the_same_exactly_when_the_server_shows_the_same(judge: Judge,
         for text in taken
         for value in values
         if same_value(name, text, value, *row) != (taken[text] == value)
+        and not (name == "wal_compression" and text in {"on", "true", "1"} and value in METHODS)
     ]
     assert wrong == []
+    assert all(same_value(name, text, value, *row) for text, value in taken.items())
 
 
 @pytest.mark.parametrize("name", sorted(NOTATIONS.keys() - ENUMS))

@@ -18,7 +18,7 @@ from conftest import PASSWORD, NewCluster
 
 from mrtuner.cli import main
 from mrtuner.postgres.cluster import Cluster
-from servers import sql
+from servers import restart_command, sql
 
 pytestmark = pytest.mark.timed
 
@@ -222,17 +222,6 @@ def test_the_owners_command_restarts_the_server(new_cluster: NewCluster, journal
     assert "next restart" not in done.stderr
     assert cluster.pid != before
     assert value(cluster.dsn(), "shared_buffers") == "512MB"  # a quarter of 2 GB
-
-
-def restart_command(cluster: Cluster) -> str:
-    """Restart as a package's service would, as the server's user."""
-    who = (
-        f"setpriv --reuid={cluster.user.uid} --regid={cluster.user.gid} --clear-groups "
-        if (cluster.user)
-        else ""
-    )
-    control = cluster.binaries.program("pg_ctl")
-    return f"cd / && {who}{control} -D {cluster.data} -l {cluster.directory}/log -w restart"
 
 
 def test_what_was_saved_can_be_applied_later(

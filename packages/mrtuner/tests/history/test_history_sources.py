@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -12,6 +14,7 @@ from conftest import NewCluster
 
 from mrtuner.history.recording.sample import Sample, Sampler
 from mrtuner.history.recording.source import Source, built_in, parse
+from mrtuner.history.text import _LETTERS
 from mrtuner.postgres.cluster import Cluster
 from mrtuner.postgres.connect import connect
 from servers import counted, sql
@@ -116,6 +119,49 @@ def test_counters_count_what_was_done(cluster: Cluster) -> None:
     }
     assert grown == {"inserted": 500, "updated": 100, "deleted": 50}
     assert value(after, "live", name="t") == 450
+
+
+@pytest.fixture
+def since_19(new_cluster: NewCluster) -> Cluster:
+    return new_cluster(19)
+
+
+def test_a_repack_in_progress_is_called_by_its_name(since_19: Cluster) -> None:
+    """It takes as long as its index, whose function waits."""
+    sql(
+        since_19.dsn(),
+        "CREATE FUNCTION slow(int) RETURNS int IMMUTABLE LANGUAGE plpgsql"
+        " AS 'BEGIN PERFORM pg_sleep(current_setting(''test.wait'')::float); RETURN 1; END'",
+        "ALTER DATABASE postgres SET test.wait = 0",
+    )
+    sql(since_19.dsn(), "CREATE TABLE t (id int)", "INSERT INTO t VALUES (1)",
+        "CREATE INDEX ON t (slow(id))")  # fmt: skip
+    with psycopg.connect(since_19.dsn(), autocommit=True) as conn:
+        conn.execute("SET test.wait = 60")
+        repack = threading.Thread(target=_until_cancelled, args=(conn, "REPACK t"))
+        repack.start()
+        try:
+            deadline = time.monotonic() + 20
+            while not (found := taken(since_19, "progress").rows):
+                assert time.monotonic() < deadline
+                time.sleep(0.05)
+        finally:
+            conn.cancel_safe()
+            repack.join()
+    command = [one.name for one in taken(since_19, "progress").source.columns].index("command")
+    assert [row.values[command] for row in found] == ["REPACK"]
+
+
+def _until_cancelled(conn: psycopg.Connection[Any], statement: str) -> None:
+    with contextlib.suppress(psycopg.errors.QueryCanceled):
+        conn.execute(statement.encode())
+
+
+@pytest.mark.parametrize("major", [18, 19])
+def test_each_class_of_waits_has_a_letter_in_the_chart(major: int, new_cluster: NewCluster) -> None:
+    """Background processes that wait for work are not sampled."""
+    types = sql(new_cluster(major).dsn(), "SELECT DISTINCT type FROM pg_wait_events")
+    assert {one for (one,) in types} - {"Activity"} <= _LETTERS.keys()
 
 
 def test_statements_are_counted_with_their_texts(cluster: Cluster) -> None:

@@ -395,7 +395,7 @@ CASES: dict[str, list[Case]] = {
         unknown("--storage", "0", storage=None),
     ],
     "io_method": [
-        keep("worker", "works everywhere"),
+        keep("worker", "no measurement shows a gain"),
     ],
     "io_workers": [
         keep("3", "already set"),  # 8 / 4 = 2, three at least
@@ -408,6 +408,9 @@ CASES: dict[str, list[Case]] = {
         change("16", cpus=32, postgres=19),
         change("32", cpus=256, postgres=19),
         unknown("--cpus", "8", cpus=None, postgres=19),
+    ],
+    "autovacuum_max_parallel_workers": [
+        keep("0", "not measured", postgres=19),
     ],
     "io_min_workers": [
         keep("2", "the pool grows", postgres=19),
@@ -462,6 +465,7 @@ CASES: dict[str, list[Case]] = {
     "default_toast_compression": [
         keep("pglz", "only if the build has it"),
         keep("pglz", "only if the build has it", postgres=14),
+        keep("lz4", "the default since 19", postgres=19),
     ],
     # --- slru: 16 and 32 pages of 8 kB; 0 is automatic
     "transaction_buffers": [keep("0", "no measurement")],
@@ -646,6 +650,7 @@ def test_a_parameter_that_a_version_lacks_is_not_advised(major: int) -> None:
         "serializable_buffers": 17,
         "io_method": 18,
         "io_max_combine_limit": 18,
+        "autovacuum_max_parallel_workers": 19,
         "io_max_workers": 19,
         "io_min_workers": 19,
     }

@@ -110,13 +110,9 @@ def _page(parameter: Parameter, look: Look) -> Iterator[str]:
             ("range", _range(parameter)),
             *_default_lines(parameter.name),
             *(("history", text) for text in history(parameter.name)),
-            *([] if parameter.certainty == "server" else [("certainty", _FROM_SOURCE)]),
         ],
         look,
     )
-
-
-_FROM_SOURCE: Final = "from documentation and source code, not read from a server of this version"
 
 
 def _chosen(rule: Rule) -> list[tuple[str, str]]:

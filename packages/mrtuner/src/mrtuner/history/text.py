@@ -21,6 +21,7 @@ _CPU: Final = "CPU"
 #: Letters of wait classes in the chart. Source: pg_stat_activity.wait_event_type.
 _LETTERS: Final = {
     _CPU: "C", "IO": "I", "Lock": "L", "LWLock": "W", "BufferPin": "B", "Client": "c",
+    "Buffer": "B",  # so called since 19, and not only pins
     "IPC": "P", "Timeout": "T", "Extension": "E", "InjectionPoint": "J",
 }  # fmt: skip
 _TALL: Final = 8

@@ -40,6 +40,15 @@ class VirtualMemory:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class IoUring:
+    """What may keep a process from using io_uring; None: not readable, or no limit."""
+
+    disabled: int | None = None  # kernel.io_uring_disabled: 1 for most users, 2 for all
+    seccomp: int | None = None  # 2: system calls are filtered
+    locked_memory: Bytes | None = None  # the most that the processes of its user may lock
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Host:
     """One machine or container. A fact that could not be read is None and listed in `missing`."""
 
@@ -57,4 +66,5 @@ class Host:
     wal_size: Fact[Bytes] | None = None
     wal_free: Fact[Bytes] | None = None
     vm: Fact[VirtualMemory] | None = None
+    io_uring: Fact[IoUring] | None = None
     missing: tuple[Missing, ...] = ()

@@ -10,6 +10,7 @@ from mrtuner.facts import Fact, Missing
 from mrtuner.host import cpus as processors
 from mrtuner.host import memory as ram
 from mrtuner.host.disk import disk, wal_disk
+from mrtuner.host.io_uring import io_uring
 from mrtuner.host.model import Host
 from mrtuner.host.mounts import place_of
 from mrtuner.host.storage import storage
@@ -48,6 +49,7 @@ def probe(root: Path, *, pid: int | None = None, data_directory: Path | None = N
         wal_size=wal_size,
         wal_free=wal_free,
         vm=_known(virtual_memory(tree)),
+        io_uring=io_uring(tree),
         missing=tuple(each for each in found if isinstance(each, Missing)),
     )
 

@@ -29,7 +29,7 @@ from mrtuner.units import Bytes, GiB, KiB, MiB, pretty_bytes
 #: prepared statements: 2.2 to 2.5 MB. A session that has touched 1,000 tables took 24 MB.
 BACKEND: Final = 2560 * KiB
 #: Besides buffers, PostgreSQL's shared memory holds descriptors, lock tables, I/O handles and
-#: statistics. An upper bound on `postgres -C shared_memory_size` of 15 to 18 (checked by a test):
+#: statistics. An upper bound on `postgres -C shared_memory_size` of 15 to 19 (checked by a test):
 #: 3 % of shared_buffers, 112 kB for each connection and worker process, 20 MB.
 SHARED_SHARE: Final = Fraction(103, 100)
 SHARED_PER_PROCESS: Final = 112 * KiB

@@ -203,6 +203,7 @@ def _gather(said: Flags, host: Host | None, server: Server | None) -> Gathered:
         rto=None if said.rto is None else Rto(said.rto),
         data=Data(data) if data else None,
         clock=Clock(host.clock.value) if host and host.clock else None,
+        io_uring=host.io_uring.value if host and host.io_uring else None,
         huge_pages=huge_pages,
         ceiling=said.ceiling or (0.5 if workload is Workload.DESKTOP else USUAL_CEILING),
         lower=said.lower,

@@ -9,10 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from mrtuner.inputs import Storage, Workload
 from mrtuner.units import Bytes, GiB, pretty_duration
+
+if TYPE_CHECKING:
+    from mrtuner.host.model import IoUring
 
 #: Origins of a value that somebody chose for the server; the others are defaults, or computed.
 OF_A_PERSON: Final = frozenset({
@@ -337,6 +340,7 @@ class Situation:
     rto: Rto | None = None
     data: Data | None = None
     clock: Clock | None = None
+    io_uring: IoUring | None = None
     window: Window | None = None  # of the counters below; those that it cannot support are None
     huge_pages: HugePages | None = None  # None: not proved, so page tables count
     wal: Wal | None = None

@@ -29,6 +29,8 @@ _LOCK: Final = int.from_bytes(b"mrtuner")
 _LOCK_PATIENCE: Final = 3.0
 #: Sources of pg_settings that belong to a session and hide what the files give.
 _OF_A_SESSION: Final = frozenset({"user", "database", "database user", "client", "session"})
+#: What no session may set, and another parameter that shows its values in the same way.
+_SHOWN_LIKE: Final = {"log_timezone": "TimeZone"}
 _LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
@@ -241,6 +243,25 @@ def in_force(conn: Connection, names: Sequence[str] | None = None) -> dict[str, 
             {"names": None if names is None else list(names)},
         ).fetchall()
     return {row.name: row for row in rows}
+
+
+def shown(conn: Connection, row: InForce, value: str) -> str | None:
+    """What pg_settings shows for a value once it is set; None unless this session may set it.
+
+    Servers show some values otherwise than they are written: utc as UTC, the method that
+    wal_compression = on stands for, log_min_messages in an order of their own.
+    """
+    from psycopg import Error
+
+    name = _SHOWN_LIKE.get(row.name, row.name)
+    if name == row.name and row.context not in ("user", "superuser"):
+        return None
+    try:
+        with conn.transaction(force_rollback=True):
+            conn.execute("SELECT set_config(%s, %s, true)", (name, value))
+            return in_force(conn, [name])[name].setting
+    except Error:
+        return None
 
 
 def file_lines(conn: Connection) -> tuple[FileSetting, ...] | None:

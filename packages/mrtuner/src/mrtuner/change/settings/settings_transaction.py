@@ -177,11 +177,16 @@ class SettingsTransaction(Transaction):
         if problems := self._file_problems(conn, direction):
             return problems
         rows = live.in_force(conn, self.change.names)
-        found = (self._problem(one, rows, direction, may_wait) for one in self.change.entries)
+        found = (self._problem(conn, one, rows, direction, may_wait) for one in self.change.entries)
         return [problem for problem in found if problem]
 
     def _problem(
-        self, one: Entry, rows: Mapping[str, InForce], direction: Direction, may_wait: bool
+        self,
+        conn: Connection,
+        one: Entry,
+        rows: Mapping[str, InForce],
+        direction: Direction,
+        may_wait: bool,
     ) -> str | None:
         """Why a parameter does not have the value this direction wants; None if it does."""
         row = rows.get(one.name)
@@ -193,6 +198,8 @@ class SettingsTransaction(Transaction):
             return None
         value: str | None = getattr(one, direction)
         if self._gives(row, value):
+            return None
+        if value is not None and live.shown(conn, row, value) == row.setting:
             return None
         shown = with_unit(row.setting, row.vartype, row.unit)
         return f"{one.name} is {shown}" + (

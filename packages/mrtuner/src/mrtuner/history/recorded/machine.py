@@ -11,7 +11,7 @@ from mrtuner.facts import Fact, Missing
 from mrtuner.history.recording.machine import OF_RDS, UNREAD
 from mrtuner.history.store.layout import last_value
 from mrtuner.history.unchanged import while_same
-from mrtuner.host.model import Host, HugePages, VirtualMemory
+from mrtuner.host.model import Host, HugePages, IoUring, VirtualMemory
 from mrtuner.inputs import Storage
 from mrtuner.units import Bytes
 
@@ -101,6 +101,7 @@ def host_of(known: Facts) -> Host | None:
         **scalars,
         huge_pages=_nested(HugePages, "huge_pages", known),
         vm=_nested(VirtualMemory, "vm", known),
+        io_uring=_nested(IoUring, "io_uring", known),
         missing=missing,
     )
 

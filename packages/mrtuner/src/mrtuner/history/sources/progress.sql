@@ -1,5 +1,5 @@
 /*
-help = "VACUUM, ANALYZE, CREATE INDEX, CLUSTER, base backups and COPY in progress"
+help = "VACUUM, ANALYZE, CREATE INDEX, CLUSTER, REPACK, base backups and COPY in progress"
 interval = "10s"
 keep = "35d"
 
@@ -27,7 +27,8 @@ SELECT pid, command, datname, relid::bigint, phase, blocks_done, blocks_total
 FROM pg_catalog.pg_stat_progress_create_index
 UNION ALL
 SELECT pid, command, datname, relid::bigint, phase, heap_blks_scanned, heap_blks_total
-FROM pg_catalog.pg_stat_progress_cluster
+FROM pg_catalog.pg_stat_progress_cluster -- before 19
+FROM pg_catalog.pg_stat_progress_repack -- since 19
 UNION ALL
 SELECT pid, 'BASE_BACKUP', NULL, NULL, phase, backup_streamed, backup_total
 FROM pg_catalog.pg_stat_progress_basebackup

@@ -16,13 +16,17 @@ FAST_CLOCKS = {"tsc", "kvm-clock", "arch_sys_counter", "hyperv_clocksource_tsc_p
 
 @rule(
     "track_io_timing",
-    source="documentation: Run-time Statistics; pg_test_timing",
+    source="documentation: Run-time Statistics; pg_test_timing; release notes 19",
     risk="reads the clock at each read and write",
 )
 def track_io_timing_where_the_clock_is_fast(situation: Situation, clock: Clock | None) -> Verdict:
-    """On where the kernel's clock is read without a system call; unknown where the clock is."""
+    """On where the clock is read without a system call: the kernel's, or since 19 the processor's
+    own, which timing_clock_source names. Unknown where the clock is.
+    """
     if situation.running.get("track_io_timing") == "on":
         return Keep("already on")
+    if situation.running.get("timing_clock_source") in {"tsc", "auto (tsc)"}:
+        return Change(True, "the processor's clock is cheap to read, and slow I/O becomes visible")
     if clock is None:
         return Unknown(("the server's clocksource (run pg_test_timing)",))
     if clock.source not in FAST_CLOCKS:

@@ -113,6 +113,8 @@ def default_toast_compression_lz4(situation: Situation) -> Verdict:
         return Change("lz4", "this build has lz4: faster to write and read than pglz")
     if situation.live:
         return Keep("this build lacks lz4")
+    if situation.major >= 19:
+        return Keep("lz4 is the default since 19 where the build has it")
     return Keep("lz4 only if the build has it", Offer("lz4", LZ4))
 
 

@@ -194,7 +194,7 @@ def max_locks_per_transaction_for_partitions(
     """
     sessions = int(situation.running.get("max_connections", 0))
     if partitions is None or not sessions:
-        return Keep("64 suffice without tables of many partitions")
+        return Keep("the default suffices without tables of many partitions")
     pool = sessions + int(situation.running.get("max_prepared_transactions", 0))
     needed = ceil(situation.active(sessions).count * partitions.locks / pool)
     if needed <= int(situation.running.get("max_locks_per_transaction", 64)):

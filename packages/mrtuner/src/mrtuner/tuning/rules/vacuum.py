@@ -89,6 +89,16 @@ def autovacuum_work_mem_by_budget(situation: Situation) -> Verdict:
     )
 
 
+@rule("autovacuum_max_parallel_workers", source=DOC + "; release notes 19", risk="none")
+def autovacuum_max_parallel_workers_unmeasured() -> Verdict:
+    """Left as it is (0): each autovacuum worker could start so many workers to vacuum the indexes
+    of one table. Where that pays was not measured.
+    """
+    return Keep(
+        "not measured; first try autovacuum_parallel_workers of one table with many indexes"
+    )
+
+
 @rule("autovacuum_naptime", source=DOC, risk="none")
 def autovacuum_naptime_default() -> Verdict:
     """Left as it is: busier autovacuum was no better, or worse, on a small machine."""
