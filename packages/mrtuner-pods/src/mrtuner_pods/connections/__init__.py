@@ -22,14 +22,14 @@ from mrtuner.errors import BadValue, UsageError
 from mrtuner.facts import Fact, Missing
 from mrtuner.tuning.gather import flags
 from mrtuner.wording import enumerated
-from mrtuner_pods.connections.container import Container
+from mrtuner_pods.connections.container.container import Container
+from mrtuner_pods.connections.container.pools import pools
 from mrtuner_pods.connections.database import Database, by_numbers
 from mrtuner_pods.connections.formats import resources
 from mrtuner_pods.connections.given import Given
 from mrtuner_pods.connections.judge import Check, judge
 from mrtuner_pods.connections.model import Other, Pooler, Rollout, Stage, Workload
 from mrtuner_pods.connections.pgbouncer import pooler as read_pooler
-from mrtuner_pods.connections.pools import pools
 from mrtuner_pods.connections.rollouts import rollout
 from mrtuner_pods.connections.workloads import Gathered, gather
 from mrtuner_pods.observed.model import PoolerPool

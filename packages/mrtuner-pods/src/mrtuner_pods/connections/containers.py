@@ -8,8 +8,8 @@ from typing import Final
 
 from mrtuner.facts import Fact
 from mrtuner_pods.connections.cluster import Cluster
-from mrtuner_pods.connections.commands import commands
-from mrtuner_pods.connections.container import Container, dependent, expanded
+from mrtuner_pods.connections.container.commands import commands
+from mrtuner_pods.connections.container.container import Container, dependent, expanded
 from mrtuner_pods.connections.manifest import Place, Resource
 
 #: Where a kind has the specification of its pod.

@@ -10,14 +10,14 @@ from mrtuner.errors import BadValue
 from mrtuner.facts import Fact, Missing
 from mrtuner.wording import enumerated
 from mrtuner_pods.connections.cluster import Cluster, entries
-from mrtuner_pods.connections.container import image_name
+from mrtuner_pods.connections.container.container import image_name
+from mrtuner_pods.connections.container.pools import pools
 from mrtuner_pods.connections.containers import TEMPLATE, containers, odd_memory, pod_of
 from mrtuner_pods.connections.formats import COMPOSE, ECS, PROCFILE, UNCOUNTED
 from mrtuner_pods.connections.given import Given
 from mrtuner_pods.connections.manifest import Resource
 from mrtuner_pods.connections.model import Other, Pool, Workload
 from mrtuner_pods.connections.pgbouncer import by_variables, waits_for_clients
-from mrtuner_pods.connections.pools import pools
 from mrtuner_pods.connections.rollouts import ENDING, QUARTER, rollout, rollout_of
 
 #: Kinds that run until they are stopped.

@@ -11,20 +11,20 @@ from typing import Any, Final
 from mrtuner.errors import BadValue, UsageError
 from mrtuner.facts import Fact
 from mrtuner.wording import enumerated
-from mrtuner_pods.connections.applications import (
+from mrtuner_pods.connections.cluster import Cluster
+from mrtuner_pods.connections.container.applications import (
     event_loop,
     first_serving,
     processes,
     serving,
     threads,
 )
-from mrtuner_pods.connections.cluster import Cluster
-from mrtuner_pods.connections.container import Container, option
+from mrtuner_pods.connections.container.container import Container, option
+from mrtuner_pods.connections.container.pools import pools
 from mrtuner_pods.connections.containers import containers, odd_memory, pod_of
 from mrtuner_pods.connections.given import Given
 from mrtuner_pods.connections.manifest import Place, Resource
 from mrtuner_pods.connections.model import Count
-from mrtuner_pods.connections.pools import pools
 from mrtuner_pods.connections.rollouts import rollout_of
 from mrtuner_pods.frameworks import AppServer
 from mrtuner_pods.planning.servers import Server, event_loop_refused

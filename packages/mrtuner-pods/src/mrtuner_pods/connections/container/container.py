@@ -10,7 +10,7 @@ from typing import Final, TypeVar
 
 from mrtuner.errors import BadValue
 from mrtuner.facts import Fact
-from mrtuner_pods.connections.commands import Command, split
+from mrtuner_pods.connections.container.commands import Command, split
 from mrtuner_pods.connections.given import Named, Uncounted, at_least, fact
 from mrtuner_pods.frameworks import AppServer
 

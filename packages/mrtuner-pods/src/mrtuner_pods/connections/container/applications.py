@@ -7,9 +7,9 @@ from dataclasses import replace
 from typing import Final
 
 from mrtuner.facts import Fact
-from mrtuner_pods.connections.commands import at_once
-from mrtuner_pods.connections.connection_string import ConnectionString
-from mrtuner_pods.connections.container import Container, matches, option, variable, whole
+from mrtuner_pods.connections.container.commands import at_once
+from mrtuner_pods.connections.container.connection_string import ConnectionString
+from mrtuner_pods.connections.container.container import Container, matches, option, variable, whole
 from mrtuner_pods.connections.given import Given, Uncounted
 from mrtuner_pods.frameworks import (
     AppServer,

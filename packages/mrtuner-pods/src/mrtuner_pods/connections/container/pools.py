@@ -14,7 +14,7 @@ from typing import Final
 from mrtuner.errors import BadValue
 from mrtuner.facts import Fact, Missing
 from mrtuner.wording import enumerated
-from mrtuner_pods.connections.applications import (
+from mrtuner_pods.connections.container.applications import (
     detected,
     framework_of,
     processes,
@@ -22,8 +22,12 @@ from mrtuner_pods.connections.applications import (
     serving,
     threads,
 )
-from mrtuner_pods.connections.connection_string import SQL_SERVER, ConnectionString, parsed
-from mrtuner_pods.connections.container import (
+from mrtuner_pods.connections.container.connection_string import (
+    SQL_SERVER,
+    ConnectionString,
+    parsed,
+)
+from mrtuner_pods.connections.container.container import (
     Container,
     Environment,
     image_name,
