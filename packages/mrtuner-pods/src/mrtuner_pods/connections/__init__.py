@@ -212,11 +212,10 @@ def _pooler(pgbouncer: PgBouncer | None, found: Gathered, direct: frozenset[str]
             for one in found.poolers
         ]  # fmt: skip
         return None
-    if len(found.poolers) > 1:
-        found.warnings.append(
-            f"there are {len(found.poolers)} poolers: {found.poolers[0].name} is used for every "
-            "workload; check the others separately"
-        )
+    used = found.poolers[0].name if found.poolers else ""
+    for other in found.poolers[1:]:
+        why = f"{used} is taken for the pooler of every workload, and this one is not counted"
+        found.unjudged.append(Missing(f"pooler {other.name}", why, hint="check it separately"))
     through = [one for one in found.workloads if one.name not in direct]
     rollout = _rollout_of(pgbouncer, found)
     made = read_pooler(pgbouncer.text, pgbouncer.name, rollout, through, waits=found.waits)

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from mrtuner.errors import BadValue
+from mrtuner_pods.connections.container.container import POSTGRES, image_name
 from mrtuner_pods.connections.manifest import Located, Resource, documents, objects
 
 COMPOSE, ECS, PROCFILE = "Compose service", "ECS task", "Procfile"
@@ -74,6 +75,10 @@ def _procfile(text: str, file: str) -> Iterator[Resource]:
 
 def _compose(services: Located, file: str) -> Iterator[Resource]:
     """Yield an object for each service."""
+    databases = {
+        str(name) for name, one in services.items()
+        if isinstance(one, Located) and image_name(str(one.get("image") or "")) in POSTGRES
+    }  # fmt: skip
     for name, service in services.items():
         line = services.lines.get(str(name), 1)
         if not isinstance(service, Located):
@@ -84,6 +89,7 @@ def _compose(services: Located, file: str) -> Iterator[Resource]:
             line, name=str(name), image=service.get("image"),
             command=_words(service.get("entrypoint")), args=_words(service.get("command")),
             env=list(_variables(service.get("environment"), line)), envFrom=more,
+            uses=next((one for one in _depends(service) if one in databases), None),
         )  # fmt: skip
         replicas = deploy.get("replicas", service.get("scale", 1))
         yield _object(file, line, COMPOSE, str(name), [container], replicas=replicas)
@@ -142,6 +148,13 @@ def _files(service: Mapping[str, Any]) -> Iterator[str]:
         yield f"the file {one.get('path') if isinstance(one, dict) else one}"
     if "extends" in service:
         yield "the service that it extends"
+
+
+def _depends(service: Mapping[str, Any]) -> Iterator[str]:
+    """The names of the services that a service needs: lists, or mappings by name."""
+    for key in ("depends_on", "links"):
+        for one in service.get(key) or ():
+            yield str(one).partition(":")[0]
 
 
 def _variables(given: object, line: int) -> Iterator[Located]:

@@ -17,17 +17,13 @@ from mrtuner_pods.connections.formats import COMPOSE, ECS, PROCFILE, UNCOUNTED
 from mrtuner_pods.connections.given import Given
 from mrtuner_pods.connections.manifest import Resource
 from mrtuner_pods.connections.model import Other, Pool, Workload
+from mrtuner_pods.connections.operators import may_connect, pooler_of
 from mrtuner_pods.connections.pgbouncer import by_variables, waits_for_clients
-from mrtuner_pods.connections.rollouts import ENDING, QUARTER, rollout, rollout_of
+from mrtuner_pods.connections.rollouts import ENDING, rollout_of
 
 #: Kinds that run until they are stopped.
 _LASTING: Final = ("Deployment", "StatefulSet", "DaemonSet", "ReplicaSet", "ReplicationController",
                    "Pod", COMPOSE, ECS, PROCFILE)  # fmt: skip
-#: Where an operator's object asks for a pooler: Zalando's, Crunchy's.
-_OPERATORS: Final = {
-    "postgresql": ("spec", "enableConnectionPooler"),
-    "PostgresCluster": ("spec", "proxy", "pgBouncer"),
-}
 _KEDA_TRIGGERS: Final = ("postgresql",)
 _PGBOUNCER_INI: Final = "pgbouncer.ini"
 
@@ -61,14 +57,11 @@ def gather(resources: Sequence[Resource], given: Given) -> Gathered:
             _add(one, known, given, found)
         elif one.kind == "ScaledObject":
             found.others += _triggers(one)
-        elif one.kind == "Pooler":
-            _add_pooler(one, found)
-        elif (path := _OPERATORS.get(one.kind)) is not None:
-            if one.at(*path).value:
-                why = f"the operator puts a pooler before it ({one.at(*path).source})"
-                found.unjudged.append(
-                    Missing(f"{one.kind} {one.name}", why, hint="give its settings: --pgbouncer")
-                )
+        elif (operated := pooler_of(one)) is not None:
+            found.poolers.append(operated.workload)
+            found.names.add(operated.name)
+            found.configurations.append((operated.text, operated.where))
+            found.unjudged += [operated.missing] if operated.missing else []
         elif one.kind in {"ConfigMap", "Secret"}:
             if (text := entries(one).get(_PGBOUNCER_INI)) is not None:
                 where = f"{one.where} {one.kind} {one.name}"
@@ -78,6 +71,8 @@ def gather(resources: Sequence[Resource], given: Given) -> Gathered:
                 f"{one.where}: {one.kind} {one.name} is not counted: its kind is not known"
             )
             found.unjudged.append(Missing(f"{one.kind} {one.name}", "its kind is not known"))
+        elif (unknown := may_connect(one)) is not None:
+            found.unjudged.append(unknown)
     _refuse_unknown_names(found, resources, given)
     return found
 
@@ -127,25 +122,6 @@ def _selecting(services: Sequence[Resource], resource: Resource) -> Iterator[str
         selector = one.at("spec", "selector").value
         if isinstance(selector, dict) and selector and selector.items() <= dict(labels).items():
             yield one.name
-
-
-def _add_pooler(one: Resource, found: Gathered) -> None:
-    """CloudNativePG's Pooler: PgBouncer in a Deployment, its settings as parameters."""
-    instances = one.at("spec", "instances")
-    desired = Fact(instances.whole(1) or 1, instances.source)
-    quarter = Fact(QUARTER, "default of Kubernetes")
-    found.poolers.append(
-        Workload(name=one.name, kind=one.kind, where=one.where, pools=(),
-                 rollout=rollout(desired, quarter, quarter))
-    )  # fmt: skip
-    found.names.add(one.name)
-    own = one.at("spec", "pgbouncer")
-    settings = dict(own.at("parameters").value or {})
-    settings.setdefault("pool_mode", own.at("poolMode").value or "session")
-    host = f"{one.at('spec', 'cluster', 'name').value}-rw"
-    lines = [f"{name} = {value}" for name, value in settings.items()]
-    text = "\n".join(["[databases]", f"* = host={host}", "[pgbouncer]", *lines])
-    found.configurations.append((text, f"{one.where} Pooler {one.name}"))
 
 
 def _triggers(one: Resource) -> Iterator[Other]:
