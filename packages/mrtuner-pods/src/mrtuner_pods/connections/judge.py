@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from mrtuner.facts import Fact, Missing
 from mrtuner.wording import plural
@@ -26,6 +26,9 @@ from mrtuner_pods.connections.model import (
     total,
 )
 from mrtuner_pods.connections.remedies import WaysToFit, remedies
+
+if TYPE_CHECKING:
+    from mrtuner_pods.connections.compared import Compared
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,6 +60,7 @@ class Check:
     warnings: tuple[str, ...]
     seen: Fact[int] | None = None  # the most sessions that a history has of the server
     unjudged: tuple[Missing, ...] = ()  # what could not be counted: there are at least so many
+    compared: tuple[Compared, ...] = ()  # with the sessions that the database saw
 
     @property
     def exceeds(self) -> bool:

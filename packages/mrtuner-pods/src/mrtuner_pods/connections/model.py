@@ -73,6 +73,7 @@ class Pool:
     role: str | None = None  # that it connects as, where its connection string says so
     database: str | None = None
     host: str | None = None
+    application: str | None = None  # application_name of its sessions, where anything says so
     starts_first: bool = False  # an init container: gone before the others start
     pgbouncer: bool = False  # its connection string says that it leads to one
 

@@ -127,6 +127,25 @@ def _expected(told: Row) -> Iterator[str]:
     if seen is not None:
         yield f"most seen: {plural(seen['value'], 'session')} ({seen['source']})"
     yield from who_connects(told)
+    yield from _compared(told.get("compared", ()))
+
+
+def _compared(rows: Sequence[Row]) -> Iterator[str]:
+    """Yield what was counted beside what was seen, after an empty line, for each source."""
+    for source in dict.fromkeys(one["source"] for one in rows):
+        yield ""
+        heads = ("counted and seen", "at rest", "checked", "most seen", "addresses", "the count is")
+        yield from aligned(
+            [heads, *(_compared_row(one) for one in rows if one["source"] == source)],
+            right=range(1, 5),
+        )
+        yield from _wrapped(f"seen: {source}", "  ")
+
+
+def _compared_row(one: Row) -> tuple[str, ...]:
+    addresses = "–" if one["addresses"] is None else f"{one['addresses']:,}"
+    counted = (_count(one["rest"]), _count(one["reachable"]))
+    return (one["name"], *counted, f"{one['seen']:,}", addresses, one["verdict"])
 
 
 def who_connects(told: Row) -> Iterator[str]:

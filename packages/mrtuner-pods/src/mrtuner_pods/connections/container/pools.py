@@ -138,6 +138,7 @@ def _pool(case: _Case) -> Pool:
         role=chosen.user or _libpq(container, "PGUSER") or given.role,
         database=chosen.database or _libpq(container, "PGDATABASE") or given.dbname,
         host=chosen.host or _host(container),
+        application=_application(chosen) or _libpq(container, "PGAPPNAME"),
         starts_first=container.starts_first,
         pgbouncer=_leads_to_a_pooler(chosen, container),
     )
@@ -217,6 +218,12 @@ def _libpq(container: Container, name: str) -> str | None:
     """The value of libpq's own variable."""
     found = container.environment.get(name)
     return (found.value or None) if found is not None else None
+
+
+def _application(string: ConnectionString) -> str | None:
+    """The application_name as libpq, JDBC and Npgsql spell it."""
+    named = ("application_name", "applicationname", "application name")
+    return next((string.parameters[one] for one in named if one in string.parameters), None)
 
 
 def _connection_strings(environment: Environment) -> Iterator[tuple[str, ConnectionString]]:
