@@ -181,11 +181,10 @@ def command(
         terminal.deliver(EXAMPLE, None)
         return
     done = _checked(manifests, rollout, account, given)
-    from mrtuner.documents import as_builtins
     from mrtuner_pods.connections import text
     from mrtuner_pods.connections.document import pods_check_document
 
-    told = as_builtins(pods_check_document(done))
+    told = pods_check_document(done)
     terminal.answer(told, text.check(told), as_json)
     check.conclude(found=done.exceeds, unjudged=done.unjudged)
 

@@ -6,9 +6,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from mrtuner.documents import Doc, Document, NotJudged, Struct, convert, field
-from mrtuner_pods.connections.remedies import (
-    WaysToFit,
-)
+from mrtuner_pods.connections.model import LimitKind
+from mrtuner_pods.connections.remedies import WaysToFit
 from mrtuner_pods.observed.model import OpenSessions, PoolerPool
 
 if TYPE_CHECKING:
@@ -59,6 +58,10 @@ class ConnectionLimit(Struct):
     fits: Annotated[bool, Doc("whether no connection is refused")]
     clients: Annotated[bool, Doc("whether it limits PgBouncer's clients, not the server's")]
     how: Annotated[str, Doc("the arithmetic, with the source of each number")]
+    kind: Annotated[LimitKind, Doc("what sets it")] = "max_connections"
+    server: Annotated[
+        str | None, Doc("whose limit it is, where workloads name several servers; null: only one")
+    ] = None
 
 
 class ExpectedConnections(Struct):
@@ -194,7 +197,8 @@ def _term(one: Term, stage: Stage) -> ConnectionsOpened:
 
 def _limit(one: Limit, stage: Stage) -> ConnectionLimit:
     return ConnectionLimit(name=one.name, admits=one.capacity, reachable=one.demand[stage],
-                           fits=one.fits(stage), clients=one.clients, how=one.how)  # fmt: skip
+                           fits=one.fits(stage), clients=one.clients, how=one.how,
+                           kind=one.kind, server=one.server)  # fmt: skip
 
 
 def _numbers(done: Check) -> Iterator[CountRead]:

@@ -318,6 +318,7 @@ def _own_limits(
             only = {kind: name or None}
             yield Limit(
                 name=f"limit of {f'{kind} {name}' if name else f'the {kind}'}",
+                kind=kind,
                 capacity=limit.value,
                 how=limit.source,
                 workloads=tuple(_matching(workloads, **only)),
@@ -381,6 +382,7 @@ def _of_pooler(
     each, processes = pooler.max_client_conn, pooler.processes_at(Stage.REST)
     yield Limit(
         name="max_client_conn of PgBouncer",
+        kind="max_client_conn",
         capacity=pooler.clients(),
         how=f"{processes} x {each.value} ({each.source}), if clients are spread evenly",
         workloads=clients,
@@ -390,6 +392,7 @@ def _of_pooler(
     if pooler.mode == "session":
         yield Limit(
             name="server sessions of PgBouncer in session mode",
+            kind="session pooling",
             capacity=processes * pooler.servers(),
             how=f"{processes} x {pooler.servers()}: with pool_mode = session ({pooler.where}), a "
             "client keeps its server session for as long as it is connected, as those of a pool "
