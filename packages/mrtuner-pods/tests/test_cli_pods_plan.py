@@ -71,7 +71,9 @@ def test_a_format_is_written_alone(tmp_path: Path) -> None:
 
 def test_the_page_and_the_picture_show_the_point(tmp_path: Path) -> None:
     page, svg, png = (tmp_path / name for name in ("plan.html", "plan.svg", "plan.png"))
-    done = run(*LOAD, "--now", "3x2", "--html", str(page), "--picture", str(svg))
+    done = run(
+        *LOAD, "--cpu-time", "9ms", "--now", "3x2", "--html", str(page), "--picture", str(svg)
+    )
     assert done.exit_code == 0, done.stderr
     assert "now: " in svg.read_text(encoding="utf-8")
     assert "var(--" not in svg.read_text(encoding="utf-8")

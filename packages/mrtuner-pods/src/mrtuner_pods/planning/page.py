@@ -168,7 +168,7 @@ def _target(axes: Axes, told: PodsPlanDocument) -> None:
 def _point(told: PodsPlanDocument) -> tuple[str, PodsLayout, float] | None:
     """Return name, layout and p95 of what runs now, else of the plan; None if it is not drawn."""
     now = told.now
-    if now is not None and now.p95 is not None:
+    if now is not None and now.p95 is not None and now.unknown is None:
         return "now", now.layout, now.p95
     if told.load.routing in _STYLES:
         return "plan", told.layout, told.waiting.p95

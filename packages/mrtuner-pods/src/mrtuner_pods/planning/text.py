@@ -5,11 +5,12 @@ Uses only the document ``mrtuner.pods.plan/1``, so it can be recreated from the 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from math import prod
 from textwrap import wrap
 from typing import Final
 
+from mrtuner.documents import NotJudged
 from mrtuner.tables import aligned, bulleted
 from mrtuner.units import pretty_bytes, pretty_duration
 from mrtuner.wording import enumerated, plural
@@ -24,6 +25,7 @@ from mrtuner_pods.planning.document import (
     PodsPlanDocument,
     PodsPoint,
 )
+from mrtuner_pods.planning.intervals import PodsInterval
 from mrtuner_pods.planning.storm import PodsStorm
 from mrtuner_pods.waiting.erlang import PodsScreen
 
@@ -45,7 +47,7 @@ def lines(told: PodsPlanDocument) -> Iterator[str]:
     yield from aligned([_STAGE_HEADS, *stage_rows(told)], right=range(1, len(_STAGE_HEADS)))
     yield ""
     yield "other sizes of pod"
-    yield from aligned([other_heads(told), *alternative_rows(told)], right=range(4))
+    yield from aligned([other_heads(told), *alternative_rows(told)], right=range(5))
     yield ""
     unit = unit_of(told)
     yield f"the same number of {unit} in all: p95 wait by {unit} per pod"
@@ -90,17 +92,14 @@ def reason(told: PodsPlanDocument) -> str:
 
 def facts(told: PodsPlanDocument) -> Iterator[tuple[str, str]]:
     """Yield the parts of the plan: name and text."""
-    load, cpu, connections = told.load, told.cpu, told.connections
-    yield "load", _load(load)
-    yield (
-        "CPU request",
-        f"{millicores(cpu.request)} a pod: p95 of the CPU use in each second; "
-        + (f"on average {millicores(cpu.mean)}"),
-    )
-    limit = "none" if cpu.limit is None else millicores(cpu.limit)
-    yield "CPU limit", f"{limit}: {cpu.because}"
+    load, connections = told.load, told.connections
+    yield "load", _load(load, cpu_known=not _lacks_cpu(told))
+    missing = {one.name: one for one in told.unknown}
+    yield from _cpu(told, missing.get("CPU"))
     if told.memory is not None:
         yield "memory", f"{pretty_bytes(told.memory)} a pod: master and workers at their peaks"
+    elif "memory" in missing:
+        yield "memory", _unknown(missing["memory"])
     yield (
         "connections",
         (
@@ -114,20 +113,92 @@ def facts(told: PodsPlanDocument) -> Iterator[tuple[str, str]]:
             "with a pooler",
             (f"{plural(connections.server_connections, 'server connection')} in transaction mode"),
         )
+    elif "pooler" in missing:
+        yield "with a pooler", _unknown(missing["pooler"])
     if told.now is not None:
-        yield "now", as_it_is(told.now, load.server)
+        yield "now", as_it_is(told.now, load.server) + _between(told, "now.p95")
     if told.measured is not None:
         yield "measured now", _measured(told.measured)
-    yield "with a pod gone", as_it_is(told.one_less, load.server)
+    gone = as_it_is(told.one_less, load.server)
+    yield "with a pod gone", gone + _between(told, "one_less.p95")
     yield "by formula", _screen(told.screen)
     if told.storm is not None:
         yield "after a failover", _storm(told.storm)
+    elif "failover" in missing:
+        yield "after a failover", _unknown(missing["failover"])
+    yield from _by_chance(told)
 
 
-def _load(load: PodsLoad) -> str:
+def _cpu(told: PodsPlanDocument, missing: NotJudged | None) -> Iterator[tuple[str, str]]:
+    cpu = told.cpu
+    if missing is not None:
+        most = f"at most {millicores(cpu.request)} a pod, if all time outside the database is CPU"
+        yield "CPU request", f"{_unknown(missing)}; {most}"
+        yield "CPU limit", _unknown(missing)
+        return
+    yield (
+        "CPU request",
+        f"{millicores(cpu.request)} a pod: p95 of the CPU use in each second; on average "
+        f"{millicores(cpu.mean)}",
+    )
+    limit = "none" if cpu.limit is None else millicores(cpu.limit)
+    yield "CPU limit", f"{limit}: {cpu.because}"
+
+
+def _lacks_cpu(told: PodsPlanDocument) -> bool:
+    return any(one.name == "CPU" for one in told.unknown)
+
+
+def _unknown(missing: NotJudged) -> str:
+    return f"unknown: give {missing.supply}"
+
+
+def _by_chance(told: PodsPlanDocument) -> Iterator[tuple[str, str]]:
+    """Yield how far the plan's own figures differ in repeated simulations."""
+    known = {one.figure: one for one in told.intervals}
+    if "waiting.p95" not in known:
+        return
+    one = known["waiting.p95"]
+    others = "; ".join(
+        f"{name} {_range(known[figure], how)}"
+        for name, figure, how in (
+            ("median", "waiting.p50", milliseconds),
+            ("p99", "waiting.p99", milliseconds),
+            ("CPU request", "cpu.request", millicores),
+        )
+        if figure in known and (figure != "cpu.request" or not _lacks_cpu(told))
+    )
+    yield (
+        "by chance",
+        f"p95 wait {_range(one, milliseconds)}; {others}: the lowest and the highest of "
+        f"{one.simulations} simulations with other seeds",
+    )
+
+
+def _range(one: PodsInterval, how: Callable[[float], str]) -> str:
+    """Return an interval, once where both ends are the same."""
+    low, high = how(one.low), "unstable" if one.high is None else how(one.high)
+    return low if low == high else f"{low} to {high}"
+
+
+def interval(told: PodsPlanDocument, figure: str) -> str:
+    """Return the interval of a wait in words; empty if there is none."""
+    found = next((one for one in told.intervals if one.figure == figure), None)
+    return "" if found is None else _range(found, milliseconds)
+
+
+def _between(told: PodsPlanDocument, figure: str) -> str:
+    found = interval(told, figure)
+    return f" ({found})" if " to " in found else ""
+
+
+def _load(load: PodsLoad, *, cpu_known: bool) -> str:
     parts = "".join(
         f", {milliseconds(time)} {where}"
-        for time, where in ((load.cpu_time, "on CPU"), (load.database_time, "in the database"))
+        for time, where in (
+            (load.cpu_time if cpu_known else 0, "on CPU"),
+            (load.database_time, "in the database"),
+        )
         if time
     )
     varied = f"{load.samples} measured times" if load.samples else f"c = {load.variation:.2g}"
@@ -140,12 +211,16 @@ def _load(load: PodsLoad) -> str:
 def as_it_is(found: PodsNow, server: str) -> str:
     """Return how long requests wait with a layout that is not the plan, or that it is unstable."""
     layout = size(found.layout, server)
+    if found.killed is not None:
+        return f"{layout}: killed (OOM): {found.killed}"
     if found.p95 is None:
         if found.needs is None:
             return f"{layout}: unstable"
         noun, space, of = found.part.partition(" ")
         part = f"{plural(found.needs, noun.removesuffix('s'))}{space}{of}"
         return f"{layout}: unstable, needs {part} at least"
+    if found.unknown is not None:
+        return f"{layout}: p95 wait unknown; {milliseconds(found.p95)} for a worker alone"
     return f"{layout}: p95 wait {milliseconds(found.p95)}"
 
 
@@ -164,7 +239,7 @@ def before_and_after(told: PodsPlanDocument) -> Iterator[tuple[str, ...]]:
     if present is None:
         return
     known = {one.name: one.value for one in present.numbers}
-    now, p95 = told.now, None if told.now is None else told.now.p95
+    now = told.now
     yield f"{present.kind} {present.name}", "now", "planned"
     for name, unit, planned in (
         ("pods", "pods", layout.pods),
@@ -177,13 +252,24 @@ def before_and_after(told: PodsPlanDocument) -> Iterator[tuple[str, ...]]:
         parts = (known["pods"], known["workers"], known["pool"])
         reached = None if None in parts else prod(part or 0 for part in parts)
         yield "connections", _number(reached), f"{connections.reached:,}"
-    yield "CPU request", _cores(known.get("cpu_request")), _cores(cpu.request)
-    yield "CPU limit", _cores(known.get("cpu_limit")), _cores(cpu.limit)
+    unknown = _lacks_cpu(told)
+    for unit, before, cores in (
+        ("CPU request", known.get("cpu_request"), cpu.request),
+        ("CPU limit", known.get("cpu_limit"), cpu.limit),
+    ):
+        yield unit, _cores(before), "unknown" if unknown else _cores(cores)
     if told.memory is not None:
         yield "memory limit", _size(known.get("memory_limit")), _size(told.memory)
     if now is not None:
-        before = "unstable" if p95 is None else milliseconds(p95)
-        yield "p95 wait", before, milliseconds(told.waiting.p95)
+        yield "p95 wait", _wait_now(now), milliseconds(told.waiting.p95)
+
+
+def _wait_now(now: PodsNow) -> str:
+    if now.killed is not None:
+        return "killed (OOM)"
+    if now.unknown is not None:
+        return "unknown"
+    return "unstable" if now.p95 is None else milliseconds(now.p95)
 
 
 def _number(value: float | None) -> str:
@@ -263,7 +349,8 @@ def unit_of(told: PodsPlanDocument) -> str:
 def other_heads(told: PodsPlanDocument) -> tuple[str, ...]:
     """Return the heads of `alternative_rows`."""
     unit = unit_of(told)
-    return f"{unit} a pod", "pods", f"{unit} in all", "p95 wait"
+    heads = f"{unit} a pod", "pods", f"{unit} in all", "p95 wait"
+    return (*heads, "by chance") if told.intervals else heads
 
 
 def stage_rows(told: PodsPlanDocument) -> Iterator[tuple[str, ...]]:
@@ -279,13 +366,14 @@ def stage_rows(told: PodsPlanDocument) -> Iterator[tuple[str, ...]]:
 
 def alternative_rows(told: PodsPlanDocument) -> Iterator[tuple[str, ...]]:
     """Yield a row for each size of pod."""
-    for other in told.alternatives:
+    for number, other in enumerate(told.alternatives):
         layout = other.layout
         yield (
             str(density(layout, told.load.server)),
             f"{layout.pods:,}",
             f"{layout.pods * density(layout, told.load.server):,}",
             milliseconds(other.p95),
+            *([interval(told, f"alternatives.{number}.p95")] if told.intervals else []),
         )
 
 
