@@ -14,7 +14,11 @@ from mrtuner_pods.connections.container.container import Container, dependent, e
 from mrtuner_pods.connections.manifest import Place, Resource
 
 #: Where a kind has the specification of its pod.
-_POD: Final = {"Pod": ("spec",), "CronJob": ("spec", "jobTemplate", "spec", "template", "spec")}
+_POD: Final = {
+    "Pod": ("spec",),
+    "CronJob": ("spec", "jobTemplate", "spec", "template", "spec"),
+    "ScaledJob": ("spec", "jobTargetRef", "template", "spec"),
+}
 #: Sources that a container takes whole; the last is of other formats.
 _WHOLE: Final = (
     ("configMapRef", "ConfigMap"), ("secretRef", "Secret"), ("elsewhere", ""),

@@ -92,7 +92,10 @@ def _compose(services: Located, file: str) -> Iterator[Resource]:
             uses=next((one for one in _depends(service) if one in databases), None),
         )  # fmt: skip
         replicas = deploy.get("replicas", service.get("scale", 1))
-        yield _object(file, line, COMPOSE, str(name), [container], replicas=replicas)
+        yield _object(
+            file, line, COMPOSE, str(name), [container], replicas=replicas,
+            mode=deploy.get("mode"), update=deploy.get("update_config"),
+        )  # fmt: skip
 
 
 def _task(own: Located, file: str) -> Iterator[Resource]:
@@ -121,10 +124,10 @@ def _task(own: Located, file: str) -> Iterator[Resource]:
 
 def _object(
     file: str, line: int, kind: str, name: str, containers: list[Located],
-    replicas: object = None,
+    replicas: object = None, **more: object,
 ) -> Resource:  # fmt: skip
     pod = _at(line, spec=_at(line, containers=containers))
-    spec = _at(line, replicas=replicas, template=pod)
+    spec = _at(line, replicas=replicas, template=pod, **more)
     return Resource(file, _at(line, kind=kind, metadata=_at(line, name=name), spec=spec))
 
 

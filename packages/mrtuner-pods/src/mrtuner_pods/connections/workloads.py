@@ -19,7 +19,13 @@ from mrtuner_pods.connections.manifest import Resource
 from mrtuner_pods.connections.model import Other, Pool, Workload
 from mrtuner_pods.connections.operators import may_connect, pooler_of
 from mrtuner_pods.connections.pgbouncer import by_variables, waits_for_clients
-from mrtuner_pods.connections.rollouts import ENDING, rollout_of
+from mrtuner_pods.connections.rollouts import (
+    ENDING,
+    SCALED_JOB,
+    disrupted,
+    rollout_of,
+    unknown_nodes,
+)
 
 #: Kinds that run until they are stopped.
 _LASTING: Final = ("Deployment", "StatefulSet", "DaemonSet", "ReplicaSet", "ReplicationController",
@@ -53,10 +59,10 @@ def gather(resources: Sequence[Resource], given: Given) -> Gathered:
     known = Cluster(resources)
     found = Gathered(services=[one for one in resources if one.kind == "Service"])
     for one in resources:
-        if one.kind in (*_LASTING, *ENDING):
-            _add(one, known, given, found)
-        elif one.kind == "ScaledObject":
+        if one.kind in {"ScaledObject", SCALED_JOB}:
             found.others += _triggers(one)
+        if one.kind in (*_LASTING, *ENDING, SCALED_JOB):
+            _add(one, known, given, found)
         elif (operated := pooler_of(one)) is not None:
             found.poolers.append(operated.workload)
             found.names.add(operated.name)
@@ -101,6 +107,8 @@ def _add(resource: Resource, known: Cluster, given: Given, found: Gathered) -> N
         found.unjudged.append(Missing(resource.name, UNCOUNTED[resource.kind], hint=hint))
     if not opened and not pooler:
         return
+    if opened and (nodes := unknown_nodes(resource, given)) is not None:
+        found.unjudged.append(nodes)
     made = Workload(
         name=resource.name,
         kind=resource.kind,
@@ -113,6 +121,22 @@ def _add(resource: Resource, known: Cluster, given: Given, found: Gathered) -> N
         found.names |= {resource.name, *_selecting(found.services, resource)}
     if opened:
         found.workloads.append(made)
+        found.notes += _of_budget(known.budget(resource), made)
+
+
+def _of_budget(budget: Resource | None, made: Workload) -> Iterator[str]:
+    """Note how many pods a drain adds: what it evicts is replaced while it terminates."""
+    if budget is None:
+        return
+    desired = made.rollout.desired.value
+    taken = disrupted(budget, desired)
+    together = f"{desired + taken.value} pods at once"
+    if made.kind == "StatefulSet":
+        together = f"{desired} pods, since a StatefulSet replaces a pod when it is gone"
+    yield (
+        f"{made.name}: a PodDisruptionBudget limits drains of nodes, not rollouts: {taken.value} "
+        f"evicted ({taken.source}), so a drain can lead to {together}"
+    )
 
 
 def _selecting(services: Sequence[Resource], resource: Resource) -> Iterator[str]:
