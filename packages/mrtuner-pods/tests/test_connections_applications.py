@@ -57,7 +57,7 @@ COUNTED = [
 #: The file, its shape, what can be counted of it, and why that is not all.
 NOT_COUNTED = [
     ("gitlab", "GitLab's chart: webservice", 0, "its pools follow its threads"),
-    ("discourse", "discourse: config/unicorn.conf.rb", 0, "are in config/unicorn.conf.rb"),
+    ("discourse", "discourse: config/unicorn.conf.rb", 0, "starts Sidekiq"),
     ("sentry", "getsentry/self-hosted", 0, "it is Sentry"),
     # The web server's 4 workers have 15 each.
     ("airflow", "Airflow's chart", 60, "processes of their own"),
@@ -189,6 +189,14 @@ services:
          "only its runtime suggests node-postgres"),
         (deployment('["/start"]', "APP_JDBC_URL=jdbc:postgresql://db/app"),
          "shows neither its framework nor its pool"),
+        # The parent of unicorn's workers starts Sidekiq as well; an own image does not show it.
+        (deployment('["unicorn"]', "UNICORN_WORKERS=4", "DISCOURSE_DB_HOST=db"), "it is Discourse"),
+        # Outline without WEB_CONCURRENCY: as many processes as CPUs.
+        (deployment('["yarn", "start"]', "PGHOST=db", image="outlinewiki/outline"),
+         "as many workers as CPUs"),
+        # Names of variables without a line between: Paperless; of Elastic Beanstalk; of Ory.
+        *((deployment('["/start"]', one), "shows neither its framework nor its pool")
+          for one in ("PAPERLESS_DBHOST=db", "RDS_HOSTNAME=db", "DSN=postgres://db/app")),
         # Phoenix has this variable as well as Rails.
         (deployment('["/app/bin/server"]', "SECRET_KEY_BASE=a", "DATABASE_URL=postgres://db/a"),
          "shows neither its framework nor its pool"),
@@ -202,6 +210,37 @@ def test_what_uses_postgresql_without_saying_how_is_named(text: str, why: str) -
         assert any(why in one.why for one in done.unjudged)
 
 
+def test_an_application_whose_own_configuration_has_workers() -> None:
+    """Mastodon's config/puma.rb: two workers of five threads, where no variable says more."""
+    for command in ('["puma", "-C", "config/puma.rb"]', '["bundle", "exec", "puma"]'):
+        text = deployment(command, "DB_HOST=db", image="ghcr.io/mastodon/mastodon:v4.3")
+        done = check(numbers(1000), [Manifest(text)], stage=Stage.REST)
+        assert (done.workloads[0].per_pod, done.unjudged) == (10, ())
+
+
+@pytest.mark.parametrize(
+    "script",
+    ["until nc -z db 5432; do sleep 2; done", "dockerize -wait tcp://db:5432",
+     "while ! pg_isready -h $DB_HOST; do sleep 1; done"],
+)  # fmt: skip
+def test_an_init_container_that_only_waits_for_the_server_is_no_client(script: str) -> None:
+    """As charts of Superset, Keycloak and others have it; puma has 5 on each of two pods."""
+    first = (
+        "      initContainers:\n      - name: wait\n        image: busybox\n"
+        f"        command: [sh, -c, '{script}']\n"
+        "        env: [{name: DB_HOST, value: db}]\n      containers:\n"
+    )
+    text = OURS.replace("      containers:\n", first)
+    done = check(numbers(1000), [Manifest(text)], stage=Stage.REST)
+    assert (done.unjudged, done.reachable(), done.fits) == ((), 10, True)
+
+
+def test_signs_of_an_application_win_over_its_servers_usual_framework() -> None:
+    text = deployment('["puma", "-w", "2"]', "GF_DATABASE_HOST=db", "GF_DATABASE_MAX_OPEN_CONN=3")
+    (one,) = check(numbers(1000), [Manifest(text)], stage=Stage.REST).workloads
+    assert (one.per_pod, one.pools[0].framework) == (6, "Grafana")
+
+
 @pytest.mark.parametrize(
     "text",
     [
@@ -209,6 +248,9 @@ def test_what_uses_postgresql_without_saying_how_is_named(text: str, why: str) -
         MOUNTED.replace("example/other:1", "nginx:1.27"),
         MOUNTED.replace("name: settings}}]", "name: shop-tls}}]"),
         COMPOSE.replace("DEPENDS", "depends_on: [cache]"),
+        # Vaultwarden has a file, unless it is told of PostgreSQL; a worker of Prefect has an API.
+        COMPOSE.replace("    DEPENDS\n", "").replace("example/other", "vaultwarden/server"),
+        deployment('["prefect", "worker", "start"]', "PREFECT_API_URL=http://api"),
         "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\n"
         "metadata: {name: a.b}\nspec: {description: for postgres}\n",
         "apiVersion: monitoring.coreos.com/v1\nkind: PrometheusRule\nmetadata: {name: pg}\n"

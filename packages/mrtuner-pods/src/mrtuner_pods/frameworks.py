@@ -57,6 +57,8 @@ class Framework:
     needs: tuple[str, ...] = ()  # words on the command line, without which an image is another's
     options: tuple[str, ...] = ()  # on the command line, that set the pool
     processes: int = 1  # of a container, where no application server is known
+    workers: int | None = None  # that its own configuration gives a server, where nothing says so
+    embedded: bool = False  # it has a database of its own, unless it is told of PostgreSQL
     assumed: bool = False  # a runtime alone does not show it: there may be another pool
     note: str = ""
 
@@ -113,6 +115,7 @@ class Application:
     why: str
     evidence: Evidence
     source: str
+    signs: tuple[str, ...] = ()  # variables that only it has
 
 
 @cache

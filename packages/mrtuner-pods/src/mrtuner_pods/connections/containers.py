@@ -27,7 +27,7 @@ TEMPLATE: Final = ("spec", "template", "spec")
 #: The variable that stands for a connection string on the command line.
 COMMAND_LINE: Final = "command line"
 #: What a file says that connects to PostgreSQL.
-MENTIONED: Final = re.compile(r"postgres|psycopg|pg_dump", re.IGNORECASE)
+_MENTIONED: Final = re.compile(r"postgres|psycopg|pg_dump", re.IGNORECASE)
 #: Mounted objects that hold no settings.
 _NO_SETTINGS: Final = re.compile(
     r"(^|[-_.])(tls|ssl|cert|certs|ca|ssh|keys?|token|license)([-_.]|$)"
@@ -60,7 +60,7 @@ def _container(
         if text := _connection_string(word):
             environment[COMMAND_LINE] = Fact(text, f"{place.file}:{place.line} command line")
     mounted = dict(_mounted(resource, place, known))
-    mentioned = [name for name, text in mounted.items() if text and MENTIONED.search(text)]
+    mentioned = [name for name, text in mounted.items() if text and _MENTIONED.search(text)]
     used = place.at("uses").value
     evidence = f"{mentioned[0]} mentions PostgreSQL" if mentioned else ""
     return Container(

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from mrtuner.errors import BadValue
-from mrtuner_pods.connections.container.container import POSTGRES, image_name
+from mrtuner_pods.connections.container.container import POOLERS, POSTGRES, image_name
 from mrtuner_pods.connections.manifest import Located, Resource, documents, objects
 
 COMPOSE, ECS, PROCFILE = "Compose service", "ECS task", "Procfile"
@@ -75,9 +75,10 @@ def _procfile(text: str, file: str) -> Iterator[Resource]:
 
 def _compose(services: Located, file: str) -> Iterator[Resource]:
     """Yield an object for each service."""
+    servers = {*POSTGRES, *POOLERS}
     databases = {
         str(name) for name, one in services.items()
-        if isinstance(one, Located) and image_name(str(one.get("image") or "")) in POSTGRES
+        if isinstance(one, Located) and image_name(str(one.get("image") or "")) in servers
     }  # fmt: skip
     for name, service in services.items():
         line = services.lines.get(str(name), 1)

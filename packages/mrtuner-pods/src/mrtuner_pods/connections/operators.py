@@ -7,12 +7,12 @@ operator parameters; Crunchy's operator 5.7, internal/pgbouncer/config.go.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from mrtuner.facts import Fact, Missing
-from mrtuner_pods.connections.containers import MENTIONED
 from mrtuner_pods.connections.manifest import Place, Resource
 from mrtuner_pods.connections.model import Workload
 from mrtuner_pods.connections.rollouts import QUARTER, rollout
@@ -24,6 +24,8 @@ _OWN: Final = (
     "monitoring.coreos.com", "istio.io", "external-secrets.io", "bitnami.com", "traefik.io",
     "traefik.containo.us", "keda.sh", "cilium.io",
 )  # fmt: skip
+#: What an object says whose operator may start clients of a database.
+_MENTIONED: Final = re.compile(r"postgres|jdbc|database", re.IGNORECASE)
 #: Zalando's defaults: pods of the pooler, and the connections of all of them.
 _ZALANDO_PODS, _ZALANDO_MOST, _ZALANDO_CLIENTS = 2, 60, 10_000
 
@@ -53,12 +55,12 @@ def pooler_of(one: Resource) -> OperatedPooler | None:
 
 
 def may_connect(one: Resource) -> Missing | None:
-    """Return an object of an unknown kind that mentions PostgreSQL: its operator may start pods."""
+    """Return an object of an unknown kind that mentions a database: its operator may start pods."""
     group = str(one.body.get("apiVersion") or "").partition("/")[0]
     own = "." not in group or group.endswith(_OWN)
-    if own or not MENTIONED.search(json.dumps(one.body, default=str)):
+    if own or not _MENTIONED.search(json.dumps(one.body, default=str)):
         return None
-    why = "it mentions PostgreSQL, and what its operator starts is not known"
+    why = "it mentions a database, and what its operator starts is not known"
     return Missing(f"{one.kind} {one.name}", why, hint=f"--also {one.name}=N counts it")
 
 

@@ -52,9 +52,12 @@ def detected(
     for one in known:
         if is_of_image(container.image, one.images) and programs.issuperset(one.needs):
             return one
+    for one in known:
+        if any(matches(name, sign) for sign in one.signs for name in container.environment):
+            return one
     if server is not None and server.framework is not None:
         return framework(server.framework)
-    if (told := _by_variables(container, strings)) is not None:
+    if (told := _by_strings(strings)) is not None:
         return told
     if sure := next((one for one in known if programs.intersection(one.commands)), None):
         return sure
@@ -62,14 +65,9 @@ def detected(
     return next(unsure, None)
 
 
-def _by_variables(
-    container: Container, strings: Mapping[str, ConnectionString]
-) -> Framework | None:
-    """The framework that its variables or its connection strings show."""
+def _by_strings(strings: Mapping[str, ConnectionString]) -> Framework | None:
+    """The framework that connection strings show."""
     known = frameworks().values()
-    for one in known:
-        if any(matches(name, sign) for sign in one.signs for name in container.environment):
-            return one
     for string in strings.values():
         schemes = [
             (len(scheme), one) for one in known for scheme in one.schemes
@@ -150,6 +148,9 @@ def concurrency(container: Container, server: AppServer) -> Fact[int]:
     found = option(container, server, server.process_options) or variable(
         container.environment, server.process_variables
     )
+    own = detected(container, server, {}, runtimes=False)
+    if found is None and own is not None and own.workers is not None and server.files:
+        return Fact(own.workers, f"default of {own.title} ({own.defaults[-1].source})")
     if found is None and (file := file_of(container, server)) is not None:
         raise Uncounted(
             f"{container.where}: the processes of container {container.name} are in "

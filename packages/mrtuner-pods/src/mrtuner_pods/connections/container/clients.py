@@ -17,11 +17,17 @@ from mrtuner_pods.connections.container.container import NOT_CLIENTS, Container,
 #: Variables whose presence says that a container has a database.
 OF_A_DATABASE: Final = re.compile(
     r"^(?!REDIS|MONGO|MYSQL|MARIADB|SQLITE|INFLUX|CLICKHOUSE)"
-    r".*?(^|_)(DATABASE|DB|POSTGRES|POSTGRESQL|PG)(_|$)"
-    r"|^PG(HOST|DATABASE|USER)$|^DATA_SOURCE_(NAME|URI)$"
+    r".*?(^|_)(DATABASE|DB|POSTGRES|POSTGRESQL|PG|PSQL|JDBC|RDS)(_|$)"
+    r"|(^|_)DB(HOST|NAME|USER|PASS|PASSWORD|URL)$|^DSN$"
+    r"|^PG(HOST|HOSTADDR|DATABASE|USER|PASSWORD|SERVICE)$|^DATA_SOURCE_(NAME|URI)$"
     r"|DATASOURCE|^CONNECTIONSTRINGS?__",
     re.IGNORECASE,
 )
+#: Programs with which an init container waits until a server answers.
+_WAITING: Final = frozenset({
+    "dockerize", "nc", "pg_isready", "wait-for", "wait-for-it", "wait-for-it.sh", "wait4x",
+    "wait4ports",
+})  # fmt: skip
 _PART: Final = re.compile(r"HOST|SERVER|USER|_NAME$|DATABASE$|_DB$", re.IGNORECASE)
 _URL: Final = re.compile(r"jdbc:[a-z]|([a-z][a-z0-9+.-]*):(?://|memory)", re.IGNORECASE)
 #: Variables that say which kind of database an application uses.
@@ -38,6 +44,9 @@ _OTHER_KIND: Final = re.compile(
 
 def is_something_else(container: Container) -> bool:
     """Whether its image or its command is a server or a pooler, which is no client itself."""
+    programs = {program for command in container.started for program in command.programs}
+    if container.starts_first and programs & _WAITING:
+        return True
     servers = [server for server, _ in serving(container)]
     other = bool(servers) and not any(server.client for server in servers)
     return image_name(container.image) in NOT_CLIENTS or other
@@ -62,7 +71,8 @@ def is_no_client(container: Container, strings: Mapping[str, ConnectionString]) 
         return not any(named[name].value is None or _PART.search(name) for name in rest)
     if named or container.evidence:
         return False
-    return not serving(container) and detected(container, None, strings, runtimes=False) is None
+    known = detected(container, None, strings, runtimes=False)
+    return not serving(container) and (known is None or known.embedded)
 
 
 def _is_of_another(text: str) -> bool:

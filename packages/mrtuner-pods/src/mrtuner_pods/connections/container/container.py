@@ -22,9 +22,10 @@ POSTGRES: Final = (
     "postgres", "postgresql", "postgresql-repmgr", "timescaledb", "timescaledb-ha", "postgis",
     "pgvector", "pgvecto-rs", "spilo", "alloydbomni",
 )  # fmt: skip
+POOLERS: Final = ("pgbouncer", "pgpool", "pgcat", "odyssey")
 #: Images of servers and poolers, which have a database's variables but are not clients.
 NOT_CLIENTS: Final = frozenset({
-    *POSTGRES, "pgbouncer", "pgpool", "pgcat", "odyssey",
+    *POSTGRES, *POOLERS,
     "mysql", "mariadb", "mongo", "redis", "valkey", "memcached", "rabbitmq", "nginx", "traefik",
     "haproxy", "envoy", "caddy", "minio", "elasticsearch", "opensearch", "kafka", "zookeeper",
 })  # fmt: skip

@@ -37,6 +37,7 @@ from mrtuner_pods.connections.container.container import (
     Container,
     Environment,
     is_of_image,
+    matches,
     option,
     variable,
     whole,
@@ -60,7 +61,7 @@ _NO_POOL: Final = re.compile(
     r"|KEY)$",
     re.IGNORECASE,
 )
-_HOST: Final = re.compile(r"(^|_)(HOST|HOSTNAME|SERVER|ADDR)$", re.IGNORECASE)
+_HOST: Final = re.compile(r"(^|_)(?:DB)?(HOST|HOSTNAME|SERVER|ADDR)$", re.IGNORECASE)
 
 
 @dataclass(slots=True)
@@ -84,7 +85,9 @@ def pools(container: Container, given: Given) -> Found:
     strings = dict(_connection_strings(container.environment))
     if said is None and named is None:
         for application in uncounted():
-            if is_of_image(container.image, application.images):
+            if is_of_image(container.image, application.images) or any(
+                matches(name, sign) for sign in application.signs for name in container.environment
+            ):
                 hint = f"--pool {container.workload}=N counts it"
                 why = f"it is {application.title}: {application.why}"
                 found.unjudged.append(_missing(container, why, hint))
