@@ -89,9 +89,9 @@ class Cluster:
 
     def budget(self, resource: Resource) -> Resource | None:
         """The PodDisruptionBudget that selects a workload's pods, if there is one."""
-        labels = dict(resource.at("spec", "template", "metadata", "labels").value or {})
+        labels = resource.at("spec", "template", "metadata", "labels").mapping()
         for one in self.budgets:
-            wanted = one.at("spec", "selector", "matchLabels").value
+            wanted = one.at("spec", "selector", "matchLabels").mapping()
             if one.namespace == resource.namespace and wanted and wanted.items() <= labels.items():
                 return one
         return None
@@ -103,8 +103,8 @@ class Cluster:
 
 def entries(one: Resource) -> dict[str, str]:
     """Return the entries of a ConfigMap or Secret by key, decoded."""
-    found = {str(key): str(value) for key, value in (one.at("stringData").value or {}).items()}
-    for key, value in (one.at("data").value or {}).items():
+    found = {str(key): str(value) for key, value in one.at("stringData").mapping().items()}
+    for key, value in one.at("data").mapping().items():
         found.setdefault(str(key), str(value) if one.kind == "ConfigMap" else _decoded(str(value)))
     return found
 

@@ -54,7 +54,7 @@ def _container(
     for name, found in _environment(resource, place, known):
         text = dependent(found.value, environment) if found.value else found.value
         environment[name] = Fact(text, found.source)
-    command = [*(place.at("command").value or ()), *(place.at("args").value or ())]
+    command = [*place.at("command").list_of(), *place.at("args").list_of()]
     words = expanded(command, environment)
     for word in words:
         if text := _connection_string(word):

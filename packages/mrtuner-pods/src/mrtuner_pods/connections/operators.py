@@ -66,7 +66,7 @@ def may_connect(one: Resource) -> Missing | None:
 
 def _cloudnativepg(one: Resource) -> OperatedPooler:
     own = one.at("spec", "pgbouncer")
-    settings = dict(own.at("parameters").value or {})
+    settings = own.at("parameters").mapping()
     settings.setdefault("pool_mode", own.at("poolMode").value or "session")
     host = f"{one.at('spec', 'cluster', 'name').value}-rw"
     return _made(one, one.at("spec", "instances"), 1, host, settings, name=one.name)
@@ -99,7 +99,7 @@ def _zalando(one: Resource) -> OperatedPooler:
 
 def _crunchy(one: Resource) -> OperatedPooler:
     own = one.at("spec", "proxy", "pgBouncer")
-    settings = dict(own.at("config", "global").value or {})
+    settings = own.at("config", "global").mapping()
     return _made(one, own.at("replicas"), 1, f"{one.name}-primary", settings,
                  name=f"{one.name}-pgbouncer")  # fmt: skip
 

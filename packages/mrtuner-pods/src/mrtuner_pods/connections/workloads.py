@@ -141,10 +141,10 @@ def _of_budget(budget: Resource | None, made: Workload) -> Iterator[str]:
 
 def _selecting(services: Sequence[Resource], resource: Resource) -> Iterator[str]:
     """The names of the services that lead to a workload's pods."""
-    labels = resource.at("spec", "template", "metadata", "labels").value or {}
+    labels = resource.at("spec", "template", "metadata", "labels").mapping()
     for one in services:
         selector = one.at("spec", "selector").value
-        if isinstance(selector, dict) and selector and selector.items() <= dict(labels).items():
+        if isinstance(selector, dict) and selector and selector.items() <= labels.items():
             yield one.name
 
 

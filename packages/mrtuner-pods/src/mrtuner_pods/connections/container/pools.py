@@ -44,7 +44,7 @@ from mrtuner_pods.connections.container.container import (
 )
 from mrtuner_pods.connections.given import Given, Uncounted
 from mrtuner_pods.connections.model import Count, Pool
-from mrtuner_pods.frameworks import AppServer, Framework, PoolDefault, frameworks, uncounted
+from mrtuner_pods.frameworks import AppServer, Framework, PoolDefault, uncounted
 
 #: Variables that an application itself reads for its pool; their names are all we know of them.
 _POOL: Final = re.compile(
@@ -439,7 +439,7 @@ def _unknown(container: Container) -> Uncounted:
     return Uncounted(
         f"{container.where}: container {container.name}{has} shows neither its framework nor its "
         "pool",
-        f"Give --framework {container.workload}=NAME ({', '.join(frameworks())}), or "
+        f"Give --framework {container.workload}=NAME (rails, django, hikaricp and others), or "
         f"--pool {container.workload}=N; 0 if it has none.",
     )
 
