@@ -13,6 +13,7 @@ from mrtuner.bench.report.text import said_once
 from mrtuner.cpu import report as cpu_report
 from mrtuner.cpu.document import CpuDocument
 from mrtuner_pods.planning import page as pods_plan_page
+from mrtuner_pods.planning.document import PodsPlanDocument
 
 DOCS: Final = Path(__file__).resolve().parent
 #: What `mrtuner bench report --json` says of the plan of 2014.
@@ -98,7 +99,9 @@ def containers_picture() -> str:
 
 def plan_picture() -> str:
     """Density and routing; docs/pods-plan.json is the plan of concepts/waiting.md, as JSON."""
-    return pods_plan_page.picture(read(DOCS / "pods-plan.json"), key="pods-plan")
+    return pods_plan_page.picture(
+        documents.read(read(DOCS / "pods-plan.json"), PodsPlanDocument), key="pods-plan"
+    )
 
 
 def cpu_pictures() -> dict[str, str]:

@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from mrtuner_pods.frameworks import Framework, PoolDefault, app_servers, frameworks
+from mrtuner_pods.frameworks import (
+    AppServer,
+    Framework,
+    PoolDefault,
+    app_servers,
+    frameworks,
+    uncounted,
+)
 
 _ABOUT: Final = """\
 # Pools of frameworks
@@ -16,6 +23,13 @@ Options win over all of it; then the connection string, the variables named here
 named like a pool (`DB_POOL_SIZE`, `APP_DATABASE_POOL_MAX`), and last the default.
 
 Evidence: *code* was read in the source, *document* in the manual, *memory* is not verified.
+"""
+
+_APPLICATIONS: Final = """
+## Applications that are not counted
+
+They connect to PostgreSQL, and their manifests do not say how many times. `pods check` names them,
+and does not judge them without `--pool NAME=N`.
 """
 
 #: Signs that Markdown would take for its own.
@@ -40,14 +54,26 @@ def frameworks_page() -> Iterator[str]:
     yield from _row("Server", "Processes", "Threads", "Processes set by", "Threads set by",
                     "Evidence", "Source")  # fmt: skip
     yield "|:--|--:|--:|:--|:--|:--|:--|"
-    for server in app_servers().values():
+    for server in (one for one in app_servers().values() if one.client):
         threads = "an event loop" if server.threads is None else str(server.threads)
         yield from _row(
-            server.title, str(server.processes), threads,
+            server.title, _processes(server), threads,
             _code([*server.process_options, *server.process_variables]),
             _code([*server.thread_options, *server.thread_variables]),
             server.evidence, server.source,
         )  # fmt: skip
+
+    yield from _APPLICATIONS.splitlines()
+    yield from _row("Application", "Images", "Why", "Evidence", "Source")
+    yield "|:--|:--|:--|:--|:--|"
+    for told in uncounted():
+        yield from _row(told.title, _code(told.images), told.why, told.evidence, told.source)
+
+
+def _processes(server: AppServer) -> str:
+    if server.processes is not None:
+        return str(server.processes)
+    return "not known" if server.uncounted else "the CPUs"
 
 
 def _row(*cells: str) -> Iterator[str]:

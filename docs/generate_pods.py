@@ -11,8 +11,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from mrtuner import documents
 from mrtuner.present import figures
 from mrtuner_pods.planning import page as pods_plan_page
+from mrtuner_pods.planning.document import PodsPlanDocument
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -92,7 +94,9 @@ def before_after_pictures() -> dict[str, str]:
     docs/pods-catalog.json is the output of the how-to's `mrtuner pods plan`, as JSON.
     """
     measured = [name for name in APPLICATIONS if _file(name).exists()]
-    planned = pods_plan_page.picture(_read("catalog"), key="pods-catalog")
+    planned = pods_plan_page.picture(
+        documents.read(_read("catalog"), PodsPlanDocument), key="pods-catalog"
+    )
     return {"pods-catalog": planned} | {f"pods-{name}": picture(_read(name)) for name in measured}
 
 

@@ -159,6 +159,27 @@ def test_the_most_sessions_ever_seen_stand_beside_what_can_be_reached(history: P
     assert "most seen: 33 sessions (db:5432 in" in run("check", *options).stdout
 
 
+def test_the_busiest_moment_of_each_application_is_compared(history: Path) -> None:
+    """web had 6 that ran a statement and one in a transaction, jobs one: a pod of 5 is too few."""
+    options = ("--pods", "1", "--pool", "5", "--surge", "0", "--unavailable", "1",
+               "--rollout", "none", "--max-connections", "50", "--history", history)  # fmt: skip
+    document = told("check", *options)
+    assert_valid(document, "mrtuner.pods.check/1")
+    (one,) = document["compared"]
+    assert (one["name"], one["seen"], one["verdict"]) == ("pods", 7, "too low")
+    assert one["source"] == f"busy sessions of db:5432 in {history}"
+    assert document["unjudged"][0]["name"] == "pods"
+    assert run("check", *options).exit_code == 3
+
+
+def test_a_history_of_a_role_that_saw_no_sessions_says_so(tmp_path: Path) -> None:
+    directory = recorded(tmp_path, without="sessions")
+    options = ("--pods", "4", "--pool", "5", "--max-connections", "50", "--history", directory)
+    done = run("check", *options)
+    assert done.exit_code == 3
+    assert done.stdout.startswith("not judged: sessions by application: the history has no")
+
+
 def test_more_sessions_than_can_be_reached_are_somebody_elses(history: Path) -> None:
     """2 pods of 5: 20 during a rollout."""
     options = ("--pods", "2", "--pool", "5", "--max-connections", "50", "--history", history)

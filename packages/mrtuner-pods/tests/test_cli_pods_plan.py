@@ -71,7 +71,9 @@ def test_a_format_is_written_alone(tmp_path: Path) -> None:
 
 def test_the_page_and_the_picture_show_the_point(tmp_path: Path) -> None:
     page, svg, png = (tmp_path / name for name in ("plan.html", "plan.svg", "plan.png"))
-    done = run(*LOAD, "--now", "3x2", "--html", str(page), "--picture", str(svg))
+    done = run(
+        *LOAD, "--cpu-time", "9ms", "--now", "3x2", "--html", str(page), "--picture", str(svg)
+    )
     assert done.exit_code == 0, done.stderr
     assert "now: " in svg.read_text(encoding="utf-8")
     assert "var(--" not in svg.read_text(encoding="utf-8")
@@ -83,6 +85,8 @@ def test_the_page_and_the_picture_show_the_point(tmp_path: Path) -> None:
 
 
 def test_the_page_shows_the_pools_of_pgbouncer() -> None:
+    from mrtuner.documents import read
+    from mrtuner_pods.planning.document import PodsPlanDocument
     from mrtuner_pods.planning.page import page
 
     told = json.loads(run(*LOAD, "--json").stdout)
@@ -90,7 +94,7 @@ def test_the_page_shows_the_pools_of_pgbouncer() -> None:
         {"database": "shop", "user": "app", "mode": "transaction", "clients": 12, "waiting": 3,
          "longest_wait": 0.02, "servers": 8, "idle": 1}
     ]  # fmt: skip
-    text = page(told)
+    text = page(read(told, PodsPlanDocument))
     assert '<caption id="pools">Pool of PgBouncer</caption>' in text
     assert '<th scope="row">app in shop (transaction)</th><td class="n">12</td>' in text
 

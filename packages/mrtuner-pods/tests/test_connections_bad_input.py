@@ -218,3 +218,23 @@ def test_nothing_to_check_is_said() -> None:
         check(plain(10), [Manifest(deployment(env={}, command="[nginx]"))])
     with pytest.raises(UsageError, match="require each other"):
         check(plain(10), fleet=Fleet(pods=1, pool=1), rate=400)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (deployment(command="5"), "command is not a list: a number"),
+        (deployment(command="puma"), "command is not a list: a text"),
+        ("kind: ConfigMap\nmetadata: {name: a}\ndata: [a]\n", "data is not a mapping: a list"),
+        ("apiVersion: postgresql.cnpg.io/v1\nkind: Pooler\nmetadata: {name: a}\n"
+         "spec: {pgbouncer: {parameters: [a]}}\n", "parameters is not a mapping: a list"),
+        ("services:\n  web: {image: a, depends_on: 5}\n", "depends_on is not a list: a number"),
+        ("services:\n  web: {image: a, deploy: x}\n", "deploy is not a mapping: a text"),
+        ("containerDefinitions: [{name: a, command: true}]\n",
+         "command is not a list: true or false"),
+    ],
+)  # fmt: skip
+def test_what_has_another_type_is_refused_with_its_place(text: str, said: str) -> None:
+    error = refused(text)
+    assert said in error.message
+    assert error.message.startswith("app.yaml:")

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from machine import needs
 from mrtuner.catalog.timers import EVIDENCE
-from mrtuner.errors import BadValue
 from mrtuner.facts import Fact
 from mrtuner_pods.connections import Fleet, Given, Stage, check
 from mrtuner_pods.connections.model import Rollout
@@ -95,12 +94,112 @@ spec:
     assert stages(deployment(), scaled) == [102, 127, 152, 202]
 
 
-def test_a_daemon_set_needs_the_number_of_nodes() -> None:
-    text = deployment(replicas=None, kind="DaemonSet")
-    with pytest.raises(BadValue, match="a pod on each node") as raised:
-        checked(text)
-    assert raised.value.hint == "Give --nodes N."
+def test_of_a_daemon_set_on_unknown_nodes_there_is_one_pod_at_least() -> None:
+    text = deployment("agent", replicas=None, kind="DaemonSet")
+    unknown = checked(text, given=Given(pool={"": 2}))
+    assert (unknown.reachable(), unknown.fits, unknown.exceeds) == (2, False, False)
+    (missing,) = unknown.unjudged
+    assert (missing.name, missing.option) == ("agent", "--nodes N")
     assert checked(text, given=Given(nodes=12, pool={"": 2})).reachable() == 24
+    assert checked(text, given=Given(replicas={"agent": 7}, pool={"": 2})).reachable() == 14
+
+
+def test_a_daemon_set_with_a_surge_has_more_pods_in_a_rollout() -> None:
+    """12 nodes, 30 % of them at once: 3.6, so 4 more; in the end each has two."""
+    surge = "updateStrategy: {rollingUpdate: {maxSurge: 30%, maxUnavailable: 0}}"
+    text = deployment(replicas=None, kind="DaemonSet", spec=surge)
+    done = checked(text, given=Given(nodes=12, pool={"": 1}))
+    assert [done.reachable(stage) for stage in Stage] == [12, 16, 16, 24]
+
+
+SCALED_JOB = """\
+apiVersion: keda.sh/v1alpha1
+kind: ScaledJob
+metadata: {name: mails}
+spec:
+  MORE
+  jobTargetRef:
+    parallelism: 2
+    template:
+      spec:
+        containers:
+          - name: mail
+            command: ["rake", "mail"]
+            env: [{name: DB_POOL, value: "1"}, {name: DB_HOST, value: db}]
+  triggers: [{type: postgresql}]
+---
+"""
+
+
+@pytest.mark.parametrize(
+    ("more", "pods"),
+    [
+        # 30 jobs of 2 pods; a changed ScaledJob deletes its jobs, which end while new ones start.
+        ("maxReplicaCount: 30", [61, 61, 61, 121]),
+        ("maxReplicaCount: 30\n  rollout: {strategy: gradual}", [61, 61, 61, 61]),
+        ("pollingInterval: 5", [201, 201, 201, 401]),  # 100 jobs by default
+    ],
+)
+def test_jobs_of_keda_are_as_many_as_it_may_start(more: str, pods: list[int]) -> None:
+    """One more connection is that of KEDA's trigger."""
+    assert stages(SCALED_JOB.replace("MORE", more)) == pods
+
+
+@pytest.mark.parametrize(
+    ("spec", "said"),
+    [
+        # Of 7: 30 % are 2.1, so 3; half of them are 3.5, so 4 stay; 2 of them by number.
+        ("maxUnavailable: 30%", "3 evicted (app.yaml:25 spec.maxUnavailable, 30%), so a drain can "
+         "lead to 10 pods at once"),
+        ("minAvailable: 50%", "3 evicted (app.yaml:25 spec.minAvailable, 50%), so a drain can lead "
+         "to 10 pods at once"),
+        ("maxUnavailable: 2", "2 evicted (app.yaml:25 spec.maxUnavailable), so a drain can lead to "
+         "9 pods at once"),
+        ("minAvailable: 9", "0 evicted (app.yaml:25 spec.minAvailable), so a drain can lead to 7 "
+         "pods at once"),
+    ],
+)  # fmt: skip
+def test_a_disruption_budget_limits_drains_and_no_rollout(spec: str, said: str) -> None:
+    budget = (
+        "apiVersion: policy/v1\nkind: PodDisruptionBudget\nmetadata: {name: web}\nspec:\n"
+        f"  {spec}\n  selector: {{matchLabels: {{app: web}}}}\n"
+    )
+    labels = "  template:\n    metadata: {labels: {app: web, tier: a}}\n"
+    text = deployment(replicas=7).replace("  template:\n", labels)
+    while text.count("\n") < 20:
+        text += "---\n"
+    done = checked(text, budget, given=Given(pool={"": 1}))
+    # 25 % of 7: 2 more, 1 away; 14 while all are replaced.
+    assert [done.reachable(stage) for stage in Stage] == [7, 9, 10, 14]
+    (note,) = [one for one in done.notes if "PodDisruptionBudget" in one]
+    assert note.endswith(said)
+
+
+@pytest.mark.parametrize(
+    ("deploy", "pods"),
+    [
+        ("{replicas: 6}", [6, 6, 6, 6]),
+        ("{replicas: 6, update_config: {order: stop-first, parallelism: 2}}", [6, 6, 6, 6]),
+        ("{replicas: 6, update_config: {order: start-first, parallelism: 2}}", [6, 8, 8, 12]),
+        ("{replicas: 6, update_config: {order: start-first}}", [6, 7, 7, 12]),
+        ("{replicas: 6, update_config: {order: start-first, parallelism: 0}}", [6, 12, 12, 12]),
+    ],
+)
+def test_a_service_that_starts_new_containers_first_has_more(deploy: str, pods: list[int]) -> None:
+    text = (
+        "services:\n  web:\n    image: shop\n    command: puma\n"
+        f"    environment: {{DATABASE_URL: 'postgres://app@db/shop'}}\n    deploy: {deploy}\n"
+    )
+    assert stages(text) == pods
+
+
+def test_a_service_on_every_node_has_as_many_as_there_are_nodes() -> None:
+    text = (
+        "services:\n  web:\n    image: shop\n    command: puma\n"
+        "    environment: {DB_POOL: '3', DB_HOST: db}\n    deploy: {mode: global}\n"
+    )
+    assert [one.name for one in checked(text).unjudged] == ["web"]
+    assert checked(text, given=Given(nodes=4)).reachable() == 12
 
 
 def test_jobs_run_as_parallel_as_they_say_and_cron_jobs_as_their_policy_allows() -> None:

@@ -9,7 +9,18 @@ from pathlib import Path
 
 import pytest
 
-from mrtuner_pods.connections import Check, Fleet, Given, Manifest, PgBouncer, Stage, check, numbers
+from mrtuner_pods.connections import (
+    Check,
+    Fleet,
+    Given,
+    Manifest,
+    PgBouncer,
+    Stage,
+    check,
+    numbers,
+    text,
+)
+from mrtuner_pods.connections.document import pods_check_document
 
 HERE = Path(__file__).parent / "manifests"
 
@@ -306,3 +317,15 @@ def test_options_in_a_variable_are_read_also_where_a_quote_is_open() -> None:
     text = deployment('["gunicorn", "a.wsgi"]', URL, more, "DJANGO_SETTINGS_MODULE=a")
     (one,) = check(numbers(1000), [Manifest(text)], stage=Stage.REST).workloads
     assert one.per_pod == 3
+
+
+def test_a_limit_says_what_sets_it_and_whose_it_is() -> None:
+    """40 each, 32 of 35 are admitted; a role's limit is none of the server's."""
+    told = pods_check_document(answered("07-two-hosts.yaml", 35))
+    assert [(one.kind, one.server) for one in told.limits] == [
+        ("max_connections", "db-a.example.internal"), ("max_connections", "db-b.example.internal"),
+    ]  # fmt: skip
+    assert " ".join(text.check(told)).count("max_connections = 43 instead of 35") == 1
+    fleet, limited = Fleet(pods=4, pool=10), numbers(1000, role_limits={"": 7})
+    (_, role) = pods_check_document(check(limited, fleet=fleet, stage=Stage.REST)).limits
+    assert (role.kind, role.admits, role.server) == ("role", 7, None)

@@ -53,6 +53,13 @@ class Framework:
     commands: tuple[str, ...] = ()  # programs that only its applications start
     runtimes: tuple[str, ...] = ()  # programs that also run others: a sign only beside a database
     no_limit: tuple[int, ...] = ()  # sizes that stand for no limit, or for no pool at all
+    images: tuple[str, ...] = ()  # of its containers, with stars; the surest sign
+    needs: tuple[str, ...] = ()  # words on the command line, without which an image is another's
+    options: tuple[str, ...] = ()  # on the command line, that set the pool
+    processes: int = 1  # of a container, where no application server is known
+    workers: int | None = None  # that its own configuration gives a server, where nothing says so
+    embedded: bool = False  # it has a database of its own, unless it is told of PostgreSQL
+    assumed: bool = False  # a runtime alone does not show it: there may be another pool
     note: str = ""
 
     def default(self, version: str | None = None) -> PoolDefault:
@@ -83,6 +90,10 @@ class AppServer:
     alone: tuple[str, ...] = ()  # classes of worker that do one thing at a time
     files: tuple[str, ...] = ()  # options that name a file with more options
     note: str = ""
+    images: tuple[str, ...] = ()  # that start it where a manifest has no command of it
+    more: tuple[Mapping[str, Any], ...] = ()  # processes beside the workers: options, usual number
+    uncounted: str = ""  # why its processes are not in a manifest, where nothing says how many
+    client: bool = True  # false: it connects to no database
     framework: str | None = None  # what it always serves
     asynchronous: bool = False
     process_variables: tuple[str, ...] = ()
@@ -93,6 +104,18 @@ class AppServer:
     arguments: str | None = None  # the variable with more options
     evidence: Evidence
     source: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Application:
+    """An application whose connections depend on more than its manifest says."""
+
+    title: str
+    images: tuple[str, ...]
+    why: str
+    evidence: Evidence
+    source: str
+    signs: tuple[str, ...] = ()  # variables that only it has
 
 
 @cache
@@ -123,6 +146,12 @@ def app_servers() -> Mapping[str, AppServer]:
     return MappingProxyType(
         {name: AppServer(name=name, **_tuples(row)) for name, row in rows.items()}
     )
+
+
+@cache
+def uncounted() -> tuple[Application, ...]:
+    """Return the applications that connect to PostgreSQL, by how many connections is not known."""
+    return tuple(Application(**_tuples(row)) for row in _table()["uncounted"])
 
 
 def _framework(name: str, row: dict[str, Any]) -> Framework:

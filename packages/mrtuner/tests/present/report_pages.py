@@ -34,6 +34,7 @@ from mrtuner_image.advice import page as image_advice_page
 from mrtuner_image.advice.advise import advise
 from mrtuner_image.advice.document import advice_document
 from mrtuner_pods.planning import page as pods_plan_page
+from mrtuner_pods.planning.document import PodsPlanDocument
 from rdstune.fleet import rehearsal_page
 from rdstune.fleet.document import RehearsalDocument
 from rdstune.group import page as parameter_group
@@ -110,7 +111,7 @@ PAGES: Final[Mapping[str, Callable[[], str]]] = {
     "limits": _limits,
     "vacuum": _vacuum,
     "cpu": lambda: cpu.page(read(_document("cpu.json"), CpuDocument)),
-    "pods": lambda: pods_plan_page.page(_document("pods-plan.json")),
+    "pods": lambda: pods_plan_page.page(read(_document("pods-plan.json"), PodsPlanDocument)),
     "bench": lambda: bench_page.page(a_grid([1.3, 1.0, 0.8, 1.0])),
     "failover-lab": lambda: failover_lab_page.page(
         {"scenarios": _document("failover-measured.json")["scenarios"][:2]}

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
 from mrtuner.answers.targets import TargetKind, instance_named, kind_of
-from mrtuner.cli.common import checks, options, terminal
+from mrtuner.cli.common import checks, options, targets, terminal
 from mrtuner.cli.common.aws_options import account_options
 from mrtuner.errors import BadValue, UsageError
 from mrtuner.inputs import Rate
@@ -17,7 +18,6 @@ from mrtuner_pods.cli import manifest
 
 if TYPE_CHECKING:
     from mrtuner.aws.session import Account
-    from mrtuner.facts import Fact
     from mrtuner_pods.connections import Check, Database, Fleet, Given, PgBouncer
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -129,7 +129,15 @@ _pods_options = options.stacked(
     "and new ones.",
 )  # fmt: skip
 @options.input_option("rate", Rate(help="Requests per second, such as 400/s"))
-@options.history_options("Show the most sessions in 35 days, as recorded by mrtuner record.")
+@click.option(
+    "--observe",
+    type=targets.ServerArgument(),
+    metavar="DSN",
+    help="Watch this server's sessions for ten seconds, and compare them with the count.",
+)
+@options.history_options(
+    "Compare the count with the most sessions in 35 days, as recorded by mrtuner record."
+)
 @options.time_option("--hold", "Time for which a request holds a connection, such as 12ms.")
 @options.declared_option("memory", help="Memory of the database server, for the memory budget.")
 @options.declared_option("cpus", help="CPUs of the database server, for the memory budget.")
@@ -173,11 +181,10 @@ def command(
         terminal.deliver(EXAMPLE, None)
         return
     done = _checked(manifests, rollout, account, given)
-    from mrtuner.documents import as_builtins
     from mrtuner_pods.connections import text
     from mrtuner_pods.connections.document import pods_check_document
 
-    told = as_builtins(pods_check_document(done))
+    told = pods_check_document(done)
     terminal.answer(told, text.check(told), as_json)
     check.conclude(found=done.exceeds, unjudged=done.unjudged)
 
@@ -195,7 +202,7 @@ def _checked(manifests: Sequence[str], rollout: str, account: Account, given: An
         _database(given, account), read,
         fleet=fleet, pgbouncer=pgbouncer, others=_by_name(given["also"], "--also"),
         given=_given(given), direct=given["direct"], stage=Stage(_STAGES[rollout]),
-        rate=given["rate"], hold=given["hold"], seen=_seen(given),
+        rate=given["rate"], hold=given["hold"], **_seen(given),
     )  # fmt: skip
 
 
@@ -235,28 +242,41 @@ def _running_pgbouncer(dsn: str, number: dict[str, Any]) -> PgBouncer:
         )  # fmt: skip
 
 
-# The history.
+# The sessions.
 
 
-def _seen(given: Any) -> Fact[int] | None:
-    """The most sessions of the server in its history; None without --history."""
+def _seen(given: Any) -> dict[str, Any]:
+    """The most sessions in a history, and what the server's sessions and a history's are."""
+    found: dict[str, Any] = {"observed": []}
+    if given["observe"] is not None:
+        from mrtuner_pods.observed import activity
+
+        options.warn_of_password(given["observe"])
+        terminal.print_note(f"watching sessions for {activity.WATCHED:g} s")
+        found["observed"].append(activity.seen(given["observe"]))
     directory: Path | None = given["history"]
     if directory is None:
         if given["instance"] is not None:
             raise UsageError("--instance requires --history", "Give both, or leave it out.")
-        return None
+        return found
     from mrtuner.answers.remembered import remembered
     from mrtuner.facts import Fact
-    from mrtuner.history.analysis.busiest_sessions import most_clients
+    from mrtuner.history.analysis.busiest_sessions import most_by_application, most_clients
+    from mrtuner_pods.observed.remembered import most_seen
 
     opened = remembered(directory, given["instance"], since=_REMEMBERED)
     with opened as (history, about):
         most, at, _ = most_clients(history, about)
+        applications = [asdict(one) for one in most_by_application(history, about)]
     if most is None or at is None:
         raise UsageError(
             f"the sessions of {about.instance} were not recorded", "Leave out --history."
         )
-    return Fact(most, f"{about.instance} in {directory}, {at:%Y-%m-%d %H:%M} UTC")
+    found["seen"] = Fact(most, f"{about.instance} in {directory}, {at:%Y-%m-%d %H:%M} UTC")
+    found["observed"].append(
+        most_seen(applications, f"busy sessions of {about.instance} in {directory}")
+    )
+    return found
 
 
 # The database.

@@ -16,6 +16,7 @@ from mrtuner_pods.planning.inputs import PLAN_INPUTS
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from mrtuner_pods.planning.document import PodsPlanDocument
     from mrtuner_pods.planning.present import Present
 
 _FORMATS = ("text", "json", *NAMES)
@@ -84,13 +85,14 @@ def command(
     form = options.one_format(form, as_json)
     prerequisites.require(*(["matplotlib"] if picture else []), page=html)
     from mrtuner_pods.planning import plan
+    from mrtuner_pods.planning.document import plan_document
 
     seen = observing.observed({name: given.pop(name) for name in observing.NAMES}, given["rate"])
     now = _present(manifests, deployment, given["server"])
     if measure_logins is not None:
         given["logins"] = _logins(measure_logins, given["logins"])
     made = plan(() if samples is None else _read(samples), observed=seen, present=now, **given)
-    told = made.to_dict()
+    told = plan_document(made)
     if html is not None:
         from mrtuner_pods.planning.page import page
 
@@ -137,7 +139,7 @@ def _logins(dsn: str, given: float | None) -> float:
     return measured(dsn)
 
 
-def _draw(path: Path, told: dict[str, Any]) -> None:
+def _draw(path: Path, told: PodsPlanDocument) -> None:
     """Write the picture in the format that the file's name ends with."""
     from mrtuner_pods.planning import page
 

@@ -22,17 +22,18 @@ from mrtuner.errors import BadValue, UsageError
 from mrtuner.facts import Fact, Missing
 from mrtuner.tuning.gather import flags
 from mrtuner.wording import enumerated
-from mrtuner_pods.connections.container import Container
+from mrtuner_pods.connections.compared import compared
+from mrtuner_pods.connections.container.container import Container
+from mrtuner_pods.connections.container.pools import pools
 from mrtuner_pods.connections.database import Database, by_numbers
 from mrtuner_pods.connections.formats import resources
 from mrtuner_pods.connections.given import Given
 from mrtuner_pods.connections.judge import Check, judge
 from mrtuner_pods.connections.model import Other, Pooler, Rollout, Stage, Workload
 from mrtuner_pods.connections.pgbouncer import pooler as read_pooler
-from mrtuner_pods.connections.pools import pools
 from mrtuner_pods.connections.rollouts import rollout
 from mrtuner_pods.connections.workloads import Gathered, gather
-from mrtuner_pods.observed.model import PoolerPool
+from mrtuner_pods.observed.model import PoolerPool, SessionsSeen
 
 if TYPE_CHECKING:
     from mrtuner.inputs import MachineInputs
@@ -110,13 +111,15 @@ def check(
     others: Mapping[str, int] | None = None, given: Given | None = None,
     direct: Sequence[str] = (), stage: Stage = Stage.OVERLAP,
     rate: float | None = None, hold: float | None = None, seen: Fact[int] | None = None,
+    observed: Sequence[SessionsSeen] = (),
 ) -> Check:  # fmt: skip
     """Add up the connections that can be reached, and compare them with what is admitted.
 
     `others` are connections from elsewhere by name: monitoring, migrations. `direct` names
     workloads that avoid the pooler. `rate` [1/s] and `hold` [s] give what is expected: requests a
     second, and how long each holds a connection. `given` overrides what manifests say. `seen`
-    is the most sessions of the server that a history recorded.
+    is the most sessions of the server that a history recorded; `observed` are its sessions by
+    application, which are compared with what was counted.
 
     Raises BadValue for a manifest or a file that cannot be used, for an unknown workload, and where
     a pool cannot be known; UsageError if there is nothing to check, or only one of `rate` and
@@ -142,13 +145,17 @@ def check(
     expected = None
     if rate is not None and hold is not None:
         expected = Fact(rate * hold, f"{rate:g} requests a second x {hold:g} s")
-    return judge(
+    done = judge(
         found.workloads, database,
         others=[*found.others, *_others(others or {})],
         pooler=_pooler(pgbouncer, found, frozenset(direct)),
         direct=frozenset(direct), stage=stage, expected=expected, seen=seen,
         notes=found.notes, warnings=found.warnings, unjudged=found.unjudged,
     )  # fmt: skip
+    for sessions in observed:
+        rows, unsure = compared(done, sessions)
+        done = replace(done, compared=(*done.compared, *rows), unjudged=(*done.unjudged, *unsure))
+    return done
 
 
 def _refuse_unknown(direct: Sequence[str], found: Gathered) -> None:
@@ -212,11 +219,10 @@ def _pooler(pgbouncer: PgBouncer | None, found: Gathered, direct: frozenset[str]
             for one in found.poolers
         ]  # fmt: skip
         return None
-    if len(found.poolers) > 1:
-        found.warnings.append(
-            f"there are {len(found.poolers)} poolers: {found.poolers[0].name} is used for every "
-            "workload; check the others separately"
-        )
+    used = found.poolers[0].name if found.poolers else ""
+    for other in found.poolers[1:]:
+        why = f"{used} is taken for the pooler of every workload, and this one is not counted"
+        found.unjudged.append(Missing(f"pooler {other.name}", why, hint="check it separately"))
     through = [one for one in found.workloads if one.name not in direct]
     rollout = _rollout_of(pgbouncer, found)
     made = read_pooler(pgbouncer.text, pgbouncer.name, rollout, through, waits=found.waits)

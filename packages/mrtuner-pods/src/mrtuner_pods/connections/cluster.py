@@ -13,7 +13,7 @@ from mrtuner.wording import enumerated
 from mrtuner_pods.connections.manifest import Resource
 
 #: KEDA's default for maxReplicaCount: keda.sh/v1alpha1.
-_KEDA_MOST: Final = 100
+KEDA_MOST: Final = 100
 
 
 class Cluster:
@@ -22,11 +22,14 @@ class Cluster:
     def __init__(self, resources: Iterable[Resource]) -> None:
         self.scalers: dict[tuple[str, str, str], list[Fact[int]]] = {}
         self.values: dict[tuple[str, str, str], dict[str, str]] = {}
+        self.budgets: list[Resource] = []
         for one in resources:
             if one.kind == "HorizontalPodAutoscaler":
                 self._autoscaler(one)
             elif one.kind == "ScaledObject":
                 self._scaled_object(one)
+            elif one.kind == "PodDisruptionBudget":
+                self.budgets.append(one)
             elif one.kind in {"ConfigMap", "Secret"}:
                 self.values[one.kind, one.namespace, one.name] = entries(one)
 
@@ -52,7 +55,7 @@ class Cluster:
         target = one.at("spec", "scaleTargetRef")
         most = one.at("spec", "maxReplicaCount")
         number = most.whole(1)
-        found = Fact(_KEDA_MOST, f"{one.where}: default of KEDA, maxReplicaCount")
+        found = Fact(KEDA_MOST, f"{one.where}: default of KEDA, maxReplicaCount")
         if number is not None:
             found = Fact(number, most.source)
         kind = str(target.at("kind").value or "Deployment")
@@ -84,6 +87,15 @@ class Cluster:
             return Fact(1, f"{resource.where}: default of Kubernetes, replicas")
         return Fact(number, replicas.source)
 
+    def budget(self, resource: Resource) -> Resource | None:
+        """The PodDisruptionBudget that selects a workload's pods, if there is one."""
+        labels = resource.at("spec", "template", "metadata", "labels").mapping()
+        for one in self.budgets:
+            wanted = one.at("spec", "selector", "matchLabels").mapping()
+            if one.namespace == resource.namespace and wanted and wanted.items() <= labels.items():
+                return one
+        return None
+
     def value(self, kind: str, namespace: str, name: str, key: str) -> str | None:
         """An entry of a ConfigMap or Secret; None if the manifests lack it."""
         return self.values.get((kind, namespace, name), {}).get(key)
@@ -91,8 +103,8 @@ class Cluster:
 
 def entries(one: Resource) -> dict[str, str]:
     """Return the entries of a ConfigMap or Secret by key, decoded."""
-    found = {str(key): str(value) for key, value in (one.at("stringData").value or {}).items()}
-    for key, value in (one.at("data").value or {}).items():
+    found = {str(key): str(value) for key, value in one.at("stringData").mapping().items()}
+    for key, value in one.at("data").mapping().items():
         found.setdefault(str(key), str(value) if one.kind == "ConfigMap" else _decoded(str(value)))
     return found
 

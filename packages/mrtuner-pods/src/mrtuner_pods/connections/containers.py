@@ -8,17 +8,30 @@ from typing import Final
 
 from mrtuner.facts import Fact
 from mrtuner_pods.connections.cluster import Cluster
-from mrtuner_pods.connections.commands import commands
-from mrtuner_pods.connections.container import Container, dependent, expanded
+from mrtuner_pods.connections.container.commands import commands
+from mrtuner_pods.connections.container.connection_string import parsed
+from mrtuner_pods.connections.container.container import Container, dependent, expanded
 from mrtuner_pods.connections.manifest import Place, Resource
 
 #: Where a kind has the specification of its pod.
-_POD: Final = {"Pod": ("spec",), "CronJob": ("spec", "jobTemplate", "spec", "template", "spec")}
+_POD: Final = {
+    "Pod": ("spec",),
+    "CronJob": ("spec", "jobTemplate", "spec", "template", "spec"),
+    "ScaledJob": ("spec", "jobTargetRef", "template", "spec"),
+}
 #: Sources that a container takes whole; the last is of other formats.
 _WHOLE: Final = (
     ("configMapRef", "ConfigMap"), ("secretRef", "Secret"), ("elsewhere", ""),
 )  # fmt: skip
 TEMPLATE: Final = ("spec", "template", "spec")
+#: The variable that stands for a connection string on the command line.
+COMMAND_LINE: Final = "command line"
+#: What a file says that connects to PostgreSQL.
+_MENTIONED: Final = re.compile(r"postgres|psycopg|pg_dump", re.IGNORECASE)
+#: Mounted objects that hold no settings.
+_NO_SETTINGS: Final = re.compile(
+    r"(^|[-_.])(tls|ssl|cert|certs|ca|ssh|keys?|token|license)([-_.]|$)"
+)
 
 
 def pod_of(resource: Resource) -> Place:
@@ -41,17 +54,54 @@ def _container(
     for name, found in _environment(resource, place, known):
         text = dependent(found.value, environment) if found.value else found.value
         environment[name] = Fact(text, found.source)
-    command = [*(place.at("command").value or ()), *(place.at("args").value or ())]
+    command = [*place.at("command").list_of(), *place.at("args").list_of()]
+    words = expanded(command, environment)
+    for word in words:
+        if text := _connection_string(word):
+            environment[COMMAND_LINE] = Fact(text, f"{place.file}:{place.line} command line")
+    mounted = dict(_mounted(resource, place, known))
+    mentioned = [name for name, text in mounted.items() if text and _MENTIONED.search(text)]
+    used = place.at("uses").value
+    evidence = f"{mentioned[0]} mentions PostgreSQL" if mentioned else ""
     return Container(
         workload=resource.name,
         name=str(place.at("name").value or "?"),
         where=f"{place.file}:{place.line}",
-        started=commands(expanded(command, environment)),
+        started=commands(words),
         environment=environment,
         image=str(place.at("image").value or ""),
         starts_first=starts_first,
         absent=tuple(_absent(resource, place, known)),
+        files=tuple(name for name, text in mounted.items() if text is None),
+        evidence=f"it depends on {used}" if used else evidence,
     )
+
+
+def _connection_string(word: str) -> str | None:
+    """The connection string that a word of a command line is, or gives an option: ``--dsn=…``."""
+    for text in (word, word.partition("=")[2]):
+        if " " not in text and (found := parsed(text)) is not None and found.scheme:
+            return text
+    return None
+
+
+def _mounted(
+    resource: Resource, container: Place, known: Cluster
+) -> Iterator[tuple[str, str | None]]:
+    """Yield the ConfigMaps and Secrets that a container mounts, with their text; None: not here."""
+    mounts = {str(one.at("name").value) for one in container.at("volumeMounts").items()}
+    for volume in pod_of(resource).at("volumes").items():
+        if str(volume.at("name").value) not in mounts:
+            continue
+        parts = [volume, *volume.at("projected", "sources").items()]
+        for one in parts:
+            for kind, name in (
+                ("ConfigMap", one.at("configMap", "name").value),
+                ("Secret", one.at("secret", "secretName").value or one.at("secret", "name").value),
+            ):
+                if name and not _NO_SETTINGS.search(str(name)):
+                    values = known.values.get((kind, resource.namespace, str(name)))
+                    yield f"{kind} {name}", None if values is None else "\n".join(values.values())
 
 
 def _absent(resource: Resource, container: Place, known: Cluster) -> Iterator[str]:

@@ -6,9 +6,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from mrtuner.documents import Doc, Document, NotJudged, Struct, convert, field
-from mrtuner_pods.connections.remedies import (
-    WaysToFit,
-)
+from mrtuner_pods.connections.model import LimitKind
+from mrtuner_pods.connections.remedies import WaysToFit
 from mrtuner_pods.observed.model import OpenSessions, PoolerPool
 
 if TYPE_CHECKING:
@@ -59,6 +58,10 @@ class ConnectionLimit(Struct):
     fits: Annotated[bool, Doc("whether no connection is refused")]
     clients: Annotated[bool, Doc("whether it limits PgBouncer's clients, not the server's")]
     how: Annotated[str, Doc("the arithmetic, with the source of each number")]
+    kind: Annotated[LimitKind, Doc("what sets it")] = "max_connections"
+    server: Annotated[
+        str | None, Doc("whose limit it is, where workloads name several servers; null: only one")
+    ] = None
 
 
 class ExpectedConnections(Struct):
@@ -75,6 +78,27 @@ class MostSeen(Struct):
 
     value: Annotated[int, Doc("how many")]
     source: Annotated[str, Doc("the history, and when")]
+
+
+class ComparedCount(Struct):
+    """What was counted for a workload beside the sessions that the database saw."""
+
+    name: Annotated[
+        str,
+        Doc("the workload, several that cannot be told apart, or an application with its role"),
+    ]
+    workloads: Annotated[
+        list[str], Doc("these workloads; empty: none of them can have opened them")
+    ]
+    rest: Annotated[int | None, Doc("connections counted without a rollout; null: unbounded")]
+    reachable: Annotated[int | None, Doc("those of the stage that was checked; null: unbounded")]
+    seen: Annotated[int, Doc("the most sessions at one moment; of a history, the busy ones")]
+    addresses: Annotated[int | None, Doc("that they came from; null: not known")]
+    verdict: Annotated[
+        Literal["too low", "too high", "as counted", "not known"],
+        Doc("of the count; a history, which has no idle sessions, shows only too low"),
+    ]
+    source: Annotated[str, Doc("who saw the sessions, and when")]
 
 
 class PodsCheckDocument(Document, tag="mrtuner.pods.check/1"):
@@ -121,6 +145,9 @@ class PodsCheckDocument(Document, tag="mrtuner.pods.check/1"):
     unjudged: Annotated[
         list[NotJudged], Doc("what could not be counted: the numbers are the least there can be")
     ] = field(default_factory=list)
+    compared: Annotated[
+        list[ComparedCount], Doc("with sessions seen; empty without `--observe` and `--history`")
+    ] = field(default_factory=list)
 
 
 def pods_check_document(done: Check) -> PodsCheckDocument:
@@ -158,6 +185,7 @@ def pods_check_document(done: Check) -> PodsCheckDocument:
         pools=list(done.pooler.now if done.pooler else ()),
         seen=None if done.seen is None else convert(done.seen, MostSeen),
         unjudged=[convert(one, NotJudged) for one in done.unjudged],
+        compared=[convert(one, ComparedCount) for one in done.compared],
     )  # fmt: skip
 
 
@@ -169,7 +197,8 @@ def _term(one: Term, stage: Stage) -> ConnectionsOpened:
 
 def _limit(one: Limit, stage: Stage) -> ConnectionLimit:
     return ConnectionLimit(name=one.name, admits=one.capacity, reachable=one.demand[stage],
-                           fits=one.fits(stage), clients=one.clients, how=one.how)  # fmt: skip
+                           fits=one.fits(stage), clients=one.clients, how=one.how,
+                           kind=one.kind, server=one.server)  # fmt: skip
 
 
 def _numbers(done: Check) -> Iterator[CountRead]:

@@ -13,7 +13,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from mrtuner.errors import BadValue
-from mrtuner_pods.connections.manifest import Located, Resource, documents, objects
+from mrtuner_pods.connections.container.container import POOLERS, POSTGRES, image_name
+from mrtuner_pods.connections.manifest import Located, Place, Resource, documents, objects
 
 COMPOSE, ECS, PROCFILE = "Compose service", "ECS task", "Procfile"
 #: Formats that do not say how many there are.
@@ -74,39 +75,50 @@ def _procfile(text: str, file: str) -> Iterator[Resource]:
 
 def _compose(services: Located, file: str) -> Iterator[Resource]:
     """Yield an object for each service."""
+    servers = {*POSTGRES, *POOLERS}
+    databases = {
+        str(name) for name, one in services.items()
+        if isinstance(one, Located) and image_name(str(one.get("image") or "")) in servers
+    }  # fmt: skip
     for name, service in services.items():
         line = services.lines.get(str(name), 1)
         if not isinstance(service, Located):
             continue
-        deploy = service.get("deploy") or {}
+        place = Place(file, f"services.{name}", service, line)
+        deploy = place.at("deploy").mapping()
         more = [_at(line, elsewhere=_at(line, name=one)) for one in _files(service)]
         container = _at(
             line, name=str(name), image=service.get("image"),
             command=_words(service.get("entrypoint")), args=_words(service.get("command")),
             env=list(_variables(service.get("environment"), line)), envFrom=more,
+            uses=next((one for one in _depends(place) if one in databases), None),
         )  # fmt: skip
         replicas = deploy.get("replicas", service.get("scale", 1))
-        yield _object(file, line, COMPOSE, str(name), [container], replicas=replicas)
+        yield _object(
+            file, line, COMPOSE, str(name), [container], replicas=replicas,
+            mode=deploy.get("mode"), update=deploy.get("update_config"),
+        )  # fmt: skip
 
 
 def _task(own: Located, file: str) -> Iterator[Resource]:
     """Yield the object of a task definition."""
     containers = []
-    for one in own["containerDefinitions"]:
-        line = min(getattr(one, "lines", {}).values(), default=1)
-        secrets = [_at(line, name=each.get("name")) for each in one.get("secrets") or ()]
+    for one in Place(file, "", own).at("containerDefinitions").items():
+        secrets = [
+            _at(one.line, name=each.at("name").value) for each in one.at("secrets").items()
+        ]  # fmt: skip
         files = [
-            _at(line, elsewhere=_at(line, name=f"the file {each.get('value')}"))
-            for each in one.get("environmentFiles") or ()
+            _at(one.line, elsewhere=_at(one.line, name=f"the file {each.at('value').value}"))
+            for each in one.at("environmentFiles").items()
         ]
         containers.append(
             _at(
-                line,
-                name=one.get("name"),
-                image=one.get("image"),
-                command=one.get("entryPoint") or [],
-                args=one.get("command") or [],
-                env=[*(one.get("environment") or ()), *secrets],
+                one.line,
+                name=one.at("name").value,
+                image=one.at("image").value,
+                command=one.at("entryPoint").list_of(),
+                args=one.at("command").list_of(),
+                env=[*one.at("environment").list_of(), *secrets],
                 envFrom=files,
             )
         )
@@ -115,10 +127,10 @@ def _task(own: Located, file: str) -> Iterator[Resource]:
 
 def _object(
     file: str, line: int, kind: str, name: str, containers: list[Located],
-    replicas: object = None,
+    replicas: object = None, **more: object,
 ) -> Resource:  # fmt: skip
     pod = _at(line, spec=_at(line, containers=containers))
-    spec = _at(line, replicas=replicas, template=pod)
+    spec = _at(line, replicas=replicas, template=pod, **more)
     return Resource(file, _at(line, kind=kind, metadata=_at(line, name=name), spec=spec))
 
 
@@ -142,6 +154,15 @@ def _files(service: Mapping[str, Any]) -> Iterator[str]:
         yield f"the file {one.get('path') if isinstance(one, dict) else one}"
     if "extends" in service:
         yield "the service that it extends"
+
+
+def _depends(service: Place) -> Iterator[str]:
+    """The names of the services that a service needs: lists, or mappings by name."""
+    for key in ("depends_on", "links"):
+        place = service.at(key)
+        named = place.value if isinstance(place.value, dict) else place.list_of()
+        for one in named:
+            yield str(one).partition(":")[0]
 
 
 def _variables(given: object, line: int) -> Iterator[Located]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from mrtuner.facts import Fact, Missing
 from mrtuner.wording import plural
@@ -26,6 +26,9 @@ from mrtuner_pods.connections.model import (
     total,
 )
 from mrtuner_pods.connections.remedies import WaysToFit, remedies
+
+if TYPE_CHECKING:
+    from mrtuner_pods.connections.compared import Compared
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,6 +60,7 @@ class Check:
     warnings: tuple[str, ...]
     seen: Fact[int] | None = None  # the most sessions that a history has of the server
     unjudged: tuple[Missing, ...] = ()  # what could not be counted: there are at least so many
+    compared: tuple[Compared, ...] = ()  # with the sessions that the database saw
 
     @property
     def exceeds(self) -> bool:
@@ -314,6 +318,7 @@ def _own_limits(
             only = {kind: name or None}
             yield Limit(
                 name=f"limit of {f'{kind} {name}' if name else f'the {kind}'}",
+                kind=kind,
                 capacity=limit.value,
                 how=limit.source,
                 workloads=tuple(_matching(workloads, **only)),
@@ -377,6 +382,7 @@ def _of_pooler(
     each, processes = pooler.max_client_conn, pooler.processes_at(Stage.REST)
     yield Limit(
         name="max_client_conn of PgBouncer",
+        kind="max_client_conn",
         capacity=pooler.clients(),
         how=f"{processes} x {each.value} ({each.source}), if clients are spread evenly",
         workloads=clients,
@@ -386,6 +392,7 @@ def _of_pooler(
     if pooler.mode == "session":
         yield Limit(
             name="server sessions of PgBouncer in session mode",
+            kind="session pooling",
             capacity=processes * pooler.servers(),
             how=f"{processes} x {pooler.servers()}: with pool_mode = session ({pooler.where}), a "
             "client keeps its server session for as long as it is connected, as those of a pool "

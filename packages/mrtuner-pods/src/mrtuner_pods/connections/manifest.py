@@ -20,6 +20,13 @@ if TYPE_CHECKING:
 _TEMPLATE: Final = re.compile(r"\{\{-?\s*(\.Values|\.Release|\.Chart|include|if|range|with|end)\b")
 
 
+#: What YAML calls the types that Python reads.
+KINDS: Final = {
+    "str": "a text", "int": "a number", "float": "a number", "bool": "true or false",
+    "list": "a list", "dict": "a mapping", "Located": "a mapping",
+}  # fmt: skip
+
+
 class Located(dict[str, Any]):
     """A mapping that knows the line of each key."""
 
@@ -85,6 +92,26 @@ class Place:
     def source(self) -> str:
         """The file, the line and the path: ``app.yaml:12 spec.replicas``."""
         return f"{self.file}:{self.line} {self.path}" if self.line else f"{self.file} {self.path}"
+
+    def mapping(self) -> dict[str, Any]:
+        """Return a mapping, empty if there is nothing; BadValue for anything else."""
+        if self.value is None:
+            return {}
+        if not isinstance(self.value, dict):
+            raise self._not("a mapping", "Write it as names with values.")
+        return {str(name): value for name, value in self.value.items()}
+
+    def list_of(self) -> list[Any]:
+        """Return a list, empty if there is nothing; BadValue for anything else."""
+        if self.value is None:
+            return []
+        if not isinstance(self.value, list):
+            raise self._not("a list", 'Write it as a list: ["a", "b"].')
+        return self.value
+
+    def _not(self, what: str, hint: str) -> BadValue:
+        kind = type(self.value).__name__
+        return BadValue(f"{self.source} is not {what}: {KINDS.get(kind, kind)}", hint)
 
     def whole(self, least: int = 0) -> int | None:
         """Return a whole number of at least `least`, or None; BadValue for anything else."""

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from math import prod
+from typing import Literal
 
 from mrtuner.facts import Fact
 from mrtuner_pods.observed.model import PoolerPool
@@ -73,6 +74,7 @@ class Pool:
     role: str | None = None  # that it connects as, where its connection string says so
     database: str | None = None
     host: str | None = None
+    application: str | None = None  # application_name of its sessions, where anything says so
     starts_first: bool = False  # an init container: gone before the others start
     pgbouncer: bool = False  # its connection string says that it leads to one
 
@@ -207,6 +209,10 @@ class Other:
     connections: Fact[int]
 
 
+#: What sets a limit.
+LimitKind = Literal["max_connections", "role", "database", "max_client_conn", "session pooling"]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limit:
     """One limit, and who takes how much of it."""
@@ -216,6 +222,7 @@ class Limit:
     how: str  # the arithmetic, with the source of each number
     workloads: tuple[Workload, ...]
     fixed: Mapping[Stage, int]  # what others take: a pooler, monitoring
+    kind: LimitKind = "max_connections"
     clients: bool = False  # of a pooler's clients, not of sessions at the server
     server: str | None = None  # whose limit it is, where several are named
 

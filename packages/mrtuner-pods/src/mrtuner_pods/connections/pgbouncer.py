@@ -14,8 +14,8 @@ from typing import Final
 
 from mrtuner.errors import BadValue
 from mrtuner.facts import Fact
-from mrtuner_pods.connections.connection_string import parsed
-from mrtuner_pods.connections.container import Environment, whole
+from mrtuner_pods.connections.container.connection_string import parsed
+from mrtuner_pods.connections.container.container import Environment, whole
 from mrtuner_pods.connections.model import Pooler, Rollout, ServerPool, Workload
 
 _DEFAULTS: Final = {

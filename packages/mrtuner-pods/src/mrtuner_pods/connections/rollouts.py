@@ -9,14 +9,16 @@ import re
 from typing import Final
 
 from mrtuner.errors import BadValue
-from mrtuner.facts import Fact
-from mrtuner_pods.connections.cluster import Cluster
-from mrtuner_pods.connections.formats import ECS
+from mrtuner.facts import Fact, Missing
+from mrtuner_pods.connections.cluster import KEDA_MOST, Cluster
+from mrtuner_pods.connections.formats import COMPOSE, ECS
 from mrtuner_pods.connections.given import Given, fact
 from mrtuner_pods.connections.manifest import Place, Resource
 from mrtuner_pods.connections.model import Count, Rollout
 from mrtuner_pods.connections.schedule import least_gap
 
+#: KEDA's jobs: one for each message or so.
+SCALED_JOB: Final = "ScaledJob"
 #: Kinds whose pods end by themselves.
 ENDING: Final = ("Job", "CronJob")
 QUARTER: Final = "25%"
@@ -28,19 +30,23 @@ def rollout_of(
 ) -> Rollout:
     """Return the rollout of a workload; contradictions are added to the warnings."""
     grace = _grace(pod)
-    if resource.kind in ENDING:
-        job = resource.at("spec", "jobTemplate", "spec") if resource.kind == "CronJob" else (
-            resource.at("spec"))  # fmt: skip
-        runs = _runs(resource, job, grace, given) if resource.kind == "CronJob" else None
-        return _still(_at_once(job), grace, runs)
-    if resource.kind == "DaemonSet":
+    if resource.kind in (*ENDING, SCALED_JOB):
+        return _ending(resource, grace, given)
+    if is_per_node(resource):
         return _per_node(resource, grace, given)
     if resource.kind == "Pod":
         return _still(Fact(1, f"{resource.where}: a single pod"), grace)
     desired = fact(given.replicas, resource.name, "--replicas") or known.desired(resource, warnings)
+    if resource.kind == COMPOSE:
+        return _of_swarm(resource, desired, grace)
     if resource.kind == ECS:
         surge = Fact("100%", "default of ECS, maximumPercent 200")
         return rollout(desired, surge, Fact("0", "default of ECS, minimumHealthyPercent 100"))
+    return _of_strategy(resource, desired, grace)
+
+
+def _of_strategy(resource: Resource, desired: Fact[int], grace: Fact[int]) -> Rollout:
+    """What a Deployment's strategy says; the pods of other kinds are replaced one by one."""
     if resource.kind != "Deployment":
         return _still(desired, grace)
     strategy = resource.at("spec", "strategy")
@@ -54,6 +60,16 @@ def rollout_of(
     return rollout(
         desired, surge, unavailable, replaced_first=kind.value == "Recreate", grace=grace
     )
+
+
+def _ending(resource: Resource, grace: Fact[int], given: Given) -> Rollout:
+    """Pods that end by themselves: of a Job, of a CronJob's runs, of KEDA's jobs."""
+    if resource.kind == SCALED_JOB:
+        return _scaled_job(resource, grace)
+    if resource.kind == "Job":
+        return _still(_at_once(resource.at("spec")), grace)
+    job = resource.at("spec", "jobTemplate", "spec")
+    return _still(_at_once(job), grace, _runs(resource, job, grace, given))
 
 
 def rollout(
@@ -110,20 +126,82 @@ def _still(desired: Fact[int], grace: Fact[int], runs: Fact[Count] | None = None
                    grace=grace, runs=runs)  # fmt: skip
 
 
+def is_per_node(resource: Resource) -> bool:
+    """Whether a workload has a pod on each node."""
+    return resource.kind == "DaemonSet" or resource.at("spec", "mode").value == "global"
+
+
+def unknown_nodes(resource: Resource, given: Given) -> Missing | None:
+    """Return what is missing of a workload with a pod on each node: how many nodes there are."""
+    if not is_per_node(resource) or given.nodes is not None:
+        return None
+    if fact(given.replicas, resource.name, "--replicas") is not None:
+        return None
+    why = "it has a pod on each node, and a manifest does not say how many nodes there are"
+    return Missing(resource.name, f"{why}; one is counted", option="--nodes N")
+
+
 def _per_node(resource: Resource, grace: Fact[int], given: Given) -> Rollout:
-    if given.nodes is None:
-        raise BadValue(
-            f"{resource.where}: DaemonSet {resource.name} has a pod on each node, and the manifest "
-            "does not say how many nodes there are",
-            "Give --nodes N.",
-        )
     surge = resource.at("spec", "updateStrategy", "rollingUpdate", "maxSurge")
-    nodes = Fact(given.nodes, f"--nodes {given.nodes}")
+    nodes = fact(given.replicas, resource.name, "--replicas")
+    if nodes is None:
+        source = "one node, at least" if given.nodes is None else f"--nodes {given.nodes}"
+        nodes = Fact(given.nodes or 1, source)
     if surge.value is None:
         return _still(nodes, grace)
     return rollout(
         nodes, _share(surge), Fact("0", "with a surge, no pod is taken away"), grace=grace
     )
+
+
+def _of_swarm(resource: Resource, desired: Fact[int], grace: Fact[int]) -> Rollout:
+    """A service of Compose: with order start-first, as many start as are updated at once."""
+    update = resource.at("spec", "update")
+    if update.at("order").value != "start-first":
+        return _still(desired, grace)
+    together = update.at("parallelism")
+    number = together.whole()
+    source = together.source if number is not None else "default of Swarm, parallelism"
+    # 0 updates all of them at once.
+    surge = desired.value if number == 0 else number or 1
+    return Rollout(
+        desired=desired, surge=Fact(surge, source), unavailable=Fact(0, "start-first"), grace=grace
+    )
+
+
+def _scaled_job(resource: Resource, grace: Fact[int]) -> Rollout:
+    """KEDA's ScaledJob: a changed one deletes its jobs, and new ones start at once.
+
+    Source: KEDA 2.15, Scaling Jobs: maxReplicaCount 100, rollout.strategy default.
+    """
+    most = resource.at("spec", "maxReplicaCount")
+    number = most.whole()
+    jobs = Fact(KEDA_MOST, "default of KEDA, maxReplicaCount") if number is None else (
+        Fact(number, most.source))  # fmt: skip
+    each = _at_once(resource.at("spec", "jobTargetRef"))
+    if each.value != 1:
+        source = f"{jobs.value} ({jobs.source}) x {each.value} ({each.source})"
+        jobs = Fact(jobs.value * each.value, source)
+    strategy = resource.at("spec", "rollout", "strategy").value
+    if strategy == "gradual":
+        return _still(jobs, grace)
+    nothing = Fact(0, "no pods are added")
+    return Rollout(desired=jobs, surge=nothing, unavailable=nothing, grace=grace)
+
+
+def disrupted(budget: Resource, desired: int) -> Fact[int]:
+    """Return how many of the desired pods a PodDisruptionBudget lets a drain take at once.
+
+    Both shares are rounded up. Source: Kubernetes, disruption controller.
+    """
+    most, least = budget.at("spec", "maxUnavailable"), budget.at("spec", "minAvailable")
+    if most.value is not None:
+        found = _part(Fact(str(most.value), most.source), desired, up=True)
+        return Fact(min(desired, found.value), found.source)
+    if least.value is None:
+        return Fact(desired, f"{budget.where}: neither maxUnavailable nor minAvailable")
+    kept = _part(Fact(str(least.value), least.source), desired, up=True)
+    return Fact(max(0, desired - kept.value), kept.source)
 
 
 def _grace(pod: Place) -> Fact[int]:

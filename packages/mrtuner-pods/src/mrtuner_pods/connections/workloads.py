@@ -10,24 +10,26 @@ from mrtuner.errors import BadValue
 from mrtuner.facts import Fact, Missing
 from mrtuner.wording import enumerated
 from mrtuner_pods.connections.cluster import Cluster, entries
-from mrtuner_pods.connections.container import image_name
+from mrtuner_pods.connections.container.container import image_name
+from mrtuner_pods.connections.container.pools import pools
 from mrtuner_pods.connections.containers import TEMPLATE, containers, odd_memory, pod_of
 from mrtuner_pods.connections.formats import COMPOSE, ECS, PROCFILE, UNCOUNTED
 from mrtuner_pods.connections.given import Given
 from mrtuner_pods.connections.manifest import Resource
 from mrtuner_pods.connections.model import Other, Pool, Workload
+from mrtuner_pods.connections.operators import may_connect, pooler_of
 from mrtuner_pods.connections.pgbouncer import by_variables, waits_for_clients
-from mrtuner_pods.connections.pools import pools
-from mrtuner_pods.connections.rollouts import ENDING, QUARTER, rollout, rollout_of
+from mrtuner_pods.connections.rollouts import (
+    ENDING,
+    SCALED_JOB,
+    disrupted,
+    rollout_of,
+    unknown_nodes,
+)
 
 #: Kinds that run until they are stopped.
 _LASTING: Final = ("Deployment", "StatefulSet", "DaemonSet", "ReplicaSet", "ReplicationController",
                    "Pod", COMPOSE, ECS, PROCFILE)  # fmt: skip
-#: Where an operator's object asks for a pooler: Zalando's, Crunchy's.
-_OPERATORS: Final = {
-    "postgresql": ("spec", "enableConnectionPooler"),
-    "PostgresCluster": ("spec", "proxy", "pgBouncer"),
-}
 _KEDA_TRIGGERS: Final = ("postgresql",)
 _PGBOUNCER_INI: Final = "pgbouncer.ini"
 
@@ -57,18 +59,15 @@ def gather(resources: Sequence[Resource], given: Given) -> Gathered:
     known = Cluster(resources)
     found = Gathered(services=[one for one in resources if one.kind == "Service"])
     for one in resources:
-        if one.kind in (*_LASTING, *ENDING):
-            _add(one, known, given, found)
-        elif one.kind == "ScaledObject":
+        if one.kind in {"ScaledObject", SCALED_JOB}:
             found.others += _triggers(one)
-        elif one.kind == "Pooler":
-            _add_pooler(one, found)
-        elif (path := _OPERATORS.get(one.kind)) is not None:
-            if one.at(*path).value:
-                why = f"the operator puts a pooler before it ({one.at(*path).source})"
-                found.unjudged.append(
-                    Missing(f"{one.kind} {one.name}", why, hint="give its settings: --pgbouncer")
-                )
+        if one.kind in (*_LASTING, *ENDING, SCALED_JOB):
+            _add(one, known, given, found)
+        elif (operated := pooler_of(one)) is not None:
+            found.poolers.append(operated.workload)
+            found.names.add(operated.name)
+            found.configurations.append((operated.text, operated.where))
+            found.unjudged += [operated.missing] if operated.missing else []
         elif one.kind in {"ConfigMap", "Secret"}:
             if (text := entries(one).get(_PGBOUNCER_INI)) is not None:
                 where = f"{one.where} {one.kind} {one.name}"
@@ -78,6 +77,8 @@ def gather(resources: Sequence[Resource], given: Given) -> Gathered:
                 f"{one.where}: {one.kind} {one.name} is not counted: its kind is not known"
             )
             found.unjudged.append(Missing(f"{one.kind} {one.name}", "its kind is not known"))
+        elif (unknown := may_connect(one)) is not None:
+            found.unjudged.append(unknown)
     _refuse_unknown_names(found, resources, given)
     return found
 
@@ -106,6 +107,8 @@ def _add(resource: Resource, known: Cluster, given: Given, found: Gathered) -> N
         found.unjudged.append(Missing(resource.name, UNCOUNTED[resource.kind], hint=hint))
     if not opened and not pooler:
         return
+    if opened and (nodes := unknown_nodes(resource, given)) is not None:
+        found.unjudged.append(nodes)
     made = Workload(
         name=resource.name,
         kind=resource.kind,
@@ -118,34 +121,31 @@ def _add(resource: Resource, known: Cluster, given: Given, found: Gathered) -> N
         found.names |= {resource.name, *_selecting(found.services, resource)}
     if opened:
         found.workloads.append(made)
+        found.notes += _of_budget(known.budget(resource), made)
+
+
+def _of_budget(budget: Resource | None, made: Workload) -> Iterator[str]:
+    """Note how many pods a drain adds: what it evicts is replaced while it terminates."""
+    if budget is None:
+        return
+    desired = made.rollout.desired.value
+    taken = disrupted(budget, desired)
+    together = f"{desired + taken.value} pods at once"
+    if made.kind == "StatefulSet":
+        together = f"{desired} pods, since a StatefulSet replaces a pod when it is gone"
+    yield (
+        f"{made.name}: a PodDisruptionBudget limits drains of nodes, not rollouts: {taken.value} "
+        f"evicted ({taken.source}), so a drain can lead to {together}"
+    )
 
 
 def _selecting(services: Sequence[Resource], resource: Resource) -> Iterator[str]:
     """The names of the services that lead to a workload's pods."""
-    labels = resource.at("spec", "template", "metadata", "labels").value or {}
+    labels = resource.at("spec", "template", "metadata", "labels").mapping()
     for one in services:
         selector = one.at("spec", "selector").value
-        if isinstance(selector, dict) and selector and selector.items() <= dict(labels).items():
+        if isinstance(selector, dict) and selector and selector.items() <= labels.items():
             yield one.name
-
-
-def _add_pooler(one: Resource, found: Gathered) -> None:
-    """CloudNativePG's Pooler: PgBouncer in a Deployment, its settings as parameters."""
-    instances = one.at("spec", "instances")
-    desired = Fact(instances.whole(1) or 1, instances.source)
-    quarter = Fact(QUARTER, "default of Kubernetes")
-    found.poolers.append(
-        Workload(name=one.name, kind=one.kind, where=one.where, pools=(),
-                 rollout=rollout(desired, quarter, quarter))
-    )  # fmt: skip
-    found.names.add(one.name)
-    own = one.at("spec", "pgbouncer")
-    settings = dict(own.at("parameters").value or {})
-    settings.setdefault("pool_mode", own.at("poolMode").value or "session")
-    host = f"{one.at('spec', 'cluster', 'name').value}-rw"
-    lines = [f"{name} = {value}" for name, value in settings.items()]
-    text = "\n".join(["[databases]", f"* = host={host}", "[pgbouncer]", *lines])
-    found.configurations.append((text, f"{one.where} Pooler {one.name}"))
 
 
 def _triggers(one: Resource) -> Iterator[Other]:

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from mrtuner.errors import BadValue
-from mrtuner.facts import Fact
+from mrtuner.facts import Fact, Missing
 from mrtuner.wording import enumerated
-from mrtuner_pods.observed.model import Observed, OpenSessions
+from mrtuner_pods.observed.model import Login, Observed, OpenSessions, SessionsSeen
 
 if TYPE_CHECKING:
     from mrtuner.postgres.connect import Connection
@@ -24,8 +24,6 @@ WATCHED, _LOOK = 10.0, 0.1
 #: This many sessions of one application from one address suggest a pooler, or one machine.
 _ONE_ADDRESS: Final = 10
 _QUERY: Final = "sessions_by_application"
-
-Key = tuple[str, str, str]
 
 
 def sessions_now(connection: Connection) -> tuple[tuple[OpenSessions, ...], tuple[str, ...]]:
@@ -50,14 +48,8 @@ def watched(
     """
     from mrtuner.postgres.connect import connect, translated
 
-    looks = _Looks()
     with connect(dsn) as connection, translated():
-        end = clock() + seconds
-        while True:
-            looks.add(_read(connection))
-            if (left := end - clock()) <= 0:
-                break
-            sleep(min(_LOOK, left))
+        looks = _watch(connection, seconds, sleep, clock)
         most = int(connection.execute("SHOW max_connections").fetchone()[0])  # type: ignore[index]
     rows = looks.rows()
     chosen = _chosen(rows, application, required=rate is not None)
@@ -76,6 +68,45 @@ def watched(
         sessions=rows,
         warnings=tuple(looks.doubts()),
     )
+
+
+def seen(
+    dsn: str, *, seconds: float = WATCHED, sleep: Callable[[float], object] = time.sleep,
+    clock: Callable[[], float] = time.monotonic,
+) -> SessionsSeen:  # fmt: skip
+    """Return the most sessions that each application had at one moment of some seconds.
+
+    Raises ConnectError as `connect` does.
+    """
+    from mrtuner.postgres.connect import address, connect, translated
+
+    with connect(dsn) as connection, translated():
+        looks = _watch(connection, seconds, sleep, clock)
+        role, host = connection.info.user, connection.info.host or None
+    why = (
+        f"{role} does not see what {looks.hidden} sessions of other roles are, nor their addresses"
+    )
+    return SessionsSeen(
+        source=f"{address(dsn)}, watched for {seconds:g} s",
+        sessions=looks.rows(),
+        host=host,
+        samples=tuple(looks.samples),
+        missing=(
+            Missing("sessions of other roles", why, hint=f"GRANT pg_monitor TO {role}"),
+        ) if looks.hidden else (),
+    )  # fmt: skip
+
+
+def _watch(
+    connection: Connection, seconds: float, sleep: Callable[[float], object],
+    clock: Callable[[], float],
+) -> _Looks:  # fmt: skip
+    looks, end = _Looks(), clock() + seconds
+    while True:
+        looks.add(_read(connection))
+        if (left := end - clock()) <= 0:
+            return looks
+        sleep(min(_LOOK, left))
 
 
 def _read(connection: Connection) -> list[dict[str, Any]]:
@@ -110,19 +141,22 @@ class _Looks:
     """Sums over all samples."""
 
     count: int = 0
-    _sums: dict[Key, dict[str, int]] = field(default_factory=dict)
-    _addresses: dict[Key, int] = field(default_factory=dict)
-    _hidden: int = 0
+    _sums: dict[Login, dict[str, int]] = field(default_factory=dict)
+    _addresses: dict[Login, int] = field(default_factory=dict)
+    samples: list[dict[Login, int]] = field(default_factory=list)
+    hidden: int = 0  # sessions whose kind, state and address are not shown
 
     def add(self, rows: Sequence[Mapping[str, Any]]) -> None:
         """Add one sample."""
         self.count += 1
-        self._hidden = max(self._hidden, sum(row["hidden"] for row in rows))
+        self.hidden = max(self.hidden, sum(row["hidden"] for row in rows))
+        self.samples.append({})
         for row in rows:
             key = (row["application"], row["role"] or "", row["database"] or "")
             sums = self._sums.setdefault(key, {"sessions": 0, "active": 0, "in_transaction": 0})
             for name in sums:
                 sums[name] += row[name]
+            self.samples[-1][key] = row["sessions"]
             most = max(self._addresses.get(key, 0), row["addresses"])
             self._addresses[key] = most
 
@@ -132,6 +166,7 @@ class _Looks:
             OpenSessions(
                 application=key[0], role=key[1], database=key[2],
                 clients=self._addresses[key] or None,
+                most=max(sample.get(key, 0) for sample in self.samples),
                 **{name: number / self.count for name, number in sums.items()},
             )
             for key, sums in self._sums.items()
@@ -140,9 +175,9 @@ class _Looks:
 
     def doubts(self) -> Iterator[str]:
         """Yield reasons to doubt the figures."""
-        if self._hidden:
+        if self.hidden:
             yield (
-                f"{self._hidden} sessions of other roles are hidden: whether they run a statement "
+                f"{self.hidden} sessions of other roles are hidden: whether they run a statement "
                 "is not known (GRANT pg_monitor to the role used here)"
             )
         for one in self.rows():

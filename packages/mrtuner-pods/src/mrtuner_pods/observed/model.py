@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Annotated, Any
 
 from mrtuner.described import Doc
-from mrtuner.facts import Fact
+from mrtuner.facts import Fact, Missing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,6 +33,32 @@ class OpenSessions:
     active: Annotated[float, Doc("of these, running a statement")]
     in_transaction: Annotated[float, Doc("of these, idle in a transaction")]
     clients: Annotated[int | None, Doc("addresses that they come from; null: not shown")]
+    most: Annotated[int | None, Doc("the most of them at one moment; null: not known")] = None
+
+
+#: An application, its role and its database.
+Login = tuple[str, str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionsSeen:
+    """The sessions of one server, by application, role and database."""
+
+    source: str
+    sessions: tuple[OpenSessions, ...]
+    host: str | None = None  # of the server; None: not known
+    idle: bool = True  # whether idle sessions are among them
+    missing: tuple[Missing, ...] = ()  # what could not be seen
+    samples: tuple[Mapping[Login, int], ...] = ()  # sessions at each moment; none: not kept
+
+    def most(self, rows: Sequence[OpenSessions]) -> int:
+        """Return the most sessions that these had together at one moment.
+
+        Without samples that is at least what one of them had.
+        """
+        keys = [(one.application, one.role, one.database) for one in rows]
+        together = [sum(sample.get(key, 0) for key in keys) for sample in self.samples]
+        return max(together or [one.most or 0 for one in rows], default=0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,9 +7,9 @@ from datetime import datetime
 from typing import Any
 
 from mrtuner.errors import BadValue
-from mrtuner.facts import Fact
+from mrtuner.facts import Fact, Missing
 from mrtuner.wording import enumerated
-from mrtuner_pods.observed.model import Observed, OpenSessions
+from mrtuner_pods.observed.model import Observed, OpenSessions, SessionsSeen
 
 
 def of_sessions(
@@ -48,5 +48,28 @@ def of_sessions(
                 in_transaction=one["in_transaction"], clients=None,
             )
             for one in applications
+        ),
+    )  # fmt: skip
+
+
+def most_seen(applications: Sequence[dict[str, Any]], where: str) -> SessionsSeen:
+    """Return the most sessions of each application, from `history.most_by_application`.
+
+    A history has only those that ran a statement or were in a transaction.
+    """
+    why = "the history has no sessions: the role that recorded could not see them, or none was busy"
+    return SessionsSeen(
+        source=where,
+        idle=False,
+        sessions=tuple(
+            OpenSessions(
+                application=one["application"], role=one["role"], database=one["database"],
+                sessions=one["most"], active=one["active"], in_transaction=one["in_transaction"],
+                clients=None, most=one["most"],
+            )
+            for one in applications
+        ),
+        missing=() if applications else (
+            Missing("sessions by application", why, hint="record with a role in pg_monitor"),
         ),
     )  # fmt: skip

@@ -24,7 +24,7 @@ def cpu(question: Question, runs: Runs, site: Site, simulated: Simulated) -> Pod
     """Return the CPU request and limit of a pod; `simulated` was run without a limit."""
     layout = site.layout
     mean = question.busy * question.work.cpu / layout.pods
-    request = max(_FINE, _up(_p95_of_seconds(simulated), _FINE))
+    request = request_of(simulated)
     most = most_cpus(question, layout)
     waited = quantile(settled(runs.whole(site).total), 0.95)
     allowed = min(question.target, waited + _WORTH * question.target)
@@ -49,6 +49,11 @@ def cpu(question: Question, runs: Runs, site: Site, simulated: Simulated) -> Pod
         because=_none(most, tried.get(last), question.target, last),
         throttled=None,
     )
+
+
+def request_of(simulated: Simulated) -> float:
+    """Return the CPU request of a pod: p95 of its use in each second, rounded up [CPUs]."""
+    return max(_FINE, _up(_p95_of_seconds(simulated), _FINE))
 
 
 def most_cpus(question: Question, layout: Layout) -> float:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from math import isfinite
 from typing import Annotated
 
-from mrtuner.documents import Doc, Document, Struct, convert, field
+from mrtuner.documents import Doc, Document, NotJudged, Struct, convert, field
 from mrtuner_pods.observed.model import OpenSessions, PodsMeasuredWaiting, PoolerPool
 from mrtuner_pods.observed.used import PodsFigure
+from mrtuner_pods.planning.intervals import PodsInterval
 from mrtuner_pods.planning.model import (
     Plan,
     PodsConnections,
@@ -83,6 +84,12 @@ class PodsNow(Struct):
     without_limits: Annotated[
         float | None, Doc("p95 without its CPU limit and its pool; null: it has none of them")
     ] = None
+    killed: Annotated[
+        str | None, Doc("why the kernel kills its pods for their memory; p95 is then null")
+    ] = None
+    unknown: Annotated[
+        str | None, Doc("why p95 is only that of the stages that are known; null: it is whole")
+    ] = None
 
 
 class PodsNumber(Struct):
@@ -136,6 +143,12 @@ class PodsPlanDocument(Document, tag="mrtuner.pods.plan/1"):
     warnings: Annotated[list[str], Doc("what contradicts the plan or may be a mistake")] = field(
         default_factory=list
     )
+    intervals: Annotated[
+        list[PodsInterval], Doc("of figures above, by repeated simulation with other seeds")
+    ] = field(default_factory=list)
+    unknown: Annotated[list[NotJudged], Doc("what is not known, since something was not given")] = (
+        field(default_factory=list)
+    )
 
 
 def plan_document(plan: Plan) -> PodsPlanDocument:
@@ -181,6 +194,8 @@ def plan_document(plan: Plan) -> PodsPlanDocument:
         pools=list(seen.pools) if seen else [],
         present=None if plan.present is None else _present(plan.present),
         warnings=list(plan.warnings),
+        intervals=list(plan.intervals),
+        unknown=[convert(one, NotJudged) for one in plan.unknown],
     )  # fmt: skip
 
 

@@ -195,6 +195,10 @@ class PlanInputs(TypedDict, total=False):
         str | int | None,
         Memory(most=MOST_MEMORY, help="Proportional set size of one worker at its peak"),
     ]
+    pod_memory: Annotated[
+        str | int | None,
+        Memory(most=MOST_MEMORY, help="Memory limit of a pod, above which the kernel kills it"),
+    ]
     logins: Annotated[
         str | float | None,
         Rate(most=_MOST_RATE, help="Logins per second that the database can take, such as 300/s"),
@@ -230,10 +234,12 @@ class Question:
     max_connections: int | None
     master_memory: int | None
     worker_memory: int | None
+    pod_memory: int | None
     logins: float | None
     seed: int
     now_limit: float | None = None  # CPU limit of a pod that runs now [CPUs]
     now_pool: int | None = None  # connections of a worker that runs now
+    now_memory: int | None = None  # memory limit of a pod that runs now [bytes]
 
     @property
     def busy(self) -> float:
@@ -276,7 +282,7 @@ def asked(samples: Sequence[float] = (), **given: Unpack[PlanInputs]) -> Questio
 
 _AS_GIVEN: Final = (
     "pods", "workers", "threads", "database_cpus", "pooler", "max_connections", "master_memory",
-    "worker_memory", "logins",
+    "worker_memory", "pod_memory", "logins",
 )  # fmt: skip
 
 
@@ -338,10 +344,14 @@ def _check_server(question: Question) -> None:
         )
     if question.pooler and question.work.database == 0:
         raise BadValue("a pooler is given, but no time in the database", "Give --database-time.")
-    if (question.worker_memory is None) != (question.master_memory is None):
+    if question.worker_memory is None and question.master_memory is not None:
         raise BadValue(
-            "the memory of a pod needs that of its master and of its workers",
-            "Give --master-memory and --worker-memory, or neither.",
+            "the memory of a pod needs that of its workers", "Give --worker-memory as well."
+        )
+    if question.pod_memory is not None and question.worker_memory is None:
+        raise BadValue(
+            "the memory of a pod is given, but not what a worker takes of it",
+            "Give --worker-memory as well.",
         )
 
 

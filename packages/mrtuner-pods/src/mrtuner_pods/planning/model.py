@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 from mrtuner.described import Doc
+from mrtuner.facts import Missing
 from mrtuner_pods.planning.inputs import Question
 from mrtuner_pods.planning.storm import PodsStorm
 from mrtuner_pods.waiting.erlang import PodsScreen
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
     from mrtuner_pods.observed.model import Observed
     from mrtuner_pods.observed.used import PodsFigure
+    from mrtuner_pods.planning.intervals import PodsInterval
     from mrtuner_pods.planning.present import Present
 
 
@@ -78,6 +80,8 @@ class Now:
     needs: int | None  # the fewest of `part`, where it is unstable
     part: str = "workers"  # what it has too few of
     without_limits: float | None = None  # p95 without its CPU limit and its pool, if it has any
+    killed: str | None = None  # why the kernel kills its pods; it then has no wait
+    unknown: str | None = None  # why p95 is only that of the stages that are known
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,6 +121,8 @@ class Plan:
     figures: tuple[PodsFigure, ...] = ()  # of what was observed, and whether it is used
     present: Present | None = None
     warnings: tuple[str, ...] = ()
+    intervals: tuple[PodsInterval, ...] = ()
+    unknown: tuple[Missing, ...] = ()  # for what was not given
 
     @property
     def met(self) -> bool:

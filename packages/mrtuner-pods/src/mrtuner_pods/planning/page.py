@@ -5,15 +5,16 @@ Both use only the document ``mrtuner.pods.plan/1``.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from mrtuner.present import figures
 from mrtuner.present.axes import frame, grid
 from mrtuner.present.html import rendered
 from mrtuner.wording import first_upper
 from mrtuner_pods.connections.text import pool_rows, session_rows
+from mrtuner_pods.planning.document import PodsLayout, PodsPlanDocument
 from mrtuner_pods.planning.text import (
     alternative_rows,
     answer,
@@ -48,13 +49,13 @@ _HEADROOM: Final = 1.15
 
 
 @figures.for_every_screen()
-def page(told: Mapping[str, Any]) -> str:
+def page(told: PodsPlanDocument) -> str:
     """Return the plan as one HTML document; the same input gives the same text.
 
-    Raises BadValue for data of another schema, MissingPart without jinja2 or matplotlib.
+    Raises MissingPart without jinja2 or matplotlib.
     """
     heads, rows = curve_rows(told)
-    changes = list(before_and_after(told)) if told.get("present") else []
+    changes = list(before_and_after(told)) if told.present else []
     return rendered(
         Path(__file__).with_suffix(".html"),
         told=told,
@@ -75,11 +76,11 @@ def page(told: Mapping[str, Any]) -> str:
     )
 
 
-def _seen(told: Mapping[str, Any]) -> Iterator[tuple[str, str, list[str], list[tuple[str, ...]]]]:
+def _seen(told: PodsPlanDocument) -> Iterator[tuple[str, str, list[str], list[tuple[str, ...]]]]:
     """Yield the tables of observed sessions and pools: id, caption, heads and rows."""
     for key, rows in (
-        ("sessions", session_rows(told.get("sessions", ()))),
-        ("pools", pool_rows(told.get("pools", ()))),
+        ("sessions", session_rows(told.sessions)),
+        ("pools", pool_rows(told.pools)),
     ):
         if rows:
             (caption, *heads), *rest = rows
@@ -91,7 +92,7 @@ def _of_numbers(first: str, *others: str) -> list[str]:
     return [first, *(f"#{head}" for head in others)]
 
 
-def picture(told: Mapping[str, Any], *, key: str) -> str:
+def picture(told: PodsPlanDocument, *, key: str) -> str:
     """Draw p95 wait over density, a line for each routing, as inline SVG."""
     with figures.canvas(height=_TALL) as figure:
         _draw(figure, told)
@@ -100,7 +101,7 @@ def picture(told: Mapping[str, Any], *, key: str) -> str:
         )
 
 
-def save(told: Mapping[str, Any], path: Path) -> None:
+def save(told: PodsPlanDocument, path: Path) -> None:
     """Write the picture to a file: SVG if its suffix is .svg, else PNG."""
     if path.suffix == ".svg":
         path.write_text(figures.stand_alone(picture(told, key="pods"), "light"), encoding="utf-8")
@@ -111,24 +112,24 @@ def save(told: Mapping[str, Any], path: Path) -> None:
         figure.savefig(path, dpi=_PNG_DPI, facecolor=paper, metadata={"Software": None})
 
 
-def title(told: Mapping[str, Any]) -> str:
+def title(told: PodsPlanDocument) -> str:
     """Return what the picture shows."""
-    layout = told["curve"][0]["layout"]
-    whole = layout["pods"] * density(layout, told["load"]["server"])
+    layout = told.curve[0].layout
+    whole = layout.pods * density(layout, told.load.server)
     return (
-        f"p95 wait of {whole} {unit_of(told)} at {told['load']['rate']:,.6g}/s, by "
+        f"p95 wait of {whole} {unit_of(told)} at {told.load.rate:,.6g}/s, by "
         f"{unit_of(told)} in a pod and by routing"
     )
 
 
-def _draw(figure: Figure, told: Mapping[str, Any]) -> None:
+def _draw(figure: Figure, told: PodsPlanDocument) -> None:
     axes = figure.add_axes((0.09, 0.15, 0.88, 0.68))
-    server = told["load"]["server"]
+    server = told.load.server
     by_routing: dict[str, list[tuple[int, float]]] = {name: [] for name in _STYLES}
-    for point in told["curve"]:
-        if point["p95"] is not None:
-            at = density(point["layout"], server)
-            by_routing[point["routing"]].append((at, point["p95"] * 1000))
+    for point in told.curve:
+        if point.p95 is not None:
+            at = density(point.layout, server)
+            by_routing[point.routing].append((at, point.p95 * 1000))
     places = sorted({at for points in by_routing.values() for at, _ in points})
     for routing, points in by_routing.items():
         _line(axes, routing, points, places)
@@ -155,8 +156,8 @@ def _line(
     )  # fmt: skip
 
 
-def _target(axes: Axes, told: Mapping[str, Any]) -> None:
-    target, colour = told["load"]["target"] * 1000, figures.PALETTE["limit"].light
+def _target(axes: Axes, told: PodsPlanDocument) -> None:
+    target, colour = told.load.target * 1000, figures.PALETTE["limit"].light
     axes.axhline(target, color=colour, linewidth=1.2, linestyle=(0, (5, 3)))
     axes.annotate(
         f"target {milliseconds(target / 1000)}", (1, target), xycoords=("axes fraction", "data"),
@@ -164,22 +165,22 @@ def _target(axes: Axes, told: Mapping[str, Any]) -> None:
     )  # fmt: skip
 
 
-def _point(told: Mapping[str, Any]) -> tuple[str, Mapping[str, Any], float] | None:
+def _point(told: PodsPlanDocument) -> tuple[str, PodsLayout, float] | None:
     """Return name, layout and p95 of what runs now, else of the plan; None if it is not drawn."""
-    now = told["now"]
-    if now is not None and now["p95"] is not None:
-        return "now", now["layout"], now["p95"]
-    if told["load"]["routing"] in _STYLES:
-        return "plan", told["layout"], told["waiting"]["p95"]
+    now = told.now
+    if now is not None and now.p95 is not None and now.unknown is None:
+        return "now", now.layout, now.p95
+    if told.load.routing in _STYLES:
+        return "plan", told.layout, told.waiting.p95
     return None
 
 
-def _mark(axes: Axes, told: Mapping[str, Any], places: Sequence[int]) -> None:
+def _mark(axes: Axes, told: PodsPlanDocument, places: Sequence[int]) -> None:
     found = _point(told)
     if found is None:
         return
     name, layout, p95 = found
-    at = density(layout, told["load"]["server"])
+    at = density(layout, told.load.server)
     if at not in places:
         return
     ink = figures.PALETTE["ink"].light
@@ -194,13 +195,13 @@ def _mark(axes: Axes, told: Mapping[str, Any], places: Sequence[int]) -> None:
     axes.set_ylim(top=max(axes.get_ylim()[1], _HEADROOM * p95 * 1000))
 
 
-def _point_words(told: Mapping[str, Any]) -> str:
+def _point_words(told: PodsPlanDocument) -> str:
     found = _point(told)
     if found is None:
         return ""
     name, layout, p95 = found
     words = "The current deployment" if name == "now" else "The plan"
-    return f"{words}, {size(layout, told['load']['server'])}, waits {milliseconds(p95)}."
+    return f"{words}, {size(layout, told.load.server)}, waits {milliseconds(p95)}."
 
 
 def _dress(axes: Axes) -> None:

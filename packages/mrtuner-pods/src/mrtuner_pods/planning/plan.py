@@ -8,6 +8,7 @@ from math import isfinite
 from typing import Final, Unpack, cast
 
 from mrtuner.errors import Refused
+from mrtuner.facts import Missing
 from mrtuner.wording import plural
 from mrtuner_pods.observed.model import Observed
 from mrtuner_pods.observed.used import taken
@@ -15,6 +16,8 @@ from mrtuner_pods.planning.capacity import capacities, overloaded, part_of
 from mrtuner_pods.planning.cpu_limits import cpu, most_cpus
 from mrtuner_pods.planning.curve import curve, routing_or_density
 from mrtuner_pods.planning.inputs import PlanInputs, Question, asked
+from mrtuner_pods.planning.intervals import PodsInterval, Repeated
+from mrtuner_pods.planning.memory import killed, memory, most_workers
 from mrtuner_pods.planning.model import Now, Plan, PodsConnections, Point, StageLoad, p95_of
 from mrtuner_pods.planning.present import Present
 from mrtuner_pods.planning.runs import Runs, grows
@@ -69,10 +72,12 @@ def planned(question: Question) -> Plan:
     _refuse_growth(simulated, question)
     site = runs.site(layout)
     waiting = runs.waiting(simulated)
-    now = None if question.now is None else _as_it_runs(question, runs, question.now)
+    now = None if question.now is None else _now(question, runs, question.now)
     stages = _stages(question, site, simulated)
     compared = layout if now is None or now.p95 is None else now.layout
     points = curve(question, runs, compared)
+    fewer = runs.site(replace(layout, pods=layout.pods - 1))
+    one_less = _as_it_is(question, runs, fewer)
     made = Plan(
         question=question,
         layout=layout,
@@ -81,17 +86,27 @@ def planned(question: Question) -> Plan:
         binding=max(stages, key=lambda stage: stage.busy or 0.0).stage,
         screen=_screen(question, layout),
         cpu=cpu(question, runs, site, simulated),
-        memory=_memory(question, layout),
+        memory=memory(question, layout.workers),
         connections=_connections(question, layout),
         alternatives=tuple(found),
         curve=points,
         now=now,
-        one_less=_as_it_is(question, runs, runs.site(replace(layout, pods=layout.pods - 1))),
+        one_less=one_less,
         storm=_storm(question, site),
         advice=(),
         notes=tuple(_notes(question)),
+        unknown=tuple(_unknown(question)),
     )
-    return replace(made, advice=tuple(_advice(made, points, compared)))
+    repeated = Repeated(question)
+    intervals: tuple[PodsInterval, ...] = (
+        *repeated.whole(site, simulated, longer=_LONGER),
+        *repeated.alternatives(found),
+        *repeated.as_it_is("one_less.p95", one_less, fewer),
+    )
+    if now is not None:
+        current = _limited(question, runs.site(now.layout))
+        intervals += tuple(repeated.as_it_is("now.p95", now, current))
+    return replace(made, advice=tuple(_advice(made, points, compared)), intervals=intervals)
 
 
 def _verified(question: Question, runs: Runs, layout: Layout) -> tuple[Layout, Simulated]:
@@ -114,6 +129,18 @@ def _refuse_growth(simulated: Simulated, question: Question) -> None:
             f"{question.rate:g}/s",
             "Leave out --pods to have them planned, or give fewer threads and more workers.",
         )
+
+
+def _now(question: Question, runs: Runs, layout: Layout) -> Now:
+    """Return how long requests wait now, or why that is not known or makes no sense."""
+    limit = question.pod_memory if question.now_memory is None else question.now_memory
+    why = killed(question, layout.workers, limit)
+    if why is not None:
+        return Now(layout=layout, p95=None, needs=None, killed=why)
+    found = _as_it_runs(question, runs, layout)
+    if question.cpu_given or found.p95 is None:
+        return found
+    return replace(found, unknown="without --cpu-time, nothing is known of waiting for CPU")
 
 
 def _as_it_runs(question: Question, runs: Runs, layout: Layout) -> Now:
@@ -193,12 +220,6 @@ def _beyond_the_formula(question: Question, layout: Layout) -> Iterator[str]:
         yield "a request may wait for its worker while another one of the pod has a free thread"
     if question.pooler or question.database_cpus:
         yield "it knows nothing of what is behind the workers"
-
-
-def _memory(question: Question, layout: Layout) -> int | None:
-    if question.master_memory is None or question.worker_memory is None:
-        return None
-    return question.master_memory + layout.workers * question.worker_memory
 
 
 def _connections(question: Question, layout: Layout) -> PodsConnections:
@@ -337,12 +358,17 @@ def _sparse(points: Sequence[Point], base: Layout, question: Question) -> Layout
 
 
 def _most(made: Plan) -> int:
-    return max(made.question.most_workers, made.layout.workers)
+    fit = most_workers(made.question)
+    wanted = max(made.question.most_workers, made.layout.workers)
+    return wanted if fit is None else min(wanted, fit)
 
 
 def _warnings(made: Plan, observed: Observed | None, present: Present | None) -> Iterator[str]:
     """Yield what was measured or is in a manifest, and contradicts the plan."""
     now, measured = made.now, observed.waited if observed else None
+    yield from _missed_by_chance(made)
+    if now is not None and now.killed is not None:
+        yield f"the kernel kills the current pods for their memory (OOM): {now.killed}"
     if now is not None and measured is not None and measured.p95 is not None:
         simulated = now.p95
         if simulated is not None and measured.p95 > _FAR * simulated + _FAR_SECONDS:
@@ -367,8 +393,38 @@ def _warnings(made: Plan, observed: Observed | None, present: Present | None) ->
         )
 
 
+def _missed_by_chance(made: Plan) -> Iterator[str]:
+    """Yield that the target is met, but not in every simulation."""
+    target = made.question.target
+    wait = next(one for one in made.intervals if one.figure == "waiting.p95")
+    if made.met and (wait.high is None or wait.high > target):
+        high = "without bound" if wait.high is None else _ms(wait.high)
+        yield (
+            f"not all of {wait.simulations} simulations keep the target: 95 % wait up to {high}; "
+            "run one pod more"
+        )
+
+
 #: Measured waits contradict simulated ones above this many times these plus this many seconds.
 _FAR, _FAR_SECONDS = 2.0, 0.005
+
+
+def _unknown(question: Question) -> Iterator[Missing]:
+    """Yield the parts of the plan for which something was not given."""
+    if not question.cpu_given:
+        yield Missing(
+            "CPU", "no CPU time was given; the figures are those if all time outside the database "
+            "is CPU", option="--cpu-time",
+        )  # fmt: skip
+    if question.worker_memory is None:
+        yield Missing("memory", "no memory of processes was given",
+                      option="--master-memory and --worker-memory")  # fmt: skip
+    elif question.master_memory is None:
+        yield Missing("memory", "no memory of the master was given", option="--master-memory")
+    if question.work.database == 0:
+        yield Missing("pooler", "no time in the database was given", option="--database-time")
+    if question.logins is None:
+        yield Missing("failover", "no logins a second were given", option="--logins")
 
 
 def _notes(question: Question) -> Iterator[str]:

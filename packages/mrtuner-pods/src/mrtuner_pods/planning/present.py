@@ -11,20 +11,20 @@ from typing import Any, Final
 from mrtuner.errors import BadValue, UsageError
 from mrtuner.facts import Fact
 from mrtuner.wording import enumerated
-from mrtuner_pods.connections.applications import (
+from mrtuner_pods.connections.cluster import Cluster
+from mrtuner_pods.connections.container.applications import (
     event_loop,
     first_serving,
     processes,
     serving,
     threads,
 )
-from mrtuner_pods.connections.cluster import Cluster
-from mrtuner_pods.connections.container import Container, option
+from mrtuner_pods.connections.container.container import Container, option
+from mrtuner_pods.connections.container.pools import pools
 from mrtuner_pods.connections.containers import containers, odd_memory, pod_of
-from mrtuner_pods.connections.given import Given
+from mrtuner_pods.connections.given import Given, Uncounted
 from mrtuner_pods.connections.manifest import Place, Resource
 from mrtuner_pods.connections.model import Count
-from mrtuner_pods.connections.pools import pools
 from mrtuner_pods.connections.rollouts import rollout_of
 from mrtuner_pods.frameworks import AppServer
 from mrtuner_pods.planning.servers import Server, event_loop_refused
@@ -82,10 +82,11 @@ class Present:
 
     @property
     def limits(self) -> dict[str, Any]:
-        """Its CPU limit and pool, as fields of a plan's question."""
+        """Its CPU limit, pool and memory limit, as fields of a plan's question."""
         return {
             "now_limit": None if self.cpu_limit is None else self.cpu_limit.value,
             "now_pool": None if self.pool is None else self.pool.value,
+            "now_memory": None if self.memory_limit is None else self.memory_limit.value,
         }
 
 
@@ -132,7 +133,7 @@ def _read(
     warnings = list(odd_memory(pod))
     container, place = _container(one, pod, known)
     kind, container = first_serving(container)
-    workers = processes(container, kind, given)
+    workers = _workers(container, kind)
     inside = threads(container, kind, given) or Fact(1, "one thread: no option says so")
     limits = place.at("resources")
     scaled = (one.kind, one.namespace, one.name) in known.scalers
@@ -160,6 +161,15 @@ def _read(
         in_command=_in_command(container, kind),
         warnings=tuple(warnings),
     )
+
+
+def _workers(container: Container, kind: AppServer | None) -> Fact[int]:
+    """The processes; BadValue, with what helps a plan, where a file or the CPUs decide."""
+    try:
+        return processes(container, kind, Given())
+    except Uncounted as unknown:
+        hint = "Set the number in the manifest, or give --now PODSxWORKERS without it."
+        raise BadValue(unknown.message, hint) from None
 
 
 def _container(one: Resource, pod: Place, known: Cluster) -> tuple[Container, Place]:

@@ -9,6 +9,7 @@ from typing import Final
 from mrtuner.errors import Refused
 from mrtuner_pods.planning.capacity import overloaded, refuse_overload
 from mrtuner_pods.planning.inputs import Question
+from mrtuner_pods.planning.memory import most_workers, refuse_killed
 from mrtuner_pods.planning.model import Alternative
 from mrtuner_pods.planning.runs import Runs
 from mrtuner_pods.waiting.queues import Layout
@@ -39,10 +40,15 @@ def alternatives(question: Question, runs: Runs) -> list[Alternative]:
 def sizes(question: Question) -> Iterator[tuple[int, int]]:
     """Yield the sizes to try: workers in a pod, and threads in a worker."""
     if question.server.facts.one_process:
+        refuse_killed(question, 1)
         yield from ((1, threads) for threads in _given(question.threads, _JVM_THREADS))
         return
-    powers = [2**power for power in range(9) if 2**power < question.most_workers]
-    for workers in _given(question.workers, (*powers, question.most_workers)):
+    fit = most_workers(question)
+    most = question.most_workers if fit is None else min(question.most_workers, fit)
+    if question.workers is not None or most == 0:
+        refuse_killed(question, question.workers or 1)
+    powers = [2**power for power in range(9) if 2**power < most]
+    for workers in _given(question.workers, (*powers, most)):
         yield workers, question.threads or usual_threads(question)
 
 

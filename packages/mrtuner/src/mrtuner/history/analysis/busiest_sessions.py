@@ -16,6 +16,7 @@ STEP: Final = 300
 #: Names of Puma's and unicorn's workers differ in their numbers: without them they are one
 #: application, as in sessions_by_application.sql.
 _NUMBERED: Final = r"^(puma: cluster worker|unicorn\w* worker)( \d+: \d+|\[\d+\])"
+_APPLICATION: Final = f"regexp_replace(coalesce(application, ''), '{_NUMBERED}', '\\1')"
 #: A step is left out if less than this share of it was sampled.
 _COVERED: Final = 0.5
 
@@ -91,8 +92,7 @@ def _by_step(history: History, about: HistoryPeriod) -> Rows:
         f"""SELECT s.step, s.application, s.role, s.database,
                    s.active / b.beats AS active, s.in_transaction / b.beats AS in_transaction
             FROM (SELECT {step} AS step,
-                         regexp_replace(coalesce(application, ''), '{_NUMBERED}', '\\1')
-                             AS application,
+                         {_APPLICATION} AS application,
                          coalesce(role, '') AS role, coalesce(database, '') AS database,
                          count(*) FILTER (WHERE state NOT LIKE 'idle%') AS active,
                          count(*) FILTER (WHERE state LIKE 'idle in transaction%')
@@ -105,6 +105,38 @@ def _by_step(history: History, about: HistoryPeriod) -> Rows:
             WHERE b.covered >= {STEP * _COVERED}""",
         about.parameters, inside=True,
     )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MostSessions:
+    """The most sessions of one application in one sample; idle ones are not recorded."""
+
+    application: str
+    role: str
+    database: str
+    most: int
+    active: int  # of these, running a statement
+    in_transaction: int  # of these, idle in a transaction for five seconds or longer
+
+
+def most_by_application(history: History, about: HistoryPeriod) -> tuple[MostSessions, ...]:
+    """Return each application's most sessions in one sample; none if none were recorded."""
+    if not history.has("sessions"):
+        return ()
+    rows = history.rows(
+        f"""SELECT application, role, database, max(busy) AS most,
+                   arg_max(active, busy) AS active, arg_max(busy - active, busy) AS in_transaction
+            FROM (SELECT time, {_APPLICATION} AS application,
+                         coalesce(role, '') AS role, coalesce(database, '') AS database,
+                         count(*) AS busy,
+                         count(*) FILTER (WHERE state NOT LIKE 'idle%') AS active
+                  FROM sessions WHERE {IN_PERIOD}
+                    AND (backend_type = 'client backend' OR backend_type IS NULL)
+                  GROUP BY 1, 2, 3, 4)
+            GROUP BY 1, 2, 3 ORDER BY most DESC, application, role, database""",
+        about.parameters, inside=True,
+    )  # fmt: skip
+    return tuple(MostSessions(**row) for row in rows)
 
 
 def most_clients(

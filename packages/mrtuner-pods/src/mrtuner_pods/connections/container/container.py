@@ -10,12 +10,25 @@ from typing import Final, TypeVar
 
 from mrtuner.errors import BadValue
 from mrtuner.facts import Fact
-from mrtuner_pods.connections.commands import Command, split
+from mrtuner_pods.connections.container.commands import Command, split
 from mrtuner_pods.connections.given import Named, Uncounted, at_least, fact
 from mrtuner_pods.frameworks import AppServer
 
 _VARIABLE: Final = re.compile(r"\$\((\w+)\)|\$\{(\w+)(?::?-([^}]*))?\}|\$(\w+)")
 _DEPENDENT: Final = re.compile(r"\$\((\w+)\)")
+
+#: Images of PostgreSQL.
+POSTGRES: Final = (
+    "postgres", "postgresql", "postgresql-repmgr", "timescaledb", "timescaledb-ha", "postgis",
+    "pgvector", "pgvecto-rs", "spilo", "alloydbomni",
+)  # fmt: skip
+POOLERS: Final = ("pgbouncer", "pgpool", "pgcat", "odyssey")
+#: Images of servers and poolers, which have a database's variables but are not clients.
+NOT_CLIENTS: Final = frozenset({
+    *POSTGRES, *POOLERS,
+    "mysql", "mariadb", "mongo", "redis", "valkey", "memcached", "rabbitmq", "nginx", "traefik",
+    "haproxy", "envoy", "caddy", "minio", "elasticsearch", "opensearch", "kafka", "zookeeper",
+})  # fmt: skip
 
 T = TypeVar("T")
 Environment = Mapping[str, Fact[str | None]]  # None: in a Secret or ConfigMap that is not here
@@ -34,6 +47,8 @@ class Container:
     image: str = ""
     starts_first: bool = False
     absent: Sequence[str] = ()  # ConfigMaps and Secrets that are not here
+    files: Sequence[str] = ()  # of these, those that are mounted: they may hold its settings
+    evidence: str = ""  # what shows that it uses PostgreSQL, beside its variables
 
     def said(self, values: Named[T], option: str) -> Fact[T] | None:
         """The value of an option for this container; None if it is not given."""
@@ -47,6 +62,19 @@ def image_name(image: str) -> str:
     'pgbouncer'
     """
     return image.rpartition("/")[2].partition("@")[0].partition(":")[0]
+
+
+def is_of_image(image: str, patterns: Sequence[str]) -> bool:
+    """Whether an image has one of these names, which may have stars, in any registry.
+
+    >>> is_of_image("ghcr.io/mastodon/mastodon:v4.3", ["mastodon"])
+    True
+    >>> is_of_image("shop/odoo-proxy:1", ["odoo"]), is_of_image("example/server", ["oryd/*"])
+    (False, False)
+    """
+    before, slash, _ = image.rpartition("/")
+    path = f"{before}{slash}{image_name(image)}"
+    return any(fnmatchcase(path, one) or fnmatchcase(path, f"*/{one}") for one in patterns)
 
 
 # Words and variables.

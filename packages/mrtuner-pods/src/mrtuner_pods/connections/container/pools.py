@@ -10,38 +10,42 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
+from urllib.parse import parse_qsl
 
 from mrtuner.errors import BadValue
 from mrtuner.facts import Fact, Missing
 from mrtuner.wording import enumerated
-from mrtuner_pods.connections.applications import (
-    detected,
+from mrtuner_pods.connections.container.applications import (
+    file_of,
     framework_of,
+    is_assumed,
     processes,
     said_threads,
     serving,
     threads,
 )
-from mrtuner_pods.connections.connection_string import SQL_SERVER, ConnectionString, parsed
-from mrtuner_pods.connections.container import (
+from mrtuner_pods.connections.container.clients import (
+    OF_A_DATABASE,
+    is_no_client,
+    is_something_else,
+)
+from mrtuner_pods.connections.container.connection_string import (
+    ConnectionString,
+    parsed,
+)
+from mrtuner_pods.connections.container.container import (
     Container,
     Environment,
-    image_name,
+    is_of_image,
+    matches,
+    option,
     variable,
     whole,
 )
 from mrtuner_pods.connections.given import Given, Uncounted
 from mrtuner_pods.connections.model import Count, Pool
-from mrtuner_pods.frameworks import AppServer, Framework, PoolDefault, frameworks
+from mrtuner_pods.frameworks import AppServer, Framework, PoolDefault, uncounted
 
-#: Variables whose presence says that a container has a database.
-_OF_A_DATABASE: Final = re.compile(
-    r"^(?!REDIS|MONGO|MYSQL|MARIADB|SQLITE|INFLUX|CLICKHOUSE)"
-    r".*?(^|_)(DATABASE|DB|POSTGRES|POSTGRESQL|PG)(_|$)"
-    r"|^PG(HOST|DATABASE|USER)$|^DATA_SOURCE_(NAME|URI)$"
-    r"|DATASOURCE|^CONNECTIONSTRINGS?__",
-    re.IGNORECASE,
-)
 #: Variables that an application itself reads for its pool; their names are all we know of them.
 _POOL: Final = re.compile(
     r"(?=.*(^|_)(DB|DATABASE|PG|POSTGRES\w*|SQL\w*|HIKARI|DATASOURCE)(_|$)).*"
@@ -49,33 +53,15 @@ _POOL: Final = re.compile(
     r"|MAX_OPEN_CONNS?|MAX_OPEN_CONNECTIONS|MAX_CONNS|MAX_CONNECTIONS|CONNECTION_LIMIT)$",
     re.IGNORECASE,
 )
-#: Images of servers and poolers, which have a database's variables but are not clients.
-NOT_CLIENTS: Final = frozenset({
-    "postgres", "postgresql", "timescaledb", "postgis", "pgbouncer", "pgpool", "pgvector",
-    "mysql", "mariadb", "mongo", "redis", "valkey", "memcached", "rabbitmq", "nginx", "traefik",
-    "haproxy", "envoy", "caddy", "minio", "elasticsearch", "opensearch", "kafka", "zookeeper",
-})  # fmt: skip
 _PGBOUNCERS_PORT: Final = "6432"
 _POOLER: Final = re.compile(r"pgbouncer|pooler|pgcat|odyssey|supavisor|\.proxy-", re.IGNORECASE)
-_PART: Final = re.compile(r"HOST|SERVER|USER|_NAME$|DATABASE$|_DB$", re.IGNORECASE)
 #: Variables that cannot hold the size of a pool, wherever their values come from.
 _NO_POOL: Final = re.compile(
     r"(PASSWORD|PASSWD|PASS|PWD|USER|USERNAME|HOST|HOSTNAME|PORT|NAME|_DATABASE|_DB|SSLMODE|CA|CERT"
     r"|KEY)$",
     re.IGNORECASE,
 )
-_HOST: Final = re.compile(r"(^|_)(HOST|HOSTNAME|SERVER|ADDR)$", re.IGNORECASE)
-_URL: Final = re.compile(r"jdbc:[a-z]|([a-z][a-z0-9+.-]*):(?://|memory)", re.IGNORECASE)
-#: Variables that say which kind of database an application uses.
-_KIND: Final = re.compile(
-    r"(?:^|_)(?:DB|DATABASE)_(?:TYPE|CONNECTION|CLIENT|ENGINE|DRIVER|VENDOR|ADAPTER|DIALECT)$"
-    r"|^KC_DB$|_DATASOURCE_(?:DB_KIND|DRIVER_?CLASS_?NAME)$|^QUARKUS_DATASOURCE_DB_KIND$",
-    re.IGNORECASE,
-)
-_OTHER_KIND: Final = re.compile(
-    r"mysql|maria|oracle|mssql|sqlserver|sqlite|h2|mongo|db2|derby|cockroach|dev-(?:file|mem)",
-    re.IGNORECASE,
-)
+_HOST: Final = re.compile(r"(^|_)(?:DB)?(HOST|HOSTNAME|SERVER|ADDR)$", re.IGNORECASE)
 
 
 @dataclass(slots=True)
@@ -97,9 +83,18 @@ def pools(container: Container, given: Given) -> Found:
     said = container.said(given.pool, "--pool")
     named = container.said(given.framework, "--framework")
     strings = dict(_connection_strings(container.environment))
-    if said is None and named is None and _no_client(container, strings):
-        _tell_uncounted(container, found)
-        return found
+    if said is None and named is None:
+        for application in uncounted():
+            if is_of_image(container.image, application.images) or any(
+                matches(name, sign) for sign in application.signs for name in container.environment
+            ):
+                hint = f"--pool {container.workload}=N counts it"
+                why = f"it is {application.title}: {application.why}"
+                found.unjudged.append(_missing(container, why, hint))
+                return found
+        if is_no_client(container, strings):
+            _tell_uncounted(container, found)
+            return found
     manager = next((one.manager for one in container.started if one.manager), None)
     if manager is not None and said is None:
         why = f"{manager} starts several processes, which a file that is not here lists"
@@ -108,6 +103,8 @@ def pools(container: Container, given: Given) -> Found:
         return found
     serving_now: list[tuple[AppServer | None, Container]] = [*serving(container)]
     for server, one in serving_now or [(None, container)]:
+        if server is not None and not server.client:
+            continue
         known, version = framework_of(one, server, strings, named)
         try:
             for main in _mains(strings):
@@ -117,6 +114,8 @@ def pools(container: Container, given: Given) -> Found:
                     threads=threads(one, server, given),
                 )  # fmt: skip
                 found.pools.append(_pool(case))
+                if named is None and not _is_told(case) and is_assumed(one, server, strings, known):
+                    found.unjudged.append(_assumed(case))
         except Uncounted as unknown:
             hint = (unknown.hint or "").removesuffix(".").replace("Give ", "give ")
             found.unjudged.append(_missing(container, unknown.message, hint))
@@ -142,6 +141,7 @@ def _pool(case: _Case) -> Pool:
         role=chosen.user or _libpq(container, "PGUSER") or given.role,
         database=chosen.database or _libpq(container, "PGDATABASE") or given.dbname,
         host=chosen.host or _host(container),
+        application=_application(chosen) or _libpq(container, "PGAPPNAME"),
         starts_first=container.starts_first,
         pgbouncer=_leads_to_a_pooler(chosen, container),
     )
@@ -181,7 +181,7 @@ def _leads_to_a_pooler(string: ConnectionString, container: Container) -> bool:
 
 def _tell_uncounted(container: Container, found: Found) -> None:
     """Note an uncounted container; warn if an object that is missing may name its database."""
-    elsewhere = () if image_name(container.image) in NOT_CLIENTS else container.absent
+    elsewhere = () if is_something_else(container) else (*container.absent, *container.files)
     absent = f", and {enumerated(elsewhere)} is not available" if elsewhere else ""
     said = (
         f"{container.where}: container {container.name} is not counted: nothing shows that "
@@ -197,44 +197,36 @@ def _missing(container: Container, why: str, hint: str) -> Missing:
     return Missing(f"{container.workload}, container {container.name}", why, hint=hint)
 
 
+def _assumed(case: _Case) -> Missing:
+    """A pool that is counted, but only its program's language suggests it."""
+    container, title = case.container, case.known.title if case.known else ""
+    why = f"only its runtime suggests {title}, and others have other pools"
+    return _missing(
+        container, why, f"--framework {container.workload}=NAME, or --pool {container.workload}=N"
+    )
+
+
+def _is_told(case: _Case) -> bool:
+    """Whether anything says how large the pool is."""
+    return case.container.said(case.given.pool, "--pool") is not None or _told(case) is not None
+
+
 def _hidden(container: Container, sources: Sequence[str]) -> Missing:
     """What is not known of a container whose variables are partly elsewhere."""
     why = f"{enumerated(sources)} may hold its connections, and is not available"
     return _missing(container, why, f"add it, or --pool {container.workload}=N")
 
 
-def _no_client(container: Container, strings: Mapping[str, ConnectionString]) -> bool:
-    if image_name(container.image) in NOT_CLIENTS:
-        return True
-    if strings:
-        return False
-    named = {
-        name: one for name, one in container.environment.items() if _OF_A_DATABASE.search(name)
-    }
-    if any(
-        one.value and _KIND.search(name) and _OTHER_KIND.search(one.value)
-        for name, one in container.environment.items()
-    ):
-        return True
-    others = {name for name, one in named.items() if _is_of_another(one.value or "")}
-    if others:  # one with an unknown value, or a host or user that is no part of these, may be ours
-        theirs = tuple(name.rpartition("_")[0] + "_" for name in others)
-        rest = [name for name in named if name not in others and not name.startswith(theirs)]
-        return not any(named[name].value is None or _PART.search(name) for name in rest)
-    if named:
-        return False
-    return not serving(container) and detected(container, None, strings, runtimes=False) is None
-
-
-def _is_of_another(text: str) -> bool:
-    """Whether a value is a connection string to something else than PostgreSQL."""
-    return bool(_URL.match(text) or SQL_SERVER.search(text)) and parsed(text) is None
-
-
 def _libpq(container: Container, name: str) -> str | None:
     """The value of libpq's own variable."""
     found = container.environment.get(name)
     return (found.value or None) if found is not None else None
+
+
+def _application(string: ConnectionString) -> str | None:
+    """The application_name as libpq, JDBC and Npgsql spell it."""
+    named = ("application_name", "applicationname", "application name")
+    return next((string.parameters[one] for one in named if one in string.parameters), None)
 
 
 def _connection_strings(environment: Environment) -> Iterator[tuple[str, ConnectionString]]:
@@ -254,7 +246,7 @@ def _mains(strings: Mapping[str, ConnectionString]) -> list[str | None]:
 def _host(container: Container) -> str | None:
     """The server that a variable of its own names."""
     for name, one in container.environment.items():
-        if one.value and (name == "PGHOST" or _HOST.search(name)) and _OF_A_DATABASE.search(name):
+        if one.value and (name == "PGHOST" or _HOST.search(name)) and OF_A_DATABASE.search(name):
             return one.value
     return None
 
@@ -312,8 +304,12 @@ def _by_threads(
 def _told(case: _Case) -> Fact[str] | None:
     """What the container itself says: its connection string before its variables."""
     in_string = _in_string(case)
-    environment = case.container.environment
-    told = variable(environment, case.known.variables if case.known else ())
+    environment, known = case.container.environment, case.known
+    told = None
+    if known is not None and case.server is not None:
+        told = option(case.container, case.server, known.options)
+    if known is not None and told is None:
+        told = _of_query(variable(environment, known.variables), known)
     told = told or _named_like_a_pool(environment)
     if in_string is not None and told is not None and in_string.value != told.value:
         case.found.warnings.append(
@@ -336,6 +332,15 @@ def _in_string(case: _Case) -> Fact[str] | None:
         if name in string.parameters:
             return Fact(string.parameters[name], f"{source}: {name}")
     return None
+
+
+def _of_query(told: Fact[str] | None, known: Framework) -> Fact[str] | None:
+    """A variable's value; of the end of a connection string (``?pool=50``), its parameter."""
+    if told is None or not told.value.startswith("?"):
+        return told
+    parameters = dict(parse_qsl(told.value[1:]))
+    found = next((parameters[name] for name in known.parameters if name in parameters), None)
+    return None if found is None else Fact(found, told.source)
 
 
 def _no_pooling(string: ConnectionString) -> bool:
@@ -378,6 +383,11 @@ def _default(case: _Case) -> Fact[Count]:
         case.found.unjudged.append(_hidden(container, sources))
     if known is None or default is None:
         raise _unknown(container)
+    if case.version is None and len({one.rule for one in known.defaults}) > 1:
+        why = f"the pool of {known.title} depends on its version, which is not known"
+        name = container.workload
+        hint = f"--framework {name}={known.name}:VERSION, or --pool {name}=N"
+        case.found.unjudged.append(_missing(container, why, hint))
     version = case.version or f"since {default.since}"
     source = f"default of {known.title} {version} ({default.source})"
     match default.rule:
@@ -388,6 +398,7 @@ def _default(case: _Case) -> Fact[Count]:
         case "per cpu":
             return _by_cpus(case, known, default, source)
     if case.threads is not None:
+        _require_threads(case)
         return Fact(case.threads.value, f"one per thread: {case.threads.source}; {default.source}")
     if case.server is None:
         raise Uncounted(
@@ -396,6 +407,18 @@ def _default(case: _Case) -> Fact[Count]:
             f"Give --threads {container.workload}=N.",
         )
     return Fact(None, f"one for each request in progress, on an event loop; {source}")
+
+
+def _require_threads(case: _Case) -> None:
+    """Refuse a server's usual threads where a file that is not here may say more."""
+    if case.server is None or said_threads(case.container, case.server, case.given) is not None:
+        return
+    if (file := file_of(case.container, case.server)) is not None:
+        raise Uncounted(
+            f"{case.container.where}: the threads of container {case.container.name} are in "
+            f"{file.value}, which is not here",
+            f"Give --threads {case.container.workload}=N.",
+        )
 
 
 def _by_cpus(case: _Case, known: Framework, default: PoolDefault, source: str) -> Fact[Count]:
@@ -410,12 +433,13 @@ def _by_cpus(case: _Case, known: Framework, default: PoolDefault, source: str) -
 
 
 def _unknown(container: Container) -> Uncounted:
-    named = [name for name in container.environment if _OF_A_DATABASE.search(name)]
+    named = [name for name in container.environment if OF_A_DATABASE.search(name)]
     has = f" has {named[0]}, but" if named else ""
+    has = has or (f": {container.evidence}; it" if container.evidence else "")
     return Uncounted(
         f"{container.where}: container {container.name}{has} shows neither its framework nor its "
         "pool",
-        f"Give --framework {container.workload}=NAME ({', '.join(frameworks())}), or "
+        f"Give --framework {container.workload}=NAME (rails, django, hikaricp and others), or "
         f"--pool {container.workload}=N; 0 if it has none.",
     )
 
@@ -450,5 +474,5 @@ def _tell(container: Container, known: Framework | None, found: Found) -> None:
 def _without_value(container: Container) -> Iterator[str]:
     """Yield the variables of a database whose values are in objects that are not here."""
     for name, one in container.environment.items():
-        if one.value is None and _OF_A_DATABASE.search(name) and not _NO_POOL.search(name):
+        if one.value is None and OF_A_DATABASE.search(name) and not _NO_POOL.search(name):
             yield one.source

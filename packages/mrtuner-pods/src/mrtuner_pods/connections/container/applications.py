@@ -4,12 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
 from mrtuner.facts import Fact
-from mrtuner_pods.connections.commands import at_once
-from mrtuner_pods.connections.connection_string import ConnectionString
-from mrtuner_pods.connections.container import Container, matches, option, variable, whole
+from mrtuner_pods.connections.container.commands import at_once
+from mrtuner_pods.connections.container.connection_string import ConnectionString
+from mrtuner_pods.connections.container.container import (
+    Container,
+    is_of_image,
+    matches,
+    option,
+    variable,
+    whole,
+)
 from mrtuner_pods.connections.given import Given, Uncounted
 from mrtuner_pods.frameworks import (
     AppServer,
@@ -40,12 +47,27 @@ def detected(
     runtimes: bool = True,
 ) -> Framework | None:  # fmt: skip
     """The framework by its surest sign, or None; the least sure sign is its runtime."""
-    if server is not None and server.framework is not None:
-        return framework(server.framework)
     known = frameworks().values()
+    programs = {program for command in container.started for program in command.programs}
+    for one in known:
+        if is_of_image(container.image, one.images) and programs.issuperset(one.needs):
+            return one
     for one in known:
         if any(matches(name, sign) for sign in one.signs for name in container.environment):
             return one
+    if server is not None and server.framework is not None:
+        return framework(server.framework)
+    if (told := _by_strings(strings)) is not None:
+        return told
+    if sure := next((one for one in known if programs.intersection(one.commands)), None):
+        return sure
+    unsure = (one for one in known if runtimes and programs.intersection(one.runtimes))
+    return next(unsure, None)
+
+
+def _by_strings(strings: Mapping[str, ConnectionString]) -> Framework | None:
+    """The framework that connection strings show."""
+    known = frameworks().values()
     for string in strings.values():
         schemes = [
             (len(scheme), one) for one in known for scheme in one.schemes
@@ -56,11 +78,17 @@ def detected(
         for one in known:
             if any(hint in string.text.lower() for hint in one.hints):
                 return one
-    programs = {program for command in container.started for program in command.programs}
-    if sure := next((one for one in known if programs.intersection(one.commands)), None):
-        return sure
-    unsure = (one for one in known if runtimes and programs.intersection(one.runtimes))
-    return next(unsure, None)
+    return None
+
+
+def is_assumed(
+    container: Container, server: AppServer | None, strings: Mapping[str, ConnectionString],
+    known: Framework | None,
+) -> bool:  # fmt: skip
+    """Whether nothing but its runtime shows a framework, and others have another pool."""
+    if known is None or not known.assumed:
+        return False
+    return detected(container, server, strings, runtimes=False) is not known
 
 
 def serving(container: Container) -> list[tuple[AppServer, Container]]:
@@ -77,6 +105,11 @@ def serving(container: Container) -> list[tuple[AppServer, Container]]:
                               environment={**container.environment, **more})  # fmt: skip
                 found.append((server, own))
                 break
+    if not found:
+        by_image = (
+            one for one in app_servers().values() if is_of_image(container.image, one.images)
+        )
+        found += [(one, container) for one in by_image]
     return found
 
 
@@ -100,6 +133,9 @@ def processes(container: Container, server: AppServer | None, given: Given) -> F
     if said is not None:
         return said
     if server is None:
+        known = detected(container, None, {}, runtimes=False)
+        if known is not None and known.processes > 1:
+            return Fact(known.processes, f"{known.title}: {known.note}")
         return Fact(1, "one process: no known application server")
     kind = option(container, server, server.worker_options)
     if kind is not None and kind.value in (*server.in_threads, *server.alone):
@@ -112,15 +148,22 @@ def concurrency(container: Container, server: AppServer) -> Fact[int]:
     found = option(container, server, server.process_options) or variable(
         container.environment, server.process_variables
     )
-    for name in server.files:
-        if found is None and (file := option(container, server, [name])) is not None:
-            raise Uncounted(
-                f"{container.where}: the processes of container {container.name} are in "
-                f"{file.value}, which is not here",
-                f"Give --workers {container.workload}=N.",
-            )
+    own = detected(container, server, {}, runtimes=False)
+    if found is None and own is not None and own.workers is not None and server.files:
+        return Fact(own.workers, f"default of {own.title} ({own.defaults[-1].source})")
+    if found is None and (file := file_of(container, server)) is not None:
+        raise Uncounted(
+            f"{container.where}: the processes of container {container.name} are in "
+            f"{file.value}, which is not here",
+            f"Give --workers {container.workload}=N.",
+        )
     if found is None and server.processes is not None:
         return Fact(server.processes, f"default of {server.title} ({server.source})")
+    if found is None and server.uncounted:
+        raise Uncounted(
+            f"{container.where}: container {container.name}: {server.uncounted}",
+            f"Give --workers {container.workload}=N.",
+        )
     by_cpus = {"auto"} if server.processes else {"auto", "0"}
     if found is None or found.value in by_cpus:
         where = found.source if found else f"{container.where}: default of {server.title}"
@@ -130,7 +173,24 @@ def concurrency(container: Container, server: AppServer) -> Fact[int]:
         )
     most = found.value.partition(",")[0]  # Celery's --autoscale: most,least
     number = whole(Fact(most, found.source), 0)
-    return Fact(max(1, number), found.source)  # Puma: 0 workers is one process
+    if number == 0:  # Puma, Odoo: 0 workers is one process
+        return Fact(1, found.source)
+    beside = [_beside(container, server, one) for one in server.more]
+    why = "".join(f", and {one.value} ({one.source})" for one in beside)
+    return Fact(number + sum(one.value for one in beside), f"{found.source}{why}")
+
+
+def file_of(container: Container, server: AppServer) -> Fact[str] | None:
+    """The file with more options that the command line names."""
+    return option(container, server, server.files)
+
+
+def _beside(container: Container, server: AppServer, more: Mapping[str, Any]) -> Fact[int]:
+    """The processes of a kind beside the workers."""
+    told = option(container, server, more["options"])
+    if told is not None:
+        return Fact(whole(told, 0), told.source)
+    return Fact(int(more["usual"]), f"beside them, {server.source}")
 
 
 def threads(container: Container, server: AppServer | None, given: Given) -> Fact[int] | None:
