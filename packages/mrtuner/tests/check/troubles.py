@@ -192,7 +192,8 @@ TROUBLES = (
         says="5 of 5 connections of role app are in use", remedy="pool of shop (role app",
     ),
     Trouble(
-        id="autovacuum-off", severity="danger", plant=_nothing, heals=True, settings={"autovacuum": "off"},
+        id="autovacuum-off", severity="danger", plant=_nothing, heals=True,
+        settings={"autovacuum": "off"},
         says="autovacuum is off", remedy="ALTER SYSTEM SET autovacuum = on",
     ),
     Trouble(
@@ -201,7 +202,8 @@ TROUBLES = (
         says="can ask for .* times the 8 GB of memory", remedy="--lower",
     ),
     Trouble(
-        id="durability-off", severity="danger", plant=_nothing, heals=True, settings={"fsync": "off"},
+        id="durability-off", severity="danger", plant=_nothing, heals=True,
+        settings={"fsync": "off"},
         says="fsync is off", remedy="ALTER SYSTEM SET fsync = on",
     ),
     Trouble(
