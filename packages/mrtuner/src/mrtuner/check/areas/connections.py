@@ -179,7 +179,7 @@ def _queue(
         since=state.at - longest,
         evidence=(
             *([_described(root)] if root else []),
-            *(f"  {_described(one)}" for one in behind[:_SHOWN]),
+            *_behind(behind),
         ),
         basis="pg_stat_activity and pg_locks, now",
         remedy=(
@@ -187,6 +187,34 @@ def _queue(
             "SELECT gid, prepared, owner, database FROM pg_prepared_xacts;",
         ),
     )  # fmt: skip
+
+
+def _behind(behind: Sequence[Session]) -> Iterator[str]:
+    """Who waits and is waited for, one by one; then the others, alike ones together."""
+    asked = Counter(pid for one in behind for pid in set(one.blocked_by))
+    between = [one for one in behind if asked[one.pid]]
+    for one in between[:_SHOWN]:
+        wait = "waits" if asked[one.pid] == 1 else "wait"
+        yield f"{_described(one)}; {plural(asked[one.pid], 'session')} {wait} for it"
+    alike: dict[tuple[str, str | None, str, str], list[Session]] = {}
+    for one in behind:
+        if not asked[one.pid]:
+            key = (one.application, one.role, _waits_for(one), one.statement)
+            alike.setdefault(key, []).append(one)
+    groups = sorted(alike.values(), key=lambda group: -len(group))
+    for group in groups[:_SHOWN]:
+        first = group[0]
+        if len(group) == 1:
+            yield _described(first)
+        else:
+            yield (
+                f"{len(group)} sessions of {first.application or 'unnamed'}, role {first.role}: "
+                f"wait for {_waits_for(first)}; statement {cut(first.statement, _TEXT)}"
+            )
+
+
+def _waits_for(one: Session) -> str:
+    return f"{one.waits_for} on {one.relation}" if one.relation else f"{one.waits_for}"
 
 
 #: The query lists no more sessions that wait.
@@ -206,8 +234,7 @@ def _described(one: Session) -> str:
     place = f" from {one.client}" if one.client else ""
     wait = ""
     if one.waits_for:
-        on = f" on {one.relation}" if one.relation else ""
-        wait = f", waits for {one.waits_for}{on} for {pretty_duration(one.state_seconds or 0)}"
+        wait = f", waits for {_waits_for(one)} for {pretty_duration(one.state_seconds or 0)}"
     last = "last statement" if one.idle_in_transaction else "statement"
     return (
         f"{one.who}, role {one.role}, database {one.database}{place}: {one.state}{wait}; {last} "
