@@ -1,0 +1,328 @@
+"""What went wrong in a period, each told in one sentence: queues, storms, slower statements.
+
+An ordinary period has none. Thresholds are chosen, not measured; how often they give a false alarm
+on ordinary recordings is in docs/measured-results.md.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from statistics import median
+from typing import Annotated, Any, Final, TypeVar
+
+from mrtuner.described import Doc
+from mrtuner.history.analysis.changes import HistoryChange
+from mrtuner.history.analysis.period import IN_PERIOD, HistoryPeriod, view_for
+from mrtuner.history.reading import History
+from mrtuner.units import pretty_duration
+from mrtuner.wording import cut, enumerated, plural
+
+T = TypeVar("T")
+#: Samples of one queue are at most this far apart, and a queue this long is worth a sentence.
+_APART: Final = timedelta(seconds=10)
+_QUEUE: Final = timedelta(seconds=5)
+#: A storm: twice the usual number of sessions, and so many more.
+_TIMES: Final = 2.0
+_MORE: Final = 20
+#: A statement is slower: so many times its usual time per call, for so long, and it matters: so
+#: many sessions on average that it would not have kept busy before.
+_SLOWER: Final = 2.0
+_MINUTES: Final = 5
+_SESSIONS: Final = 0.25
+_CALLS: Final = 20
+#: The change before it: no older than this.
+_JUST_BEFORE: Final = timedelta(minutes=10)
+#: Checkpoints before their time: so many, each within this time of the one before.
+_FORCED: Final = 3
+_CLOSE: Final = timedelta(minutes=5)
+_TEXT: Final = 80
+#: Events that are told as they are. Others are changes, or belong to a trouble of ours.
+_EVENTS: Final = frozenset({
+    "crash", "failover", "full", "lost", "replaced", "restart", "upgrade",
+})  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Incident:
+    """Something that went wrong."""
+
+    kind: Annotated[str, Doc("lock queue, connection storm, statement slower, checkpoints, event")]
+    begin: Annotated[datetime, Doc("UTC")]
+    end: Annotated[datetime, Doc("UTC")]
+    text: Annotated[str, Doc("the same in one sentence, without the time")]
+    screen: Annotated[str, Doc("the screen of the viewer that shows it")]
+
+
+def incidents(
+    history: History, about: HistoryPeriod, changes: Sequence[HistoryChange] = ()
+) -> tuple[Incident, ...]:
+    """Return what went wrong, in order of time; `changes` are those of the period.
+
+    What is kept as summaries only, since it is older, is not looked at: see `Source.keep`.
+    """
+    found = [
+        *_lock_queues(history, about),
+        *_storms(history, about),
+        *_slower(history, about, changes),
+        *_forced_checkpoints(history, about),
+        *(
+            Incident(kind="event", begin=one.at, end=one.at, text=one.detail or one.what,
+                     screen="changes")
+            for one in changes if one.what in _EVENTS
+        ),
+    ]  # fmt: skip
+    return tuple(sorted(found, key=lambda one: (one.begin, one.kind, one.text)))
+
+
+def _as_sampled(history: History, name: str, about: HistoryPeriod) -> bool:
+    return history.has(name) and view_for(history, name, about.begin) == name
+
+
+def _near(
+    seen: Sequence[tuple[datetime, T]], apart: timedelta
+) -> Iterator[list[tuple[datetime, T]]]:
+    """Divide what was seen wherever nothing was seen for longer than `apart`."""
+    part: list[tuple[datetime, T]] = []
+    for one in seen:
+        if part and one[0] - part[-1][0] > apart:
+            yield part
+            part = []
+        part.append(one)
+    if part:
+        yield part
+
+
+# Lock queues
+
+
+def _lock_queues(history: History, about: HistoryPeriod) -> Iterator[Incident]:
+    if not _as_sampled(history, "sessions", about):
+        return
+    rows = history.rows(
+        f"""SELECT time, pid, application, role, state, query_id, blocked_by FROM sessions
+            WHERE {IN_PERIOD} AND (blocked_by IS NOT NULL OR state LIKE 'idle in transaction%')
+            ORDER BY time, pid""",
+        about.parameters, inside=True,
+    )  # fmt: skip
+    waiting: dict[str, list[tuple[datetime, Mapping[str, Any]]]] = defaultdict(list)
+    idle: dict[str, list[tuple[datetime, Mapping[str, Any]]]] = defaultdict(list)
+    for at, sample in _by_time(rows):
+        blocked = {str(row["pid"]): row for row in sample if row["blocked_by"]}
+        for row in sample:
+            if row["blocked_by"]:
+                for root in _roots(row["blocked_by"], blocked):
+                    waiting[root].append((at, row))
+            else:
+                idle[str(row["pid"])].append((at, row))
+    for root, seen in waiting.items():
+        for queue in _near(seen, _APART):
+            begin, end = queue[0][0], queue[-1][0]
+            if end - begin >= _QUEUE:
+                yield _queue(history, about, root, queue, idle[root])
+
+
+def _by_time(
+    rows: Iterable[Mapping[str, Any]],
+) -> Iterator[tuple[datetime, list[Mapping[str, Any]]]]:
+    samples: dict[datetime, list[Mapping[str, Any]]] = defaultdict(list)
+    for row in rows:
+        samples[row["time"].replace(tzinfo=UTC)].append(row)
+    yield from sorted(samples.items())
+
+
+def _roots(blocked_by: str, blocked: Mapping[str, Mapping[str, Any]]) -> set[str]:
+    """The processes that nobody blocks, across those that wait in between."""
+    found, open_, seen = set(), blocked_by.split(","), set[str]()
+    while open_:
+        pid = open_.pop()
+        if pid in seen:
+            continue
+        seen.add(pid)
+        if pid in blocked:
+            open_ += str(blocked[pid]["blocked_by"]).split(",")
+        else:
+            found.add(pid)
+    return found
+
+
+def _queue(
+    history: History, about: HistoryPeriod, root: str,
+    queue: Sequence[tuple[datetime, Mapping[str, Any]]],
+    idle: Sequence[tuple[datetime, Mapping[str, Any]]],
+) -> Incident:  # fmt: skip
+    begin, end = queue[0][0], queue[-1][0]
+    length = pretty_duration((end - begin).total_seconds())
+    most = max(sum(1 for at, _ in queue if at == moment) for moment in {at for at, _ in queue})
+    who = sorted({row["application"] or row["role"] or "?" for _, row in queue})
+    holder = next((row for at, row in idle if begin - _APART <= at <= end + _APART), None)
+    if holder is None:
+        holder = _seen_working(history, about, root, begin, end)
+    return Incident(
+        kind="lock queue", begin=begin, end=end, screen="sessions",
+        text=f"{plural(most, 'session')} of {enumerated(who[:3])} waited for a lock that "
+        f"{_holder(history, root, holder)} held for {length}",
+    )  # fmt: skip
+
+
+def _seen_working(
+    history: History, about: HistoryPeriod, pid: str, begin: datetime, end: datetime
+) -> Mapping[str, Any] | None:
+    rows = history.rows(
+        f"""SELECT application, role, state, query_id FROM sessions
+            WHERE {IN_PERIOD} AND pid = {int(pid)} AND time >= $from AND time <= $to LIMIT 1""",
+        about.parameters | {"from": begin.replace(tzinfo=None), "to": end.replace(tzinfo=None)},
+        inside=True,
+    )  # fmt: skip
+    return next(iter(rows), None)
+
+
+def _holder(history: History, pid: str, row: Mapping[str, Any] | None) -> str:
+    if pid == "0":
+        return "a prepared transaction"
+    if row is None:
+        return f"process {pid}"
+    name = row["application"] or row["role"] or "a session"
+    idle = (row["state"] or "").startswith("idle in transaction")
+    text = _texts(history, [row["query_id"]]).get(row["query_id"])
+    last = f", {'last ' if idle else ''}statement {cut(text, _TEXT)}" if text else ""
+    return f"{name} (process {pid}, {row['state']}{last})"
+
+
+def _texts(history: History, ids: Sequence[int | None]) -> dict[int, str]:
+    wanted = sorted({int(one) for one in ids if one is not None})
+    if not wanted:
+        return {}
+    rows = history.rows(
+        "SELECT query_id, text FROM statement_texts "
+        f"WHERE query_id IN ({', '.join(map(str, wanted))})"
+    )
+    return {row["query_id"]: row["text"] for row in rows}
+
+
+# Sessions
+
+
+def _storms(history: History, about: HistoryPeriod) -> Iterator[Incident]:
+    if not _as_sampled(history, "connections", about):
+        return
+    rows = history.rows(
+        f"SELECT time, clients, maximum FROM connections WHERE {IN_PERIOD} ORDER BY time",
+        about.parameters, inside=True,
+    )  # fmt: skip
+    counted = [row for row in rows if row["clients"] is not None]
+    if not counted:
+        return
+    usual = median(row["clients"] for row in counted)
+    high = [
+        (row["time"].replace(tzinfo=UTC), row) for row in counted
+        if row["clients"] >= max(_TIMES * usual, usual + _MORE)
+    ]  # fmt: skip
+    for storm in _near(high, timedelta(minutes=2)):
+        peak = max((row for _, row in storm), key=lambda row: row["clients"])
+        yield Incident(
+            kind="connection storm", begin=storm[0][0], end=storm[-1][0], screen="sessions",
+            text=f"the number of sessions rose to {peak['clients']:,} of {peak['maximum']:,}; "
+            f"usual are {usual:,.0f}",
+        )  # fmt: skip
+
+
+# Statements
+
+
+def _slower(
+    history: History, about: HistoryPeriod, changes: Sequence[HistoryChange]
+) -> Iterator[Incident]:
+    """Statements that took longer per call for a while, with what changed just before."""
+    if not _as_sampled(history, "statements", about):
+        return
+    rows = history.rows(
+        f"""SELECT query_id, database, role, time, sum(calls) AS calls, sum(exec_ms) AS ms,
+                   sum(seconds) / count(*) AS seconds
+            FROM statements WHERE {IN_PERIOD} AND calls > 0
+            GROUP BY query_id, database, role, time ORDER BY query_id, database, role, time""",
+        about.parameters, inside=True,
+    )  # fmt: skip
+    by_statement: dict[tuple[Any, ...], list[Mapping[str, Any]]] = defaultdict(list)
+    for row in rows:
+        by_statement[row["query_id"], row["database"], row["role"]].append(row)
+    found = [
+        (key, run, usual) for key, series in by_statement.items() for run, usual in _runs(series)
+    ]
+    texts = _texts(history, [key[0] for key, _, _ in found])
+    for key, run, usual in found:
+        begin, end = (run[place]["time"].replace(tzinfo=UTC) for place in (0, -1))
+        begin -= timedelta(seconds=float(run[0]["seconds"] or 0))
+        mean = sum(row["ms"] for row in run) / sum(row["calls"] for row in run)
+        before = [
+            one for one in changes
+            if begin - _JUST_BEFORE <= one.at <= begin + timedelta(minutes=1)
+            and one.what not in _EVENTS
+        ]  # fmt: skip
+        cause = f"; just before: {enumerated(one.detail for one in before[:3])}" if before else ""
+        yield Incident(
+            kind="statement slower", begin=begin, end=end, screen="statements",
+            text=f"{cut(texts.get(key[0]) or f'statement {key[0]}', _TEXT)} took {_ms(mean)} per "
+            f"call instead of {_ms(usual)}{cause}",
+        )  # fmt: skip
+
+
+def _runs(
+    series: Sequence[Mapping[str, Any]],
+) -> Iterator[tuple[list[Mapping[str, Any]], float]]:
+    """Yield the times in which a call took much longer than usual, with the usual time [ms].
+
+    Usual is the lower quartile of all samples, so that half of a period may be slow.
+    """
+    means = sorted(row["ms"] / row["calls"] for row in series)
+    if len(means) < 2 * _MINUTES:
+        return
+    usual = means[len(means) // 4]
+    slow = [
+        (row["time"], row) for row in series
+        if row["ms"] / row["calls"] >= max(usual * _SLOWER, 0.01)
+    ]  # fmt: skip
+    for run in _near(slow, timedelta(minutes=2)):
+        rows = [row for _, row in run]
+        calls = sum(row["calls"] for row in rows)
+        seconds = sum(float(row["seconds"] or 0) for row in rows)
+        more = sum(row["ms"] for row in rows) / 1000 - calls * usual / 1000
+        if (
+            seconds >= _MINUTES * 60 * 0.9
+            and calls >= _CALLS
+            and more / max(seconds, 1) >= _SESSIONS
+        ):
+            yield rows, usual
+
+
+def _ms(value: float) -> str:
+    return f"{value:.3g} ms" if value < 1000 else pretty_duration(value / 1000)
+
+
+# Checkpoints
+
+
+def _forced_checkpoints(history: History, about: HistoryPeriod) -> Iterator[Incident]:
+    if not _as_sampled(history, "checkpoints", about):
+        return
+    rows = history.rows(
+        f"""SELECT time, requested FROM checkpoints WHERE {IN_PERIOD} AND requested > 0
+            ORDER BY time""",
+        about.parameters, inside=True,
+    )  # fmt: skip
+    seen = [(row["time"].replace(tzinfo=UTC), int(row["requested"])) for row in rows]
+    for run in _near(seen, _CLOSE):
+        number = sum(count for _, count in run)
+        if number >= _FORCED:
+            begin = run[0][0] - timedelta(minutes=1)
+            length = pretty_duration((run[-1][0] - begin).total_seconds())
+            yield Incident(
+                kind="checkpoints",
+                begin=begin,
+                end=run[-1][0],
+                screen="checkpoints",
+                text=f"{number} checkpoints came before their time within {length}: WAL reached "
+                "max_wal_size, or somebody asked for them",
+            )
