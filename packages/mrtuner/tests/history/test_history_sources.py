@@ -17,7 +17,7 @@ from mrtuner.postgres.connect import connect
 from servers import counted, sql
 
 #: Sources that no version before this major has.
-SINCE = {"io": 16}
+SINCE = {"statements_info": 14, "io": 16}
 #: Columns that are null before this major.
 COLUMNS_SINCE = {
     ("sessions", "query_id"): 14,
@@ -185,7 +185,9 @@ def test_what_a_role_may_not_read_is_named_and_the_rest_is_read(new_cluster: New
         sampler = Sampler(conn)
         sampler.prepare()
         samples = {name: sampler.sample(source) for name, source in built_in().items()}
-    assert set(sampler.missing) == {"replication", "sessions", "statements", "wal_directory"}
+    assert set(sampler.missing) == {
+        "replication", "sessions", "statements", "statements_info", "wal_directory",
+    }  # fmt: skip
     assert "permission denied" in sampler.missing["replication"].why
     assert sampler.missing["replication"].hint == "GRANT pg_monitor to the role."
     assert "not installed" in sampler.missing["statements"].why

@@ -37,7 +37,10 @@ class HistoryChangeEntry(Struct):
     """A setting that changed, or an event."""
 
     at: Annotated[datetime, Doc("UTC")]
-    what: Annotated[str, Doc("setting, restart, failover, upgrade, clock, lost, gap, …")]
+    what: Annotated[
+        str,
+        Doc("setting, restart, crash, failover, upgrade, reset, clock, lost, gap, full, …"),
+    ]
     detail: Annotated[str, Doc("in words")]
 
 

@@ -32,6 +32,8 @@ Rows = list[dict[str, Any]]
 BEATS: Final = "source = 'sessions'"
 #: Periods are widened to multiples of this [µs], so that similar ones share their views.
 _ABOUT: Final = 300 * MICRO
+#: How far the clocks of the recorder and of this machine may differ.
+_ABOUT_NOW: Final = timedelta(minutes=1)
 #: What stands before the statement that is explained: comments, the word, its options.
 _EXPLAIN: Final = re.compile(
     r"(?:\s|--[^\n]*\n|/\*.*?\*/)*EXPLAIN\b\s*(?:ANALYZE\b\s*)?(?:\([^)]*\)\s*)?", re.I | re.S
@@ -231,7 +233,8 @@ class History:
             first, last = (_moment(at // HOUR * HOUR) for at in times)
             before = found.get(name, (first, last))
             found[name] = (min(first, before[0]), max(last, before[1]))
-        return found
+        return {name: (first, _hour_of(self._until_now(name, last)))
+                for name, (first, last) in found.items()}  # fmt: skip
 
     def _sampled_since(self) -> dict[str, tuple[int, int]]:
         """Return by instance the first and the last sample that is in no file [µs since 1970]."""
@@ -259,7 +262,7 @@ class History:
     def _newest(self) -> datetime | None:
         recent = self.once("sampled since", self._sampled_since)
         if recent:
-            return _moment(max(last for _, last in recent.values()))
+            return max(self._until_now(name, _moment(last)) for name, (_, last) in recent.items())
         views = {SAMPLES.name, layout.rollup_view(SAMPLES)}
         last = max((file.last for file in self.files if file.view in views), default=None)
         return None if last is None else _moment(last)
@@ -282,7 +285,21 @@ class History:
     def recently_sampled(self, instance: str) -> datetime | None:
         """Return when an instance was sampled last, if that sample is in no file; else None."""
         recent = self.once("sampled since", self._sampled_since).get(instance)
-        return None if recent is None else _moment(recent[1])
+        return None if recent is None else self._until_now(instance, _moment(recent[1]))
+
+    def _until_now(self, instance: str, last: datetime) -> datetime:
+        """Return the last sample that is not in the future, where the recorder's clock put some.
+
+        A store whose samples are all in the future is one of another clock, and left as it is.
+        """
+        now = self.once("now", _now)
+        if last <= now:
+            return last
+        found = self.once(("until now", instance), lambda: self.row(
+            "SELECT max(time) AS last FROM samples WHERE instance = $instance AND time <= $now",
+            {"instance": instance, "now": now},
+        ))  # fmt: skip
+        return found["last"] or last
 
     def _last_sample(self, instance: str) -> datetime | None:
         if (recent := self.recently_sampled(instance)) is not None:
@@ -295,8 +312,7 @@ class History:
                WHERE instance = $instance AND time >= $begin AND time < $end""",
             {"instance": instance, "begin": hour, "end": hour + timedelta(hours=1)}, inside=True,
         )  # fmt: skip
-        last: datetime = found["last"] or hour
-        return last
+        return self._until_now(instance, found["last"] or hour)
 
     def _views(self, parameters: dict[str, Any], *, inside: bool) -> Views:
         """Return views over roughly the time of these parameters, which other charts share."""
@@ -421,6 +437,15 @@ class History:
         except duckdb.Error as error:
             self._refuse(sql, error)
             whole.provide(self, sql)
+
+
+def _now() -> datetime:
+    """Return the time that is not in the future for any clock that is about right."""
+    return datetime.now(UTC).replace(tzinfo=None) + _ABOUT_NOW
+
+
+def _hour_of(at: datetime) -> datetime:
+    return at.replace(minute=0, second=0, microsecond=0)
 
 
 def _moment(at: int) -> datetime:

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from queue import Empty, Queue
 from typing import TYPE_CHECKING, Final, Self
 
-from mrtuner.errors import MrTunerError
+from mrtuner.errors import ConnectCause, ConnectError, MrTunerError
 from mrtuner.facts import Missing
 from mrtuner.history.recording.budget import BUDGET, Budget
 from mrtuner.history.recording.outlet import Outlet, Tell, timestamp
@@ -28,7 +28,7 @@ from mrtuner.history.recording.source import CONNECTION, Source
 from mrtuner.history.recording.statement_text import normalized
 from mrtuner.history.store import opening, sealing
 from mrtuner.history.store.layout import HOUR, MICRO
-from mrtuner.history.store.writer import Batch, Writer
+from mrtuner.history.store.writer import Batch, Event, Writer
 from mrtuner.postgres.connect import connect, translated
 
 if TYPE_CHECKING:
@@ -164,25 +164,36 @@ def _taken(queue: Queue[Batch]) -> list[Batch]:
 
 def _store(writer: Writer, batches: Sequence[Batch], stop: threading.Event, tell: Tell) -> None:
     """Store the batches; while the disk is full, keep trying."""
-    failed = False
+    failed: tuple[int, str] | None = None  # since when, and why
     while batches:
         try:
             with _named(writer):
-                writer.commit(batches)
+                writer.commit([*batches, *(_full(batches, *failed) if failed else ())])
         except sqlite3.OperationalError as error:
             if stop.is_set():
                 raise MrTunerError(
                     f"{len(batches)} batches of samples could not be stored: {error}",
                     "Make room on the disk; what was counted meanwhile is in the next sample.",
                 ) from None
-            if not failed:
+            if failed is None:
                 tell(f"nothing can be stored: {error}; trying again")
-            failed = True
+                failed = timestamp(), str(error)
             stop.wait(_WRITE_AGAIN)
         else:
             break
     if failed:
         tell("samples are stored again")
+
+
+def _full(batches: Sequence[Batch], since: int, why: str) -> Iterator[Batch]:
+    """Yield for each instance the event that nothing could be stored."""
+    seconds = (timestamp() - since) / MICRO
+    for instance in dict.fromkeys(batch.instance for batch in batches):
+        event = Event(
+            at=since, instance=instance, kind="full",
+            detail=f"nothing could be stored for {seconds:.0f} s: {why}",
+        )  # fmt: skip
+        yield Batch(instance=instance, events=(event,))
 
 
 @contextmanager
@@ -318,6 +329,8 @@ class _Watch:
                     self._sample_until_stopped(conn)
             except MrTunerError as error:
                 lack = Missing(CONNECTION, error.message, hint=error.hint)
+                if isinstance(error, ConnectError) and error.cause is ConnectCause.STARTING:
+                    retry = _FIRST_RETRY  # soon, it accepts connections
             except Exception as error:  # a bug of ours must not end the recording of this server
                 lack = Missing(CONNECTION, f"{type(error).__name__}: {error}")
             else:

@@ -48,6 +48,8 @@ class Identity:
     started: str  # of the postmaster
     system: str | None  # system identifier; None: the role may not see it
     standby: bool
+    checkpointer: str | None = None  # its start; a crash restarts it. None: the role may not see it
+    recovered: bool = field(default=False, compare=False)  # started without a shutdown before
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -117,13 +117,15 @@ def listed(db: sqlite3.Connection) -> list[File]:
 
 def last_identity(db: sqlite3.Connection, instance: str) -> Identity | None:
     """The server that answered last for an instance; None if none ever did."""
-    row = db.execute(
-        "SELECT version_num, started, system, standby FROM last_identity WHERE instance = ?",
-        (instance,),
-    ).fetchone()
+    found = db.execute("SELECT * FROM last_identity WHERE instance = ?", (instance,))
+    row = found.fetchone()
     if row is None:
         return None
-    return Identity(version_num=row[0], started=row[1], system=row[2], standby=bool(row[3]))
+    known = dict(zip((column[0] for column in found.description), row, strict=True))
+    return Identity(
+        version_num=known["version_num"], started=known["started"], system=known["system"],
+        standby=bool(known["standby"]), checkpointer=known.get("checkpointer"),
+    )  # fmt: skip
 
 
 def _check(db: sqlite3.Connection, path: Path, *, new: bool) -> None:
@@ -152,6 +154,8 @@ def _make_tables(db: sqlite3.Connection, sources: Iterable[Source]) -> None:
         db.execute(f"PRAGMA user_version = {layout.FORMAT}")
         for statement in layout.TABLES:
             db.execute(statement)
+    if "checkpointer" not in _columns(db, "last_identity"):  # of an earlier version
+        db.execute("ALTER TABLE last_identity ADD COLUMN checkpointer TEXT")
     for source in sources:
         if source.declaration:
             db.execute(
@@ -159,10 +163,14 @@ def _make_tables(db: sqlite3.Connection, sources: Iterable[Source]) -> None:
             )
         db.execute(layout.create_table(source))
         table = layout.hot_table(source)
-        have = {row[1] for row in db.execute(f"PRAGMA table_info({table})")}
+        have = _columns(db, table)
         for name, _ in layout.stored_columns(source):
             if name not in have:
                 db.execute(f'ALTER TABLE {table} ADD COLUMN "{name}"')
+
+
+def _columns(db: sqlite3.Connection, table: str) -> set[str]:
+    return {row[1] for row in db.execute(f"PRAGMA table_info({table})")}
 
 
 @contextmanager
