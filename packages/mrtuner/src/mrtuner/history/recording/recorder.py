@@ -1,4 +1,4 @@
-"""Recording: one sampling thread per instance, one for all of RDS, and one writer.
+"""Recording: a sampling thread per instance and one per machine, one for all of RDS, one writer.
 
 Samples reach the store only through the writer; another thread moves past hours into files, which
 delays no sample. A sample counts as recorded when its transaction is durable. Samples that are not
@@ -20,8 +20,10 @@ from typing import TYPE_CHECKING, Final, Self
 
 from mrtuner.errors import ConnectCause, ConnectError, MrTunerError
 from mrtuner.facts import Missing
-from mrtuner.history.recording.budget import BUDGET, Budget
+from mrtuner.history.recording.budget import BUDGET
+from mrtuner.history.recording.host_watch import HostWatch
 from mrtuner.history.recording.outlet import Outlet, Tell, timestamp
+from mrtuner.history.recording.rounds import Rounds
 from mrtuner.history.recording.sample import Sample, Sampler
 from mrtuner.history.recording.silence import SILENCE, SilentSessions
 from mrtuner.history.recording.source import CONNECTION, Source
@@ -54,8 +56,6 @@ _FIRST_RETRY: Final = 1.0
 _LAST_RETRY: Final = 30.0
 #: Time between two attempts to write to a full disk [s].
 _WRITE_AGAIN: Final = 5.0
-#: Between two adjustments to the budget [s].
-_ADJUST: Final = 10.0
 #: Delay after a full hour [µs], so that samples of its last second have arrived.
 _AFTER_HOUR: Final = 60 * MICRO
 
@@ -102,13 +102,14 @@ def record(
     sampled = [source for source in writer.sources if source.queries or source.program]
     silent = SilentSessions(limits.silence)
     apart = min(limits.apart, _LAST_BEGINS / max(1, len(instances)))
-    runs: dict[str, Callable[[], None]] = {
-        one.name: _Watch(
+    watches = [
+        _Watch(
             one, sampled, queue, stop, tell,
             silent=silent, share=limits.budget, begin_after=number * apart,
-        ).run
+        )
         for number, one in enumerate(instances)
-    }  # fmt: skip
+    ]  # fmt: skip
+    runs: dict[str, Callable[[], None]] = {one.instance.name: one.run for one in watches}
     if managed:
         from mrtuner.history.recording.managed import CloudWatchThread
 
@@ -128,6 +129,8 @@ def record(
                 if upkeep.turn() and publisher:
                     publisher.wake()
                 _store(writer, _taken(queue), stop, tell)
+        for watch in watches:
+            watch.host.end()
         for _ in _while_any_runs(threads, stop):
             _store(writer, _taken(queue), stop, tell)
         while batches := _taken(queue):
@@ -309,10 +312,12 @@ class _Watch:
         self.instance, self.stop, self.silent, self.tell = instance, stop, silent, tell
         self.begin_after = begin_after
         self.outlet = Outlet(instance.name, queue)
-        self.sources = {source.name: source for source in sources}
-        self.budget = Budget.of(
-            ((source.name, source.interval) for source in self.sources.values()), share
-        )
+        every = tuple(sources)
+        self.rounds = Rounds((one for one in every if one.program is None), share)
+        self.host = HostWatch(
+            instance.name, (one for one in every if one.program is not None), queue, stop,
+            share=share,
+        )  # fmt: skip
         self.known_texts: set[int] = set()
 
     def run(self) -> None:
@@ -341,33 +346,31 @@ class _Watch:
                 self.tell(f"{self.instance.name}: {lack.why}; trying again")
                 self.outlet.note("lost", lack.why)
                 reported = False
-            lost, reported = True, reported or self.outlet.send(missing=[lack])
+            lost = True
+            reported = reported or self.outlet.send(missing=[lack, *self.host.missing])
             self.stop.wait(retry)
             retry = min(retry * 2, _LAST_RETRY)
 
     def _sample_until_stopped(self, conn: Connection) -> None:
         sampler = Sampler(conn, self.silent)
         self.outlet.meet(sampler.prepare())
-        begin = time.monotonic()
-        due = dict.fromkeys(self.sources, begin)
-        adjusted = begin
-        while not self.stop.wait(max(0.0, min(due.values()) - time.monotonic())):
-            now = time.monotonic()
-            names = [name for name, when in due.items() if when <= now]
-            samples = [sample for name in names if (sample := self._sampled(sampler, name))]
-            for name in names:
-                due[name] = _next(due[name], self.budget.paces[name].actual, time.monotonic())
+        self.host.meet(sampler.place())
+        self.rounds.begin()
+        while not self.stop.wait(self.rounds.wait):
+            due = self.rounds.due()
+            samples = [sample for source in due if (sample := self._sampled(sampler, source))]
+            self.rounds.done(due)
             texts = self._texts(sampler, samples)
-            if not self.outlet.send(samples, texts, sampler.missing.values()):
+            missing = [*sampler.missing.values(), *self.host.missing]
+            if not self.outlet.send(samples, texts, missing):
                 self.known_texts -= texts.keys()
-            if now - adjusted > _ADJUST:
-                adjusted = now
-                self._adjust()
+            if told := self.rounds.adjusted():
+                self.outlet.note("pace", told)
 
-    def _sampled(self, sampler: Sampler, name: str) -> Sample | None:
+    def _sampled(self, sampler: Sampler, source: Source) -> Sample | None:
         begin = time.monotonic()
-        sample = sampler.sample(self.sources[name])
-        self.budget.took(name, time.monotonic() - begin)
+        sample = sampler.sample(source)
+        self.rounds.took(source, time.monotonic() - begin)
         return sample
 
     def _texts(self, sampler: Sampler, samples: Iterable[Sample]) -> dict[int, str]:
@@ -388,18 +391,6 @@ class _Watch:
         # Forget those that the server has evicted, or this set would grow without end.
         self.known_texts = self.known_texts & ids | fresh
         return {number: normalized(text) for number, text in found.items()}
-
-    def _adjust(self) -> None:
-        name = self.budget.adjust()
-        if name:
-            pace = self.budget.paces[name]
-            self.outlet.note("pace", f"{name} is sampled every {pace.actual:g} s")
-
-
-def _next(due: float, interval: float, now: float) -> float:
-    """Return when to sample next: in step with the interval, without making up missed samples."""
-    missed = max(0.0, (now - due) // interval)
-    return due + (missed + 1) * interval
 
 
 def _place(source: Source, column: str) -> int:

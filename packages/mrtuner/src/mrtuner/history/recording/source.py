@@ -125,6 +125,11 @@ class Source:
         return tuple(column for column in self.columns if column.kind in kinds)
 
     @property
+    def of_machine(self) -> bool:
+        """Whether it is read from the machine alone: a restart of the server resets nothing."""
+        return getattr(self.program, "of_machine", False)
+
+    @property
     def compared(self) -> bool:
         """Whether rows are compared with those of the sample before."""
         return bool(self.of(Kind.KEY, Kind.COUNTER, Kind.GAUGE))

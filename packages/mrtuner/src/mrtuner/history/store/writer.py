@@ -198,8 +198,12 @@ class Writer:
             (instance, now.version_num, now.started, now.system, now.standby, now.checkpointer),
         )
         if before is not None and (changed := change_of(before, now)) is not None:
-            self.db.execute("DELETE FROM last_row WHERE instance = ?", (instance,))
-            self.db.execute("DELETE FROM last_sample WHERE instance = ?", (instance,))
+            machine = [source.name for source in self.sources if source.of_machine]
+            kept = f"source NOT IN ({', '.join('?' * len(machine))})"
+            for table in ("last_row", "last_sample"):
+                self.db.execute(
+                    f"DELETE FROM {table} WHERE instance = ? AND {kept}", (instance, *machine)
+                )
             kind, detail = changed
             self._events([Event(at=_now(), instance=instance, kind=kind, detail=detail)])
 
