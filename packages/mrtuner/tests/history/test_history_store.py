@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
+import stat
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
@@ -462,3 +464,20 @@ def test_events_are_kept(writer: Writer) -> None:
     event = Event(at=MIDNIGHT, instance="db:5432", kind="lost", detail="gone")
     writer.commit([batch(events=(event,))])
     assert rows(writer.directory, "SELECT kind, detail FROM events") == [("lost", "gone")]
+
+
+def test_a_store_is_for_its_owner_alone(tmp_path: Path) -> None:
+    """Even under a umask that takes nothing away, and in a store that was open to all before."""
+    before = os.umask(0)
+    try:
+        with Writer(tmp_path / "store", [queue()]) as writer:
+            writer.commit([batch(sample(queue(), 0, row("mail", 1, 1.0, 1)))])
+            files = [path for path in writer.directory.iterdir() if path.is_file()]
+            assert {path.name for path in files} >= {"recent.sqlite", "recent.sqlite-wal"}
+            assert {stat.S_IMODE(path.stat().st_mode) & 0o077 for path in files} == {0}
+        (tmp_path / "store" / "recent.sqlite").chmod(0o644)
+        with Writer(tmp_path / "store", [queue()]) as writer:
+            found = (writer.directory / "recent.sqlite").stat().st_mode
+            assert stat.S_IMODE(found) == 0o600
+    finally:
+        os.umask(before)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sqlite3
+import stat
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
@@ -47,6 +48,7 @@ def for_writing(path: Path, sources: Iterable[Source]) -> sqlite3.Connection:
     with explained(path.parent):
         db = sqlite3.connect(path, timeout=_PATIENCE, isolation_level=None)
         try:
+            _close_to_others(path)
             _check(db, path, new=True)
             db.execute("PRAGMA journal_mode = WAL")
             db.execute(_DURABLE)
@@ -57,6 +59,15 @@ def for_writing(path: Path, sources: Iterable[Source]) -> sqlite3.Connection:
             db.close()
             raise
     return db
+
+
+def _close_to_others(path: Path) -> None:
+    """Let the database be read by those who may read the lake; SQLite's other files follow it."""
+    lake = (path.parent / layout.LAKE).stat().st_mode
+    mode = 0o600 | (lake & 0o060) | (lake & 0o006)
+    for file in (path, *(path.with_name(f"{path.name}-{end}") for end in ("wal", "shm"))):
+        with suppress(FileNotFoundError):
+            file.chmod(stat.S_IMODE(file.stat().st_mode) & mode)
 
 
 def again(path: Path) -> sqlite3.Connection:
