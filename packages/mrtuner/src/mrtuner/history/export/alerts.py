@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from mrtuner.history.export.latest import LAG
+from mrtuner.history.export.latest import LAG, UP
 from mrtuner.history.export.prometheus import metric, own_metric
 
 
@@ -25,6 +25,9 @@ class Alert:
 
 
 ALERTS: Final = (
+    Alert("PostgresDown", f"{own_metric(UP)} == 0", "1m", "critical",
+          "{{ $labels.server }} does not answer the recorder",
+          "Run mrtuner history status: it says why, or that nobody records."),
     Alert("PostgresRecorderLate", f'{own_metric(LAG)}{{source="sessions"}} > 60', "2m",
           "warning", "{{ $labels.server }} has not been sampled for a minute",
           "Run mrtuner history status: the server or the recorder is down."),

@@ -9,7 +9,7 @@ import json
 from dataclasses import dataclass
 from typing import Any, Final
 
-from mrtuner.history.export.latest import LAG, LOAD, OWN
+from mrtuner.history.export.latest import LAG, LOAD, OWN, UP
 from mrtuner.history.export.prometheus import metric, own_metric
 from mrtuner.history.recording.source import Column, Kind, built_in
 
@@ -94,6 +94,9 @@ _LAG: Final = Series(
     expression=f"max by (server, source) ({own_metric(LAG)}{_OF})", legend="{{source}}", unit="s",
     interval=60, about=OWN[LAG],
 )  # fmt: skip
+_UP: Final = Series(
+    expression=f"{own_metric(UP)}{_OF}", legend="up", unit="short", interval=60, about=OWN[UP],
+)  # fmt: skip
 
 #: The rows of the dashboard and their panels.
 ROWS: Final = {
@@ -135,6 +138,7 @@ ROWS: Final = {
         Panel("Size of databases", _shown("sizes", "bytes", by=("database",))),
     ),
     "Recorder": (
+        Panel("Server answers", (_UP,)),
         Panel("Time since the last sample", (_LAG,)),
     ),
 }  # fmt: skip

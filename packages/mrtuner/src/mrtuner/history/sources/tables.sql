@@ -2,12 +2,13 @@
 help = "Rows, vacuums and sizes of each table of the connected database, with its TOAST table"
 interval = "5min"
 timeout = "10s"
+export_largest = ["pages", "index_pages", "toast_pages"]
 
 [keys]
 database = { help = "the database" }
 schema = { help = "the schema" }
 name = { help = "the table" }
-relation = { type = "integer", help = "its OID: a table of the same name that is made anew is another" }
+relation = { type = "integer", label = false, help = "its OID: a table of the same name that is made anew is another" }
 
 [counters]
 seq_scans = { help = "sequential scans" }
