@@ -19,7 +19,7 @@ _PREFIX: Final = "mrtuner"
 #: The last word of a name, by the unit; other units, such as blocks, are in the names already.
 _UNITS: Final = {
     "ms": "seconds", "s": "seconds", "bytes": "bytes", "share": "ratio",
-    "bytes/s": "bytes_per_second", "%": "percent",
+    "bytes/s": "bytes_per_second", "%": "percent", "timestamp": "timestamp_seconds",
 }  # fmt: skip
 
 
