@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import sqlite3
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -32,6 +32,9 @@ Rows = list[dict[str, Any]]
 BEATS: Final = "source = 'sessions'"
 #: Periods are widened to multiples of this [µs], so that similar ones share their views.
 _ABOUT: Final = 300 * MICRO
+#: DuckDB's type of a time in a time zone, and what the names of types with one in them contain.
+_TIME_ZONED: Final = "TIMESTAMP WITH TIME ZONE"
+_ZONED: Final = "WITH TIME ZONE"
 #: How far the clocks of the recorder and of this machine may differ.
 _ABOUT_NOW: Final = timedelta(minutes=1)
 #: What stands before the statement that is explained: comments, the word, its options.
@@ -94,7 +97,10 @@ class History:
         views.provide(self, sql)
         named = {name: value for name, value in parameters.items() if f"${name}" in sql}
         found = views.con.execute(sql, named) if named else views.con.execute(sql)
-        return [column[0] for column in found.description or ()], found.fetchall()
+        columns = found.description or []
+        if any(_ZONED in str(column[1]) for column in columns):
+            return [column[0] for column in columns], _in_utc(views.con, sql, named, columns)
+        return [column[0] for column in columns], found.fetchall()
 
     def _refuse(self, sql: str, error: Exception) -> None:
         """Raise why a query failed; return if it can be retried without damaged files."""
@@ -455,6 +461,29 @@ def _moment(at: int) -> datetime:
 def _micro(at: datetime) -> int:
     """Return the microseconds since 1970 of a naive time in UTC."""
     return round((at - datetime(1970, 1, 1)) / timedelta(microseconds=1))
+
+
+def _in_utc(
+    con: parquet.Engine, sql: str, named: Mapping[str, Any], columns: Sequence[tuple[Any, ...]]
+) -> list[tuple[Any, ...]]:
+    """Return the rows of a query with times in time zones, which DuckDB gives only with pytz."""
+    kinds = [str(column[1]) for column in columns]
+    cells = [
+        f"epoch_us(c{n})" if kind == _TIME_ZONED else f"c{n}::VARCHAR" if _ZONED in kind
+        else f"c{n}"
+        for n, kind in enumerate(kinds)
+    ]  # fmt: skip
+    names = ", ".join(f"c{n}" for n in range(len(kinds)))
+    query = f"SELECT {', '.join(cells)} FROM (\n{sql.rstrip().rstrip(';')}\n) AS q({names})"
+    rows = (con.execute(query, dict(named)) if named else con.execute(query)).fetchall()
+    zoned = [kind == _TIME_ZONED for kind in kinds]
+    return [
+        tuple(
+            datetime.fromtimestamp(value / MICRO, UTC) if zone and value is not None else value
+            for value, zone in zip(row, zoned, strict=True)
+        )
+        for row in rows
+    ]
 
 
 def _failed(error: Exception) -> BadValue:

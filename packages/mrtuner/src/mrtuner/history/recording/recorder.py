@@ -32,6 +32,7 @@ from mrtuner.history.store import opening, sealing
 from mrtuner.history.store.layout import HOUR, MICRO
 from mrtuner.history.store.writer import Batch, Event, Writer
 from mrtuner.postgres.connect import connect, translated
+from mrtuner.units import pretty_bytes
 
 if TYPE_CHECKING:
     from mrtuner.history.recording.managed import ManagedFleet
@@ -261,6 +262,12 @@ class _Upkeep:
                 lambda writer: sealing.expire(writer, now, largest=self.limits.largest),
             "unused files stay for now": lambda writer: sealing.sweep(writer, now),
         }  # fmt: skip
+        largest, recent = self.limits.largest, sealing.recent_bytes(self.writer.directory)
+        if largest is not None and recent >= largest:
+            self.tell(
+                f"the database alone takes {pretty_bytes(recent)}, more than --max-size: no file "
+                "is deleted for it"
+            )
         for failure, step in steps.items():
             try:
                 with _named(self.writer), self.writer.another() as writer:
