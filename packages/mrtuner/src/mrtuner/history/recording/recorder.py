@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Final, Self
 from mrtuner.errors import ConnectCause, ConnectError, MrTunerError
 from mrtuner.facts import Missing
 from mrtuner.history.recording.budget import BUDGET
+from mrtuner.history.recording.databases_watch import DatabasesWatch
 from mrtuner.history.recording.host_watch import HostWatch
 from mrtuner.history.recording.outlet import Outlet, Tell, timestamp
 from mrtuner.history.recording.rounds import Rounds
@@ -77,6 +78,7 @@ class Limits:
     largest: int | None = None  # bytes of all files
     hourly: bool = False  # move the rows of each hour into files, for others to fetch
     silence: float = SILENCE  # seconds after a query's own timeout until its session is given up
+    all_databases: bool = False  # sample what only shows one database in all of them
     apart: float = APART  # seconds between the first samples of two instances, less if many
 
 
@@ -106,11 +108,14 @@ def record(
     watches = [
         _Watch(
             one, sampled, queue, stop, tell,
-            silent=silent, share=limits.budget, begin_after=number * apart,
+            silent=silent, limits=limits, begin_after=number * apart,
         )
         for number, one in enumerate(instances)
     ]  # fmt: skip
     runs: dict[str, Callable[[], None]] = {one.instance.name: one.run for one in watches}
+    runs |= {
+        f"databases of {one.instance.name}": one.databases.run for one in watches if one.databases
+    }
     if managed:
         from mrtuner.history.recording.managed import CloudWatchThread
 
@@ -313,18 +318,26 @@ class _Watch:
 
     def __init__(
         self, instance: Instance, sources: Iterable[Source], queue: Queue[Batch],
-        stop: threading.Event, tell: Tell, *, silent: SilentSessions, share: float,
+        stop: threading.Event, tell: Tell, *, silent: SilentSessions, limits: Limits,
         begin_after: float,
     ) -> None:  # fmt: skip
         self.instance, self.stop, self.silent, self.tell = instance, stop, silent, tell
         self.begin_after = begin_after
         self.outlet = Outlet(instance.name, queue)
         every = tuple(sources)
-        self.rounds = Rounds((one for one in every if one.program is None), share)
+        inside = [one for one in every if limits.all_databases and one.per_database]
+        share = limits.budget
+        self.rounds = Rounds(
+            (one for one in every if one.program is None and one not in inside), share
+        )
         self.host = HostWatch(
             instance.name, (one for one in every if one.program is not None), queue, stop,
             share=share,
         )  # fmt: skip
+        self.databases = DatabasesWatch(
+            instance.name, instance.dsn, inside, queue, stop, silent=silent, share=share,
+            begin_after=begin_after,
+        ) if inside else None  # fmt: skip
         self.known_texts: set[int] = set()
 
     def run(self) -> None:
@@ -354,7 +367,7 @@ class _Watch:
                 self.outlet.note("lost", lack.why)
                 reported = False
             lost = True
-            reported = reported or self.outlet.send(missing=[lack, *self.host.missing])
+            reported = reported or self.outlet.send(missing=[lack, *self._missing_elsewhere()])
             self.stop.wait(retry)
             retry = min(retry * 2, _LAST_RETRY)
 
@@ -368,11 +381,17 @@ class _Watch:
             samples = [sample for source in due if (sample := self._sampled(sampler, source))]
             self.rounds.done(due)
             texts = self._texts(sampler, samples)
-            missing = [*sampler.missing.values(), *self.host.missing]
+            missing = [*sampler.missing.values(), *self._missing_elsewhere()]
             if not self.outlet.send(samples, texts, missing):
                 self.known_texts -= texts.keys()
             if told := self.rounds.adjusted():
                 self.outlet.note("pace", told)
+
+    def _missing_elsewhere(self) -> Iterator[Missing]:
+        """Yield what the other threads of this instance cannot read."""
+        yield from self.host.missing
+        if self.databases is not None:
+            yield from self.databases.missing
 
     def _sampled(self, sampler: Sampler, source: Source) -> Sample | None:
         begin = time.monotonic()

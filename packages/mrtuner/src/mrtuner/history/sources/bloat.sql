@@ -2,6 +2,7 @@
 help = "Space of tables and B-tree indexes that holds no live row, estimated from column widths"
 interval = "1h"
 timeout = "30s"
+per_database = true
 export_largest = ["bytes", "toast_bytes"]
 
 [keys]

@@ -2,6 +2,7 @@
 help = "Use and state of each index of the connected database"
 interval = "15min"
 timeout = "10s"
+per_database = true
 export_largest = ["pages"]
 
 [keys]

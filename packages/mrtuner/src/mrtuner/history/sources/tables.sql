@@ -2,6 +2,7 @@
 help = "Rows, vacuums and sizes of each table of the connected database, with its TOAST table"
 interval = "5min"
 timeout = "10s"
+per_database = true
 export_largest = ["pages", "index_pages", "toast_pages"]
 
 [keys]
