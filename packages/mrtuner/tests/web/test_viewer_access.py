@@ -12,11 +12,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from http.client import HTTPConnection
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlencode
 
 import pytest
 from click.testing import CliRunner
-from served import Viewer, serving, serving_here
+from served import PATIENCE, Viewer, in_a_browser, serving, serving_here
 
 from machine import PAGE, needs, require
 from mrtuner.cli import main
@@ -252,3 +253,21 @@ def test_what_is_unsafe_is_refused_before_anything_listens(
     assert done.exit_code in {1, 2, 4}
     assert message in done.stderr
     assert "HINT: " in done.stderr
+
+
+@in_a_browser
+def test_in_the_browser_one_logs_in_and_out(browser: Any, untried: Viewer) -> None:
+    # Browsers accept secure cookies from this name without TLS.
+    address = untried.address.replace("127.0.0.1", "localhost")
+    page = browser.new_context().new_page()
+    page.set_default_timeout(PATIENCE)
+    page.goto(f"{address}#screen=load")
+    page.fill("input[name=password]", PASSWORD)
+    page.click("button")
+    page.wait_for_selector("main h1:has-text('Waits')")
+    page.get_by_role("button", name="Log out").click()
+    page.wait_for_selector("input[name=password]")
+    page.goto("about:blank")
+    page.goto(f"{address}#screen=load")
+    page.wait_for_selector("input[name=password]")
+    page.context.close()
