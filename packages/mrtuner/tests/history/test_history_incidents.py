@@ -87,6 +87,20 @@ def test_a_crash_is_told_apart_from_a_restart(
     assert kinds(writer) == ["crash", "crash", "restart"]
 
 
+def test_a_standby_that_is_restarted_has_not_crashed(
+    new_cluster: NewCluster, each_major: int, writer: Writer
+) -> None:
+    """Before 15, a standby begins its statistics anew at each start."""
+    cluster = new_cluster(each_major)
+    cluster.stop()
+    (cluster.data / "standby.signal").touch()
+    cluster.start()
+    sampled(writer, cluster.dsn(), "databases")
+    cluster.restart()
+    sampled(writer, cluster.dsn(), "databases")
+    assert kinds(writer) == ["restart"]
+
+
 def test_a_role_that_sees_less_or_more_is_no_other_server(writer: Writer) -> None:
     known = Identity(version_num=180000, started="10:00", system="1", standby=False,
                      checkpointer="10:01")  # fmt: skip
