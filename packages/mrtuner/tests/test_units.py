@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from mrtuner.errors import BadValue
@@ -10,6 +12,7 @@ from mrtuner.units import (
     parse_bytes,
     parse_duration,
     parse_rate,
+    parse_share,
     pretty_bytes,
     pretty_duration,
 )
@@ -75,7 +78,38 @@ def test_durations_are_read_with_minutes_and_weeks_as_people_write_them(
     assert parse_duration(text) == seconds
 
 
-@pytest.mark.parametrize("text", ["", "soon", "5 parsecs", "-1s", "0", "0min", "1e3s", "15M"])
+@pytest.mark.parametrize(
+    ("read", "text", "mended"),
+    [
+        (parse_bytes, "16,5GB", "16.5GB"),
+        (parse_bytes, " 1,5 TB", "1.5 TB"),
+        (parse_duration, "1,5h", "1.5h"),
+    ],
+)
+def test_a_decimal_comma_is_named_with_what_to_write(
+    read: Callable[[str], float], text: str, mended: str
+) -> None:
+    with pytest.raises(BadValue, match="it has a comma") as refused:
+        read(text)
+    assert refused.value.hint == f"Write a point: {mended}."
+
+
+@pytest.mark.parametrize("text", ["1,000,000kB", "1,GB", "a,b"])
+def test_another_comma_is_no_decimal_one(text: str) -> None:
+    with pytest.raises(BadValue, match="cannot read") as refused:
+        parse_bytes(text)
+    assert "comma" not in refused.value.message
+
+
+@pytest.mark.parametrize("text", ["nan", "inf", "-inf%"])
+def test_a_share_is_finite(text: str) -> None:
+    with pytest.raises(BadValue, match="is not a share"):
+        parse_share(text)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "soon", "5 parsecs", "-1s", "0", "0min", "1e3s", "15M", "9" * 400 + "d"]
+)
 def test_what_is_no_duration_is_refused_with_a_hint(text: str) -> None:
     with pytest.raises(BadValue) as caught:
         parse_duration(text)

@@ -85,10 +85,16 @@ class ApplyError(MrTunerError):
     """A change did not go through. The message says which settings are in force now."""
 
 
+#: DuckDB takes Ctrl-C for itself, and raises a RuntimeError with these words.
+_BY_DUCKDB = "Query interrupted"
+
+
 def interrupted(error: BaseException | None) -> bool:
     """Whether Ctrl-C caused this error, even if a later error in the cleanup hides that."""
     while error is not None:
         if isinstance(error, KeyboardInterrupt):
+            return True
+        if isinstance(error, RuntimeError) and str(error) == _BY_DUCKDB:
             return True
         error = error.__cause__ or error.__context__
     return False

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from fractions import Fraction
-from math import inf
+from math import inf, isfinite
 from typing import Final, NewType
 
 from mrtuner.errors import BadValue
@@ -59,7 +59,7 @@ def parse_bytes(text: str | int) -> Bytes:
         return Bytes(text)
     match = _NUMBER.fullmatch(text)
     if match is None:
-        raise BadValue(f"cannot read {text!r} as a size", "Give a size such as 16GB or 512MB.")
+        raise _unread(text, "a size", "Give a size such as 16GB or 512MB.")
     number, unit = match.groups()
     key = _FORGIVING.get(unit.lower().removesuffix("ib").removesuffix("b") or unit.lower())
     if key is None:
@@ -81,15 +81,28 @@ def parse_duration(text: str | float) -> float:
     """
     match = _NUMBER.fullmatch(str(text))
     if match is None:
-        raise BadValue(f"cannot read {text!r} as a duration", _DURATIONS)
+        raise _unread(str(text), "a duration", _DURATIONS)
     number, unit = match.groups()
     factor = _SPOKEN.get(unit or "s")
     if factor is None:
         raise BadValue(f"unknown unit {unit!r} in duration {text!r}", _DURATIONS)
-    seconds = float(Fraction(number) * factor / TIME["s"])
+    try:
+        seconds = float(Fraction(number) * factor / TIME["s"])
+    except OverflowError:
+        raise BadValue("the duration is too long", _DURATIONS) from None
     if seconds <= 0:
         raise BadValue(f"duration {text!r} is not above zero", _DURATIONS)
     return seconds
+
+
+def _unread(text: str, what: str, hint: str) -> BadValue:
+    """Return the error for a text that is no number with a unit; a decimal comma is named."""
+    mended = text.replace(",", ".")
+    if text.count(",") == 1 and _NUMBER.fullmatch(mended):
+        return BadValue(
+            f"cannot read {text!r} as {what}: it has a comma", f"Write a point: {mended.strip()}."
+        )
+    return BadValue(f"cannot read {text!r} as {what}", hint)
 
 
 def parse_rate(text: str | float) -> float:
@@ -130,9 +143,12 @@ def parse_share(text: str) -> float:
     """
     stripped = text.strip()
     try:
-        return float(stripped.removesuffix("%")) / (100 if stripped.endswith("%") else 1)
+        share = float(stripped.removesuffix("%")) / (100 if stripped.endswith("%") else 1)
     except ValueError:
-        raise BadValue(f"{text!r} is not a share", "Give a share such as 3% or 0.03.") from None
+        share = inf
+    if not isfinite(share):
+        raise BadValue(f"{text!r} is not a share", "Give a share such as 3% or 0.03.")
+    return share
 
 
 def pretty_duration(seconds: float) -> str:

@@ -5,9 +5,15 @@ from __future__ import annotations
 import csv
 import io
 import json
+import os
+import signal
+import subprocess
+import sys
 import time
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
@@ -15,6 +21,7 @@ from history_data import SECOND, batch, queue, row, sample
 from history_story import story
 
 from mrtuner.cli import main
+from mrtuner.history.recording.source import built_in
 from mrtuner.history.store.writer import Writer
 from mrtuner.history.text import comparison_lines, lines
 
@@ -252,15 +259,64 @@ def test_a_fleet_that_is_not_understood_is_refused(tmp_path: Path, text: str, wh
     assert why in done.stderr
 
 
-def test_prometheus_reads_the_last_sample(store: str) -> None:
+def test_prometheus_reads_the_last_sample_unless_it_is_old(store: str, tmp_path: Path) -> None:
     from prometheus_client.parser import text_string_to_metric_families
 
-    done = run("export", "prometheus", "--dir", store, "--once")
-    assert done.exit_code == 0, done.output
-    families = {one.name: one for one in text_string_to_metric_families(done.stdout)}
+    def exported(directory: str) -> dict[str, Any]:
+        done = run("export", "prometheus", "--dir", directory, "--once")
+        assert done.exit_code == 0, done.output
+        return {one.name: one for one in text_string_to_metric_families(done.stdout)}
+
+    with Writer(tmp_path, built_in().values()) as writer:
+        for name, values in {"wal": (7_000_000, 2, 3, 4), "wal_directory": (64, 4)}.items():
+            found = sample(built_in()[name], 0, row(*values))
+            writer.commit([batch(replace(found, at=time.time_ns() // 1000))])
+    families = exported(str(tmp_path))
     (wal,) = families["mrtuner_wal_bytes"].samples
-    # By hand: 59 minutes of 1 MB a second, and 10 of 15 MB a second more.
-    assert wal.value == 59 * 60 * 1e6 + 600 * 15e6
-    assert wal.labels == {"server": "db:5432"}
+    assert (wal.value, wal.labels) == (7e6, {"server": "db:5432"})
     assert families["mrtuner_wal_bytes"].type == "counter"
-    assert families["mrtuner_connections_clients"].type == "gauge"
+    assert families["mrtuner_wal_directory_files"].type == "gauge"
+    old = exported(store)
+    assert [one.value for one in old["mrtuner_up"].samples] == [0]
+    assert "mrtuner_wal_bytes" not in old
+
+
+def test_a_time_in_a_time_zone_needs_no_further_package(store: str) -> None:
+    """2026-11-23 02:00 UTC; twice under one name, in a list, and null."""
+    code = (
+        "import sys\n"
+        "sys.modules['pytz'] = None  # as if it were not installed\n"
+        "from mrtuner.cli import main\n"
+        "main()"
+    )
+    query = (
+        "SELECT min(time) AT TIME ZONE 'UTC' AS first, min(time) AT TIME ZONE 'UTC' AS first, "
+        "[min(time) AT TIME ZONE 'UTC'] AS list, NULL::TIMESTAMPTZ AS none, 7 AS n "
+        "FROM connections;"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, "history", "query", query, "--json", "--dir", store],
+        capture_output=True, text=True, check=False, env={**os.environ, "TZ": "Asia/Tokyo"},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    ((first, again, listed, none, number),) = json.loads(done.stdout)["rows"]
+    assert first == again
+    assert datetime.fromisoformat(first) == datetime(2026, 11, 23, 2, tzinfo=UTC)
+    assert listed == "['2026-11-23 02:00:00+00']"
+    assert (none, number) == (None, 7)
+
+
+def test_ctrl_c_ends_a_query_with_130(store: str) -> None:
+    program = "from mrtuner.cli import main; main()"
+    many = "range(1000000000)"
+    query = f"SELECT count(*) FROM {many} AS a, {many} AS b WHERE a.range > b.range"
+    process = subprocess.Popen(
+        [sys.executable, "-c", program, "history", "query", query, "--dir", store],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    time.sleep(5)  # until DuckDB is at work
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert (process.returncode, out) == (130, "")
+    assert "Traceback" not in err
+    assert "failed" not in err

@@ -78,6 +78,35 @@ def test_a_parquet_file_with_other_bytes_is_left_out_and_named(store: Path, part
     assert first.name in told
 
 
+def test_a_single_flipped_bit_is_noticed_by_a_query_wherever_it_is(store: Path) -> None:
+    """In a number, it is another number, and no error: the checksum tells."""
+    first, *_ = sorted((store / layout.LAKE / "queue").rglob("*.parquet"))
+    whole = first.read_bytes()
+    silent = 0
+    for place in range(4, len(whole) - 8, 97):
+        changed = bytearray(whole)
+        changed[place] ^= 1
+        first.write_bytes(changed)
+        silent += _reads_without_complaint(first)
+        code, told = cli(store, "query", "SELECT sum(waiting) FROM queue")
+        assert code == 0
+        assert "has changed since it was written" in told, place
+    assert silent > 0, "DuckDB itself noticed all of them"
+    first.write_bytes(whole)
+    assert "left out" not in cli(store, "query", "SELECT sum(waiting) FROM queue")[1]
+
+
+def _reads_without_complaint(file: Path) -> bool:
+    import duckdb
+
+    try:
+        query = f"SELECT sum(waiting), max(time) FROM read_parquet('{file}')"
+        duckdb.connect().execute(query).fetchall()
+    except duckdb.Error:
+        return False
+    return True
+
+
 def test_what_is_damaged_is_named_by_each_later_look_as_well(store: Path) -> None:
     """The workspace is kept from one opening to the next, as in the viewer."""
     count = "SELECT count(DISTINCT time) AS n, sum(waiting) IS NULL AS no FROM queue"

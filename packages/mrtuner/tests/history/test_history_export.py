@@ -11,7 +11,7 @@ import time
 import urllib.error
 import urllib.parse
 import urllib.request
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
@@ -20,18 +20,20 @@ from typing import Any
 import pytest
 from conftest import NewCluster
 from history_data import MIDNIGHT, QUEUE, SECOND, batch, queue, row, sample
-from history_story import INSTANCE, MB, story
+from history_story import INSTANCE, MB, of_source, story
 from opentelemetry.proto.collector.metrics.v1 import metrics_service_pb2 as service
 from prometheus_client import start_http_server
 from prometheus_client.parser import text_string_to_metric_families
 
 from machine import needs
+from mrtuner import __version__
+from mrtuner.facts import Missing
 from mrtuner.history.export.alerts import ALERTS, alerts
 from mrtuner.history.export.grafana import PANELS, dashboard
 from mrtuner.history.export.latest import Figure, latest
 from mrtuner.history.export.otlp import message, sender
 from mrtuner.history.export.outbox import Outbox, Undelivered
-from mrtuner.history.export.prometheus import exposition, registry
+from mrtuner.history.export.prometheus import exposition, metric, registry
 from mrtuner.history.export.push import push
 from mrtuner.history.recording.recorder import Instance, record
 from mrtuner.history.recording.sample import Identity, Row, Sample
@@ -99,7 +101,7 @@ def test_rows_beyond_a_limit_are_left_out_and_counted(tmp_path: Path) -> None:
     with Writer(tmp_path, [source]) as writer:
         rows = [row(f"queue {n:02}", n, 0.0, n) for n in range(30)]
         writer.commit([batch(sample(source, 0, *rows))])
-    figures = list(latest(tmp_path, NOW, most_rows=10))
+    figures = list(latest(tmp_path, MIDNIGHT / SECOND, most_rows=10))
     assert len([one for one in figures if one.name == "queue_done"]) == 10
     (left,) = [one for one in figures if one.name == "export_rows_left_out"]
     assert left.value == 20
@@ -111,10 +113,87 @@ def test_a_source_declares_how_many_of_its_rows_are_exported(tmp_path: Path) -> 
     source = parse("queue", {OLDEST: limited})
     with Writer(tmp_path, [source]) as writer:
         writer.commit([batch(sample(source, 0, *(row(f"{n}", n, 0.0, n) for n in range(5))))])
-    figures = list(latest(tmp_path, NOW))
+    figures = list(latest(tmp_path, MIDNIGHT / SECOND))
     assert len([one for one in figures if one.name == "queue_done"]) == 2
     (left,) = [one for one in figures if one.name == "export_rows_left_out"]
     assert left.value == 3
+
+
+def exposed(directory: Path, at: float) -> dict[str, list[tuple[dict[str, str], float]]]:
+    """Labels and value of each sample in Prometheus' format, by name."""
+    found: dict[str, list[tuple[dict[str, str], float]]] = {}
+    text = exposition(directory, clock=lambda: at).decode()
+    for family in text_string_to_metric_families(text):
+        for one in family.samples:
+            found.setdefault(one.name, []).append((dict(one.labels), one.value))
+    return found
+
+
+def test_the_largest_tables_are_exported_by_name_without_their_oid(tmp_path: Path) -> None:
+    """Three tables, two to export: b has the most pages, c with its TOAST more than a."""
+    source = built_in()["tables"]
+    pages = {"a": (10, 0), "b": (90, 0), "c": (1, 50)}
+    rows = [
+        of_source("tables", database="app", schema="public", name=name, relation=16384 + number,
+                  pages=main, toast_pages=toast, live=7)
+        for number, (name, (main, toast)) in enumerate(pages.items())
+    ]  # fmt: skip
+    with Writer(tmp_path, [source]) as writer:
+        writer.commit([batch(sample(source, 0, *rows))])
+    figures = list(latest(tmp_path, MIDNIGHT / SECOND, most_rows=2))
+    live = [one.labels for one in figures if one.name == "tables_live"]
+    assert live == [
+        {"instance": "db:5432", "database": "app", "schema": "public", "name": name}
+        for name in ("b", "c")
+    ]
+
+
+def test_names_end_with_their_unit() -> None:
+    """Of a counter, before _total. Source: prometheus.io, Metric and label naming."""
+    assert metric("checkpoints", "write_ms") == "mrtuner_checkpoints_write_seconds_total"
+    assert metric("host", "cpu_user") == "mrtuner_host_cpu_user_seconds_total"
+    assert metric("connections", "oldest_transaction").endswith("_oldest_transaction_seconds")
+    assert metric("slots", "retained") == "mrtuner_slots_retained_bytes"
+    assert metric("slots", "used") == "mrtuner_slots_used_ratio"
+    assert metric("wal", "bytes") == "mrtuner_wal_bytes_total"
+    assert metric("wal_directory", "bytes") == "mrtuner_wal_directory_bytes"
+
+
+def test_a_server_that_no_longer_answers_is_down_and_its_old_figures_are_gone(
+    tmp_path: Path,
+) -> None:
+    """Up for five minutes after the last sample; at once down when the connection is lost."""
+    source = queue()
+    identity = Identity(version_num=160004, started="10:00", system="1", standby=True)
+    with Writer(tmp_path, [source]) as writer:
+        one = sample(source, 0, row("mail", 5, 0.0, 3))
+        writer.commit([batch(one, identity=identity)])
+        began = MIDNIGHT / SECOND
+        now = exposed(tmp_path, began + 299)
+        assert now["mrtuner_up"] == [({"server": "db:5432"}, 1.0)]
+        assert now["mrtuner_server_info"] == [
+            ({"server": "db:5432", "version": "16.4", "role": "standby"}, 1.0)
+        ]
+        assert [labels["version"] for labels, _ in now["mrtuner_recorder_info"]] == [__version__]
+        assert now["mrtuner_queue_waiting"] == [({"server": "db:5432", "queue": "mail"}, 3.0)]
+        late = exposed(tmp_path, began + 301)
+        assert late["mrtuner_up"] == [({"server": "db:5432"}, 0.0)]
+        assert "mrtuner_queue_waiting" not in late
+        assert late["mrtuner_record_lag_seconds"][0][1] == 301.0
+        writer.commit([batch(missing=(Missing("connection", "nothing is listening there"),))])
+        lost = exposed(tmp_path, began + 1)
+        assert lost["mrtuner_up"] == [({"server": "db:5432"}, 0.0)]
+        assert "mrtuner_queue_waiting" not in lost
+
+
+def test_a_source_that_can_no_longer_be_read_gives_no_old_figures(tmp_path: Path) -> None:
+    source = queue()
+    with Writer(tmp_path, [source]) as writer:
+        writer.commit([batch(sample(source, 0, row("mail", 5, 0.0, 3)))])
+        writer.commit([batch(missing=(Missing("queue", "permission denied"),))])
+    found = exposed(tmp_path, MIDNIGHT / SECOND)
+    assert found["mrtuner_up"][0][1] == 1.0
+    assert "mrtuner_queue_waiting" not in found
 
 
 def test_metrics_of_ones_own_are_exported(new_cluster: NewCluster, tmp_path: Path) -> None:
@@ -177,7 +256,8 @@ def test_a_counter_says_since_when_it_counts(tmp_path: Path) -> None:
     with Writer(tmp_path, [source]) as writer:
         one = sample(source, 0, row("mail", 5, 0.0, 0))
         writer.commit([batch(one, instance=INSTANCE, identity=identity)])
-    (point,) = decoded(message(latest(tmp_path, NOW)))["mrtuner.queue_done"].sum.data_points
+    figures = latest(tmp_path, MIDNIGHT / SECOND)
+    (point,) = decoded(message(figures))["mrtuner.queue_done"].sum.data_points
     assert point.start_time_unix_nano == (MIDNIGHT - 43_200 * SECOND) * 1000
     assert point.time_unix_nano == MIDNIGHT * 1000
 
@@ -223,11 +303,12 @@ def receiver() -> Iterator[Receiver]:
         thread.join()
 
 
-def test_a_receiver_gets_the_last_sample(store: Path, receiver: Receiver, tmp_path: Path) -> None:
+def test_a_receiver_gets_the_last_sample(receiver: Receiver, tmp_path: Path) -> None:
+    everything(tmp_path / "store")
     stop = threading.Event()
     stop.set()
     send = sender(receiver.endpoint, {"Authorization": "Bearer x"})
-    push(store, Outbox(tmp_path), message, send, stop, every=1, tell=print)
+    push(tmp_path / "store", Outbox(tmp_path), message, send, stop, every=1, tell=print)
     (contents,) = receiver.got
     assert "postgresql.backends" in decoded(contents)
     assert receiver.headers == ["Bearer x"]
@@ -282,7 +363,7 @@ def test_a_receiver_that_never_answers_holds_up_no_sample(tmp_path: Path) -> Non
         assert not stop.is_set()
         stop.set()
     exporter.join(60)
-    (done,) = named(latest(tmp_path, NOW), "queue_done")
+    (done,) = named(latest(tmp_path, MIDNIGHT / SECOND), "queue_done")
     assert done.value == 5
     assert len(Outbox(tmp_path / "outbox")) >= 1
 
@@ -358,17 +439,22 @@ def test_alerts_and_panels_ask_for_metrics_that_there_are(
     sql(cluster.dsn(), "SELECT pg_create_physical_replication_slot('spare', true)",
         "CREATE TABLE t (id int)")  # fmt: skip
     have = exported(cluster, tmp_path)
-    # No standby is attached, no transaction is open, no limit is set for slots; nobody was at work.
+    # No standby is attached, no transaction is open or prepared, no limit is set for slots; nobody
+    # was at work, and the server neither receives WAL nor subscribes to anything.
     absent = {
-        "mrtuner_replication_replay_lag", "mrtuner_replication_replay_behind",
-        "mrtuner_connections_oldest_transaction", "mrtuner_slots_safe", "mrtuner_load_sessions",
+        "mrtuner_replication_replay_lag_seconds", "mrtuner_replication_replay_behind_bytes",
+        "mrtuner_connections_oldest_transaction_seconds", "mrtuner_slots_safe_bytes",
+        "mrtuner_load_sessions", "mrtuner_sessions_by_role_sessions", "mrtuner_locks_waiting",
+        "mrtuner_prepared_oldest_seconds", "mrtuner_receiver_streaming",
+        "mrtuner_receiver_not_replayed_bytes", "mrtuner_subscriptions_workers",
+        "mrtuner_indexes_scans_total", "mrtuner_indexes_invalid",
     }  # fmt: skip
     shown = [series for panel in PANELS for series in panel.series]
     wanted = used([one.expression for one in ALERTS] + [one.expression for one in shown])
     assert len(wanted) > len(PANELS)
     assert wanted - have <= absent
     columns = {
-        f"mrtuner_{source.name}_{column.name}"
+        metric(source.name, column.name)
         for source in built_in().values()
         for column in source.columns
     }
@@ -417,14 +503,16 @@ def test_promtool_accepts_the_alerts_and_the_metrics(store: Path, tmp_path: Path
                              capture_output=True, text=True, check=False)  # fmt: skip
     assert checked.returncode == 0, checked.stderr + checked.stdout
     assert f"{len(ALERTS)} rules found" in checked.stdout
-    linted = subprocess.run(["promtool", "check", "metrics"], input=exposition(store),
-                            capture_output=True, check=False)  # fmt: skip
+    linted = subprocess.run(
+        ["promtool", "check", "metrics"], input=exposition(store, clock=lambda: NOW),
+        capture_output=True, check=False,
+    )  # fmt: skip
     assert linted.returncode == 0, linted.stdout + linted.stderr
 
 
 @needs("prometheus")
 def test_a_real_prometheus_scrapes_it(store: Path, tmp_path: Path) -> None:
-    with prometheus(store, tmp_path) as port:
+    with prometheus(store, tmp_path, clock=lambda: NOW) as port:
         (found,) = answers(port, "mrtuner_wal_bytes_total")
     assert float(found["value"][1]) == 59 * 60 * MB + 600 * 15 * MB
     assert found["metric"]["server"] == INSTANCE
@@ -463,9 +551,11 @@ def _value(column: Column) -> object:
 
 
 @contextmanager
-def prometheus(store: Path, tmp_path: Path) -> Iterator[int]:
+def prometheus(
+    store: Path, tmp_path: Path, clock: Callable[[], float] = time.time
+) -> Iterator[int]:
     """A real Prometheus that scrapes a store each second; yields its port."""
-    server, thread = start_http_server(0, addr="127.0.0.1", registry=registry(store))
+    server, thread = start_http_server(0, addr="127.0.0.1", registry=registry(store, clock=clock))
     (tmp_path / "prometheus.yml").write_text(f"""
 global: {{scrape_interval: 1s}}
 scrape_configs:

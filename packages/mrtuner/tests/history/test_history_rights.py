@@ -39,8 +39,8 @@ def test_what_a_role_may_not_read_is_named_with_the_grant(
         process.send_signal(signal.SIGTERM)
         assert process.wait(WAIT) == 0
     lacks = missing()
-    assert set(lacks) == {"sessions", "statements", "wal_directory"}
-    for name in ("sessions", "statements"):
+    assert set(lacks) == {"sessions", "sessions_by_role", "statements", "wal_directory"}
+    for name in ("sessions", "sessions_by_role", "statements"):
         assert "hides what other roles do" in lacks[name][0]
         assert lacks[name][1] == "GRANT pg_read_all_stats to the role."
     assert lacks["wal_directory"][1] == "GRANT pg_monitor to the role."

@@ -20,7 +20,12 @@ from mrtuner.postgres.connect import connect
 from servers import counted, sql
 
 #: Sources that no version before this major has.
-SINCE = {"io": 16}
+SINCE = {"statements_info": 14, "io": 16}
+#: No row on a server alone: nobody is at work, it is no standby, and subscribes to nothing.
+MAY_BE_EMPTY = {
+    "sessions", "progress", "replication", "sessions_by_role", "locks", "receiver", "conflicts",
+    "subscriptions",
+}  # fmt: skip
 #: Columns that are null before this major.
 COLUMNS_SINCE = {
     ("sessions", "query_id"): 14,
@@ -62,7 +67,7 @@ def cluster(every_major: int, new_cluster: NewCluster) -> Cluster:
         every_major, {"shared_preload_libraries": "pg_stat_statements", "wal_level": "logical"}
     )
     sql(cluster.dsn(), "CREATE EXTENSION pg_stat_statements", "CREATE TABLE t (id int, long text)",
-        "CREATE SEQUENCE numbers",
+        "CREATE SEQUENCE numbers", "CREATE INDEX ON t (id)",
         "SELECT pg_create_physical_replication_slot('spare', true)")  # fmt: skip
     return cluster
 
@@ -85,7 +90,7 @@ def test_every_source_gives_what_it_declares(every_major: int, cluster: Cluster)
         if every_major < COLUMNS_SINCE.get((name, column), 0):
             assert set(values) <= {None}, (name, column)
     rows = {name: found.rows for name, found in samples.items() if found is not None}
-    for name in rows.keys() - {"sessions", "progress", "replication"}:
+    for name in rows.keys() - MAY_BE_EMPTY:
         assert rows[name], f"{name} has no row"
     for (name, column), since in COLUMNS_SINCE.items():
         if every_major >= since and rows.get(name) and name != "sessions":
@@ -231,7 +236,10 @@ def test_what_a_role_may_not_read_is_named_and_the_rest_is_read(new_cluster: New
         sampler = Sampler(conn)
         sampler.prepare()
         samples = {name: sampler.sample(source) for name, source in built_in().items()}
-    assert set(sampler.missing) == {"replication", "sessions", "statements", "wal_directory"}
+    assert set(sampler.missing) == {
+        "replication", "sessions", "sessions_by_role", "statements", "statements_info",
+        "wal_directory",
+    }  # fmt: skip
     assert "permission denied" in sampler.missing["replication"].why
     assert sampler.missing["replication"].hint == "GRANT pg_monitor to the role."
     assert "not installed" in sampler.missing["statements"].why

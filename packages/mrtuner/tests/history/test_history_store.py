@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
+import stat
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
@@ -290,8 +292,44 @@ def test_beyond_a_size_the_oldest_rows_go_first(writer: Writer) -> None:
     sealing.move_to_parquet(writer, MIDNIGHT + 5 * DAY)
     files = writer.files()
     first = min((file for file in files if not layout.is_rollup(file.view)), key=lambda f: f.last)
-    sealing.expire(writer, MIDNIGHT + 5 * DAY, largest=sum(file.bytes for file in files) - 1)
+    recent = sum(path.stat().st_size for path in writer.directory.glob("recent.sqlite*"))
+    whole = sum(file.bytes for file in files) + recent
+    assert sealing.expire(writer, MIDNIGHT + 5 * DAY, largest=whole) == 0
+    sealing.expire(writer, MIDNIGHT + 5 * DAY, largest=whole - 1)
     assert set(files) - set(writer.files()) == {first}
+
+
+def test_a_database_that_alone_is_too_large_costs_no_file(writer: Writer) -> None:
+    """It holds what could not be moved: to delete the files as well would lose everything."""
+    fill(writer, 300)
+    sealing.move_to_parquet(writer, MIDNIGHT + 5 * DAY)
+    files = writer.files()
+    assert sealing.expire(writer, MIDNIGHT + 5 * DAY, largest=4096) == 0
+    assert writer.files() == files
+
+
+def test_on_the_first_day_the_size_is_estimated_from_what_is_in_sqlite(tmp_path: Path) -> None:
+    """An hour in SQLite: a day adds about 24 times what the hour takes as a file."""
+    with Writer(tmp_path / "hour", [SOURCE]) as writer:
+        for minute in range(61):
+            found = [row(f"q{n}", minute * n, minute * 0.1, (minute * 7919 * n) % 1009)
+                     for n in range(50)]  # fmt: skip
+            writer.commit([batch(sample(SOURCE, minute * 60, *found))])
+    told = size(tmp_path / "hour")
+    (view,) = [one for one in told.views if one.view == "queue"]
+    with Writer(tmp_path / "hour", [SOURCE]) as writer:
+        sealing.move_to_parquet(writer, MIDNIGHT + 2 * DAY)
+        (file,) = [one for one in writer.files() if one.view == "queue"]
+    assert told.estimated
+    assert view.per_day is not None
+    assert 0.5 < view.per_day / (24 * file.bytes) < 1.01
+    assert view.at_most == 35 * view.per_day
+    assert told.at_most is not None
+    assert told.at_most > view.at_most
+    with Writer(tmp_path / "minute", [SOURCE]) as writer:
+        writer.commit([batch(sample(SOURCE, 0, row("mail", 1, 1.0, 1)))])
+    short = size(tmp_path / "minute")
+    assert (short.at_most, short.estimated) == (None, False)
 
 
 # Readers.
@@ -462,3 +500,20 @@ def test_events_are_kept(writer: Writer) -> None:
     event = Event(at=MIDNIGHT, instance="db:5432", kind="lost", detail="gone")
     writer.commit([batch(events=(event,))])
     assert rows(writer.directory, "SELECT kind, detail FROM events") == [("lost", "gone")]
+
+
+def test_a_store_is_for_its_owner_alone(tmp_path: Path) -> None:
+    """Even under a umask that takes nothing away, and in a store that was open to all before."""
+    before = os.umask(0)
+    try:
+        with Writer(tmp_path / "store", [queue()]) as writer:
+            writer.commit([batch(sample(queue(), 0, row("mail", 1, 1.0, 1)))])
+            files = [path for path in writer.directory.iterdir() if path.is_file()]
+            assert {path.name for path in files} >= {"recent.sqlite", "recent.sqlite-wal"}
+            assert {stat.S_IMODE(path.stat().st_mode) & 0o077 for path in files} == {0}
+        (tmp_path / "store" / "recent.sqlite").chmod(0o644)
+        with Writer(tmp_path / "store", [queue()]) as writer:
+            found = (writer.directory / "recent.sqlite").stat().st_mode
+            assert stat.S_IMODE(found) == 0o600
+    finally:
+        os.umask(before)

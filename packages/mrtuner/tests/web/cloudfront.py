@@ -7,7 +7,7 @@ would be uploaded, with the template's headers; the functions run on Lambda's em
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from fnmatch import fnmatchcase
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -24,9 +24,9 @@ _OWN = {"host", "cookie", "connection"}
 
 @contextmanager
 def distribution(
-    resources: Mapping[str, Any], site: Path, viewer: Function, authorizer: Function
+    resources: Mapping[str, Any], site: Path, functions: Mapping[str, Function]
 ) -> Iterator[str]:
-    """Serve the page until the block ends, and yield its address."""
+    """Serve the page until the block ends, and yield its address; `functions` are by resource."""
     lock = threading.Lock()  # An emulator answers one request at a time.
 
     class Handler(BaseHTTPRequestHandler):
@@ -48,7 +48,7 @@ def distribution(
                 path, query, method=self.command, cookies=cookies, body=body, headers=headers
             )
             with lock:
-                self._send(*_api(resources, event, cookies, viewer.invoke, authorizer.invoke))
+                self._send(*_api(resources, event, cookies, functions))
 
         def _file(self, path: Path) -> None:
             headers = dict(_headers(resources))
@@ -98,24 +98,29 @@ def _origin(resources: Mapping[str, Any], path: str) -> str:
 
 def _api(
     resources: Mapping[str, Any], event: Mapping[str, Any], cookies: tuple[str, ...],
-    ask: Callable[[Any], Any], authorize: Callable[[Any], Any],
+    functions: Mapping[str, Function],
 ) -> tuple[int, Mapping[str, str], list[str], bytes]:  # fmt: skip
     """Answer as an HTTP API does, whose own errors have their own form."""
     method, path = event["requestContext"]["http"]["method"], event["rawPath"]
-    routes = [one["Properties"] for one in resources["Viewer"]["Properties"]["Events"].values()]
-    route = next(
-        (one for one in routes
-         if one["Method"] == method and fnmatchcase(path, one["Path"].replace("{proxy+}", "*"))),
-        None,
+    routes = [
+        (name, one["Properties"]) for name in functions
+        for one in resources[name]["Properties"].get("Events", {}).values()
+    ]  # fmt: skip
+    name, route = next(
+        (
+            (name, one) for name, one in routes
+            if one["Method"] == method and fnmatchcase(path, one["Path"].replace("{proxy+}", "*"))
+        ),
+        ("", None),
     )  # fmt: skip
     if route is None:
         return 404, {}, [], b'{"message":"Not Found"}'
     if "Auth" not in route:
         if not cookies:  # The authoriser's identity source is missing.
             return 401, {}, [], b'{"message":"Unauthorized"}'
-        if not authorize(authorization(path, cookies))["isAuthorized"]:
+        if not functions["Authorizer"].invoke(authorization(path, cookies))["isAuthorized"]:
             return 403, {}, [], b'{"message":"Forbidden"}'
-    answer = ask(event)
+    answer = functions[name].invoke(event)
     return answer["statusCode"], answer["headers"], answer.get("cookies", []), body_of(answer)
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import re
 import stat
+import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -63,15 +65,16 @@ def deployment(**more: Any) -> Deployment:
 
 @dataclass(frozen=True)
 class Stack:
-    """Both functions, and the history behind them."""
+    """The functions, and the history behind them."""
 
     viewer: Function
     authorizer: Function
+    login: Function
     bucket: StandIn
 
     def session(self) -> tuple[str, ...]:
         """The cookies of somebody who logged in."""
-        answer = self.viewer.invoke(login(PASSWORD))
+        answer = self.login.invoke(login(PASSWORD))
         assert answer["statusCode"] == 303, answer
         return tuple(cookie.partition(";")[0] for cookie in answer["cookies"])
 
@@ -115,12 +118,13 @@ def stack(bucket: StandIn, package: Path, fetched: Path, password_hash: str) -> 
     environment = bucket.environment | {
         "MRTUNER_HISTORY_DIR": URL, "MRTUNER_PASSWORD_HASH": password_hash
     }  # fmt: skip
-    handlers = [one["Properties"]["Handler"] for one in functions().values()]
+    handlers = {name: one["Properties"]["Handler"] for name, one in functions().items()}
     with (
-        function(package, handlers[0], environment, fetched) as viewer,
-        function(package, handlers[1], environment, fetched) as authorizer,
+        function(package, handlers["Viewer"], environment, fetched) as viewer,
+        function(package, handlers["Authorizer"], environment, fetched) as authorizer,
+        function(package, handlers["Login"], environment, fetched) as entrance,
     ):
-        yield Stack(viewer, authorizer, bucket)
+        yield Stack(viewer, authorizer, entrance, bucket)
 
 
 def test_who_logs_in_sees_every_screen_and_nobody_else_anything(stack: Stack) -> None:
@@ -177,15 +181,15 @@ def test_a_session_cannot_be_made_up(stack: Stack) -> None:
 
 def test_a_wrong_password_or_another_sites_form_begins_no_session(stack: Stack) -> None:
     for wrong in ("", "wrong", PASSWORD + " "):
-        answer = stack.viewer.invoke(login(wrong))
+        answer = stack.login.invoke(login(wrong))
         assert (answer["statusCode"], answer.get("cookies")) == (403, None)
     foreign = {"origin": "https://elsewhere.example", "sec-fetch-site": "cross-site"}
-    answer = stack.viewer.invoke(login(PASSWORD, **foreign))
+    answer = stack.login.invoke(login(PASSWORD, **foreign))
     assert (answer["statusCode"], answer.get("cookies")) == (403, None)
     assert "another site" in body_of(answer).decode()
     # Behind CloudFront, Host is the API's name and Origin the page's.
     own = {"origin": "https://d111111abcdef8.cloudfront.net", "sec-fetch-site": "same-origin"}
-    assert stack.viewer.invoke(login(PASSWORD, **own))["statusCode"] == 303
+    assert stack.login.invoke(login(PASSWORD, **own))["statusCode"] == 303
 
 
 @in_a_browser
@@ -194,7 +198,8 @@ def test_in_the_browser_a_link_leads_through_the_login_to_its_view(
 ) -> None:
     """The tuner page works, too; and without the session, the link leads to the login again."""
     view = "#screen=wal&from=1795399200&to=1795402800"
-    with distribution(resources(), package.parent / "site", stack.viewer, stack.authorizer) as root:
+    parts = {"Viewer": stack.viewer, "Authorizer": stack.authorizer, "Login": stack.login}
+    with distribution(resources(), package.parent / "site", parts) as root:
         page = browser.new_context().new_page()
         page.set_default_timeout(PATIENCE)
         broken: list[str] = []
@@ -283,7 +288,7 @@ def test_the_function_may_do_what_the_policy_of_the_command_allows(key: str | No
     expected = policy("serve", scope, () if key else ("--kms-key",)).document
     parts = functions(deployment(kms_key=key))
     assert parts["Viewer"]["Properties"]["Policies"] == [expected]
-    assert "Policies" not in parts["Authorizer"]["Properties"]
+    assert "Policies" not in parts["Authorizer"]["Properties"] | parts["Login"]["Properties"]
     assert ("kms:Decrypt" in json.dumps(expected)) == (key is not None)
 
 
@@ -292,10 +297,39 @@ def test_only_the_login_needs_no_session() -> None:
     auth = parts["Api"]["Properties"]["Auth"]
     assert auth["DefaultAuthorizer"] == "Session"
     assert auth["Authorizers"]["Session"]["FunctionArn"] == "Authorizer.Arn"
-    routes = [one["Properties"] for one in parts["Viewer"]["Properties"]["Events"].values()]
-    opened = {(one["Method"], one["Path"]) for one in routes if "Auth" in one}
-    assert opened == {("GET", "/login"), ("POST", "/login"), ("POST", "/logout")}
-    assert {(one["Method"], one["Path"]) for one in routes} - opened == {("GET", "/api/{proxy+}")}
+    for name, paths in {
+        "Login": {("GET", "/login"), ("POST", "/login"), ("POST", "/logout")},
+        "Viewer": {("GET", "/api/{proxy+}")},
+    }.items():
+        routes = [one["Properties"] for one in parts[name]["Properties"]["Events"].values()]
+        assert {(one["Method"], one["Path"]) for one in routes} == paths
+        assert {one["Auth"]["Authorizer"] for one in routes if "Auth" in one} == (
+            {"NONE"} if name == "Login" else set()
+        )
+    assert "Events" not in parts["Authorizer"]["Properties"]
+
+
+def test_the_login_loads_neither_the_viewer_nor_what_reads_a_history() -> None:
+    """Imported in a fresh interpreter, with the environment of the function."""
+    code = (
+        "import os, sys\n"
+        "from mrtuner.web.serverless.login import login\n"
+        "login({'MRTUNER_PASSWORD_HASH': '$argon2id$x'})\n"
+        "print(*sorted({'duckdb', 'boto3', 'mrtuner.web.app', 'mrtuner.history'} & {*sys.modules}))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == ""
+
+
+def test_one_client_cannot_lock_the_others_out_of_the_login(stack: Stack) -> None:
+    """CloudFront adds the browser's address, and the HTTP API adds CloudFront's."""
+
+    def tried(client: str, password: str) -> int:
+        given = {"x-forwarded-for": f"{client}, 192.0.2.1"}
+        return int(stack.login.invoke(login(password, **given))["statusCode"])
+
+    assert [tried("203.0.113.9", "wrong") for _ in range(6)] == [403] * 5 + [429]
+    assert tried("198.51.100.4", PASSWORD) == 303
 
 
 def test_the_site_is_private_and_the_page_has_the_headers_of_the_server() -> None:

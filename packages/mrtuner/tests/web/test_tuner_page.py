@@ -192,7 +192,8 @@ def test_it_works_without_a_network_once_it_was_loaded(opened: Any, site: str) -
 def test_the_form_is_usable_and_its_link_reproduces_it(opened: Any, site: str) -> None:
     opened.goto(f"{site}#memory=8GB&cpus=2&postgres=17")
     opened.wait_for_selector(".answer[data-of*='8GB']")
-    assert opened.input_value("input[name=memory]") == "8GB"
+    assert opened.input_value("input[name=memory]") == "8"
+    assert opened.input_value("[aria-label='Unit of memory']") == "GB"
     opened.fill("input[name=memory]", "32GB")
     opened.wait_for_selector(".answer[data-of*='32GB']")
     assert "memory=32GB" in opened.url
@@ -215,3 +216,26 @@ def test_mrtuner_serve_shows_the_same_page_and_answers_itself(browser: Any, view
     assert asked(tab, shape, "conf") == command(shape, "conf")
     assert not any("pyodide" in url for url in requests)
     tab.close()
+
+
+@in_a_browser
+def test_a_bare_size_takes_the_unit_beside_it_and_a_comma_is_named(
+    browser: Any, viewer: Viewer
+) -> None:
+    """16 with MB is what 16MB is; the link has the unit; and 16,5GB says what is wrong."""
+    page = browser.new_context().new_page()
+    page.set_default_timeout(PATIENCE)
+    page.goto(f"{viewer.address}tuner.html#memory=16GB&cpus=4")
+    page.wait_for_selector(".answer[data-of='memory=16GB&cpus=4']")
+    assert page.input_value("input[name=memory]") == "16"
+    page.select_option("[aria-label='Unit of memory']", "TB")
+    page.wait_for_selector(".answer[data-of='memory=16TB&cpus=4']")
+    assert page.url.endswith("#memory=16TB&cpus=4")
+    page.fill("input[name=memory]", "16,5GB")
+    page.wait_for_selector(".answer [role=alert]")
+    assert page.inner_text(".answer [role=alert]").split("\n") == [
+        "memory: cannot read '16,5GB' as a size: it has a comma",
+        "",
+        "Write a point: 16.5GB.",
+    ]
+    page.context.close()

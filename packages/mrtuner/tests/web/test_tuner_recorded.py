@@ -127,7 +127,7 @@ def test_an_instance_of_rds_is_tuned_by_its_class(tmp_path: Path) -> None:
 
 def test_a_wrong_input_is_told_and_an_unknown_instance_is_not_found(viewer: Viewer) -> None:
     status, _, body = viewer.get(f"api/tune?instance={INSTANCE}&memory=16")
-    assert (status, "no unit" in json.loads(body)["error"]["message"]) == (200, True)
+    assert (status, "no unit" in json.loads(body)["error"]["message"]) == (400, True)
     status, message, hint = viewer.refused("api/tune?instance=nobody")
     assert (status, message) == (404, "the store has no instance nobody")
     assert hint == f"It has {INSTANCE}."

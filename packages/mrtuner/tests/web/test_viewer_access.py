@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import socket
 import ssl
@@ -11,11 +12,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from http.client import HTTPConnection
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlencode
 
 import pytest
 from click.testing import CliRunner
-from served import Viewer, serving, serving_here
+from served import PATIENCE, Viewer, in_a_browser, serving, serving_here
 
 from machine import PAGE, needs, require
 from mrtuner.cli import main
@@ -133,6 +135,35 @@ def test_after_five_wrong_passwords_even_the_right_one_waits(untried: Viewer) ->
     assert (late.status, late.headers["retry-after"]) == (429, "60")
 
 
+def test_one_client_cannot_lock_the_others_out(recorded: Path) -> None:
+    """A wrong password a second from each of sixty clients, as the proxy in front names them."""
+    access = Access(hashed=hash_of(PASSWORD), proxies=1)
+    with serving_here(recorded, access=access, proxy_headers=True) as viewer:
+
+        def tried(client: str, password: str) -> int:
+            return log_in(viewer, password, **{"X-Forwarded-For": client}).status
+
+        assert {tried(f"203.0.113.{n}", "wrong") for n in range(60)} == {403}
+        assert [tried("2001:db8::1", "wrong"), tried("2001:db8::2", "wrong")] == [403, 403]
+        # What a client itself writes into the header stands before what the proxy adds.
+        made_up = [tried(f"198.51.100.{n}, 203.0.113.99", "wrong") for n in range(6)]
+        assert made_up == [403] * 5 + [429]
+        assert [tried(f"2001:db8::{n:x}", "wrong") for n in range(3, 7)] == [403] * 3 + [429]
+        assert tried("192.0.2.1", PASSWORD) == 303
+
+
+def test_the_page_is_told_that_one_can_log_out_and_then_the_session_ends(
+    untried: Viewer, recorded: Path
+) -> None:
+    cookie = session(untried)
+    assert json.loads(ask(untried, "GET", "/api/fleet", Cookie=cookie).body)["login"] is True
+    gone = ask(untried, "POST", "/logout", Cookie=cookie)
+    assert (gone.status, gone.headers["location"]) == (303, "/login")
+    assert ask(untried, "GET", "/api/fleet", Cookie=cookie).status == 401
+    with serving_here(recorded) as opened:
+        assert json.loads(opened.get("api/fleet")[2])["login"] is False
+
+
 def test_a_form_of_another_site_does_not_log_anybody_in_or_out(untried: Viewer) -> None:
     assert log_in(untried, PASSWORD, Origin="https://attacker.example").status == 403
     cookie = session(untried)
@@ -191,6 +222,16 @@ def test_on_the_loopback_address_a_password_needs_no_certificate(
         assert viewer.get("api/fleet")[0] == 401
 
 
+def test_the_address_for_all_of_a_machines_addresses_can_be_opened(
+    recorded: Path, secret: Path
+) -> None:
+    host = "0.0.0.0"
+    options = ("--host", host, "--password-file", str(secret), "--behind-proxy")
+    with serving(recorded, *options) as viewer:
+        assert viewer.address.split("/")[2].rpartition(":")[0] != host
+        assert viewer.get("login")[0] == 200
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -212,3 +253,21 @@ def test_what_is_unsafe_is_refused_before_anything_listens(
     assert done.exit_code in {1, 2, 4}
     assert message in done.stderr
     assert "HINT: " in done.stderr
+
+
+@in_a_browser
+def test_in_the_browser_one_logs_in_and_out(browser: Any, untried: Viewer) -> None:
+    # Browsers accept secure cookies from this name without TLS.
+    address = untried.address.replace("127.0.0.1", "localhost")
+    page = browser.new_context().new_page()
+    page.set_default_timeout(PATIENCE)
+    page.goto(f"{address}#screen=load")
+    page.fill("input[name=password]", PASSWORD)
+    page.click("button")
+    page.wait_for_selector("main h1:has-text('Waits')")
+    page.get_by_role("button", name="Log out").click()
+    page.wait_for_selector("input[name=password]")
+    page.goto("about:blank")
+    page.goto(f"{address}#screen=load")
+    page.wait_for_selector("input[name=password]")
+    page.context.close()

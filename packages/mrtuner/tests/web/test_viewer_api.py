@@ -298,3 +298,15 @@ def test_a_store_that_becomes_unreadable_is_an_error_not_a_crash(tmp_path: Path)
         status, message, _ = viewer.refused("api/fleet")
     assert status == 503
     assert "newer" in message
+
+
+def test_browsers_keep_files_whose_names_change_with_their_contents(viewer: Viewer) -> None:
+    page = viewer.get("")[2].decode()
+    hashed = re.findall(r'(?:src|href)="\./(assets/[^"]+)"', page)
+    assert len(hashed) >= 2
+    for path in hashed:
+        status, headers, _ = viewer.get(path)
+        assert status == 200
+        assert headers["cache-control"] == "public, max-age=31536000, immutable"
+    for path in ("", "assets/login.css", "icon.svg"):
+        assert viewer.get(path)[1]["cache-control"] == "no-cache"

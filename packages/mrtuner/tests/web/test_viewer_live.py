@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -17,8 +18,9 @@ from served import DESK, PHONE, in_a_browser, opened, painted, serving, too_wide
 
 from mrtuner.answers.recorded_loads import has_statements
 from mrtuner.history.recording.recorder import Instance, record
+from mrtuner.history.recording.sample import Sample
 from mrtuner.history.recording.source import Source, built_in
-from mrtuner.history.store.writer import Writer
+from mrtuner.history.store.writer import Batch, Writer
 from mrtuner.postgres.connect import connect
 from mrtuner.web.screens import SCREENS
 from servers import binaries
@@ -145,3 +147,42 @@ def test_no_screen_of_a_real_server_has_a_flaw_and_each_fits_a_phone(
             for name in ["", *SCREENS]:
                 page = tab.open(f"screen={name}&since=1min" if name else "")
                 assert too_wide(page) <= 0, name
+
+
+def test_what_is_recorded_is_shown_by_itself_until_it_is_paused(
+    tmp_path: Path, browser: Any
+) -> None:
+    """The page's clock goes on by 20 seconds at a time; a recording that ended is left alone."""
+    source = built_in()["sessions"]
+    now = time.time_ns() // 1000
+
+    def sampled(directory: Path, at: int) -> None:
+        with Writer(directory, [source]) as writer:
+            one = Sample(source=source, at=at, monotonic=at / 1e6, rows=(), cost=0.0)
+            writer.commit([Batch(instance="db", samples=(one,))])
+
+    for place, at in (("goes on", now), ("ended", now - 86_400_000_000)):
+        sampled(tmp_path / place, at)
+    with serving(tmp_path / "goes on") as viewer, opened(browser, viewer.address, DESK) as tab:
+        tab.page.clock.install()
+        page = tab.open("screen=load")
+        asked = partial(_asked, tab)
+        before = asked()
+        page.clock.fast_forward(20_000)
+        until(lambda: asked() == before + 1)
+        page.wait_for_selector("main h1")
+        page.get_by_role("button", name="Pause").click()
+        page.clock.fast_forward(60_000)
+        page.wait_for_timeout(500)
+        assert asked() == before + 1
+        page.get_by_role("button", name="Refresh").click()
+        until(lambda: asked() == before + 2)
+    with serving(tmp_path / "ended") as viewer, opened(browser, viewer.address, DESK) as tab:
+        page = tab.open("screen=load")
+        assert page.get_by_role("button", name="Pause").count() == 0
+
+
+def _asked(tab: Any) -> int:
+    """How often the page asked for a screen; Playwright hears of it only while it is called."""
+    tab.page.wait_for_timeout(50)
+    return sum("api/screens/" in address for address in tab.requests)

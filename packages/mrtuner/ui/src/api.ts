@@ -77,6 +77,8 @@ export interface Fleet {
   screens: { name: string; title: string; help: string }[];
   instances: Member[];
   records: boolean;
+  /** Whether the page asked for a password, so that one can log out. */
+  login: boolean;
 }
 
 export interface BenchmarkRecord {

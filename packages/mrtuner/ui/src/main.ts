@@ -6,6 +6,7 @@ import { RECORDS, benchmarks } from "./records";
 import { chart, colours, type Drawn } from "./chart";
 import { choice, make } from "./dom";
 import { ago, clock, day, stale, value } from "./format";
+import { live, refresher } from "./refresh";
 import { address, go, query, read, type State } from "./state";
 import { table } from "./table";
 import { follow, themes } from "./theme";
@@ -35,8 +36,11 @@ const root = document.getElementById("app")!;
 let store: Fleet | null = null;
 let drawn: Drawn[] = [];
 let asked: AbortController | null = null;
+/** When the instance on the screen was sampled last, in seconds since 1970. */
+let seen: number | null = null;
 /** The control that had the focus before the page was redrawn; it gets the focus back when it is drawn again. */
 let held = "";
+const refresh = refresher(() => void renew());
 
 follow(() => void show());
 addEventListener("hashchange", () => void show());
@@ -52,6 +56,7 @@ async function show(): Promise<void> {
   asked?.abort();
   asked = new AbortController();
   const { signal } = asked;
+  refresh.plan(false);
   const state = read();
   // While a page loads, the control may be gone; the next page, asked for meanwhile, still gives it back.
   if (document.activeElement !== document.body) held = named(document.activeElement);
@@ -78,10 +83,43 @@ async function show(): Promise<void> {
     }
     hold();
     held = "";
+    refresh.plan(isLive(state));
   } catch (error) {
     if (signal.aborted) return;
     main.replaceChildren(failure(error));
   }
+}
+
+/** Whether what is shown changes by itself: the last minutes or hours of a recording that goes on. */
+function isLive(state: State): boolean {
+  const now = Date.now() / 1000;
+  if (!state.screen) return store?.instances.some((one) => live(one.last, now)) ?? false;
+  return state.screen !== RECORDS && state.from === null && live(seen, now);
+}
+
+/** Show the newest data in place of what is shown, without a word about loading; a failure waits for the next time. */
+async function renew(): Promise<void> {
+  const main = document.getElementById("main");
+  const state = read();
+  // Who is about to use something in the page must not have it taken away.
+  if (main === null || main.contains(document.activeElement) || asked === null) return refresh.plan(isLive(state));
+  const { signal } = asked;
+  const place = scrollY;
+  try {
+    if (state.screen) {
+      const found = await screen(state.screen, query(state), signal);
+      drawn.forEach((one) => one.destroy());
+      drawn = [];
+      fill(main, found, { ...state, table: "" });
+    } else {
+      store = await fleet(signal);
+      main.replaceChildren(...overview(store));
+    }
+    scrollTo({ top: place, behavior: "instant" });
+  } catch {
+    if (signal.aborted) return;
+  }
+  refresh.plan(isLive(state));
 }
 
 /** Draw the page around `main`, with the focus where it was; on a phone, scroll the menu to the current screen. */
@@ -101,7 +139,7 @@ function named(control: Element | null): string {
 /** Give the focus back to the control that had it, if nothing else has it now. */
 function hold(): void {
   if (!held || document.activeElement !== document.body) return;
-  const controls = [...root.querySelectorAll<HTMLElement>("header select, header input, nav a, .moves button")];
+  const controls = [...root.querySelectorAll<HTMLElement>("header select, header input, header button, nav a, .moves button")];
   controls.find((one) => named(one) === held)?.focus({ preventScroll: true });
 }
 
@@ -122,8 +160,15 @@ function header(state: State): HTMLElement {
   const bar = make("header", {}, make("a", { class: "brand", href: "#" }, "MrTuner"));
   if (state.screen && state.screen !== RECORDS) bar.append(controls(state));
   bar.append(tuner(state));
+  bar.append(refresh.control);
   bar.append(themes(() => void show()));
+  if (store?.login) bar.append(logout());
   return bar;
+}
+
+/** A form, so that it works as the login does: the server ends the session and shows the login. */
+function logout(): HTMLElement {
+  return make("form", { class: "logout", method: "post", action: "logout" }, make("button", {}, "Log out"));
 }
 
 /** A link to the tuner; on a screen, to the advice for its instance. */
@@ -194,6 +239,7 @@ function menu(state: State): HTMLElement {
 
 function fill(main: HTMLElement, on: Screen, state: State): void {
   const now = Date.now() / 1000;
+  seen = on.last;
   const age = on.last === null ? null : now - on.last;
   const title = state.statement ? `${on.title}: ${state.statement}` : on.title;
   main.replaceChildren(

@@ -42,6 +42,11 @@ _BUDGET: Final = 0.01
     "--metrics", type=click.Path(path_type=Path, file_okay=False), metavar="DIR",
     help="Directory with your own SQL files to sample as well.",
 )  # fmt: skip
+@click.option(
+    "--all-databases", is_flag=True,
+    help="Sample tables, indexes, bloat and sequences of all databases of each server, over one "
+         "more connection.",
+)  # fmt: skip
 @options.share_option(
     "--budget", "Share of one session's time that sampling may take.", default=f"{_BUDGET:.0%}"
 )
@@ -61,8 +66,8 @@ _BUDGET: Final = 0.01
 @options.json_option
 def command(
     targets_given: tuple[str, ...], directory: Path | None, config: Path | None, name: str | None,
-    metrics: Path | None, budget: float, max_size: str | None, publish: str | None,
-    account: Account, duration: float | None, as_json: bool,
+    metrics: Path | None, all_databases: bool, budget: float, max_size: str | None,
+    publish: str | None, account: Account, duration: float | None, as_json: bool,
 ) -> None:  # fmt: skip
     """Record the history of servers, until stopped.
 
@@ -104,7 +109,9 @@ def command(
         sources["cloudwatch"] = CLOUDWATCH
         fleet = managed_fleet(managed, account)
     largest = None if max_size is None else int(parse_bytes(max_size))
-    limits = Limits(budget=budget, largest=largest, hourly=publish is not None)
+    limits = Limits(
+        budget=budget, largest=largest, hourly=publish is not None, all_databases=all_databases
+    )
     place = history_directory(directory)
     publisher = None if publish is None else _publisher(publish, place, account)
     with Writer(place, sources.values()) as writer, stop_event(duration) as stop:

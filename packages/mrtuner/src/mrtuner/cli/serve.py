@@ -92,11 +92,10 @@ def command(
 
     if not (STATIC / "index.html").is_file():
         raise MissingPart("the page has not been built", "In a checkout, run: make page.")
-    access = None if password_file is None else _access(password_file)
+    access = None if password_file is None else _access(password_file, behind_proxy=behind_proxy)
     with _store(named, account) as store, _listening(host, port) as listener:
-        name = f"[{host}]" if ":" in host else host
         scheme = "https" if tls_cert else "http"
-        address = f"{scheme}://{name}:{listener.getsockname()[1]}/"
+        address = f"{scheme}://{_openable(host)}:{listener.getsockname()[1]}/"
         told = as_builtins(Serving(address=address, directory=str(named)))
         terminal.answer(told, [f"{named} is shown at {address}; Ctrl-C ends it"], as_json)
         if browser:
@@ -191,10 +190,29 @@ def _is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
-def _access(path: Path) -> Access:
+def _openable(host: str) -> str:
+    """Return the host of an address that a browser can open.
+
+    An unspecified address means all of this machine's, so its name stands for it, if it has one.
+    """
+    try:
+        unspecified = ip_address(host).is_unspecified
+    except ValueError:
+        unspecified = False
+    if not unspecified:
+        return f"[{host}]" if ":" in host else host
+    name = socket.gethostname()
+    try:
+        socket.getaddrinfo(name, None)
+    except OSError:
+        return "[::1]" if ":" in host else _LOOPBACK
+    return name
+
+
+def _access(path: Path, *, behind_proxy: bool) -> Access:
     from mrtuner.web.access import Access, hash_of
 
-    return Access(hashed=hash_of(first_line(path)))
+    return Access(hashed=hash_of(first_line(path)), proxies=int(behind_proxy))
 
 
 def first_line(path: Path) -> str:

@@ -37,7 +37,10 @@ class HistoryChangeEntry(Struct):
     """A setting that changed, or an event."""
 
     at: Annotated[datetime, Doc("UTC")]
-    what: Annotated[str, Doc("setting, restart, failover, upgrade, clock, lost, gap, …")]
+    what: Annotated[
+        str,
+        Doc("setting, restart, crash, failover, upgrade, reset, clock, lost, gap, full, …"),
+    ]
     detail: Annotated[str, Doc("in words")]
 
 
@@ -96,6 +99,9 @@ class HistorySize(Document, tag="mrtuner.history.size/1"):
     recent_bytes: Annotated[int, Doc("of these, SQLite's")]
     at_most: Annotated[int | None, Doc("forecast; null: too short to tell")]
     views: Annotated[list[HistoryView], Doc("largest first")]
+    estimated: Annotated[
+        bool, Doc("whether the forecast is estimated, from less than a quarter of a day in files")
+    ] = False
 
 
 class HistoryCheck(Document, tag="mrtuner.history.verify/1"):

@@ -11,11 +11,13 @@ import sqlite3
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager, nullcontext
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from mrtuner.errors import BadValue
+from mrtuner.history.meanings import SHARED, meaning_of
+from mrtuner.history.moments import about_now, hour_of, micro, moment
 from mrtuner.history.recording.source import Source
 from mrtuner.history.store import layout, opening, parquet, summaries
 from mrtuner.history.store.lake import Lake, LocalLake
@@ -23,6 +25,7 @@ from mrtuner.history.store.layout import HOUR, MICRO
 from mrtuner.history.store.own import SAMPLES
 from mrtuner.history.store.parquet import File
 from mrtuner.history.store.recent import HourCounts
+from mrtuner.history.time_zones import has_zones, in_utc
 from mrtuner.history.workspace import DAMAGED, WORD, Views, Workspace
 
 Answer = TypeVar("Answer")
@@ -92,7 +95,10 @@ class History:
         views.provide(self, sql)
         named = {name: value for name, value in parameters.items() if f"${name}" in sql}
         found = views.con.execute(sql, named) if named else views.con.execute(sql)
-        return [column[0] for column in found.description or ()], found.fetchall()
+        columns = found.description or []
+        if has_zones(columns):
+            return [column[0] for column in columns], in_utc(views.con, sql, named, columns)
+        return [column[0] for column in columns], found.fetchall()
 
     def _refuse(self, sql: str, error: Exception) -> None:
         """Raise why a query failed; return if it can be retried without damaged files."""
@@ -152,7 +158,7 @@ class History:
         if not self.has(source):
             return None
         files = self.once(("files", source, begin, end), lambda: self._numbers(source, begin, end))
-        first, last = _micro(begin), _micro(end)
+        first, last = micro(begin), micro(end)
         hours = self.recent_hours(source, "true").items()
         return files, sum(
             one.rows for (name, hour), one in hours
@@ -193,7 +199,7 @@ class History:
 
     def _numbers(self, source: str, begin: datetime, end: datetime) -> tuple[int, ...]:
         """Return the numbers of the files of a source and its summaries that overlap a time."""
-        first, last = _micro(begin), _micro(end) + HOUR  # in which the last step ends
+        first, last = micro(begin), micro(end) + HOUR  # in which the last step ends
         views = summaries.views_of(self._source(source))
         return tuple(
             file.number for file in self.files
@@ -228,10 +234,11 @@ class History:
             )
         }
         for name, times in self.once("sampled since", self._sampled_since).items():
-            first, last = (_moment(at // HOUR * HOUR) for at in times)
+            first, last = (moment(at // HOUR * HOUR) for at in times)
             before = found.get(name, (first, last))
             found[name] = (min(first, before[0]), max(last, before[1]))
-        return found
+        return {name: (first, hour_of(self._until_now(name, last)))
+                for name, (first, last) in found.items()}  # fmt: skip
 
     def _sampled_since(self) -> dict[str, tuple[int, int]]:
         """Return by instance the first and the last sample that is in no file [µs since 1970]."""
@@ -259,10 +266,10 @@ class History:
     def _newest(self) -> datetime | None:
         recent = self.once("sampled since", self._sampled_since)
         if recent:
-            return _moment(max(last for _, last in recent.values()))
+            return max(self._until_now(name, moment(last)) for name, (_, last) in recent.items())
         views = {SAMPLES.name, layout.rollup_view(SAMPLES)}
         last = max((file.last for file in self.files if file.view in views), default=None)
-        return None if last is None else _moment(last)
+        return None if last is None else moment(last)
 
     def first_sample(self, instance: str) -> datetime | None:
         """Return when an instance was first sampled: only the hour, once rows are in files.
@@ -273,7 +280,7 @@ class History:
             return None
         if any(file.view == SAMPLES.name for file in self.files):
             return self.spans()[instance][0]
-        return _moment(self.once("sampled since", self._sampled_since)[instance][0])
+        return moment(self.once("sampled since", self._sampled_since)[instance][0])
 
     def last_sample(self, instance: str) -> datetime | None:
         """When an instance was sampled last; None if it never was."""
@@ -282,7 +289,21 @@ class History:
     def recently_sampled(self, instance: str) -> datetime | None:
         """Return when an instance was sampled last, if that sample is in no file; else None."""
         recent = self.once("sampled since", self._sampled_since).get(instance)
-        return None if recent is None else _moment(recent[1])
+        return None if recent is None else self._until_now(instance, moment(recent[1]))
+
+    def _until_now(self, instance: str, last: datetime) -> datetime:
+        """Return the last sample that is not in the future, where the recorder's clock put some.
+
+        A store whose samples are all in the future is one of another clock, and left as it is.
+        """
+        now = self.once("now", about_now)
+        if last <= now:
+            return last
+        found = self.once(("until now", instance), lambda: self.row(
+            "SELECT max(time) AS last FROM samples WHERE instance = $instance AND time <= $now",
+            {"instance": instance, "now": now},
+        ))  # fmt: skip
+        return found["last"] or last
 
     def _last_sample(self, instance: str) -> datetime | None:
         if (recent := self.recently_sampled(instance)) is not None:
@@ -295,8 +316,7 @@ class History:
                WHERE instance = $instance AND time >= $begin AND time < $end""",
             {"instance": instance, "begin": hour, "end": hour + timedelta(hours=1)}, inside=True,
         )  # fmt: skip
-        last: datetime = found["last"] or hour
-        return last
+        return self._until_now(instance, found["last"] or hour)
 
     def _views(self, parameters: dict[str, Any], *, inside: bool) -> Views:
         """Return views over roughly the time of these parameters, which other charts share."""
@@ -304,7 +324,7 @@ class History:
         return self.work.views(parameters.get("instance"), span)
 
     def _span(self, parameters: dict[str, Any]) -> tuple[int, int]:
-        begin, end = (_micro(parameters[name]) for name in ("begin", "end"))
+        begin, end = (micro(parameters[name]) for name in ("begin", "end"))
         return begin // _ABOUT * _ABOUT, -(-end // _ABOUT) * _ABOUT
 
     def recent(self, source: Source, instance: str | None) -> str:
@@ -397,13 +417,13 @@ class History:
             for source in self.sources
             if view in summaries.views_of(source)
             for column in source.columns
-        } | _SHARED
+        } | SHARED
         if (further := summaries.named(view)) is not None:
             about |= {name: ("", meaning) for name, _, meaning in further.columns}
         # DESCRIBE "databases" would list DuckDB's own.
         rows = self.rows(f'SELECT column_name, column_type FROM (DESCRIBE FROM "{view}")')
         return [
-            [name, row["column_type"].lower(), *_about(about, name)]
+            [name, row["column_type"].lower(), *meaning_of(about, name)]
             for row in rows
             for name in [row["column_name"]]
         ]
@@ -423,46 +443,11 @@ class History:
             whole.provide(self, sql)
 
 
-def _moment(at: int) -> datetime:
-    return datetime.fromtimestamp(at / MICRO, UTC).replace(tzinfo=None)
-
-
-def _micro(at: datetime) -> int:
-    """Return the microseconds since 1970 of a naive time in UTC."""
-    return round((at - datetime(1970, 1, 1)) / timedelta(microseconds=1))
-
-
 def _failed(error: Exception) -> BadValue:
     return BadValue(
         f"the query failed: {str(error).partition(chr(10))[0]}",
         "See the views with mrtuner history views.",
     )
-
-
-#: Columns that every view has.
-_SHARED: Final = {
-    "time": ("", "when it was sampled, UTC; in a summary, when the step begins"),
-    "instance": ("", "the server"),
-    "seconds": ("s", "time since the previous sample, over which counters have grown"),
-    "samples": ("", "rows that were summarized"),
-    "text": ("", "the statement, without literals"),
-}
-#: Added to the meaning of a summary's columns, by their suffix.
-_SUMMARY: Final = {
-    "_peak": " (highest per second)", "_min": " (lowest)", "_max": " (highest)",
-    "_avg": " (average)", "_last": " (last)",
-}  # fmt: skip
-
-
-def _about(known: dict[str, tuple[str, str]], name: str) -> tuple[str, str]:
-    if name in known:
-        return known[name]
-    for suffix, more in _SUMMARY.items():
-        stem = name.removesuffix(suffix)
-        if stem in known:
-            unit, meaning = known[stem]
-            return unit, meaning + more
-    return "", ""
 
 
 @contextmanager

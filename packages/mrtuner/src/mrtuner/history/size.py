@@ -5,14 +5,17 @@ from __future__ import annotations
 import fcntl
 import os
 import sqlite3
+from collections.abc import Sequence
 from contextlib import closing
 from datetime import UTC, datetime
+from importlib.util import find_spec
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Final
 
 from mrtuner.history.instances import require_instance
 from mrtuner.history.recording.source import CONNECTION, Source
-from mrtuner.history.store import layout, opening, parquet, summaries
+from mrtuner.history.store import layout, opening, parquet, sealing, summaries
 from mrtuner.history.store.layout import MICRO
 from mrtuner.history.store.own import SAMPLES
 from mrtuner.history.store.parquet import File
@@ -29,6 +32,8 @@ if TYPE_CHECKING:
 _DAY: Final = 86_400 * MICRO
 #: Shortest time to forecast from [µs]: less would be only the first hours of a new store.
 _SHORTEST: Final = _DAY // 4
+#: Shortest time to estimate from on the first day [µs].
+_ENOUGH: Final = 300 * MICRO
 #: Intervals without a sample until a source is late.
 _LATE: Final = 3
 #: Latest samples, per instance and at most, that show what recording costs: some ten minutes.
@@ -39,15 +44,21 @@ _MOST_SAMPLES: Final = 200_000
 def size(directory: Path) -> HistorySize:
     """Return what the views of a store take on disk, and what they will take at most.
 
-    The forecast assumes that each day adds the average of the days so far.
+    The forecast assumes that each day adds the average of the days so far. On the first day, it
+    assumes that rows that are in no file yet go on as they do, and compress as they do now.
     """
     from mrtuner.history.document import HistorySize
 
     db = opening.for_reading(directory)
     try:
+        db.execute("BEGIN")
         files = opening.listed(db)
+        per_day = _estimated(db) if _is_short(files) else {}
         views = [
-            _view(db, name, source, keep, [file for file in files if file.view == name])
+            _view(
+                db, name, source, keep, [file for file in files if file.view == name],
+                per_day.get(name),
+            )
             for source in opening.sources(db)
             for name, keep in (
                 (source.name, source.keep), (layout.rollup_view(source), source.keep_rollup),
@@ -56,10 +67,8 @@ def size(directory: Path) -> HistorySize:
         ]  # fmt: skip
     finally:
         db.close()
-    recent = sum(
-        path.stat().st_size for path in directory.glob(f"{layout.DATABASE}*") if path.is_file()
-    )
-    forecasts = [view.at_most for view in views if view.files]
+    recent = sealing.recent_bytes(directory)
+    forecasts = [view.at_most for view in views if view.files or view.view in per_day]
     return HistorySize(
         directory=str(directory),
         bytes=recent + sum(view.bytes for view in views),
@@ -67,12 +76,50 @@ def size(directory: Path) -> HistorySize:
         at_most=None if not forecasts or None in forecasts
         else recent + sum(one or 0 for one in forecasts),
         views=sorted(views, key=lambda view: (-view.bytes, -view.recent, view.view)),
+        estimated=bool(per_day),
     )  # fmt: skip
 
 
+def _is_short(files: Sequence[File]) -> bool:
+    """Whether the files cover too short a time to forecast from."""
+    first = min((file.first for file in files), default=0)
+    return max((file.last for file in files), default=0) - first < _SHORTEST
+
+
+def _estimated(db: sqlite3.Connection) -> dict[str, int]:
+    """Return how many bytes a day each view would add, by writing what is in no file yet.
+
+    Empty if it was recorded for too short a time, or without DuckDB.
+    """
+    table = layout.hot_table(SAMPLES)
+    begin, end = db.execute(f"SELECT min(time), max(time) FROM {table}").fetchone()
+    if begin is None or end - begin < _ENOUGH or find_spec("duckdb") is None:
+        return {}
+    found: dict[str, int] = {}
+    with TemporaryDirectory(prefix="mrtuner-") as place, parquet.engine() as con:
+        for source in opening.sources(db):
+            table = layout.hot_table(source)
+            rows = f"SELECT {layout.column_list(source)} FROM {table}"
+            if not db.execute(f"SELECT 1 FROM {table} LIMIT 1").fetchone():
+                continue
+            for view, query in sealing.queries_of(con, db, source, rows).items():
+                sizes = []
+                for number, limit in enumerate(("", " LIMIT 0")):
+                    path = f"{view}/{number}/file"
+                    parquet.write(
+                        con, f"FROM ({query}){limit}", Path(place), path,
+                        sealing.order_of(source, view), sealing.names_of(source, view),
+                    )  # fmt: skip
+                    sizes.append((Path(place) / path).stat().st_size)
+                whole, empty = sizes
+                found[view] = round((whole - empty) * _DAY / (end - begin)) + empty
+    return found
+
+
 def _view(
-    db: sqlite3.Connection, name: str, source: Source, keep: float, files: list[File]
-) -> HistoryView:
+    db: sqlite3.Connection, name: str, source: Source, keep: float, files: list[File],
+    estimated: int | None,
+) -> HistoryView:  # fmt: skip
     from mrtuner.history.document import HistoryView
 
     recent = 0
@@ -83,7 +130,7 @@ def _view(
     first = min((file.first for file in files), default=None)
     last = max((file.last for file in files), default=0)
     long = 0 if first is None else last - first
-    per_day = round(total * _DAY / long) if long >= _SHORTEST else None
+    per_day = round(total * _DAY / long) if long >= _SHORTEST else estimated
     return HistoryView(
         view=name,
         files=len(files),

@@ -335,7 +335,8 @@ def size_lines(told: Told) -> Iterator[str]:
     """Yield the size of a store and of each view, and the most that the store may take."""
     most = _or_unknown(told["at_most"], pretty_bytes)
     size = pretty_bytes(told["bytes"])
-    yield f"{told['directory']}: {size}; at most {most} with today's retention"
+    rough = ", estimated from the first hours" if told["estimated"] else ""
+    yield f"{told['directory']}: {size}; at most {most} with today's retention{rough}"
     yield ""
     header = ("view", "size", "files", "rows", "in SQLite", "a day", "oldest")
     rows = [
@@ -345,7 +346,7 @@ def size_lines(told: Told) -> Iterator[str]:
             _when(one["first"]) if one["first"] else "",
         )
         for one in told["views"]
-        if one["files"] or one["recent"]
+        if one["files"] or one["recent"] or one["per_day"]
     ]  # fmt: skip
     yield from aligned([header, *rows], right=set(range(1, 6)))
 

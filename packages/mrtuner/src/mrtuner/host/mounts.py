@@ -66,6 +66,12 @@ def mounts_seen_by(tree: Tree, process: str) -> list[Mount]:
     return list(parse_mountinfo(tree.peek(f"{process}/mountinfo") or ""))
 
 
+def mounts_of(tree: Tree) -> list[Mount]:
+    """The mounts of the tree's process, even in another mount namespace, in mount order."""
+    process, _ = _viewpoint(tree)
+    return mounts_seen_by(tree, process)
+
+
 def mount_of(path: PurePosixPath, mounts: Iterable[Mount]) -> Mount | None:
     """The filesystem that `path` is on: the deepest mount point above it, the latest if stacked."""
     best = None

@@ -36,6 +36,12 @@ def postmaster(backend: int, age: float, proc: Path = _PROC) -> int | None:
     return found.parent if parent is not None and _is_postgres(parent) else None
 
 
+def is_postgres(pid: int, proc: Path = _PROC) -> bool:
+    """Whether a process of PostgreSQL has this id here."""
+    found = _process(proc, pid)
+    return found is not None and _is_postgres(found)
+
+
 def uncollected(pid: int, proc: Path = _PROC) -> bool:
     """Whether a process has ended, but its parent has not yet collected its exit status.
 

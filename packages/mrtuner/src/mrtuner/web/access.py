@@ -16,6 +16,7 @@ from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from http.cookies import CookieError, SimpleCookie
+from ipaddress import ip_address, ip_network
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import parse_qs, urlsplit
 
@@ -28,8 +29,11 @@ if TYPE_CHECKING:
 #: The prefix makes browsers insist on Secure, on Path=/ and on this host alone.
 _COOKIE: Final = "__Host-mrtuner"
 _HOURS: Final = 12
-#: Failed attempts allowed per minute, from one address and from all.
-_ATTEMPTS_OF_ONE, _ATTEMPTS_OF_ALL = 5, 50
+#: Failed attempts allowed per minute from one client. There is no limit for all together: whoever
+#: reached it would lock everybody out, and a password of `_SHORTEST` characters needs none.
+_ATTEMPTS: Final = 5
+#: The network that one client of IPv6 usually has to itself [bits].
+_PREFIX: Final = 64
 _MINUTE: Final = 60.0
 _SHORTEST: Final = 12
 _LONGEST_BODY: Final = 4096
@@ -45,7 +49,8 @@ class Access:
 
     hashed: str
     sessions: dict[str, float] = field(default_factory=dict)  # ends, by digest of the token
-    failed: dict[str, deque[float]] = field(default_factory=dict)  # by address
+    failed: dict[str, deque[float]] = field(default_factory=dict)  # by client
+    proxies: int = 0  # in front of this server, each of which adds its client to X-Forwarded-For
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def logged_in(self, headers: Mapping[str, str]) -> bool:
@@ -58,18 +63,19 @@ class Access:
         """Return a new session's token; None if the password is wrong.
 
         Raises:
-            TooManyAttempts: from this address, or from all together.
+            TooManyAttempts: from this client.
         """
         from argon2 import PasswordHasher
         from argon2.exceptions import VerificationError
 
         # One at a time: a hash costs memory and time on purpose.
+        client = client_of(address)
         with self.lock:
-            self._refuse_too_many_attempts(address)
+            self._refuse_too_many_attempts(client)
             try:
                 PasswordHasher().verify(self.hashed, password)
             except VerificationError:
-                self.failed.setdefault(address, deque()).append(time.monotonic())
+                self.failed.setdefault(client, deque()).append(time.monotonic())
                 return None
             return self._begin_session()
 
@@ -83,16 +89,13 @@ class Access:
     def log_out(self, headers: Mapping[str, str]) -> None:
         self.sessions.pop(_digest(_token(headers.get("cookie", "")) or ""), None)
 
-    def _refuse_too_many_attempts(self, address: str) -> None:
+    def _refuse_too_many_attempts(self, client: str) -> None:
         begin = time.monotonic() - _MINUTE
         recent = {
             one: deque(at for at in times if at > begin) for one, times in self.failed.items()
         }
         self.failed = {one: times for one, times in recent.items() if times}
-        if (
-            len(self.failed.get(address, ())) >= _ATTEMPTS_OF_ONE
-            or sum(map(len, self.failed.values())) >= _ATTEMPTS_OF_ALL
-        ):
+        if len(self.failed.get(client, ())) >= _ATTEMPTS:
             raise TooManyAttempts
 
 
@@ -121,6 +124,19 @@ class SignedAccess(Access):
         key = hashlib.sha256(b"mrtuner session" + self.hashed.encode()).digest()
         signature = hmac.digest(key, str(end).encode(), "sha256")
         return f"{end}.{base64.urlsafe_b64encode(signature).decode().rstrip('=')}"
+
+
+def client_of(address: str) -> str:
+    """Return what counts as one client: an address, or a network of IPv6.
+
+    >>> client_of("192.0.2.7"), client_of("2001:db8::7"), client_of("2001:db8::8")
+    ('192.0.2.7', '2001:db8::/64', '2001:db8::/64')
+    """
+    try:
+        found = ip_address(address)
+    except ValueError:
+        return address
+    return address if found.version == 4 else str(ip_network((found, _PREFIX), strict=False))
 
 
 class TooManyAttempts(Exception):
@@ -201,7 +217,7 @@ async def _login(request: Request, access: Access) -> Response:
     if body is None:
         return _page("That is too long.", 413)
     password = parse_qs(body.decode("utf-8", "replace")).get("password", [""])[0]
-    address = request.client.host if request.client else ""
+    address = _address(request, access.proxies)
     try:
         token = await run_in_threadpool(access.log_in, password, address)
     except TooManyAttempts:
@@ -214,6 +230,19 @@ async def _login(request: Request, access: Access) -> Response:
         samesite="strict",
     )  # fmt: skip
     return answer
+
+
+def _address(request: Request, proxies: int) -> str:
+    """Return the client's address; behind proxies, the one that the first of them has seen.
+
+    What the client itself wrote into X-Forwarded-For stands before it, and does not count.
+    """
+    if proxies:
+        given = ",".join(request.headers.getlist("x-forwarded-for"))
+        seen = [one.strip() for one in given.split(",") if one.strip()]
+        if len(seen) >= proxies:
+            return seen[-proxies]
+    return request.client.host if request.client else ""
 
 
 async def _body(request: Request) -> bytes | None:

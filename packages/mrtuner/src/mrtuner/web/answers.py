@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
 #: Points of a chart unless the address gives a number: about a screen's width.
 _POINTS: Final = 400
 _MOST_POINTS: Final = 2000
+#: A query identifier is an integer of 64 bits.
+_IDENTIFIER: Final = re.compile(r"-?\d{1,19}", re.ASCII)
+_BEYOND: Final = 2**63
 
 
 def screen_answer(history: History, name: str, given: Mapping[str, str]) -> ScreenAnswer:
@@ -53,7 +57,7 @@ def screen_answer(history: History, name: str, given: Mapping[str, str]) -> Scre
 
 def _points(given: Mapping[str, str]) -> int:
     text = given.get("points", str(_POINTS))
-    if not text.isdecimal() or not 10 <= int(text) <= _MOST_POINTS:
+    if not text.isdecimal() or len(text) > 9 or not 10 <= int(text) <= _MOST_POINTS:
         raise BadValue(f"points={text} is out of range", f"Give 10 to {_MOST_POINTS}.")
     return int(text)
 
@@ -61,12 +65,11 @@ def _points(given: Mapping[str, str]) -> int:
 def _statement(given: Mapping[str, str]) -> int | None:
     if not (text := given.get("statement")):
         return None
-    try:
+    if _IDENTIFIER.fullmatch(text) and -_BEYOND <= int(text) < _BEYOND:
         return int(text)
-    except ValueError:
-        raise BadValue(
-            f"statement={text!r} is not a query identifier", "Give the number that Top SQL shows."
-        ) from None
+    raise BadValue(
+        f"statement={text!r} is not a query identifier", "Give the number that Top SQL shows."
+    )
 
 
 def _change(given: Mapping[str, str]) -> int | None:
@@ -142,7 +145,7 @@ def _last(history: History, about: HistoryPeriod) -> float | None:
     return None if found is None else found.replace(tzinfo=UTC).timestamp()
 
 
-def fleet_answer(history: History, *, records: bool = False) -> FleetAnswer:
+def fleet_answer(history: History, *, records: bool = False, login: bool = False) -> FleetAnswer:
     """Return what a store holds: its instances, the one with the least headroom first."""
     from mrtuner.web import document
 
@@ -161,4 +164,5 @@ def fleet_answer(history: History, *, records: bool = False) -> FleetAnswer:
             for one in overview(history)
         ],
         records=records,
+        login=login,
     )  # fmt: skip

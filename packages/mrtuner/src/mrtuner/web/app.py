@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from importlib.resources import files
 from pathlib import Path
@@ -37,6 +38,8 @@ HEADERS: Final = {
 _ENGINE: Final = '<meta name="engine" content="server" />'
 _LOOPBACK: Final = ("127.0.0.1", "localhost", "[::1]")
 _LONGEST_QUERY: Final = 4096
+#: A file whose name has a hash of its contents, as Vite writes it.
+_HASHED: Final = re.compile(r"/assets/[\w.]+-[\w-]{8}\.\w+$")
 
 
 def app(
@@ -66,8 +69,11 @@ def app(
         from mrtuner.web.answers import fleet_answer
 
         return _answered(
-            shared, request, lambda history, _: fleet_answer(history, records=bool(records))
-        )
+            shared, request,
+            lambda history, _: fleet_answer(
+                history, records=bool(records), login=access is not None
+            ),
+        )  # fmt: skip
 
     def screen(request: Request) -> Response:
         from mrtuner.web.answers import screen_answer
@@ -76,13 +82,16 @@ def app(
         return _answered(shared, request, lambda h, given: screen_answer(h, name, given))
 
     def tune(request: Request) -> Response:
+        if len(request.url.query) > _LONGEST_QUERY:
+            return _too_long()
         if "instance" in request.query_params:
             from mrtuner.web.recorded import recorded_answer
 
             return _answered(shared, request, recorded_answer)
         from mrtuner.web.tuner import answer
 
-        return JSONResponse(answer(dict(request.query_params)))
+        told = answer(dict(request.query_params))
+        return JSONResponse(told, status_code=400 if "error" in told else 200)
 
     def tuner(_: Request) -> Response:
         return HTMLResponse(tuner_page())
@@ -94,7 +103,7 @@ def app(
             Route("/api/tune", tune),
             *(_record_routes(records) if records else ()),
             Route("/tuner.html", tuner),
-            Mount("/", StaticFiles(directory=str(STATIC), html=True, check_dir=False)),
+            Mount("/", _Cached(StaticFiles(directory=str(STATIC), html=True, check_dir=False))),
         ],
         middleware=[
             Middleware(TrustedHostMiddleware, allowed_hosts=list(hosts), www_redirect=False),
@@ -156,13 +165,21 @@ def _answered(
     from starlette.responses import Response
 
     if len(request.url.query) > _LONGEST_QUERY:
-        return _error(414, "the address is too long", None)
+        return _too_long()
     try:
         with store.lent() as history:
-            body = msgspec.json.encode(ask(history, dict(request.query_params)))
+            answer = ask(history, dict(request.query_params))
+            body = msgspec.json.encode(answer)
     except MrTunerError as error:
         return _error(_status(error), error.message, error.hint)
-    return Response(body, media_type="application/json", headers={"Cache-Control": "no-store"})
+    return Response(
+        body, status_code=400 if isinstance(answer, dict) and "error" in answer else 200,
+        media_type="application/json", headers={"Cache-Control": "no-store"},
+    )  # fmt: skip
+
+
+def _too_long() -> Response:
+    return _error(414, "the address is too long", "Give fewer parameters.")
 
 
 def _status(error: MrTunerError) -> int:
@@ -187,6 +204,31 @@ def _only_read(request: Request, error: Exception) -> Response:
     told = _error(405, f"{request.method} is not supported", "The page only reads: use GET.")
     told.headers.update(getattr(error, "headers", None) or {})
     return told
+
+
+class _Cached:
+    """ASGI middleware that tells browsers which of the page's files never change."""
+
+    def __init__(self, app: Any) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        async def sent(message: Any) -> None:
+            if message["type"] == "http.response.start" and message["status"] in {200, 304}:
+                cached = (b"cache-control", cache_control(scope["path"]).encode())
+                message["headers"] = [*message["headers"], cached]
+            await send(message)
+
+        await self.app(scope, receive, sent)
+
+
+def cache_control(path: str) -> str:
+    """Return for how long browsers may keep a file of the page without asking again.
+
+    >>> cache_control("/assets/index-DA9GkbYe.js"), cache_control("/assets/login.css")
+    ('public, max-age=31536000, immutable', 'no-cache')
+    """
+    return "public, max-age=31536000, immutable" if _HASHED.search(path) else "no-cache"
 
 
 class _SecurityHeaders:

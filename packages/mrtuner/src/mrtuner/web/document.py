@@ -119,6 +119,7 @@ class FleetAnswer(Document, tag="mrtuner.fleet/1"):
     screens: Annotated[list[ScreenName], Doc("in the order of the menu")]
     instances: Annotated[list[FleetMember], Doc("the least headroom first")]
     records: Annotated[bool, Doc("whether benchmark records are shown, too")] = False
+    login: Annotated[bool, Doc("whether the page asked for a password, so one can log out")] = False
 
 
 class BenchmarkRecord(Struct):

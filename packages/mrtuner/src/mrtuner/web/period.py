@@ -15,6 +15,8 @@ from mrtuner.units import parse_duration
 #: Longer than summaries are kept [s].
 _LONGEST: Final = 10 * 366 * 86_400.0
 _SHORTEST: Final = 10.0
+#: Years of a time that an address may name; a period may begin ten years before them, and more.
+_YEARS: Final = range(1800, 2200)
 _DEFAULT: Final = "1h"
 _WEEK, _DAY, _MINUTE = timedelta(days=7), timedelta(days=1), timedelta(minutes=1)
 
@@ -91,11 +93,18 @@ def _moment(given: Mapping[str, str], name: str) -> datetime | None:
     if not (text := given.get(name)):
         return None
     try:
-        if text.replace(".", "", 1).isdigit():
-            return datetime.fromtimestamp(float(text), UTC)
-        found = datetime.fromisoformat(text)
+        found = _time(text)
     except (ValueError, OverflowError, OSError):
+        found = None
+    if found is None or found.year not in _YEARS:
         raise BadValue(
             f"{name}={text!r} is not a time", "Write 2026-11-23T10:00, or seconds since 1970."
-        ) from None
+        )
+    return found
+
+
+def _time(text: str) -> datetime:
+    if text.replace(".", "", 1).isdigit():
+        return datetime.fromtimestamp(float(text), UTC)
+    found = datetime.fromisoformat(text)
     return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)

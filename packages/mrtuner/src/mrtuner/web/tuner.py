@@ -12,7 +12,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from mrtuner.errors import BadValue, MrTunerError, UsageError
-from mrtuner.inputs import MACHINE, Choice, Input, Switch, Version
+from mrtuner.inputs import MACHINE, Choice, Input, Size, Switch, Version
 
 if TYPE_CHECKING:
     from mrtuner.tuning import Tuning
@@ -20,12 +20,14 @@ if TYPE_CHECKING:
 
 #: What the form asks for first; the rest is behind a fold.
 _FIRST = ("postgres", "workload", "memory", "cpus", "storage", "connections")
+#: Units to choose from for a size that is entered as a bare number; the first is the usual one.
+_UNITS = ("GB", "MB", "TB")
 #: What makes sense only for a server that runs.
 _OF_A_SERVER = ("lower",)
 
 
 def form() -> list[dict[str, Any]]:
-    """Return the fields, the most important first; each with the words to choose from, if any."""
+    """Return the fields, the most important first; each with its words or units to choose from."""
     order = [*_FIRST, *(name for name in MACHINE if name not in {*_FIRST, *_OF_A_SERVER})]
     return [_field(name, MACHINE[name]) for name in order]
 
@@ -36,6 +38,7 @@ def _field(name: str, of: Input) -> dict[str, Any]:
         "name": name, "flag": of.flag or name.replace("_", "-"), "help": of.help,
         "default": of.default, "metavar": of.metavar, "first": name in _FIRST,
         "words": [str(word) for word in words], "switch": isinstance(of, Switch),
+        "units": list(_UNITS) if isinstance(of, Size) else [],
     }  # fmt: skip
 
 

@@ -17,6 +17,8 @@ interface Field {
   first: boolean;
   words: string[];
   switch: boolean;
+  /** Of a size: the units to choose from for a bare number. */
+  units: string[];
 }
 
 /** Of an instance, what was recorded stands in for what is not entered. */
@@ -31,6 +33,8 @@ const EXAMPLE: Record<string, string> = instance !== null ? {} : {
 const ENDINGS: Record<string, string> = { conf: "conf", json: "json", sql: "sql", markdown: "md", nixos: "nix", puppet: "pp", text: "txt" };
 /** Wait so long after a key before asking again, in milliseconds. */
 const PAUSE = 150;
+/** A number without a unit. */
+const BARE = /^\d+(\.\d+)?$/;
 
 follow();
 const root = document.getElementById("app")!;
@@ -40,6 +44,8 @@ let form = "conf";
 let asked = 0;
 let timer = 0;
 
+/** The unit of each size, by the name of its field. */
+const units = new Map((fields as Field[]).filter((field) => field.units.length > 0).map((field) => [field.name, unitOf(field)]));
 const controls = (fields as Field[]).map((field) => ({ field, input: control(field) }));
 root.replaceChildren(
   make(
@@ -91,18 +97,34 @@ function control(field: Field): HTMLInputElement | HTMLSelectElement {
 }
 
 function labelled(field: Field, input: HTMLElement): HTMLElement {
-  return make("label", { title: `--${field.flag}` }, make("span", {}, field.help), input);
+  const label = make("label", { title: `--${field.flag}` }, make("span", {}, field.help), input);
+  const unit = units.get(field.name);
+  return unit ? make("div", { class: "with-unit" }, label, unit) : label;
 }
 
+function unitOf(field: Field): HTMLSelectElement {
+  return make("select", { "aria-label": `Unit of ${field.flag}` }, ...field.units.map((unit) => make("option", { value: unit }, unit)));
+}
+
+/** What was entered; a size without a unit has the chosen one. */
 function given(): Record<string, string> {
-  const entered = controls.map(({ field, input }) => [field.name, input.value.trim()] as const);
+  const entered = controls.map(({ field, input }) => {
+    const text = input.value.trim();
+    return [field.name, BARE.test(text) ? text + (units.get(field.name)?.value ?? "") : text] as const;
+  });
   return Object.fromEntries(entered.filter(([, text]) => text));
 }
 
 function restore(): void {
   const linked = new URLSearchParams(location.hash.slice(1));
   const values = [...linked.keys()].length === 0 ? EXAMPLE : Object.fromEntries(linked);
-  for (const { field, input } of controls) input.value = values[field.name] ?? "";
+  for (const { field, input } of controls) {
+    const text = values[field.name] ?? "";
+    const unit = units.get(field.name);
+    const written = unit && field.units.find((one) => text.endsWith(one) && BARE.test(text.slice(0, -one.length)));
+    if (unit && written) unit.value = written;
+    input.value = written ? text.slice(0, -written.length).trim() : text;
+  }
 }
 
 function later(): void {

@@ -19,7 +19,7 @@ import click
 from mrtuner import __version__, extensions
 from mrtuner.cli.common import exit_codes
 from mrtuner.cli.common.terminal import print_error
-from mrtuner.errors import MrTunerError
+from mrtuner.errors import MrTunerError, interrupted
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -182,6 +182,8 @@ class Commands(click.Group):
         except Exception as error:
             if isinstance(error, OSError) and error.errno == errno.EPIPE:
                 raise  # the reader of our output has gone; click exits quietly
+            if interrupted(error):
+                raise KeyboardInterrupt from error
             _trace(ctx)
             what = f"{type(error).__name__}: {error}".rstrip(": ")
             print_error(f"unexpected {what}", "Run it again with --debug and report the output.")

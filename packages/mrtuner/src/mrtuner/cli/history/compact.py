@@ -33,7 +33,7 @@ def command(directory: Path | None, everything: bool, max_size: str | None, as_j
     from mrtuner.history.document import HistoryCompacted
     from mrtuner.history.store import opening, sealing
     from mrtuner.history.store.writer import Writer
-    from mrtuner.units import parse_bytes
+    from mrtuner.units import parse_bytes, pretty_bytes
 
     place = history_directory(directory)
     largest = None if max_size is None else int(parse_bytes(max_size))
@@ -47,5 +47,10 @@ def command(directory: Path | None, everything: bool, max_size: str | None, as_j
         expired = sealing.expire(writer, now, largest=largest)
         sealing.sweep(writer, now)
     told = HistoryCompacted(directory=str(place), moved=moved, merged=merged, deleted=expired)
+    if largest is not None and (recent := sealing.recent_bytes(place)) >= largest:
+        terminal.print_note(
+            f"the database alone takes {pretty_bytes(recent)}, more than --max-size: no file is "
+            "deleted for it"
+        )
     line = f"{moved:,} rows moved, {merged} files merged, {expired} files deleted"
     terminal.answer(as_builtins(told), (line,), as_json)

@@ -79,6 +79,10 @@ LIMITS: Final = (
         source="sequences", by="schema || '.' || name", used=Measure(Kind.LAST, "used"),
     ),
     RecordedLimit(
+        name="file systems", meaning="the size of a file system of the host", source="filesystems",
+        by="mount", used=Measure(Kind.LAST, "used"),
+    ),
+    RecordedLimit(
         name="WAL kept for a slot", meaning="max_slot_wal_keep_size, beyond which it is lost",
         source="slots", by="name", used=Measure(Kind.LAST, "used"),
     ),

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from mrtuner.history.export.latest import LAG
+from mrtuner.history.export.latest import LAG, UP
 from mrtuner.history.export.prometheus import metric, own_metric
 
 
@@ -25,6 +25,9 @@ class Alert:
 
 
 ALERTS: Final = (
+    Alert("PostgresDown", f"{own_metric(UP)} == 0", "1m", "critical",
+          "{{ $labels.server }} does not answer the recorder",
+          "Run mrtuner history status: it says why, or that nobody records."),
     Alert("PostgresRecorderLate", f'{own_metric(LAG)}{{source="sessions"}} > 60', "2m",
           "warning", "{{ $labels.server }} has not been sampled for a minute",
           "Run mrtuner history status: the server or the recorder is down."),
@@ -53,6 +56,23 @@ ALERTS: Final = (
     Alert("PostgresArchivingFails", f"increase({metric('archiver', 'failed')}[10m]) > 0", "10m",
           "critical", "WAL of {{ $labels.server }} is not archived",
           "See the server's log for the error of archive_command; pg_wal keeps growing."),
+    Alert("PostgresDiskFull",
+          f"predict_linear({metric('filesystems', 'free')}[6h], 86400) < 0", "30m", "critical",
+          "{{ $labels.mount }} of {{ $labels.server }} will be full within a day",
+          "Find out what grows: mrtuner serve, Headroom, then Vacuum and Replication."),
+    Alert("PostgresChecksumFailure",
+          f"increase({metric('databases', 'checksum_failures')}[1h]) > 0", "0m", "critical",
+          "pages of {{ $labels.database }} of {{ $labels.server }} are damaged",
+          "See the server's log for the files; check the disk, and restore from a backup."),
+    Alert("PostgresPreparedTransaction", f"{metric('prepared', 'oldest')} > 3600", "5m", "warning",
+          "a prepared transaction of {{ $labels.server }} is older than an hour",
+          "Finish it: see pg_prepared_xacts, then COMMIT PREPARED or ROLLBACK PREPARED."),
+    Alert("PostgresReceiverStopped", f"{metric('receiver', 'streaming')} == 0", "5m", "warning",
+          "standby {{ $labels.server }} receives no WAL",
+          "See its log, and primary_conninfo and the slot that it uses."),
+    Alert("PostgresSubscriptionStopped", f"{metric('subscriptions', 'workers')} == 0", "5m",
+          "warning", "subscription {{ $labels.name }} of {{ $labels.server }} does not run",
+          "See the subscriber's log; it is disabled, or a change cannot be applied."),
 )  # fmt: skip
 
 

@@ -9,7 +9,7 @@ import json
 from dataclasses import dataclass
 from typing import Any, Final
 
-from mrtuner.history.export.latest import LAG, LOAD, OWN
+from mrtuner.history.export.latest import LAG, LOAD, OWN, UP
 from mrtuner.history.export.prometheus import metric, own_metric
 from mrtuner.history.recording.source import Column, Kind, built_in
 
@@ -94,6 +94,9 @@ _LAG: Final = Series(
     expression=f"max by (server, source) ({own_metric(LAG)}{_OF})", legend="{{source}}", unit="s",
     interval=60, about=OWN[LAG],
 )  # fmt: skip
+_UP: Final = Series(
+    expression=f"{own_metric(UP)}{_OF}", legend="up", unit="short", interval=60, about=OWN[UP],
+)  # fmt: skip
 
 #: The rows of the dashboard and their panels.
 ROWS: Final = {
@@ -104,6 +107,9 @@ ROWS: Final = {
                                  "waiting", "maximum")),
         Panel("Transactions", _shown("databases", "commits", "rollbacks", by=("database",))),
         Panel("Oldest transaction", _shown("connections", "oldest_transaction")),
+        Panel("Sessions by role and state",
+              _shown("sessions_by_role", "sessions", by=("role", "state"), top=10)),
+        Panel("Requests for locks that wait", _shown("locks", "waiting", by=("mode",))),
     ),
     "WAL and checkpoints": (
         Panel("WAL written", _shown("wal", "bytes")),
@@ -118,6 +124,7 @@ ROWS: Final = {
         Panel("Reads, by process", _shown("io", "read_bytes", by=("backend_type",))),
         Panel("Writes, by process", _shown("io", "write_bytes", by=("backend_type",))),
         Panel("Temporary files", _shown("databases", "temp_bytes", by=("database",))),
+        Panel("Free space of file systems", _shown("filesystems", "free", by=("mount",))),
         Panel("Disk of the host", _shown("host", "disk_read_bytes", "disk_written_bytes")),
         Panel("CPU of the host",
               _shown("host", "cpu_user", "cpu_system", "cpu_iowait", "cpu_steal"), stacked=True),
@@ -126,6 +133,8 @@ ROWS: Final = {
         Panel("Replay lag", _shown("replication", "replay_lag", by=("application",))),
         Panel("WAL not yet replayed", _shown("replication", "replay_behind", by=("application",))),
         Panel("WAL kept for slots", _shown("slots", "retained", by=("name",))),
+        Panel("WAL received and not replayed", _shown("receiver", "not_replayed")),
+        Panel("Workers of subscriptions", _shown("subscriptions", "workers", by=("name",))),
     ),
     "Vacuum": (
         Panel("Age of transaction IDs", _shown("ages", "age", by=("database",))),
@@ -133,8 +142,12 @@ ROWS: Final = {
         Panel("Autovacuums per hour", _shown("tables", "autovacuums", hourly=True, top=10,
                                             by=("database", "schema", "name"))),
         Panel("Size of databases", _shown("sizes", "bytes", by=("database",))),
+        Panel("Scans of indexes", _shown("indexes", "scans", top=10,
+                                         by=("database", "schema", "name"))),
+        Panel("Invalid indexes", _shown("indexes", "invalid", by=("database",))),
     ),
     "Recorder": (
+        Panel("Server answers", (_UP,)),
         Panel("Time since the last sample", (_LAG,)),
     ),
 }  # fmt: skip

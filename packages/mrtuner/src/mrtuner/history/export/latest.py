@@ -11,10 +11,13 @@ import sqlite3
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, Final
 
-from mrtuner.history.recording.source import Kind, Source
+from mrtuner.history.recording.budget import MOST
+from mrtuner.history.recording.source import CONNECTION, Kind, Source
 from mrtuner.history.store import layout, opening
 from mrtuner.history.store.layout import MICRO
 from mrtuner.history.store.own import SAMPLES
@@ -27,11 +30,19 @@ MOST_ROWS: Final = 200
 LEFT_OUT: Final = frozenset({"statements", "settings", "progress"})
 #: The exported load is the average over this time [s].
 _LOAD: Final = 60
+#: A server that gave no sample for so long [s] is not up, and nothing else of it is exported.
+_FRESH: Final = 300.0
+#: Samples older than this many intervals are not exported: they no longer say how things are.
+_OLD: Final = 3
 #: Figures that are not columns of a source, and their descriptions.
 LOAD: Final = "load_sessions"
 LAG: Final = "record_lag_seconds"
 ROWS_LEFT_OUT: Final = "export_rows_left_out"
+UP: Final = "up"
+SERVER: Final = "server_info"
 OWN: Final = {
+    UP: "Whether the server answered the recorder within the last minutes",
+    SERVER: "Version of the server, and whether it is a primary or a standby",
     LOAD: "Average active sessions of the last minute",
     LAG: "Time since the last sample",
     ROWS_LEFT_OUT: "Rows beyond the limit of one source",
@@ -61,39 +72,62 @@ def latest(directory: Path, now: float, *, most_rows: int = MOST_ROWS) -> Iterat
     db = opening.for_reading(directory)
     try:
         db.execute("BEGIN")
+        up = _up(db, now)
         for source in opening.sources(db):
             if source.compared and source.name not in LEFT_OUT:
                 declared = source.export_rows
-                yield from _of_source(db, source, most_rows if declared is None else declared)
+                most = most_rows if declared is None else declared
+                yield from _of_source(db, source, most, now, up)
+        yield from _servers(db, now, up)
         yield from _lag(db, now)
         yield from _load(db, now)
     finally:
         db.close()
 
 
-def _of_source(db: sqlite3.Connection, source: Source, most_rows: int) -> Iterator[Figure]:
+def _of_source(
+    db: sqlite3.Connection, source: Source, most_rows: int, now: float, up: Mapping[str, bool]
+) -> Iterator[Figure]:
+    """Yield the figures of a source's last samples, of the largest rows if there are many.
+
+    A source that could not be read at the last attempt has none; nor has an old sample, or one of a
+    server that is not up.
+    """
+    # To keep within its budget, the recorder may have slowed a query down.
+    slowest = MOST if source.queries else 1
+    oldest = now - max(_FRESH, _OLD * slowest * source.interval)
     rows = db.execute(
         "SELECT r.instance, r.row, r.reset, i.started, s.at FROM last_row AS r "
         "JOIN last_sample AS s ON s.instance = r.instance AND s.source = r.source "
         "LEFT JOIN last_identity AS i ON i.instance = r.instance "
-        "WHERE r.source = ? AND r.key <> '' ORDER BY r.instance, r.key",
-        (source.name,),
+        "LEFT JOIN missing AS m ON m.instance = r.instance AND m.source = r.source "
+        "WHERE r.source = ? AND r.key <> '' AND s.at >= ? AND m.source IS NULL "
+        "ORDER BY r.instance, r.key",
+        (source.name, oldest * MICRO),
     )
-    taken: dict[str, int] = {}
-    times: dict[str, float] = {}
-    for instance, text, reset, started, at in rows:
-        taken[instance] = taken.get(instance, 0) + 1
-        times[instance] = at / MICRO
-        if taken[instance] <= most_rows:
-            since = _seconds(reset) or _seconds(started)
-            yield from _of_row(source, instance, json.loads(text), at / MICRO, since)
-    for instance, count in taken.items():
-        if count > most_rows:
+    for instance, found in groupby(rows, key=itemgetter(0)):
+        if source.queries and not up.get(instance):
+            continue
+        given = [(json.loads(text), *more) for _, text, *more in found]
+        if len(given) > most_rows:
             yield Figure(
                 name=ROWS_LEFT_OUT, help=OWN[ROWS_LEFT_OUT], unit=None,
                 cumulative=False, labels={"instance": instance, "source": source.name},
-                value=count - most_rows, at=times[instance],
+                value=len(given) - most_rows, at=given[0][-1] / MICRO,
             )  # fmt: skip
+            given.sort(key=lambda row: _size(source, row[0]), reverse=True)
+        for values, reset, started, at in given[:most_rows]:
+            since = _seconds(reset) or _seconds(started)
+            yield from _of_row(source, instance, values, at / MICRO, since)
+
+
+def _size(source: Source, values: list[Any]) -> float:
+    """Return by what a row counts as large; 0 where the source does not say."""
+    return sum(
+        value or 0
+        for column, value in zip(source.columns, values, strict=True)
+        if column.name in source.export_largest
+    )
 
 
 def _seconds(text: str | None) -> float | None:
@@ -111,7 +145,7 @@ def _of_row(
     keys = {
         column.name: "" if value is None else str(value)
         for column, value in pairs
-        if column.kind is Kind.KEY
+        if column.kind is Kind.KEY and column.label
     }
     for column, value in pairs:
         if value is not None and column.kind in (Kind.COUNTER, Kind.GAUGE):
@@ -125,6 +159,45 @@ def _of_row(
                 at=at,
                 since=since if column.kind is Kind.COUNTER else None,
             )
+
+
+def _up(db: sqlite3.Connection, now: float) -> dict[str, bool]:
+    """Return by instance whether its server answered lately; what AWS says needs no answer."""
+    asked = [source.name for source in opening.sources(db) if source.queries]
+    rows = db.execute(
+        "SELECT instance, max(at) >= ? FROM last_sample "
+        "WHERE source IN (SELECT value FROM json_each(?)) GROUP BY 1",
+        ((now - _FRESH) * MICRO, json.dumps(asked)),
+    )
+    lost = {row[0] for row in db.execute(
+        "SELECT instance FROM missing WHERE source = ?", (CONNECTION,)
+    )}  # fmt: skip
+    fresh = {instance: bool(found) for instance, found in rows}
+    return {name: fresh.get(name, False) and name not in lost for name in fresh.keys() | lost}
+
+
+def _servers(db: sqlite3.Connection, now: float, up: Mapping[str, bool]) -> Iterator[Figure]:
+    """Yield whether each server answers, and what it is, with the value 1."""
+
+    def told(name: str, value: int, **labels: str) -> Figure:
+        return Figure(name=name, help=OWN[name], unit=None, cumulative=False, labels=labels,
+                      value=value, at=now)  # fmt: skip
+
+    for instance, answers in sorted(up.items()):
+        yield told(UP, int(answers), instance=instance)
+    rows = db.execute("SELECT instance, version_num, standby FROM last_identity ORDER BY 1")
+    for instance, version, standby in rows:
+        role = "standby" if standby else "primary"
+        yield told(SERVER, 1, instance=instance, version=_version(version), role=role)
+
+
+def _version(number: int) -> str:
+    """Return a version as PostgreSQL writes it.
+
+    >>> _version(180001)
+    '18.1'
+    """
+    return f"{number // 10000}.{number % 10000}"
 
 
 def _lag(db: sqlite3.Connection, now: float) -> Iterator[Figure]:

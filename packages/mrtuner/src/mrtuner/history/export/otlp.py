@@ -47,7 +47,8 @@ _ATTRIBUTES: Final = {
     "name": "postgresql.table.name",
 }
 _UNITS: Final = {
-    "bytes": "By", "bytes/s": "By/s", "ms": "ms", "s": "s", "blocks": "{blocks}", None: "1",
+    "bytes": "By", "bytes/s": "By/s", "ms": "ms", "s": "s", "blocks": "{blocks}", "timestamp": "s",
+    None: "1",
 }  # fmt: skip
 _TIMEOUT: Final = 10.0
 _NANO: Final = 1_000_000_000

@@ -91,11 +91,12 @@ def _difference(source: Source, before: Row | None, after: Row) -> Values:
 def _was_reset(source: Source, before: Row, after: Row) -> bool:
     """Return whether counters were reset: one went down, or the time of the reset changed."""
     return before.reset != after.reset or was_reset(
-        *(_counters(source, row) for row in (before, after))
+        *(counters_of(source, row) for row in (before, after))
     )
 
 
-def _counters(source: Source, row: Row) -> list[Any]:
+def counters_of(source: Source, row: Row) -> list[Any]:
+    """Return the values of the row's counters, in the order of the columns."""
     return [
         value
         for column, value in zip(source.columns, row.values, strict=True)

@@ -83,6 +83,7 @@ class _Found:
 @dataclass(frozen=True, slots=True)
 class _HostProgram:
     declaration: str = _DECLARATION
+    of_machine: bool = True  # its own identity is `scope`
 
     def open(self, place: Place) -> Rows | None:
         """Find the server's disk and network interface; None if it runs elsewhere."""

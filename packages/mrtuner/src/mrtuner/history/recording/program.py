@@ -4,8 +4,13 @@ A program is an object with two members, found by the entry point group ``mrtune
 the name of its source:
 
 - ``declaration``: the same TOML that a SQL file has at its head;
-- ``open(place)``: called at each connection; returns the function that is then called for each
-  sample and returns its rows as mappings, or None where there is nothing to sample.
+- ``open(place)``: called when a connection shows where the server runs, and again when it runs
+  elsewhere or as another process; returns the function that is then called for each sample and
+  returns its rows as mappings, or None where there is nothing to sample.
+
+They are sampled in a thread of their own, which a server that hangs does not hold up. While the
+server's process is gone, only programs with a true ``of_machine`` are sampled: they need the
+machine alone, and a restart of the server does not reset what they count.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Recording: one sampling thread per instance, one for all of RDS, and one writer.
+"""Recording: a sampling thread per instance and one per machine, one for all of RDS, one writer.
 
 Samples reach the store only through the writer; another thread moves past hours into files, which
 delays no sample. A sample counts as recorded when its transaction is durable. Samples that are not
@@ -18,18 +18,22 @@ from dataclasses import dataclass, field
 from queue import Empty, Queue
 from typing import TYPE_CHECKING, Final, Self
 
-from mrtuner.errors import MrTunerError
+from mrtuner.errors import ConnectCause, ConnectError, MrTunerError
 from mrtuner.facts import Missing
-from mrtuner.history.recording.budget import BUDGET, Budget
+from mrtuner.history.recording.budget import BUDGET
+from mrtuner.history.recording.databases_watch import DatabasesWatch
+from mrtuner.history.recording.host_watch import HostWatch
 from mrtuner.history.recording.outlet import Outlet, Tell, timestamp
+from mrtuner.history.recording.rounds import Rounds
 from mrtuner.history.recording.sample import Sample, Sampler
 from mrtuner.history.recording.silence import SILENCE, SilentSessions
 from mrtuner.history.recording.source import CONNECTION, Source
 from mrtuner.history.recording.statement_text import normalized
 from mrtuner.history.store import opening, sealing
 from mrtuner.history.store.layout import HOUR, MICRO
-from mrtuner.history.store.writer import Batch, Writer
+from mrtuner.history.store.writer import Batch, Event, Writer
 from mrtuner.postgres.connect import connect, translated
+from mrtuner.units import pretty_bytes
 
 if TYPE_CHECKING:
     from mrtuner.history.recording.managed import ManagedFleet
@@ -54,8 +58,6 @@ _FIRST_RETRY: Final = 1.0
 _LAST_RETRY: Final = 30.0
 #: Time between two attempts to write to a full disk [s].
 _WRITE_AGAIN: Final = 5.0
-#: Between two adjustments to the budget [s].
-_ADJUST: Final = 10.0
 #: Delay after a full hour [µs], so that samples of its last second have arrived.
 _AFTER_HOUR: Final = 60 * MICRO
 
@@ -76,6 +78,7 @@ class Limits:
     largest: int | None = None  # bytes of all files
     hourly: bool = False  # move the rows of each hour into files, for others to fetch
     silence: float = SILENCE  # seconds after a query's own timeout until its session is given up
+    all_databases: bool = False  # sample what only shows one database in all of them
     apart: float = APART  # seconds between the first samples of two instances, less if many
 
 
@@ -102,13 +105,17 @@ def record(
     sampled = [source for source in writer.sources if source.queries or source.program]
     silent = SilentSessions(limits.silence)
     apart = min(limits.apart, _LAST_BEGINS / max(1, len(instances)))
-    runs: dict[str, Callable[[], None]] = {
-        one.name: _Watch(
+    watches = [
+        _Watch(
             one, sampled, queue, stop, tell,
-            silent=silent, share=limits.budget, begin_after=number * apart,
-        ).run
+            silent=silent, limits=limits, begin_after=number * apart,
+        )
         for number, one in enumerate(instances)
-    }  # fmt: skip
+    ]  # fmt: skip
+    runs: dict[str, Callable[[], None]] = {one.instance.name: one.run for one in watches}
+    runs |= {
+        f"databases of {one.instance.name}": one.databases.run for one in watches if one.databases
+    }
     if managed:
         from mrtuner.history.recording.managed import CloudWatchThread
 
@@ -128,6 +135,8 @@ def record(
                 if upkeep.turn() and publisher:
                     publisher.wake()
                 _store(writer, _taken(queue), stop, tell)
+        for watch in watches:
+            watch.host.end()
         for _ in _while_any_runs(threads, stop):
             _store(writer, _taken(queue), stop, tell)
         while batches := _taken(queue):
@@ -164,25 +173,36 @@ def _taken(queue: Queue[Batch]) -> list[Batch]:
 
 def _store(writer: Writer, batches: Sequence[Batch], stop: threading.Event, tell: Tell) -> None:
     """Store the batches; while the disk is full, keep trying."""
-    failed = False
+    failed: tuple[int, str] | None = None  # since when, and why
     while batches:
         try:
             with _named(writer):
-                writer.commit(batches)
+                writer.commit([*batches, *(_full(batches, *failed) if failed else ())])
         except sqlite3.OperationalError as error:
             if stop.is_set():
                 raise MrTunerError(
                     f"{len(batches)} batches of samples could not be stored: {error}",
                     "Make room on the disk; what was counted meanwhile is in the next sample.",
                 ) from None
-            if not failed:
+            if failed is None:
                 tell(f"nothing can be stored: {error}; trying again")
-            failed = True
+                failed = timestamp(), str(error)
             stop.wait(_WRITE_AGAIN)
         else:
             break
     if failed:
         tell("samples are stored again")
+
+
+def _full(batches: Sequence[Batch], since: int, why: str) -> Iterator[Batch]:
+    """Yield for each instance the event that nothing could be stored."""
+    seconds = (timestamp() - since) / MICRO
+    for instance in dict.fromkeys(batch.instance for batch in batches):
+        event = Event(
+            at=since, instance=instance, kind="full",
+            detail=f"nothing could be stored for {seconds:.0f} s: {why}",
+        )  # fmt: skip
+        yield Batch(instance=instance, events=(event,))
 
 
 @contextmanager
@@ -247,6 +267,12 @@ class _Upkeep:
                 lambda writer: sealing.expire(writer, now, largest=self.limits.largest),
             "unused files stay for now": lambda writer: sealing.sweep(writer, now),
         }  # fmt: skip
+        largest, recent = self.limits.largest, sealing.recent_bytes(self.writer.directory)
+        if largest is not None and recent >= largest:
+            self.tell(
+                f"the database alone takes {pretty_bytes(recent)}, more than --max-size: no file "
+                "is deleted for it"
+            )
         for failure, step in steps.items():
             try:
                 with _named(self.writer), self.writer.another() as writer:
@@ -292,16 +318,26 @@ class _Watch:
 
     def __init__(
         self, instance: Instance, sources: Iterable[Source], queue: Queue[Batch],
-        stop: threading.Event, tell: Tell, *, silent: SilentSessions, share: float,
+        stop: threading.Event, tell: Tell, *, silent: SilentSessions, limits: Limits,
         begin_after: float,
     ) -> None:  # fmt: skip
         self.instance, self.stop, self.silent, self.tell = instance, stop, silent, tell
         self.begin_after = begin_after
         self.outlet = Outlet(instance.name, queue)
-        self.sources = {source.name: source for source in sources}
-        self.budget = Budget.of(
-            ((source.name, source.interval) for source in self.sources.values()), share
+        every = tuple(sources)
+        inside = [one for one in every if limits.all_databases and one.per_database]
+        share = limits.budget
+        self.rounds = Rounds(
+            (one for one in every if one.program is None and one not in inside), share
         )
+        self.host = HostWatch(
+            instance.name, (one for one in every if one.program is not None), queue, stop,
+            share=share,
+        )  # fmt: skip
+        self.databases = DatabasesWatch(
+            instance.name, instance.dsn, inside, queue, stop, silent=silent, share=share,
+            begin_after=begin_after,
+        ) if inside else None  # fmt: skip
         self.known_texts: set[int] = set()
 
     def run(self) -> None:
@@ -318,6 +354,8 @@ class _Watch:
                     self._sample_until_stopped(conn)
             except MrTunerError as error:
                 lack = Missing(CONNECTION, error.message, hint=error.hint)
+                if isinstance(error, ConnectError) and error.cause is ConnectCause.STARTING:
+                    retry = _FIRST_RETRY  # soon, it accepts connections
             except Exception as error:  # a bug of ours must not end the recording of this server
                 lack = Missing(CONNECTION, f"{type(error).__name__}: {error}")
             else:
@@ -328,33 +366,37 @@ class _Watch:
                 self.tell(f"{self.instance.name}: {lack.why}; trying again")
                 self.outlet.note("lost", lack.why)
                 reported = False
-            lost, reported = True, reported or self.outlet.send(missing=[lack])
+            lost = True
+            reported = reported or self.outlet.send(missing=[lack, *self._missing_elsewhere()])
             self.stop.wait(retry)
             retry = min(retry * 2, _LAST_RETRY)
 
     def _sample_until_stopped(self, conn: Connection) -> None:
         sampler = Sampler(conn, self.silent)
         self.outlet.meet(sampler.prepare())
-        begin = time.monotonic()
-        due = dict.fromkeys(self.sources, begin)
-        adjusted = begin
-        while not self.stop.wait(max(0.0, min(due.values()) - time.monotonic())):
-            now = time.monotonic()
-            names = [name for name, when in due.items() if when <= now]
-            samples = [sample for name in names if (sample := self._sampled(sampler, name))]
-            for name in names:
-                due[name] = _next(due[name], self.budget.paces[name].actual, time.monotonic())
+        self.host.meet(sampler.place())
+        self.rounds.begin()
+        while not self.stop.wait(self.rounds.wait):
+            due = self.rounds.due()
+            samples = [sample for source in due if (sample := self._sampled(sampler, source))]
+            self.rounds.done(due)
             texts = self._texts(sampler, samples)
-            if not self.outlet.send(samples, texts, sampler.missing.values()):
+            missing = [*sampler.missing.values(), *self._missing_elsewhere()]
+            if not self.outlet.send(samples, texts, missing):
                 self.known_texts -= texts.keys()
-            if now - adjusted > _ADJUST:
-                adjusted = now
-                self._adjust()
+            if told := self.rounds.adjusted():
+                self.outlet.note("pace", told)
 
-    def _sampled(self, sampler: Sampler, name: str) -> Sample | None:
+    def _missing_elsewhere(self) -> Iterator[Missing]:
+        """Yield what the other threads of this instance cannot read."""
+        yield from self.host.missing
+        if self.databases is not None:
+            yield from self.databases.missing
+
+    def _sampled(self, sampler: Sampler, source: Source) -> Sample | None:
         begin = time.monotonic()
-        sample = sampler.sample(self.sources[name])
-        self.budget.took(name, time.monotonic() - begin)
+        sample = sampler.sample(source)
+        self.rounds.took(source, time.monotonic() - begin)
         return sample
 
     def _texts(self, sampler: Sampler, samples: Iterable[Sample]) -> dict[int, str]:
@@ -375,18 +417,6 @@ class _Watch:
         # Forget those that the server has evicted, or this set would grow without end.
         self.known_texts = self.known_texts & ids | fresh
         return {number: normalized(text) for number, text in found.items()}
-
-    def _adjust(self) -> None:
-        name = self.budget.adjust()
-        if name:
-            pace = self.budget.paces[name]
-            self.outlet.note("pace", f"{name} is sampled every {pace.actual:g} s")
-
-
-def _next(due: float, interval: float, now: float) -> float:
-    """Return when to sample next: in step with the interval, without making up missed samples."""
-    missed = max(0.0, (now - due) // interval)
-    return due + (missed + 1) * interval
 
 
 def _place(source: Source, column: str) -> int:

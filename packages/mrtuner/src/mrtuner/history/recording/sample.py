@@ -10,7 +10,7 @@ from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Final
 
 from mrtuner.facts import Missing
-from mrtuner.history.recording.program import Place, Program, Rows
+from mrtuner.history.recording.program import Place, Rows
 from mrtuner.history.recording.source import HIDES, Source, Type
 from mrtuner.postgres.local import postmaster
 from mrtuner.postgres.reader import refused
@@ -48,6 +48,8 @@ class Identity:
     started: str  # of the postmaster
     system: str | None  # system identifier; None: the role may not see it
     standby: bool
+    checkpointer: str | None = None  # its start; a crash restarts it. None: the role may not see it
+    recovered: bool = field(default=False, compare=False)  # started without a shutdown before
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,7 +79,7 @@ class Sampler:
     silent: SilentSessions | None = None  # None: wait for an answer however long it takes
     missing: dict[str, Missing] = field(default_factory=dict)
     _usable: dict[str, Callable[[], tuple[Row, ...] | None]] = field(default_factory=dict)
-    _where: Place | None = None  # found when a program first asks
+    _programs: Programs | None = None  # made when a program is first sampled
 
     def prepare(self) -> Identity:
         """Make the session harmless and return which server it is.
@@ -100,15 +102,13 @@ class Sampler:
 
         Raises psycopg.OperationalError when the session breaks.
         """
+        if source.program is not None:
+            if self._programs is None:
+                self._programs = Programs(self.place(), self.missing)
+            return self._programs.sample(source)
         if source.name not in self._usable and not self._choose(source):
             return None
-        at, monotonic = time.time_ns() // 1000, time.monotonic()
-        rows = self._usable[source.name]()
-        if rows is None:
-            return None
-        self.missing.pop(source.name, None)
-        cost = time.monotonic() - monotonic
-        return Sample(source=source, at=at, monotonic=monotonic, rows=rows, cost=cost)
+        return _timed(source, self._usable[source.name], self.missing)
 
     def texts(self, query_ids: Iterable[int]) -> dict[int, str] | None:
         """Return the texts of these statements as pg_stat_statements keeps them.
@@ -149,9 +149,7 @@ class Sampler:
         self.conn.execute("SELECT set_config('statement_timeout', %s, true)", (timeout,))
 
     def _choose(self, source: Source) -> bool:
-        """Find what samples the source: its program, or the newest query the server understands."""
-        if source.program is not None:
-            return self._open(source, source.program)
+        """Find the newest query of the source that the server understands."""
         if source.extension and not self._has(source.extension):
             self._lacks(
                 source, f"the extension {source.extension} is not installed in this database",
@@ -179,22 +177,7 @@ class Sampler:
         self.missing[source.name] = reasons[0]
         return False
 
-    def _open(self, source: Source, program: Program) -> bool:
-        """Let a program find what it samples; False if it cannot, and why in `missing`."""
-        if self._where is None:
-            self._where = self._place()
-        try:
-            rows = program.open(self._where)
-        except Exception as error:  # third-party code may raise anything
-            self._lacks(source, f"{type(error).__name__}: {error}")
-            return False
-        if rows is None:
-            self._lacks(source, "there is nothing it could sample here")
-            return False
-        self._usable[source.name] = partial(self._run, source, rows)
-        return True
-
-    def _place(self) -> Place:
+    def place(self) -> Place:
         """Where the server runs."""
         with self._answer(_PROMPT):
             backend = self._dicts("backend")[0]
@@ -205,15 +188,6 @@ class Sampler:
             postmaster=postmaster(backend["pid"], backend["age"]),
             data_directory=found[0] if found else None,
         )
-
-    def _run(self, source: Source, rows: Rows) -> tuple[Row, ...] | None:
-        """Call a program for its rows; None if it fails, and why in `missing`."""
-        try:
-            found = tuple(_row(source, row) for row in rows())
-        except Exception as error:  # third-party code may raise anything
-            self._lacks(source, f"{type(error).__name__}: {error}")
-            return None
-        return found
 
     def _may(self, role: str) -> bool:
         """Whether the session has the privileges of a role."""
@@ -264,6 +238,58 @@ class Sampler:
 
         with self.conn.cursor(row_factory=dict_row) as cursor:
             return cursor.execute(query(name, self.conn.info.server_version)).fetchall()
+
+
+@dataclass(slots=True)
+class Programs:
+    """Samples with programs, at a place and without a connection."""
+
+    place: Place
+    missing: dict[str, Missing] = field(default_factory=dict)
+    _opened: dict[str, Rows] = field(default_factory=dict)
+
+    def sample(self, source: Source) -> Sample | None:
+        """Return the rows of a source, or None where it cannot be read; `missing` says why."""
+        if source.name not in self._opened and not self._open(source):
+            return None
+        return _timed(source, partial(self._run, source), self.missing)
+
+    def _open(self, source: Source) -> bool:
+        """Let a program find what it samples; False if it cannot, and why in `missing`."""
+        try:
+            rows = None if source.program is None else source.program.open(self.place)
+        except Exception as error:  # third-party code may raise anything
+            self._lacks(source, f"{type(error).__name__}: {error}")
+            return False
+        if rows is None:
+            self._lacks(source, "there is nothing it could sample here")
+            return False
+        self._opened[source.name] = rows
+        return True
+
+    def _run(self, source: Source) -> tuple[Row, ...] | None:
+        """Call a program for its rows; None if it fails, and why in `missing`."""
+        try:
+            return tuple(_row(source, row) for row in self._opened[source.name]())
+        except Exception as error:  # third-party code may raise anything
+            self._lacks(source, f"{type(error).__name__}: {error}")
+            return None
+
+    def _lacks(self, source: Source, why: str) -> None:
+        self.missing[source.name] = Missing(source.name, why)
+
+
+def _timed(
+    source: Source, read: Callable[[], tuple[Row, ...] | None], missing: dict[str, Missing]
+) -> Sample | None:
+    """Return what was read, with its times; None if nothing was, and `missing` says why."""
+    at, monotonic = time.time_ns() // 1000, time.monotonic()
+    rows = read()
+    if rows is None:
+        return None
+    missing.pop(source.name, None)
+    cost = time.monotonic() - monotonic
+    return Sample(source=source, at=at, monotonic=monotonic, rows=rows, cost=cost)
 
 
 #: The recorder's session only reads, waits for locks only briefly and uses one process.

@@ -64,7 +64,8 @@ class Kind(StrEnum):
 HIDES: Final = "pg_read_all_stats"
 _HEADER_KEYS: Final = frozenset({
     "help", "interval", "timeout", "keep", "keep_rollup", "rollup", "rollup_by", "reset",
-    "extension", "grant", "export_rows", *Kind,
+    "extension", "grant", "export_rows", "export_largest", "per_database",
+    *Kind,
 })  # fmt: skip
 
 
@@ -86,6 +87,7 @@ class Column:
     type: Type
     unit: str | None
     help: str
+    label: bool = True  # of a key: whether it is a label of what is exported
 
 
 class Rollup(StrEnum):
@@ -116,6 +118,8 @@ class Source:
     extension: str | None  # must be installed in the database
     grant: str | None  # the role that is allowed to read it; of HIDES, it must be a member
     export_rows: int | None = None  # most rows of an instance to export to a monitoring system
+    per_database: bool = False  # whether it shows only the connected database
+    export_largest: tuple[str, ...] = ()  # columns whose sum says which rows those are
     queries: Mapping[int, str]  # by the first server version; none for a program
     program: Program | None = None
     declaration: str = ""  # the TOML comment with all of the above
@@ -123,6 +127,11 @@ class Source:
     def of(self, *kinds: Kind) -> tuple[Column, ...]:
         """The columns of these kinds, in the order of the file."""
         return tuple(column for column in self.columns if column.kind in kinds)
+
+    @property
+    def of_machine(self) -> bool:
+        """Whether it is read from the machine alone: a restart of the server resets nothing."""
+        return getattr(self.program, "of_machine", False)
 
     @property
     def compared(self) -> bool:
@@ -141,11 +150,13 @@ class Source:
 @cache
 def built_in() -> Mapping[str, Source]:
     """The sources that MrTuner comes with, by name."""
+    from mrtuner.history.recording.filesystems import FILESYSTEMS
     from mrtuner.history.recording.host import HOST
     from mrtuner.history.recording.machine import MACHINE
 
     return {
         **_by_name(files("mrtuner.history.sources").iterdir()),
+        "filesystems": of_program("filesystems", FILESYSTEMS),
         "host": of_program("host", HOST),
         "machine": of_program("machine", MACHINE),
     }
@@ -244,7 +255,9 @@ def parse(name: str, texts: Mapping[int, str], *, strict: bool = False) -> Sourc
         reset=header.get("reset"),
         extension=header.get("extension"),
         grant=header.get("grant"),
+        per_database=header.get("per_database") is True,
         export_rows=_export_rows(name, header),
+        export_largest=_columns_named(name, header, "export_largest", columns),
         queries={since: text.strip().rstrip(";") for since, text in by_version(texts).items()},
         declaration=found[0],
     )
@@ -264,7 +277,8 @@ def _columns(name: str, header: Mapping[str, Any]) -> Iterator[Column]:
                 raise _bad(
                     name, f"column {column}: type must be one of {', '.join(Type)}"
                 ) from None
-            yield Column(column, kind, stored, about.get("unit"), about["help"])
+            label = about.get("label", True) is not False
+            yield Column(column, kind, stored, about.get("unit"), about["help"], label)
 
 
 def _export_rows(name: str, header: Mapping[str, Any]) -> int | None:
@@ -282,10 +296,18 @@ def _rollup(name: str, header: Mapping[str, Any]) -> Rollup:
 
 
 def _rollup_by(name: str, header: Mapping[str, Any], columns: Iterable[Column]) -> tuple[str, ...]:
-    keys = [column.name for column in columns if column.kind is Kind.KEY]
-    chosen = tuple(header.get("rollup_by", keys))
+    if "rollup_by" not in header:
+        return tuple(column.name for column in columns if column.kind is Kind.KEY)
+    return _columns_named(name, header, "rollup_by", columns)
+
+
+def _columns_named(
+    name: str, header: Mapping[str, Any], key: str, columns: Iterable[Column]
+) -> tuple[str, ...]:
+    """Return the columns that a key of the header names; none if it does not stand there."""
+    chosen = tuple(header.get(key, ()))
     if unknown := sorted(set(chosen) - {column.name for column in columns}):
-        raise _bad(name, f"rollup_by names {unknown[0]}, which is not a column")
+        raise _bad(name, f"{key} names {unknown[0]}, which is not a column")
     return chosen
 
 

@@ -2,13 +2,15 @@
 help = "Space of tables and B-tree indexes that holds no live row, estimated from column widths"
 interval = "1h"
 timeout = "30s"
+per_database = true
+export_largest = ["bytes", "toast_bytes"]
 
 [keys]
 database = { help = "the database" }
 kind = { help = "table or index" }
 schema = { help = "the schema" }
 name = { help = "the table or index" }
-relation = { type = "integer", help = "its OID" }
+relation = { type = "integer", label = false, help = "its OID" }
 
 [texts]
 table_name = { help = "of an index: the table that it is for" }

@@ -19,6 +19,7 @@ rows_deleted = { help = "rows deleted" }
 temp_files = { help = "temporary files created" }
 temp_bytes = { unit = "bytes", help = "data written to temporary files" }
 deadlocks = { help = "deadlocks detected" }
+checksum_failures = { help = "pages with a wrong checksum; null: checksums are off" }
 conflicts = { help = "statements cancelled by recovery on a standby" }
 read_ms = { type = "float", unit = "ms", help = "time reading blocks, with track_io_timing" }
 write_ms = { type = "float", unit = "ms", help = "time writing blocks, with track_io_timing" }
@@ -34,7 +35,7 @@ SELECT datname AS database, stats_reset::text AS stats_reset,
        xact_commit AS commits, xact_rollback AS rollbacks, blks_read AS blocks_read,
        blks_hit AS blocks_hit, tup_returned AS rows_returned, tup_fetched AS rows_fetched,
        tup_inserted AS rows_inserted, tup_updated AS rows_updated, tup_deleted AS rows_deleted,
-       temp_files, temp_bytes, deadlocks, conflicts,
+       temp_files, temp_bytes, deadlocks, checksum_failures, conflicts,
        blk_read_time AS read_ms, blk_write_time AS write_ms,
        NULL::float8 AS session_ms, NULL::float8 AS active_ms, -- before 14
        NULL::float8 AS idle_in_transaction_ms, NULL::bigint AS sessions, -- before 14

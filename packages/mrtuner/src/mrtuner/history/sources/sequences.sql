@@ -2,6 +2,8 @@
 help = "Sequences of the connected database, and how much of their numbers is used up"
 interval = "1h"
 timeout = "30s"
+per_database = true
+export_largest = ["used"]
 
 [keys]
 database = { help = "the database" }

@@ -2,12 +2,14 @@
 help = "Rows, vacuums and sizes of each table of the connected database, with its TOAST table"
 interval = "5min"
 timeout = "10s"
+per_database = true
+export_largest = ["pages", "index_pages", "toast_pages"]
 
 [keys]
 database = { help = "the database" }
 schema = { help = "the schema" }
 name = { help = "the table" }
-relation = { type = "integer", help = "its OID: a table of the same name that is made anew is another" }
+relation = { type = "integer", label = false, help = "its OID: a table of the same name that is made anew is another" }
 
 [counters]
 seq_scans = { help = "sequential scans" }
@@ -31,6 +33,8 @@ index_pages = { unit = "blocks", help = "pages of its indexes at the last vacuum
 toast_pages = { unit = "blocks", help = "pages of its TOAST table" }
 toast_dead = { help = "dead chunks of its TOAST table" }
 age = { help = "transactions since relfrozenxid" }
+last_vacuum = { unit = "timestamp", help = "when it was last vacuumed, by whom ever; seconds since 1970" }
+last_analyze = { unit = "timestamp", help = "when it was last analyzed, by whom ever; seconds since 1970" }
 */
 -- No lock on any table: sizes are relpages, counters come from the functions below the views.
 -- Each change of a table's age alone would make a row: it is rounded to 10 million.
@@ -50,7 +54,12 @@ SELECT current_database() AS database, n.nspname AS schema, c.relname AS name,
        pg_stat_get_live_tuples(c.oid) AS live, pg_stat_get_dead_tuples(c.oid) AS dead,
        c.relpages::bigint AS pages, coalesce(i.pages, 0)::bigint AS index_pages,
        t.relpages::bigint AS toast_pages, pg_stat_get_dead_tuples(t.oid) AS toast_dead,
-       greatest(age(c.relfrozenxid), age(t.relfrozenxid))::bigint / 10000000 * 10000000 AS age
+       greatest(age(c.relfrozenxid), age(t.relfrozenxid))::bigint / 10000000 * 10000000 AS age,
+       extract(epoch FROM greatest(pg_stat_get_last_vacuum_time(c.oid),
+                                   pg_stat_get_last_autovacuum_time(c.oid)))::bigint AS last_vacuum,
+       extract(epoch FROM greatest(pg_stat_get_last_analyze_time(c.oid),
+                                   pg_stat_get_last_autoanalyze_time(c.oid)))::bigint
+           AS last_analyze
 FROM pg_catalog.pg_class AS c
 JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace
 LEFT JOIN pg_catalog.pg_class AS t ON t.oid = c.reltoastrelid

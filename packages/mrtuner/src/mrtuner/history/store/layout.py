@@ -40,7 +40,8 @@ TABLES: Final = (
     """CREATE TABLE last_row (instance TEXT NOT NULL, source TEXT NOT NULL, key TEXT NOT NULL,
        reset TEXT, row TEXT NOT NULL, PRIMARY KEY (instance, source, key)) WITHOUT ROWID""",
     """CREATE TABLE last_identity (instance TEXT PRIMARY KEY, version_num INTEGER NOT NULL,
-       started TEXT NOT NULL, system TEXT, standby INTEGER NOT NULL) WITHOUT ROWID""",
+       started TEXT NOT NULL, system TEXT, standby INTEGER NOT NULL, checkpointer TEXT)
+       WITHOUT ROWID""",
     """CREATE TABLE missing (instance TEXT NOT NULL, source TEXT NOT NULL, why TEXT NOT NULL,
        hint TEXT, PRIMARY KEY (instance, source)) WITHOUT ROWID""",
     """CREATE TABLE statement_text (query_id INTEGER PRIMARY KEY, text TEXT NOT NULL)""",

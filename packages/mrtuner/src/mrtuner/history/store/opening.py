@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sqlite3
+import stat
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
@@ -47,6 +48,7 @@ def for_writing(path: Path, sources: Iterable[Source]) -> sqlite3.Connection:
     with explained(path.parent):
         db = sqlite3.connect(path, timeout=_PATIENCE, isolation_level=None)
         try:
+            _close_to_others(path)
             _check(db, path, new=True)
             db.execute("PRAGMA journal_mode = WAL")
             db.execute(_DURABLE)
@@ -57,6 +59,15 @@ def for_writing(path: Path, sources: Iterable[Source]) -> sqlite3.Connection:
             db.close()
             raise
     return db
+
+
+def _close_to_others(path: Path) -> None:
+    """Let the database be read by those who may read the lake; SQLite's other files follow it."""
+    lake = (path.parent / layout.LAKE).stat().st_mode
+    mode = 0o600 | (lake & 0o060) | (lake & 0o006)
+    for file in (path, *(path.with_name(f"{path.name}-{end}") for end in ("wal", "shm"))):
+        with suppress(FileNotFoundError):
+            file.chmod(stat.S_IMODE(file.stat().st_mode) & mode)
 
 
 def again(path: Path) -> sqlite3.Connection:
@@ -117,13 +128,15 @@ def listed(db: sqlite3.Connection) -> list[File]:
 
 def last_identity(db: sqlite3.Connection, instance: str) -> Identity | None:
     """The server that answered last for an instance; None if none ever did."""
-    row = db.execute(
-        "SELECT version_num, started, system, standby FROM last_identity WHERE instance = ?",
-        (instance,),
-    ).fetchone()
+    found = db.execute("SELECT * FROM last_identity WHERE instance = ?", (instance,))
+    row = found.fetchone()
     if row is None:
         return None
-    return Identity(version_num=row[0], started=row[1], system=row[2], standby=bool(row[3]))
+    known = dict(zip((column[0] for column in found.description), row, strict=True))
+    return Identity(
+        version_num=known["version_num"], started=known["started"], system=known["system"],
+        standby=bool(known["standby"]), checkpointer=known.get("checkpointer"),
+    )  # fmt: skip
 
 
 def _check(db: sqlite3.Connection, path: Path, *, new: bool) -> None:
@@ -152,6 +165,8 @@ def _make_tables(db: sqlite3.Connection, sources: Iterable[Source]) -> None:
         db.execute(f"PRAGMA user_version = {layout.FORMAT}")
         for statement in layout.TABLES:
             db.execute(statement)
+    if "checkpointer" not in _columns(db, "last_identity"):  # of an earlier version
+        db.execute("ALTER TABLE last_identity ADD COLUMN checkpointer TEXT")
     for source in sources:
         if source.declaration:
             db.execute(
@@ -159,10 +174,14 @@ def _make_tables(db: sqlite3.Connection, sources: Iterable[Source]) -> None:
             )
         db.execute(layout.create_table(source))
         table = layout.hot_table(source)
-        have = {row[1] for row in db.execute(f"PRAGMA table_info({table})")}
+        have = _columns(db, table)
         for name, _ in layout.stored_columns(source):
             if name not in have:
                 db.execute(f'ALTER TABLE {table} ADD COLUMN "{name}"')
+
+
+def _columns(db: sqlite3.Connection, table: str) -> set[str]:
+    return {row[1] for row in db.execute(f"PRAGMA table_info({table})")}
 
 
 @contextmanager

@@ -38,9 +38,15 @@ SAMPLES: Final = _own(
 )
 EVENTS: Final = _own(
     "events",
-    "Restarts, failovers, upgrades, gaps in the recording",
+    "Restarts, crashes, failovers, resets of statistics, gaps in the recording",
     (
-        Column("kind", Kind.TEXT, Type.TEXT, None, "restart, failover, upgrade, lost, …"),
+        Column(
+            "kind",
+            Kind.TEXT,
+            Type.TEXT,
+            None,
+            "restart, crash, failover, reset, lost, full, …",
+        ),
         Column("detail", Kind.TEXT, Type.TEXT, None, "in words"),
     ),
 )

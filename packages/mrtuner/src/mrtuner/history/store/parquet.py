@@ -74,6 +74,7 @@ def engine(*, memory: str = "512MB") -> Engine:
     )
     # Files never change, so their footers are read once.
     con.execute("SET parquet_metadata_cache = true")
+    con.execute("SET GLOBAL TimeZone = 'UTC'")
     return con
 
 

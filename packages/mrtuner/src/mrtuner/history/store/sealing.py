@@ -11,9 +11,10 @@ those that arrive after a file was begun are left for the next.
 
 from __future__ import annotations
 
+import sqlite3
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -75,18 +76,9 @@ def _move(writer: Writer, source: Source, begin: int, end: int) -> int:
     newest = writer.db.execute(f"SELECT max(rowid) FROM {table}").fetchone()[0]
     those, bounds = "time >= ? AND time < ? AND rowid <= ?", (begin, end, newest)
     with parquet.engine() as con:
-        parquet.load(
-            con, "moved", layout.stored_columns(source), writer.db,
-            f"SELECT {names} FROM {table} WHERE {those}", bounds,
-        )  # fmt: skip
+        rows = f"SELECT {names} FROM {table} WHERE {those}"
+        views = queries_of(con, writer.db, source, rows, bounds)
         number = _next_number(writer)
-        summary = parquet.rollup(
-            "FROM moved", source.rollup_by, layout.step(source.rollup),
-            dict(layout.rollup_columns(source)),
-        )  # fmt: skip
-        con.execute(f"CREATE TABLE summary AS {summary}")
-        views = {source.name: "FROM moved", layout.rollup_view(source): "FROM summary"}
-        views |= {one.view: one.query(views[one.of]) for one in summaries.of_source(source.name)}
         files: list[File] = []
         for view, query in views.items():
             if con.execute(f"SELECT 1 FROM ({query}) LIMIT 1").fetchone() is not None:
@@ -100,6 +92,23 @@ def _move(writer: Writer, source: Source, begin: int, end: int) -> int:
         _enlist(writer, files)
         writer.db.execute(f"DELETE FROM {table} WHERE {those}", bounds)
     return files[0].rows
+
+
+def queries_of(
+    con: parquet.Engine, db: sqlite3.Connection, source: Source, rows: str,
+    parameters: Sequence[int] = (),
+) -> Mapping[str, str]:  # fmt: skip
+    """Load rows of a source from SQLite; return DuckDB's queries for what is written, by view."""
+    parquet.load(con, "moved", layout.stored_columns(source), db, rows, parameters)
+    summary = parquet.rollup(
+        "FROM moved", source.rollup_by, layout.step(source.rollup),
+        dict(layout.rollup_columns(source)),
+    )  # fmt: skip
+    con.execute(f"CREATE OR REPLACE TABLE summary AS {summary}")
+    views = {source.name: "FROM moved", layout.rollup_view(source): "FROM summary"}
+    return views | {
+        one.view: one.query(views[one.of]) for one in summaries.of_source(source.name)
+    }  # fmt: skip
 
 
 def order_of(source: Source, view: str) -> tuple[str, ...]:
@@ -224,8 +233,9 @@ def _merge(writer: Writer, source: Source, files: Sequence[File], partition: str
 def expire(writer: Writer, now: int, *, largest: int | None = None) -> int:
     """Take files off the list that are older than they are kept, and return how many.
 
-    If the others together are larger than `largest` [bytes], the oldest rows as sampled go first,
-    then the oldest summaries.
+    If the others and the database together are larger than `largest` [bytes], the oldest rows as
+    sampled go first, then the oldest summaries. If the database alone is larger, none goes: it has
+    what could not be moved into files, and to delete these would not make it smaller.
     """
     known = sources_of(writer)
     keep = {source.name: source.keep for source in known}
@@ -236,18 +246,26 @@ def expire(writer: Writer, now: int, *, largest: int | None = None) -> int:
         file for file in files
         if file.view in keep and file.last < now - keep[file.view] * MICRO
     ]  # fmt: skip
-    old += _beyond(largest, [file for file in files if file not in old])
+    if largest is not None and (room := largest - recent_bytes(writer.directory)) > 0:
+        old += _beyond(room, [file for file in files if file not in old])
     if old:
         with writer.transaction():
             _retire(writer, old)
     return len(old)
 
 
-def _beyond(largest: int | None, files: Sequence[File]) -> Iterator[File]:
-    """Yield the files that have to go so that the others fit into `largest` bytes."""
+def recent_bytes(directory: Path) -> int:
+    """Return the size of a store's database: rows in no file yet, and the texts of statements."""
+    return sum(
+        path.stat().st_size for path in directory.glob(f"{layout.DATABASE}*") if path.is_file()
+    )
+
+
+def _beyond(room: int, files: Sequence[File]) -> Iterator[File]:
+    """Yield the files that have to go so that the others fit into `room` bytes."""
     total = sum(file.bytes for file in files)
     for file in sorted(files, key=lambda one: (layout.is_rollup(one.view), one.last)):
-        if largest is None or total <= largest:
+        if total <= room:
             return
         total -= file.bytes
         yield file

@@ -21,15 +21,18 @@ from typing import Any, Final, Self
 from mrtuner.errors import Refused, UsageError
 from mrtuner.facts import Missing
 from mrtuner.history.recording.growth import Key, by_key, grown
+from mrtuner.history.recording.incidents import change_of, incidents
 from mrtuner.history.recording.sample import Identity, Row, Sample
 from mrtuner.history.recording.source import Source
 from mrtuner.history.store import layout, opening, own
-from mrtuner.history.store.layout import MICRO
+from mrtuner.history.store.layout import HOUR, MICRO
 from mrtuner.history.store.opening import last_identity, listed
 from mrtuner.history.store.parquet import File
 
 #: A jump of the clock by more than this [s] is reported; less may be NTP's slewing.
 _JUMP: Final = 2.0
+#: Kinds of events that are stored at most once in this time [µs]: they recur while a cause lasts.
+_RECURRING: Final = {"eviction": HOUR}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +41,7 @@ class Event:
 
     at: int
     instance: str
-    kind: str  # restart, failover, upgrade, clock, lost, connected, started, stopped
+    kind: str  # restart, crash, failover, upgrade, reset, eviction, clock, lost, connected, full
     detail: str
 
 
@@ -52,6 +55,19 @@ class Batch:
     texts: Mapping[int, str] = field(default_factory=dict)
     events: tuple[Event, ...] = ()
     missing: tuple[Missing, ...] | None = None  # sources that cannot be read; None: as before
+
+
+@dataclass(frozen=True, slots=True)
+class _Clocks:
+    """What the recorder's clocks showed: how a jump of one is noticed."""
+
+    #: Of each instance's and source's last sample: microseconds since 1970, and monotonic seconds.
+    last: dict[tuple[str, str], tuple[int, float]] = field(default_factory=dict)
+    #: By instance: the difference of both after the last jump [s].
+    jumped_to: dict[str, float] = field(default_factory=dict)
+
+    def copied(self) -> _Clocks:
+        return _Clocks(dict(self.last), dict(self.jumped_to))
 
 
 class Writer:
@@ -77,7 +93,7 @@ class Writer:
             os.close(self._lock)
             raise
         self._missing: dict[str, tuple[Missing, ...]] = {}
-        self._clocks: dict[tuple[str, str], tuple[int, float]] = {}
+        self._clocks = _Clocks()
         try:
             self.id = self._id(copy_of)
         except BaseException:
@@ -143,7 +159,7 @@ class Writer:
         Raises:
             sqlite3.OperationalError: the disk is full, or the like. It may be tried again.
         """
-        clocks = dict(self._clocks)
+        clocks = self._clocks.copied()
         with self.transaction():
             for batch in batches:
                 if batch.identity is not None:
@@ -176,24 +192,30 @@ class Writer:
         if before == now:
             return
         self.db.execute(
-            "INSERT OR REPLACE INTO last_identity VALUES (?, ?, ?, ?, ?)",
-            (instance, now.version_num, now.started, now.system, now.standby),
+            "INSERT OR REPLACE INTO last_identity "
+            "(instance, version_num, started, system, standby, checkpointer) "
+            "VALUES (?, ?, ?, ?, ?, ?)",
+            (instance, now.version_num, now.started, now.system, now.standby, now.checkpointer),
         )
-        if before is not None:
-            self.db.execute("DELETE FROM last_row WHERE instance = ?", (instance,))
-            self.db.execute("DELETE FROM last_sample WHERE instance = ?", (instance,))
-            kind, detail = change_of(before, now)
+        if before is not None and (changed := change_of(before, now)) is not None:
+            machine = [source.name for source in self.sources if source.of_machine]
+            kept = f"source NOT IN ({', '.join('?' * len(machine))})"
+            for table in ("last_row", "last_sample"):
+                self.db.execute(
+                    f"DELETE FROM {table} WHERE instance = ? AND {kept}", (instance, *machine)
+                )
+            kind, detail = changed
             self._events([Event(at=_now(), instance=instance, kind=kind, detail=detail)])
 
-    def _store(
-        self, instance: str, sample: Sample, clocks: dict[tuple[str, str], tuple[int, float]]
-    ) -> None:
+    def _store(self, instance: str, sample: Sample, clocks: _Clocks) -> None:
         source = sample.source
         seconds = self._elapsed(instance, sample, clocks)
         if source.compared:
             after = by_key(source, sample.rows)
             before = self._last_rows(instance, source)
             rows = grown(source, before, after)
+            for kind, detail in incidents(source, before, after):
+                self._happened(Event(at=sample.at, instance=instance, kind=kind, detail=detail))
             self._remember(instance, source, before or {}, after)
         else:
             rows = (row.values for row in sample.rows)
@@ -206,9 +228,7 @@ class Writer:
             [(at, instance, seconds, source.name, len(sample.rows), cost)],
         )
 
-    def _elapsed(
-        self, instance: str, sample: Sample, clocks: dict[tuple[str, str], tuple[int, float]]
-    ) -> float | None:
+    def _elapsed(self, instance: str, sample: Sample, clocks: _Clocks) -> float | None:
         """Return seconds since the previous sample, by the monotonic clock if possible, or None."""
         name = sample.source.name
         before = self.db.execute(
@@ -217,8 +237,8 @@ class Writer:
         self.db.execute(
             "INSERT OR REPLACE INTO last_sample VALUES (?, ?, ?)", (instance, name, sample.at)
         )
-        clock = clocks.get((instance, name))
-        clocks[instance, name] = (sample.at, sample.monotonic)
+        clock = clocks.last.get((instance, name))
+        clocks.last[instance, name] = (sample.at, sample.monotonic)
         if before is None:
             return None
         by_wall = (sample.at - before[0]) / MICRO
@@ -226,9 +246,17 @@ class Writer:
             return _rounded(by_wall) if by_wall > 0 else None
         elapsed = sample.monotonic - clock[1]
         if abs(by_wall - elapsed) > _JUMP:
-            detail = f"the recorder's clock jumped by {by_wall - elapsed:+.1f} s"
-            self._events([Event(at=sample.at, instance=instance, kind="clock", detail=detail)])
+            self._jumped(instance, sample, by_wall - elapsed, clocks)
         return _rounded(elapsed)
+
+    def _jumped(self, instance: str, sample: Sample, by: float, clocks: _Clocks) -> None:
+        """Store that the clock jumped, once: each source notices it at its own next sample."""
+        now = sample.at / MICRO - sample.monotonic
+        known = clocks.jumped_to.get(instance)
+        if known is None or abs(now - known) > _JUMP:
+            clocks.jumped_to[instance] = now
+            detail = f"the recorder's clock jumped by {by:+.1f} s"
+            self._events([Event(at=sample.at, instance=instance, kind="clock", detail=detail)])
 
     def _last_rows(self, instance: str, source: Source) -> dict[Key, Row] | None:
         """Return the rows of the previous sample, or None if there is none with these columns."""
@@ -263,6 +291,16 @@ class Writer:
             "DELETE FROM last_row WHERE instance = ? AND source = ? AND key = ?", gone
         )
 
+    def _happened(self, event: Event) -> None:
+        """Store an event, unless it is one that recurs and was stored a short time ago."""
+        since = event.at - _RECURRING.get(event.kind, 0)
+        if not self.db.execute(
+            f"SELECT 1 FROM {layout.hot_table(own.EVENTS)} "
+            "WHERE instance = ? AND kind = ? AND time > ? AND time <= ?",
+            (event.instance, event.kind, since, event.at),
+        ).fetchone():
+            self._events([event])
+
     def _events(self, events: Iterable[Event]) -> None:
         rows = [(one.at, one.instance, None, one.kind, one.detail) for one in events]
         self._insert(own.EVENTS, rows)
@@ -283,17 +321,6 @@ class Writer:
             marks = ", ".join("?" * len(rows[0]))
             table = layout.hot_table(source)
             self.db.executemany(f"INSERT INTO {table} ({names}) VALUES ({marks})", rows)
-
-
-def change_of(before: Identity, now: Identity) -> tuple[str, str]:
-    """Return kind and detail of an event: why counters of these two cannot be compared."""
-    if before.version_num // 10000 != now.version_num // 10000:
-        return "upgrade", f"{before.version_num // 10000} to {now.version_num // 10000}"
-    if before.system != now.system and before.system and now.system:
-        return "replaced", "another cluster responds under this name"
-    if before.standby != now.standby:
-        return "failover", "a primary responds" if before.standby else "a standby responds"
-    return "restart", f"started at {now.started}"
 
 
 def _shape(source: Source) -> str:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import Any, Final
 
 from mrtuner.answers.ceilings import id_limits
 from mrtuner.answers.host_charts import HOST_CHARTS, SOURCES
 from mrtuner.answers.shares import Share, configurations, label, over_time
+from mrtuner.history.analysis.free_space import free_space
 from mrtuner.history.analysis.headroom import by_database
 from mrtuner.history.analysis.series import Kind, Measure, Series
 from mrtuner.limits.assess import Limits
@@ -29,6 +31,13 @@ _SEQUENCES: Final = (
     ("maximum", "Highest number", "integer"),
 )
 _MOST_SEQUENCES: Final = 20
+_FREE: Final = (
+    ("mount", "File system", "text"),
+    ("device", "Device", "text"),
+    ("size", "Size", "bytes"),
+    ("free", "Free", "bytes"),
+    ("full_in", "Full in, if it goes on so", "s"),
+)
 #: What to do about the age of transaction IDs, which another command judges.
 _FREEZE: Final = (
     "Transaction IDs are older than autovacuum_freeze_max_age: vacuum has to freeze. "
@@ -70,6 +79,11 @@ def _build(view: View) -> tuple[Sequence[Chart], Sequence[Table]]:
             name="sequences", title="Sequences, the most used first", columns=_SEQUENCES,
             rows=_sequences(view),
             missing="none recorded has been used yet, or the role may not read them",
+        ),
+        Table(
+            name="filesystems", title="Free space, the first to be full first", columns=_FREE,
+            rows=[asdict(one) for one in free_space(view.history, view.about)],
+            missing="recorded only on the server's own host",
         ),
     ]  # fmt: skip
 

@@ -13,6 +13,10 @@ PLACE = "MRTUNER_HISTORY_DIR"
 PASSWORD_HASH = "MRTUNER_PASSWORD_HASH"  # noqa: S105 - the name of a variable
 
 
+#: CloudFront and the HTTP API, which add their clients to X-Forwarded-For.
+_PROXIES = 2
+
+
 def setting(environment: Mapping[str, str], name: str) -> str:
     """Return a variable of the environment.
 
@@ -30,9 +34,9 @@ def in_lambda(environment: Mapping[str, str]) -> bool:
 
 
 def access_of(environment: Mapping[str, str]) -> SignedAccess:
-    """Return the access that both functions share.
+    """Return the access that all functions share.
 
     Raises:
         UsageError: there is no hash; with an empty one, anyone could sign a session.
     """
-    return SignedAccess(hashed=setting(environment, PASSWORD_HASH))
+    return SignedAccess(hashed=setting(environment, PASSWORD_HASH), proxies=_PROXIES)

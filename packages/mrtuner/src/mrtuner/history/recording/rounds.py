@@ -1,0 +1,70 @@
+"""When each source of an instance is sampled: at its interval, within a budget."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from mrtuner.history.recording.budget import Budget
+from mrtuner.history.recording.source import Source
+
+#: Between two adjustments to the budget [s].
+_ADJUST: Final = 10.0
+
+
+class Rounds:
+    """The sources of one thread, and when each is due."""
+
+    def __init__(self, sources: Iterable[Source], share: float) -> None:
+        """`share`: the share of one session's time that the samples may take."""
+        self.sources = {source.name: source for source in sources}
+        self.budget = Budget.of(
+            ((source.name, source.interval) for source in self.sources.values()), share
+        )
+        self.begin()
+
+    def begin(self) -> None:
+        """Make all sources due now."""
+        self._adjusted = time.monotonic()
+        self._due = dict.fromkeys(self.sources, self._adjusted)
+
+    @property
+    def wait(self) -> float:
+        """Seconds until a source is due."""
+        now = time.monotonic()
+        return max(0.0, min(self._due.values(), default=now + 1.0) - now)
+
+    def due(self) -> Sequence[Source]:
+        """Return the sources that are due."""
+        now = time.monotonic()
+        return [self.sources[name] for name, when in self._due.items() if when <= now]
+
+    def took(self, source: Source, seconds: float) -> None:
+        """Note what a sample cost [s]."""
+        self.budget.took(source.name, seconds)
+
+    def done(self, sources: Iterable[Source]) -> None:
+        """Note that these were sampled, or could not be."""
+        for source in sources:
+            pace = self.budget.paces[source.name]
+            self._due[source.name] = _next(
+                self._due[source.name], pace.actual, time.monotonic()
+            )  # fmt: skip
+
+    def adjusted(self) -> str | None:
+        """Adjust one interval to the budget, now and then; return a sentence about it."""
+        now = time.monotonic()
+        if now - self._adjusted <= _ADJUST:
+            return None
+        self._adjusted = now
+        name = self.budget.adjust()
+        if name is None:
+            return None
+        return f"{name} is sampled every {self.budget.paces[name].actual:g} s"
+
+
+def _next(due: float, interval: float, now: float) -> float:
+    """Return when to sample next: in step with the interval, without making up missed samples."""
+    missed = max(0.0, (now - due) // interval)
+    return due + (missed + 1) * interval
