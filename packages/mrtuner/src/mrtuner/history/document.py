@@ -5,11 +5,12 @@ from __future__ import annotations
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
-from mrtuner.documents import Doc, Document, Struct, convert
+from mrtuner.documents import Doc, Document, Struct, convert, field
 from mrtuner.history.analysis.active_sessions import HistoryLoad
 from mrtuner.history.analysis.gaps import HistoryGap
 from mrtuner.history.analysis.happened import HistoryCheckpoints
 from mrtuner.history.analysis.host_work import HistoryHost
+from mrtuner.history.analysis.incidents import Incident
 from mrtuner.history.analysis.period import HistoryPeriod
 from mrtuner.history.analysis.statements import HistoryStatement, HistoryStatementChange
 
@@ -59,6 +60,9 @@ class HistorySummary(Document, tag="mrtuner.history/1"):
     changes: Annotated[list[HistoryChangeEntry], Doc("in the order of time")]
     gaps: Annotated[list[HistoryGap], Doc("times without samples")]
     damaged: Annotated[list[str], Doc("files that were left out, with the reason")]
+    incidents: Annotated[list[Incident], Doc("what went wrong, in the order of time")] = field(
+        default_factory=list
+    )
 
 
 class HistoryComparison(Document, tag="mrtuner.history.compare/1"):
@@ -184,4 +188,5 @@ def _summary(about: Summary) -> dict[str, Any]:
         "changes": list(about.changes),
         "gaps": list(about.gaps),
         "damaged": list(about.damaged),
+        "incidents": list(about.incidents),
     }  # fmt: skip

@@ -28,6 +28,8 @@ _TALL: Final = 8
 #: The kind of a change of the recorder's sampling rate, and how many of these are listed.
 _PACE: Final = "pace"
 _FEW: Final = 3
+#: Incidents that are told.
+_INCIDENTS: Final = 20
 #: Width of the chart in columns; the steps of a short period are drawn wider.
 _WIDE: Final = 60
 _MOST_TEXT: Final = 60
@@ -36,8 +38,9 @@ _LEAST_TEXT: Final = 36
 
 
 def lines(told: Told, width: int) -> Iterator[str]:
-    """Yield the whole answer: load, statements, checkpoints, the slowest minute, changes, gaps."""
+    """Yield the whole answer: what went wrong, load, statements, checkpoints, changes, gaps."""
     yield from _head(told)
+    yield from _incidents(told)
     yield ""
     yield from _chart(told)
     yield from _statements("Statements by time", told["statements"], width)
@@ -48,6 +51,23 @@ def lines(told: Told, width: int) -> Iterator[str]:
     yield from _list("Not recorded", (f"{_when(one['begin'])} to {_when(one['end'])}"
                                       for one in told["gaps"]))  # fmt: skip
     yield from _list("Damaged files that were left out", told["damaged"])
+
+
+def _incidents(told: Told) -> Iterator[str]:
+    """Yield what went wrong as sentences, or that nothing did as far as was recorded."""
+    yield ""
+    if not told["incidents"]:
+        yield "Nothing went wrong, as far as was recorded."
+    begin, end = _ends(told["period"])
+    for one in told["incidents"][:_INCIDENTS]:
+        first, last = (_when(one[name]) for name in ("begin", "end"))
+        if begin[:10] == end[:10]:
+            first, last = first[11:], last[11:]
+        elif first[:10] == last[:10]:
+            last = last[11:]
+        yield f"{first}{f' to {last}' if one['begin'] != one['end'] else ''}: {one['text']}."
+    if len(told["incidents"]) > _INCIDENTS:
+        yield f"{len(told['incidents']) - _INCIDENTS} more are in --json."
 
 
 def _when(at: str) -> str:

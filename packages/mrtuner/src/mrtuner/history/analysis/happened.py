@@ -21,6 +21,7 @@ from mrtuner.history.analysis.active_sessions import (
 from mrtuner.history.analysis.changes import HistoryChange, changes
 from mrtuner.history.analysis.gaps import HistoryGap, gaps
 from mrtuner.history.analysis.host_work import HistoryHost, host_work
+from mrtuner.history.analysis.incidents import Incident, incidents
 from mrtuner.history.analysis.period import IN_PERIOD, HistoryPeriod, view_for
 from mrtuner.history.analysis.statements import (
     HistoryStatement,
@@ -71,6 +72,7 @@ class Summary:
     changes: tuple[HistoryChange, ...]
     gaps: tuple[HistoryGap, ...]
     damaged: tuple[str, ...]
+    incidents: tuple[Incident, ...] = ()
 
     @property
     def average_load(self) -> float | None:
@@ -93,6 +95,7 @@ def summary(
 ) -> Summary:
     """Return what happened in a period."""
     load = load_by_step(history, about, max(60.0, about.seconds / _STEPS))
+    changed = changes(history, about)
     beats = beats_by_minute(history, about)
     host = host_work(history, about)
     return Summary(
@@ -104,9 +107,10 @@ def summary(
         checkpoints=checkpoints(history, about),
         host=host,
         slowest=slowest_minute(history, about),
-        changes=changes(history, about),
+        changes=changed,
         gaps=gaps(history, about),
         damaged=history.damaged,
+        incidents=incidents(history, about, changed),
     )
 
 

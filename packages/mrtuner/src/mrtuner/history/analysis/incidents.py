@@ -33,11 +33,14 @@ _SLOWER: Final = 2.0
 _MINUTES: Final = 5
 _SESSIONS: Final = 0.25
 _CALLS: Final = 20
-#: The change before it: no older than this.
+#: Statements that become slower within this time of each other do so together.
+_AT_ONCE: Final = timedelta(minutes=4)
+#: The change before it: no older than this, and not one of the recorder's own.
 _JUST_BEFORE: Final = timedelta(minutes=10)
 #: Checkpoints before their time: so many, each within this time of the one before.
 _FORCED: Final = 3
 _CLOSE: Final = timedelta(minutes=5)
+_PACE: Final = frozenset({"pace"})
 _TEXT: Final = 80
 #: Events that are told as they are. Others are changes, or belong to a trouble of ours.
 _EVENTS: Final = frozenset({
@@ -69,7 +72,7 @@ def incidents(
         *_slower(history, about, changes),
         *_forced_checkpoints(history, about),
         *(
-            Incident(kind="event", begin=one.at, end=one.at, text=one.detail or one.what,
+            Incident(kind="event", begin=one.at, end=one.at, text=f"{one.what}: {one.detail}",
                      screen="changes")
             for one in changes if one.what in _EVENTS
         ),
@@ -163,7 +166,7 @@ def _queue(
     return Incident(
         kind="lock queue", begin=begin, end=end, screen="sessions",
         text=f"{plural(most, 'session')} of {enumerated(who[:3])} waited for a lock that "
-        f"{_holder(history, root, holder)} held for {length}",
+        f"{_holder(history, root, holder)} held for at least {length}",
     )  # fmt: skip
 
 
@@ -251,22 +254,45 @@ def _slower(
     found = [
         (key, run, usual) for key, series in by_statement.items() for run, usual in _runs(series)
     ]
-    texts = _texts(history, [key[0] for key, _, _ in found])
-    for key, run, usual in found:
-        begin, end = (run[place]["time"].replace(tzinfo=UTC) for place in (0, -1))
-        begin -= timedelta(seconds=float(run[0]["seconds"] or 0))
-        mean = sum(row["ms"] for row in run) / sum(row["calls"] for row in run)
-        before = [
-            one for one in changes
-            if begin - _JUST_BEFORE <= one.at <= begin + timedelta(minutes=1)
-            and one.what not in _EVENTS
-        ]  # fmt: skip
-        cause = f"; just before: {enumerated(one.detail for one in before[:3])}" if before else ""
-        yield Incident(
-            kind="statement slower", begin=begin, end=end, screen="statements",
-            text=f"{cut(texts.get(key[0]) or f'statement {key[0]}', _TEXT)} took {_ms(mean)} per "
-            f"call instead of {_ms(usual)}{cause}",
-        )  # fmt: skip
+    runs = sorted((_begin(run), key, run, usual) for key, run, usual in found)
+    for group in _near([(begin, one) for begin, *one in runs], _AT_ONCE):
+        yield _slower_at_once(history, [tuple(one) for _, one in group], changes)
+
+
+def _begin(run: Sequence[Mapping[str, Any]]) -> datetime:
+    """When a run began: a sample of statements covers the time since the one before."""
+    begin: datetime = run[0]["time"].replace(tzinfo=UTC)
+    return begin - timedelta(seconds=float(run[0]["seconds"] or 0))
+
+
+def _slower_at_once(
+    history: History, group: Sequence[tuple[Any, ...]], changes: Sequence[HistoryChange]
+) -> Incident:
+    """One sentence for statements that became slower together: they have one cause."""
+    begin = min(_begin(run) for _, run, _ in group)
+    end = max(run[-1]["time"].replace(tzinfo=UTC) for _, run, _ in group)
+    key, run, usual = max(group, key=lambda one: _more_load(one[1], one[2]))
+    mean = sum(row["ms"] for row in run) / sum(row["calls"] for row in run)
+    text = cut(_texts(history, [key[0]]).get(key[0]) or f"statement {key[0]}", _TEXT)
+    told = f"{text} took {_ms(mean)} per call instead of {_ms(usual)}"
+    if len(group) > 1:
+        told = f"{len(group)} statements took longer; {told}"
+    before = [
+        one for one in changes
+        if begin - _JUST_BEFORE <= one.at <= begin + timedelta(minutes=1)
+        and one.what not in _EVENTS | _PACE
+    ]  # fmt: skip
+    cause = f"; just before: {enumerated(one.detail for one in before[:3])}" if before else ""
+    return Incident(
+        kind="statement slower", begin=begin, end=end, text=told + cause, screen="statements"
+    )
+
+
+def _more_load(rows: Sequence[Mapping[str, Any]], usual: float) -> float:
+    """Sessions that were kept busy beyond what the usual time per call would have."""
+    seconds = sum(float(row["seconds"] or 0) for row in rows)
+    more = sum(row["ms"] - row["calls"] * usual for row in rows) / 1000
+    return float(more / max(seconds, 1.0))
 
 
 def _runs(
@@ -288,12 +314,8 @@ def _runs(
         rows = [row for _, row in run]
         calls = sum(row["calls"] for row in rows)
         seconds = sum(float(row["seconds"] or 0) for row in rows)
-        more = sum(row["ms"] for row in rows) / 1000 - calls * usual / 1000
-        if (
-            seconds >= _MINUTES * 60 * 0.9
-            and calls >= _CALLS
-            and more / max(seconds, 1) >= _SESSIONS
-        ):
+        long = seconds >= _MINUTES * 60 * 0.9
+        if long and calls >= _CALLS and _more_load(rows, usual) >= _SESSIONS:
             yield rows, usual
 
 

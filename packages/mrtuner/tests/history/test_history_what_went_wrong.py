@@ -1,0 +1,185 @@
+"""What went wrong in a period, in sentences: queues, storms, slower statements; and quiet hours."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import psycopg
+import pytest
+from conftest import NewCluster
+from history_story import BEGIN, INSTANCE, of_source, sample
+
+from mrtuner.answers import history
+from mrtuner.bench.load.pgbench import find_pgbench
+from mrtuner.history.recording.sample import Sample
+from mrtuner.history.recording.source import built_in
+from mrtuner.history.store.writer import Batch, Writer
+from servers import sql
+
+TEXTS = {7: "LOCK TABLE stock", 8: "UPDATE stock SET n = n - ?", 9: "SELECT * FROM orders"}
+MINUTES = 40
+
+
+def recorded(place: Path, *samples: Sample) -> list[str]:
+    """What is told of a store with these samples."""
+    with Writer(place, built_in().values()) as writer:
+        writer.commit([Batch(instance=INSTANCE, samples=samples, texts=TEXTS)])
+    return [
+        f"{one.begin:%H:%M:%S} {one.end:%H:%M:%S} {one.text}"
+        for one in history(place, since="1h").incidents
+    ]
+
+
+def clock(second: int) -> str:
+    return time.strftime("%H:%M:%S", time.gmtime(second))
+
+
+def sessions(second: int, *waiting: tuple[int, str], idle: Sequence[int] = ()) -> Sample:
+    """A sample of sessions that wait (process, blocked by) or are idle in a transaction."""
+    common = {"database": "app", "role": "web", "backend_type": "client backend"}
+    blocked = [
+        of_source("sessions", pid=pid, application="shop", state="active", wait_type="Lock",
+             wait_event="relation", query_id=8, blocked_by=by, **common)
+        for pid, by in waiting
+    ]  # fmt: skip
+    holding = [
+        of_source("sessions", pid=pid, application="nightly-import", state="idle in transaction",
+             query_id=7, **common)
+        for pid in idle
+    ]  # fmt: skip
+    return sample("sessions", second, *blocked, *holding)
+
+
+def test_a_lock_queue_blames_its_root_and_lasts_from_its_first_to_its_last_sample(
+    tmp_path: Path,
+) -> None:
+    """103 waits for 102, which waits for 101: two sessions wait, and 101 holds the lock."""
+    queue = [
+        sessions(second, (102, "101"), (103, "102,101"), idle=[101])
+        for second in range(BEGIN + 600, BEGIN + 646)
+    ]
+    (told,) = recorded(tmp_path, sessions(BEGIN), *queue, sessions(BEGIN + 900))
+    assert told == (
+        f"{clock(BEGIN + 600)} {clock(BEGIN + 645)} 2 sessions of shop waited for a lock that "
+        "nightly-import (process 101, idle in transaction, last statement LOCK TABLE stock) held "
+        "for at least 45 s"
+    )
+
+
+def test_a_wait_of_four_seconds_is_nothing_and_two_queues_are_two(tmp_path: Path) -> None:
+    short = [sessions(second, (102, "101")) for second in range(BEGIN + 100, BEGIN + 105)]
+    first = [sessions(second, (102, "101")) for second in range(BEGIN + 200, BEGIN + 211)]
+    again = [sessions(second, (105, "0")) for second in range(BEGIN + 300, BEGIN + 306)]
+    told = recorded(tmp_path, *short, *first, *again, sessions(BEGIN + 400))
+    assert [one[18:] for one in told] == [
+        "1 session of shop waited for a lock that process 101 held for at least 10 s",
+        "1 session of shop waited for a lock that a prepared transaction held for at least 5 s",
+    ]
+
+
+def connections(clients: Sequence[int]) -> Iterator[Sample]:
+    for number, count in enumerate(clients):
+        row = of_source("connections", clients=count, active=1, maximum=200)
+        yield sample("connections", BEGIN + 10 * number, row)
+
+
+def test_a_storm_is_twice_the_usual_sessions_and_twenty_more(tmp_path: Path) -> None:
+    told = recorded(tmp_path, *connections([30] * 100 + [61, 180, 90] + [30] * 100))
+    assert told == [
+        f"{clock(BEGIN + 1000)} {clock(BEGIN + 1020)} the number of sessions rose to 180 of 200; "
+        "usual are 30"
+    ]
+
+
+def test_a_change_of_a_few_sessions_is_no_storm(tmp_path: Path) -> None:
+    assert recorded(tmp_path, *connections([3] * 100 + [22] * 5 + [3] * 100)) == []
+    assert recorded(tmp_path / "more", *connections([60] * 100 + [119] * 5 + [60] * 100)) == []
+
+
+def load(slow: range, ms: float, calls: int = 600) -> Iterator[Sample]:
+    """A statement that takes 10 ms a call, and in some minutes as long as given."""
+    total, time_ms = 0, 0.0
+    for minute in range(MINUTES):
+        total += calls
+        time_ms += calls * (ms if minute in slow else 10.0)
+        row = of_source("statements", database="app", role="web", query_id=9, toplevel=True,
+                        calls=total, exec_ms=time_ms, rows=total)  # fmt: skip
+        yield sample("statements", BEGIN + 60 * minute, row)
+
+
+def setting(minute: int, value: str) -> Sample:
+    row = of_source("settings", name="work_mem", value=value, unit="kB", origin="file",
+                    pending=False)  # fmt: skip
+    return sample("settings", BEGIN + 60 * minute, row)
+
+
+def test_a_slower_statement_is_told_with_what_changed_just_before(tmp_path: Path) -> None:
+    told = recorded(
+        tmp_path, setting(0, "65536"), setting(19, "1024"), *load(range(21, 31), 45.0),
+    )  # fmt: skip
+    assert told == [
+        f"{clock(BEGIN + 20 * 60)} {clock(BEGIN + 30 * 60)} SELECT * FROM orders took 45 ms per "
+        "call instead of 10 ms; just before: work_mem: 64MB → 1MB"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("slow", "ms", "calls", "why"),
+    [
+        (range(21, 31), 19.0, 600, "less than twice as long"),
+        (range(21, 24), 45.0, 600, "only three minutes"),
+        (range(21, 31), 45.0, 30, "30 calls a minute keep 0.02 sessions busy"),
+    ],
+)
+def test_what_is_a_little_slower_or_does_not_matter_is_not_told(
+    slow: range, ms: float, calls: int, why: str, tmp_path: Path
+) -> None:
+    assert recorded(tmp_path, *load(slow, ms, calls)) == [], why
+
+
+def checkpoints(requested: Sequence[int]) -> Iterator[Sample]:
+    total = 0
+    for minute, number in enumerate(requested):
+        total += number
+        row = of_source("checkpoints", timed=minute // 5, requested=total, write_ms=0.0)
+        yield sample("checkpoints", BEGIN + 60 * minute, row)
+
+
+def test_three_checkpoints_before_their_time_are_told_and_two_are_not(tmp_path: Path) -> None:
+    assert recorded(tmp_path, *checkpoints([0] * 10 + [1, 0, 1] + [0] * 10)) == []
+    (told,) = recorded(tmp_path / "three", *checkpoints([0] * 10 + [1, 0, 2] + [0] * 10))
+    assert told.startswith(f"{clock(BEGIN + 9 * 60)} {clock(BEGIN + 12 * 60)} 3 checkpoints came")
+
+
+@pytest.mark.slow
+@pytest.mark.timed
+def test_an_incident_played_out_is_told_and_the_quiet_before_it_is_not(
+    new_cluster: NewCluster, tmp_path: Path
+) -> None:
+    """A real recorder beside pgbench: 70 s of nothing, then a lock held for 20 s."""
+    cluster = new_cluster(settings={"shared_preload_libraries": "pg_stat_statements"})
+    sql(cluster.dsn(), "CREATE EXTENSION pg_stat_statements")
+    pgbench = find_pgbench(cluster.binaries)
+    subprocess.run([pgbench, "-i", "-q", "-s", "2", cluster.dsn()], check=True, capture_output=True)
+    program = [sys.executable, "-c", "from mrtuner.cli import main; main()"]
+    recorder = subprocess.Popen([*program, "record", cluster.dsn(), "--dir", str(tmp_path)])
+    load = subprocess.Popen([pgbench, "-c", "3", "-R", "50", "-T", "180", cluster.dsn()])
+    time.sleep(70)
+    quiet = history(tmp_path).incidents
+    with psycopg.connect(cluster.dsn(), application_name="nightly-import") as holder:
+        holder.execute("LOCK TABLE pgbench_branches")
+        time.sleep(20)
+    time.sleep(65)  # texts of statements are read once a minute
+    load.terminate()
+    recorder.terminate()
+    load.wait()
+    recorder.wait()
+    assert quiet == ()
+    (told,) = history(tmp_path).incidents
+    assert told.kind == "lock queue"
+    assert "3 sessions of pgbench waited for a lock that nightly-import (process " in told.text
+    assert "last statement LOCK TABLE pgbench_branches" in told.text
