@@ -13,6 +13,7 @@ import psycopg
 import pytest
 from click.testing import CliRunner
 from conftest import NewCluster
+from history_story import story
 
 from json_schemas import assert_valid
 from mrtuner.answers import check
@@ -50,7 +51,8 @@ def test_a_fresh_server_of_every_major_has_no_finding(
     report = checked(new_cluster(every_major))
     assert ids(report) == set()
     assert not report.unjudged
-    assert set(report.passed) | _BY_DATE >= set(checks())
+    assert set(report.passed) | _BY_DATE | {"incident"} >= set(checks())
+    assert report.skipped == ("incident",)  # there is no history
 
 
 def test_a_server_at_work_has_no_finding(new_cluster: NewCluster) -> None:
@@ -121,7 +123,7 @@ def test_a_role_without_pg_monitor_is_told_exactly_what_it_cannot_judge(
     }  # fmt: skip
 
 
-@pytest.mark.parametrize("number", [500, pytest.param(10_000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("number", [500, pytest.param(10_000, marks=[pytest.mark.slow, pytest.mark.quiet])])
 def test_many_tables_are_checked_within_five_seconds(number: int, new_cluster: NewCluster) -> None:
     cluster = new_cluster(settings={"max_locks_per_transaction": 1000})
     for batch in range(number // 500):
@@ -186,6 +188,15 @@ def test_the_root_of_a_queue_is_blamed_and_not_who_waits_in_between(embedded: Cl
     assert found.text.startswith(
         "3 sessions of migration and web wait for a lock of report (process 1), active for"
     )
+
+
+def test_a_history_adds_what_went_wrong_within_a_day(embedded: Cluster, tmp_path: Path) -> None:
+    story(tmp_path)  # ten checkpoints before their time, in the past
+    report = check(embedded.dsn(), history=tmp_path, **GIVEN)  # type: ignore[arg-type]
+    (found,) = [one for one in report.findings if one.id == "incident"]
+    assert found.severity == "to know"
+    assert "10 checkpoints came before their time" in found.text
+    assert report.skipped == ()
 
 
 # --- the command

@@ -179,7 +179,9 @@ def test_an_incident_played_out_is_told_and_the_quiet_before_it_is_not(
     load.wait()
     recorder.wait()
     assert quiet == ()
-    (told,) = history(tmp_path).incidents
+    found = history(tmp_path).incidents
+    assert len(found) == 1, found
+    (told,) = found
     assert told.kind == "lock queue"
     assert "3 sessions of pgbench waited for a lock that nightly-import (process " in told.text
     assert "last statement LOCK TABLE pgbench_branches" in told.text

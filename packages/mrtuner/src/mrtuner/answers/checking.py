@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Unpack
+from dataclasses import replace
+from pathlib import Path
+from typing import Final, Unpack
 
+from mrtuner.answers.happened import history as happened
 from mrtuner.check.catalogue import known
 from mrtuner.check.read import read
 from mrtuner.check.report import CheckReport, judged, unreachable
@@ -14,22 +17,35 @@ from mrtuner.inputs import MachineInputs
 from mrtuner.postgres.connect import masked
 from mrtuner.tuning import gather
 
+#: How far back a history is looked at [s].
+_DAY: Final = 86_400.0
+
 
 def check(
-    dsn: str = "", *, skip: Collection[str] = (), **machine: Unpack[MachineInputs]
+    dsn: str = "",
+    *,
+    skip: Collection[str] = (),
+    history: Path | str | None = None,
+    instance: str | None = None,
+    **machine: Unpack[MachineInputs],
 ) -> CheckReport:
     """Check the server that `dsn` leads to, by default the one that psql would find.
 
     Reads only, in one session, and gives up a query after two seconds: what it would have shown is
-    not judged. `skip` are ids of checks to leave out. `machine` is what cannot be read over SQL,
-    such as ``memory="16GB"``, as in `tune`.
+    not judged. `skip` are ids of checks to leave out. With a `history` that ``mrtuner record``
+    wrote, of which `instance` names the server, what went wrong within a day is told as well.
+    `machine` is what cannot be read over SQL, such as ``memory="16GB"``, as in `tune`.
 
     Raises:
         ConnectError: the server cannot be read.
         BadValue: an input is invalid, or there is no check of a name to skip.
     """
     left_out = known(frozenset(skip))
-    return judged(masked(dsn) or "local", read(dsn, gather.flags(**machine)), left_out)
+    state = read(dsn, gather.flags(**machine))
+    if history is not None:
+        found = happened(history, instance=instance, since=_DAY)
+        state = replace(state, incidents=found.incidents)
+    return judged(masked(dsn) or "local", state, left_out)
 
 
 def check_all(

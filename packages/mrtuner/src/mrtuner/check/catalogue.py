@@ -11,7 +11,8 @@
 
 The docstring says what it means. A check yields what it found and nothing if all is well. `needs`
 names what it looks at: a part of `State` that could not be read leaves the check *not judged*. A
-check that finds out by itself that it cannot judge raises `CannotJudge`.
+check that finds out by itself that it cannot judge raises `CannotJudge`. What needs a history is
+looked for only where one is given.
 """
 
 from __future__ import annotations
@@ -56,6 +57,8 @@ class Check:
         return " ".join((self.judge.__doc__ or "").split())
 
 
+#: The part of the state that only a history gives.
+HISTORY: Final = "history"
 _CHECKS: Final[dict[str, Check]] = {}
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated
 
-from mrtuner.check.catalogue import CannotJudge, checks
+from mrtuner.check.catalogue import HISTORY, CannotJudge, checks
 from mrtuner.check.state import State
 from mrtuner.described import Doc
 from mrtuner.facts import Missing
@@ -57,8 +57,11 @@ def judged(target: str, state: State, skip: frozenset[str] = frozenset()) -> Che
     found: list[Finding] = []
     passed: list[str] = []
     unjudged: list[Missing] = []
+    without = frozenset(
+        one.id for one in checks().values() if HISTORY in one.needs and state.incidents is None
+    )
     for check in checks().values():
-        if check.id in skip:
+        if check.id in skip | without:
             continue
         lacking = [state.missing[name] for name in check.needs if name in state.missing]
         before = len(found)
@@ -76,7 +79,7 @@ def judged(target: str, state: State, skip: frozenset[str] = frozenset()) -> Che
     return CheckReport(
         target=target, version=state.server.version, database=state.database, at=state.at,
         findings=tuple(sorted(found, key=lambda one: one.urgency)), passed=tuple(passed),
-        skipped=tuple(sorted(skip)), unjudged=tuple(unjudged),
+        skipped=tuple(sorted(skip | without)), unjudged=tuple(unjudged),
     )  # fmt: skip
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from mrtuner.facts import Missing
 
 if TYPE_CHECKING:
+    from mrtuner.history.analysis.incidents import Incident
     from mrtuner.postgres.model import Server
     from mrtuner.tuning import Tuning
     from mrtuner.vacuum import Vacuum
@@ -197,6 +198,7 @@ class State:
     databases: tuple[DatabaseHealth, ...] = ()
     collations: tuple[Collation, ...] = ()
     extensions: tuple[ExtensionVersion, ...] = ()
+    incidents: tuple[Incident, ...] | None = None  # of the last day; None: no history was given
     counted_for: float | None = None  # seconds since this database's statistics were reset
     missing: Mapping[str, Missing]
 

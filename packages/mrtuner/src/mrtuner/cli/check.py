@@ -24,6 +24,7 @@ _SEVERITIES = ("danger", "to-do", "to-know")
     "--fail-on", type=click.Choice(_SEVERITIES), default="to-do", show_default=True,
     help="Exit with status 3 from this severity on.",
 )  # fmt: skip
+@options.history_options("Also tell what went wrong within a day, as mrtuner record wrote there.")
 @click.option("--all", "everything", is_flag=True, help="Also name the checks that passed.")
 @options.html_option("Write the findings as one HTML page.")
 @checks.always_checks
@@ -32,6 +33,8 @@ def command(
     dsns: tuple[str, ...],
     skip: str | None,
     fail_on: str,
+    history: Path | None,
+    instance: str | None,
     everything: bool,
     html: Path | None,
     check: checks.Check,
@@ -47,6 +50,7 @@ def command(
       mrtuner check "$PRIMARY" "$STANDBY"            one list for both
       mrtuner check postgresql://monitor@db/app --memory 16GB --skip free-space
       mrtuner check postgresql://monitor@db/app --fail-on danger --json
+      mrtuner check postgresql://monitor@db/app --history /var/lib/mrtuner
       mrtuner explain lock-queue                     what a check means
 
     Reads only, over one connection, and takes a few seconds at most. Tables and indexes are those
@@ -62,15 +66,16 @@ def command(
     prerequisites.require(page=html)
     for dsn in dsns:
         options.warn_of_password(dsn)
-    if len(dsns) > 1 and any(value is not None for value in machine.values()):
+    if len(dsns) > 1 and any(value is not None for value in (history, *machine.values())):
         raise UsageError(
-            "options about the machine are for one server", "Check the servers one by one."
+            "options about the machine and the history are for one server",
+            "Check the servers one by one.",
         )
     left_out = [name.strip() for name in (skip or "").split(",") if name.strip()]
     reports = (
         check_all(dsns, skip=left_out)
         if len(dsns) > 1
-        else [check_one(*dsns, skip=left_out, **machine)]
+        else [check_one(*dsns, skip=left_out, history=history, instance=instance, **machine)]
     )
     told = check_document(reports)
     if as_json:
