@@ -123,7 +123,9 @@ def test_a_role_without_pg_monitor_is_told_exactly_what_it_cannot_judge(
     }  # fmt: skip
 
 
-@pytest.mark.parametrize("number", [500, pytest.param(10_000, marks=[pytest.mark.slow, pytest.mark.quiet])])
+@pytest.mark.parametrize(
+    "number", [500, pytest.param(10_000, marks=[pytest.mark.slow, pytest.mark.quiet])]
+)
 def test_many_tables_are_checked_within_five_seconds(number: int, new_cluster: NewCluster) -> None:
     cluster = new_cluster(settings={"max_locks_per_transaction": 1000})
     for batch in range(number // 500):
@@ -224,17 +226,22 @@ def test_the_command_says_it_in_its_exit_code_and_in_json(
 
 
 def test_several_servers_make_one_list_and_an_unreachable_one_is_not_judged(
-    embedded: Cluster, new_cluster: NewCluster
+    embedded: Cluster, new_cluster: NewCluster, tmp_path: Path
 ) -> None:
     other = new_cluster(settings={"autovacuum": "off"})
-    nowhere = "host=127.0.0.1 port=9 dbname=x password=hunter2"
-    done = CliRunner().invoke(
-        main, ["check", embedded.dsn(), other.dsn(), nowhere, "--fail-on", "danger"]
+    fleet = tmp_path / "fleet.toml"
+    fleet.write_text(
+        f'[instances]\nshop = "{embedded.dsn()}"\ncrm = "{other.dsn()}"\n'
+        'away = "host=127.0.0.1 port=9 dbname=x password=hunter2"\n'
     )
+    done = CliRunner().invoke(main, ["check", "--config", str(fleet), "--fail-on", "danger"])
     assert done.exit_code == 3
-    assert f"danger  {other.dsn()}: autovacuum is off" in done.stdout
-    assert "not judged: host=127.0.0.1 port=9" in done.stdout
+    assert "danger  crm: autovacuum is off" in done.stdout
+    assert "not judged: away: every check" in done.stdout
     assert "hunter2" not in done.stdout
+    twice = CliRunner().invoke(main, ["check", "host=db", "host=db user=other"])
+    assert twice.exit_code == 2
+    assert "two servers have the same name" in twice.stderr
 
 
 def test_an_unknown_check_is_refused_before_anything_is_read() -> None:

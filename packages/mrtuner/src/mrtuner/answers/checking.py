@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Final, Unpack
@@ -48,15 +48,15 @@ def check(
     return judged(masked(dsn) or "local", state, left_out)
 
 
-def check_all(
-    targets: Collection[str], *, skip: Collection[str] = (), **machine: Unpack[MachineInputs]
-) -> list[CheckReport]:
-    """Check several servers, one after the other; one that cannot be read is not judged."""
+def check_all(servers: Mapping[str, str], *, skip: Collection[str] = ()) -> list[CheckReport]:
+    """Check several servers, by name, one after the other.
+
+    One that cannot be read is not judged.
+    """
     reports = []
-    for dsn in targets:
+    for name, dsn in servers.items():
         try:
-            reports.append(check(dsn, skip=skip, **machine))
+            reports.append(replace(check(dsn, skip=skip), target=name))
         except ConnectError as error:
-            why = Missing("", error.message, hint=error.hint)
-            reports.append(unreachable(masked(dsn) or "local", why))
+            reports.append(unreachable(name, Missing("", error.message, hint=error.hint)))
     return reports

@@ -17,6 +17,7 @@ _SEVERITIES = ("danger", "to-do", "to-know")
 @options.command("check")
 @click.argument("dsns", type=targets.ServerArgument(), nargs=-1, metavar="[DSN]...")
 @options.machine_options
+@targets.config_option
 @click.option(
     "--skip", metavar="ID[,ID]…", help="Leave out these checks; mrtuner explain lists them."
 )
@@ -31,6 +32,7 @@ _SEVERITIES = ("danger", "to-do", "to-know")
 @options.json_option
 def command(
     dsns: tuple[str, ...],
+    config: Path | None,
     skip: str | None,
     fail_on: str,
     history: Path | None,
@@ -47,7 +49,7 @@ def command(
     Examples:
       mrtuner check postgresql://monitor@db/app
       mrtuner check                                  the server that psql would find
-      mrtuner check "$PRIMARY" "$STANDBY"            one list for both
+      mrtuner check --config fleet.toml              one list for all that are named there
       mrtuner check postgresql://monitor@db/app --memory 16GB --skip free-space
       mrtuner check postgresql://monitor@db/app --fail-on danger --json
       mrtuner check postgresql://monitor@db/app --history /var/lib/mrtuner
@@ -64,19 +66,17 @@ def command(
     from mrtuner.findings import Severity
 
     prerequisites.require(page=html)
-    for dsn in dsns:
-        options.warn_of_password(dsn)
-    if len(dsns) > 1 and any(value is not None for value in (history, *machine.values())):
-        raise UsageError(
-            "options about the machine and the history are for one server",
-            "Check the servers one by one.",
-        )
     left_out = [name.strip() for name in (skip or "").split(",") if name.strip()]
-    reports = (
-        check_all(dsns, skip=left_out)
-        if len(dsns) > 1
-        else [check_one(*dsns, skip=left_out, history=history, instance=instance, **machine)]
-    )
+    if config is None and len(dsns) < 2:
+        options.warn_of_password(*dsns or [None])
+        reports = [check_one(*dsns, skip=left_out, history=history, instance=instance, **machine)]
+    else:
+        if any(value is not None for value in (history, *machine.values())):
+            raise UsageError(
+                "options about the machine and the history are for one server",
+                "Check the servers one by one.",
+            )
+        reports = check_all(targets.servers_named(dsns, config), skip=left_out)
     told = check_document(reports)
     if as_json:
         terminal.document(told)

@@ -12,10 +12,7 @@ from mrtuner.errors import UsageError
 
 @options.command("mcp")
 @click.argument("dsns", type=targets.ServerArgument(), nargs=-1, metavar="[DSN]...")
-@click.option(
-    "--config", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
-    help='File in TOML with a table [instances]: NAME = "connection string".',
-)  # fmt: skip
+@targets.config_option
 @click.option(
     "--history", type=click.Path(path_type=Path, file_okay=False), metavar="DIR",
     help="History that mrtuner record writes, for what happened, limits and SQL.",
@@ -44,16 +41,8 @@ def command(
     prerequisites.require("mcp")
     from mrtuner.agents.server import serve_stdio
     from mrtuner.agents.tools import Places
-    from mrtuner.history.recording.fleet import instance_of, read_fleet
 
-    for dsn in dsns:
-        options.warn_of_password(dsn)
-    found = [instance_of(dsn) for dsn in dsns]
-    if config is not None:
-        found += read_fleet(config).instances
-    servers = {one.name: one.dsn for one in found}
-    if len(servers) < len(found):
-        raise UsageError("two servers have the same name", "Name them in a file: --config.")
+    servers = targets.servers_named(dsns, config)
     if not servers and history is None:
         raise UsageError("nothing to read", "Give a connection string, or --history DIR.")
     terminal.print_note(f"serving {', '.join(servers) or 'a history'} on stdin and stdout")

@@ -5,6 +5,8 @@ A command that does not accept one of them says what to use instead.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, Final
 
 import click
@@ -12,6 +14,10 @@ import click
 from mrtuner.answers.targets import TargetKind, instance_named, kind_of
 from mrtuner.errors import UsageError
 
+config_option = click.option(
+    "--config", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
+    help='File in TOML with a table [instances]: NAME = "connection string".',
+)  # fmt: skip
 #: Commands of rdstune that do for an instance what these do for a server.
 _OF_RDS: Final = {"tune": "diff", "apply": "apply", "undo": "undo"}
 
@@ -55,3 +61,22 @@ class InstanceArgument(click.ParamType):  # type: ignore[type-arg]  # generic on
                 "Give its identifier; servers elsewhere are for mrtuner.",
             )
         return instance_named(text)
+
+
+def servers_named(dsns: Sequence[str], config: Path | None) -> dict[str, str]:
+    """Return connection strings by name: host and port, or as the file of --config names them.
+
+    UsageError for two servers of one name.
+    """
+    from mrtuner.cli.common.options import warn_of_password
+    from mrtuner.history.recording.fleet import instance_of, read_fleet
+
+    for dsn in dsns:
+        warn_of_password(dsn)
+    found = [instance_of(dsn) for dsn in dsns]
+    if config is not None:
+        found += read_fleet(config).instances
+    servers = {one.name: one.dsn for one in found}
+    if len(servers) < len(found):
+        raise UsageError("two servers have the same name", "Name them in a file: --config.")
+    return servers

@@ -21,8 +21,9 @@ from mrtuner.units import pretty_duration
 from mrtuner.wording import cut, enumerated, plural
 
 T = TypeVar("T")
-#: Samples of one queue are at most this far apart, and a queue this long is worth a sentence.
-_APART: Final = timedelta(seconds=10)
+#: Samples of one queue are at most this far apart: a busy recorder samples less often. A queue this
+#: long is worth a sentence.
+_APART: Final = timedelta(seconds=30)
 _QUEUE: Final = timedelta(seconds=5)
 #: A storm: twice the usual number of sessions, and so many more.
 _TIMES: Final = 2.0
