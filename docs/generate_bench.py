@@ -24,7 +24,7 @@ CPU: Final = {"cpu": DOCS / "cpu.json", "cpu-guest": DOCS / "cpu-guest.json"}
 _ABOUT: Final = """\
 # Containers: measured
 
-What `mrtuner bench report` says of [the plan of 2014](../how-to/benchmark-containers.md) on one
+What `mrtuner bench report` says of [the plan of 2014](../how-to/benchmark.md#in-containers) on one
 small machine: {cpus} CPUs, Linux {release}, PostgreSQL {version}, cell `{cell}`, {pairs} blocks.
 {rejected} runs were rejected; the machine was {quiet}. The interval is 95 % of the cell alone, p is
 by Holm over all comparisons.

@@ -1,7 +1,7 @@
 """Puppet, Ansible and NixOS: what they write into postgresql.conf from our files.
 
 These tests redo by hand what the modules and roles write, from their source; docs/how-to/
-write-for-puppet-ansible-nixos.md says which of the tools themselves were run.
+write-for-other-tools.md says which of the tools themselves were run.
 """
 
 from __future__ import annotations
