@@ -238,6 +238,8 @@ def test_several_servers_make_one_list_and_an_unreachable_one_is_not_judged(
     assert done.exit_code == 3
     assert "danger  crm: autovacuum is off" in done.stdout
     assert "not judged: away: every check" in done.stdout
+    dangers = [line for line in done.stdout.splitlines() if line.startswith("danger")]
+    assert "danger  away: the server cannot be reached: nothing is listening there" in dangers[0]
     assert "hunter2" not in done.stdout
     twice = CliRunner().invoke(main, ["check", "host=db", "host=db user=other"])
     assert twice.exit_code == 2

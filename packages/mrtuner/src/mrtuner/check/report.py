@@ -84,8 +84,14 @@ def judged(target: str, state: State, skip: frozenset[str] = frozenset()) -> Che
 
 
 def unreachable(target: str, why: Missing) -> CheckReport:
-    """The answer for a server that could not be read: nothing was judged."""
+    """The answer for a server that could not be read: that is a danger, and the rest unknown."""
+    found = Finding(
+        id="unreachable", severity=Severity.DANGER, text=f"the server cannot be reached: {why.why}",
+        consequence="clients cannot use it either, unless they come from elsewhere", harm_in=0.0,
+        basis="an attempt to connect, now", remedy=(why.supply,) if why.supply else (),
+    )  # fmt: skip
+    others = [name for name in checks() if name != found.id]
     return CheckReport(
-        target=target, version=None, database=None, at=None, findings=(), passed=(), skipped=(),
-        unjudged=tuple(replace(why, name=name) for name in checks()),
+        target=target, version=None, database=None, at=None, findings=(found,), passed=(),
+        skipped=(), unjudged=tuple(replace(why, name=name) for name in others),
     )  # fmt: skip

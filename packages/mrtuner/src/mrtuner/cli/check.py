@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import click
 
 from mrtuner.cli.common import checks, options, prerequisites, targets, terminal
 from mrtuner.errors import UsageError
 
-_SEVERITIES = ("danger", "to-do", "to-know")
+_SEVERITIES: Final = ("danger", "to-do", "to-know")
+#: What a check needs to know of a machine that cannot be read over SQL.
+_MACHINE: Final = ("memory", "cpus", "storage", "disk", "wal_disk")
 
 
 @options.command("check")
 @click.argument("dsns", type=targets.ServerArgument(), nargs=-1, metavar="[DSN]...")
-@options.machine_options
+@options.stacked(*(options.declared_option(name) for name in _MACHINE))
 @targets.config_option
 @click.option(
     "--skip", metavar="ID[,ID]…", help="Leave out these checks; mrtuner explain lists them."

@@ -84,6 +84,16 @@ def _near(
 
 
 @check(
+    "unreachable",
+    judged="no session can be opened",
+    source="libpq's own error",
+)
+def unreachable(state: State) -> Iterator[Finding]:  # noqa: ARG001 - it was read, so it was reached
+    """The server cannot be reached from here, so nothing else could be judged."""
+    yield from ()
+
+
+@check(
     "idle-in-transaction",
     judged="a session has been idle in a transaction for five minutes or longer",
     source="documentation: idle_in_transaction_session_timeout; the time is chosen",
