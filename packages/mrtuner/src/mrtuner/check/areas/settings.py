@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 from typing import Final
 
 from mrtuner.catalog.versions import end_of_support
-from mrtuner.check.areas.storage import from_tuning
-from mrtuner.check.catalogue import CannotJudge, check
+from mrtuner.check.areas.storage import advice, from_tuning
+from mrtuner.check.catalogue import check
 from mrtuner.check.state import State
 from mrtuner.findings import Finding, Severity
 from mrtuner.vacuum.commands import identifier
@@ -109,12 +109,10 @@ def pending_restart(state: State) -> Iterator[Finding]:
 )
 def override_undoes_advice(state: State) -> Iterator[Finding]:
     """A role or database has a setting of its own, so the server's does not reach its sessions."""
-    if state.tuning is None:
-        missing = state.missing["tuning"]
-        raise CannotJudge(missing.why, missing.supply)
+    advised = advice(state)
     for one in state.server.overrides:
-        advice = state.tuning.advice.get(one.name)
-        if advice is None or not advice.changes or _same(one.value, advice.value):
+        item = advised.advice.get(one.name)
+        if item is None or not item.changes or _same(one.value, item.value):
             continue
         whose = f"role {one.role}" if one.role else "all roles"
         where = f" in database {one.database}" if one.database else ""
@@ -127,7 +125,7 @@ def override_undoes_advice(state: State) -> Iterator[Finding]:
             id="override-undoes-advice",
             severity=Severity.TO_KNOW,
             text=f"{one.name} is {one.value} for {whose}{where}; the advice for the server is "
-            f"{advice.value}",
+            f"{item.value}",
             consequence="a change of the server's value does not reach these sessions",
             basis="pg_db_role_setting, now",
             remedy=(f"ALTER {target}{inside} RESET {one.name};  -- if nobody needs it",),

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from mrtuner.check.catalogue import CannotJudge, check
 from mrtuner.check.state import State
 from mrtuner.facts import Fact
 from mrtuner.findings import Finding, Severity
 from mrtuner.units import Bytes, GiB, pretty_bytes, pretty_duration
+
+if TYPE_CHECKING:
+    from mrtuner.tuning import Tuning
 
 #: Free shares of a volume; chosen, as most monitoring does. Below a gigabyte nothing is safe.
 _LITTLE: Final = 0.15
@@ -70,12 +73,17 @@ def wal_fills_volume(state: State) -> Iterator[Finding]:
     yield from from_tuning(state, "wal-fills-volume")
 
 
-def from_tuning(state: State, name: str) -> Iterator[Finding]:
-    """Yield the findings of this check that the advice for the server contains."""
+def advice(state: State) -> Tuning:
+    """Return the advice for the server; CannotJudge where it could not be made."""
     if state.tuning is None:
         missing = state.missing["tuning"]
         raise CannotJudge(missing.why, missing.supply)
-    yield from (one for one in state.tuning.findings if one.id == name)
+    return state.tuning
+
+
+def from_tuning(state: State, name: str) -> Iterator[Finding]:
+    """Yield the findings of this check that the advice for the server contains."""
+    yield from (one for one in advice(state).findings if one.id == name)
 
 
 @check(
@@ -95,8 +103,8 @@ def checkpoints_forced(state: State) -> Iterator[Finding]:
     share = forced / (forced + timed)
     if share < _FORCED:
         return
-    advice = state.tuning.advice.get("max_wal_size") if state.tuning else None
-    value = advice.value if advice is not None and advice.changes else None
+    item = state.tuning.advice.get("max_wal_size") if state.tuning else None
+    value = item.value if item is not None and item.changes else None
     yield Finding(
         id="checkpoints-forced",
         severity=Severity.TO_DO,
@@ -146,7 +154,7 @@ def checksum_failures(state: State) -> Iterator[Finding]:
 )
 def temporary_files(state: State) -> Iterator[Finding]:
     """Sorts and hashes do not fit work_mem and go to disk, although there is memory for them."""
-    for step in state.tuning.steps if state.tuning else ():
+    for step in advice(state).steps:
         if step.commands and step.commands[0].startswith("ALTER ROLE"):
             text, _, more = step.purpose.partition(": ")
             yield Finding(
