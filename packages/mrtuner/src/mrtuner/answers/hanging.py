@@ -109,12 +109,12 @@ def _seconds(length: Time) -> float | None:
 
 def _client(name: str, dsn: str | None, rtt: float | None) -> tuple[Client, Path, str | None]:
     """The client, its path to the server (given, measured or usual), and what is in between."""
-    from mrtuner.failover.predict.client import configured, defaults, parameters_of
+    from mrtuner.failover.predict.client import client_with, defaults
     from mrtuner.failover.predict.path import Path
 
     if dsn is None:
         return defaults(name), Path() if rtt is None else Path(rtt=rtt), None
-    client = configured(name, parameters_of(dsn))
+    client = client_with(name, dsn)
     if rtt is not None:
         return client, Path(rtt=rtt), None
     from mrtuner.failover.audit.session import met

@@ -12,7 +12,7 @@ import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from mrtuner.errors import ConnectCause, ConnectError, MrTunerError, UsageError
 
@@ -92,9 +92,9 @@ _CAUSES: Final[tuple[tuple[str, ConnectCause, str], ...]] = (
         "Check that PostgreSQL is what listens there, and see its log.",
     ),
     (
-        r'definition of service "[^"]*" not found',
+        r'definition of service "[^"]*" not found|service file',
         ConnectCause.NO_SERVICE,
-        "Check the service's name and ~/.pg_service.conf.",
+        "Check the service's name and its file, PGSERVICEFILE or ~/.pg_service.conf.",
     ),
     (
         r"SSL|TLS|certificate",
@@ -110,15 +110,15 @@ def connect(
 ) -> Connection:
     """Open a session in autocommit; `with connect(dsn) as conn:` closes it.
 
-    `timeout` [s] applies to each address tried; `connect_timeout` and PGCONNECT_TIMEOUT take
-    precedence. Raises UsageError for an invalid string and for a server older than 13;
-    ConnectError, with the cause, for anything else that prevents a session with the server
-    itself, including a pooler in between unless `through_pooler`. With `console`, only PgBouncer's
-    own console is accepted; anything else raises UsageError.
+    `timeout` [s] applies to each address tried; `connect_timeout`, of the string, a service or
+    PGCONNECT_TIMEOUT, takes precedence. Raises UsageError for an invalid string and for a server
+    older than 13; ConnectError, with the cause, for anything else that prevents a session with the
+    server itself, including a pooler in between unless `through_pooler`. With `console`, only
+    PgBouncer's own console is accepted; anything else raises UsageError.
     """
     import psycopg
 
-    parameters = _patience(timeout) | _dsn_parameters(dsn)
+    parameters = _patience(dsn, timeout) | given(dsn)
     parameters |= {"application_name": "mrtuner", "client_encoding": "UTF8"}
     try:
         conn = psycopg.connect(**parameters, autocommit=True, prepare_threshold=None)
@@ -195,26 +195,72 @@ def masked(dsn: str) -> str:
 def address(dsn: str) -> str:
     """Return the host and port that a connection string leads to first: ``db:5432``.
 
-    Raises UsageError for an invalid string.
+    Raises what `resolved` raises.
     """
-    from psycopg import pq
-
-    given = _dsn_parameters(dsn)
-    defaults = {
-        option.keyword.decode(): option.val.decode()
-        for option in pq.Conninfo.get_defaults()
-        if option.val is not None
-    }
-    host = str(given.get("host") or defaults.get("host") or "localhost").partition(",")[0]
-    port = str(given.get("port") or defaults.get("port") or "5432").partition(",")[0]
+    known = resolved(dsn)
+    host, port = (
+        next((known[name].value for name in names if name in known), usual).partition(",")[0]
+        for names, usual in ((("host", "hostaddr"), "localhost"), (("port",), "5432"))
+    )
     return f"{'localhost' if host.startswith('/') else host}:{port}"
 
 
-def _patience(timeout: int) -> dict[str, Any]:
-    return {} if "PGCONNECT_TIMEOUT" in os.environ else {"connect_timeout": timeout}
+class Resolved(NamedTuple):
+    """The value that libpq uses for a parameter, and who gave it."""
+
+    value: str
+    origin: str  # "connection string", "service NAME", or the name of a variable
 
 
-def _dsn_parameters(dsn: str) -> dict[str, Any]:
+def resolved(dsn: str) -> dict[str, Resolved]:
+    """Return what libpq makes of a connection string: with services and PG* variables, no secrets.
+
+    Parameters at libpq's own default are left out. Nothing is connected, and no name is looked up:
+    libpq itself reads everything, and stops at one parameter that we make invalid.
+
+    Raises UsageError for what libpq refuses, ConnectError for a service that it does not find.
+    """
+    from psycopg import pq
+    from psycopg.conninfo import make_conninfo
+
+    said, stop = given(dsn), _LATE[pq.version() >= 160000]
+    stopped = pq.PGconn.connect_start(make_conninfo("", **said | {stop: _INVALID}).encode())
+    complaint = stopped.error_message.decode(errors="replace")
+    if f'"{_INVALID}"' not in complaint:
+        raise _no_session(complaint, said)
+    service = said.get("service") or os.environ.get("PGSERVICE")
+    found = {}
+    for option in stopped.info:
+        name, variable = option.keyword.decode(), option.envvar.decode() if option.envvar else ""
+        if not option.val or name == stop or option.dispchar == b"*":
+            continue
+        value = option.val.decode(errors="replace")
+        if name in said:
+            found[name] = Resolved(value, "connection string")
+        elif variable and value == os.environ.get(variable):
+            found[name] = Resolved(value, variable)
+        elif service and option.val != option.compiled:
+            found[name] = Resolved(value, f"service {service}")
+    return found
+
+
+#: What libpq checks after all else, and what it checks late before 16. Source: fe-connect.c,
+#: connectOptions2 (pqConnectOptions2 from 17 on).
+_LATE: Final = {True: "load_balance_hosts", False: "gssencmode"}
+_INVALID: Final = "stop here"
+
+
+def _patience(dsn: str, timeout: int) -> dict[str, Any]:
+    """The time to wait. A service's is passed on, since psycopg does not look for it there."""
+    known = resolved(dsn).get("connect_timeout")
+    return {"connect_timeout": timeout if known is None else known.value}
+
+
+def given(dsn: str) -> dict[str, Any]:
+    """Return the parameters in the string itself; UsageError, without secrets, if there are none.
+
+    What libpq takes from elsewhere is in `resolved`.
+    """
     import psycopg
     from psycopg.conninfo import conninfo_to_dict
 

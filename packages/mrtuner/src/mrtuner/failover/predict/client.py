@@ -11,6 +11,7 @@ from mrtuner.catalog.timers import Driver, driver
 from mrtuner.errors import BadValue, UsageError
 from mrtuner.failover.predict.kernel import Kernel
 from mrtuner.failover.predict.kernel_timers import Keepalive
+from mrtuner.postgres.connect import resolved
 
 #: Values of target_session_attrs with which libpq skips a read-only server.
 _WRITABLE = frozenset({"read-write", "primary"})
@@ -77,8 +78,16 @@ def defaults(name: str) -> Client:
     )
 
 
-def configured(name: str, parameters: Mapping[str, Any], *, libpq: int = 18) -> Client:
+def configured(
+    name: str,
+    parameters: Mapping[str, Any],
+    origins: Mapping[str, str] | None = None,
+    *,
+    libpq: int = 18,
+) -> Client:
     """A client of this driver with libpq's parameters; `libpq` is the library's major version.
+
+    `origins` says who gave each parameter; by default all are in the connection string.
 
     UsageError for a Unix socket, which no network outage affects, and for a driver that does not
     accept libpq's parameters; BadValue for what libpq or the kernel refuses.
@@ -90,8 +99,18 @@ def configured(name: str, parameters: Mapping[str, Any], *, libpq: int = 18) -> 
             "Leave out the connection string, or give --client libpq.",
         )
     refuse_local(parameters)
+    origin = dict(origins or dict.fromkeys(parameters, "connection string"))
+    ignored = []
+    waits = base.connect_timeout is not None  # by itself, as psycopg, which knows no services
+    if waits and origin.get("connect_timeout", "").startswith("service "):
+        parameters = {key: value for key, value in parameters.items() if key != "connect_timeout"}
+        ignored.append(
+            f"connect_timeout: ignored by {base.driver.title} in {origin.pop('connect_timeout')}"
+        )
     on = str(parameters.get("keepalives", "1")) != "0"
     asked = whole(parameters, "tcp_user_timeout") or 0
+    if asked and not on:
+        ignored.append("tcp_user_timeout: ignored by libpq with keepalives=0")
     seconds = _connect_timeout(parameters, base, libpq)
     return replace(
         base,
@@ -101,36 +120,33 @@ def configured(name: str, parameters: Mapping[str, Any], *, libpq: int = 18) -> 
         interval=_keepalive(parameters, "keepalives_interval", on=on),
         count=_keepalive(parameters, "keepalives_count", on=on),
         user_timeout=asked if on else 0,
-        addresses=len(str(parameters.get("host") or parameters.get("hostaddr") or "").split(",")),
+        addresses=len(str(parameters.get("hostaddr") or parameters.get("host") or "").split(",")),
         read_write=parameters.get("target_session_attrs") in _WRITABLE,
-        ignored=()
-        if on or not asked
-        else ("tcp_user_timeout: ignored by libpq with keepalives=0",),
-        origin=dict.fromkeys(parameters, "connection string"),
+        ignored=tuple(ignored),
+        origin=origin,
     )
 
 
-def parameters_of(dsn: str) -> dict[str, Any]:
-    """Return libpq's parameters in a connection string; UsageError if it cannot be parsed."""
-    import psycopg
-    from psycopg.conninfo import conninfo_to_dict
+def client_with(name: str, dsn: str) -> Client:
+    """A client of this driver with all that libpq finds for a connection string.
 
-    try:
-        return dict(conninfo_to_dict(dsn))
-    except psycopg.Error:  # its message may quote part of a password
-        raise UsageError(
-            "cannot read the connection string",
-            "Write postgresql://user@host:5432/dbname, and keep the password in PGPASSWORD.",
-        ) from None
+    Errors are those of `configured`, and those of `postgres.connect.resolved`.
+    """
+    from psycopg import pq
+
+    known = resolved(dsn)
+    values = {parameter: each.value for parameter, each in known.items()}
+    origins = {parameter: each.origin for parameter, each in known.items()}
+    return configured(name, values, origins, libpq=pq.version() // 10_000)
 
 
 def refuse_local(parameters: Mapping[str, Any]) -> None:
     """Raise UsageError for a connection that does not cross a network."""
-    host = str(parameters.get("host") or parameters.get("hostaddr") or "")
+    host = str(parameters.get("hostaddr") or parameters.get("host") or "")
     if not host or host.startswith(("/", "@")):
         raise UsageError(
             "the connection string uses a Unix socket, which no network outage affects",
-            "Give a host: postgresql://user@host/dbname.",
+            "Give a host: postgresql://user@host/dbname, PGHOST, or a service that names one.",
         )
 
 
