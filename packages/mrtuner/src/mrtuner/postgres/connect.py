@@ -12,9 +12,11 @@ import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from mrtuner.errors import ConnectCause, ConnectError, MrTunerError, UsageError
+from mrtuner.wording import enumerated
 
 if TYPE_CHECKING:
     import psycopg
@@ -102,6 +104,11 @@ _CAUSES: Final[tuple[tuple[str, ConnectCause, str], ...]] = (
         "Check sslmode and sslrootcert, and whether the server offers TLS.",
     ),
 )
+#: Values of target_session_attrs. Source: libpq's documentation, from 14 on.
+SESSION_ATTRS: Final = (
+    "any", "read-write", "read-only", "primary", "standby", "prefer-standby",
+)  # fmt: skip
+_UNKNOWN: Final = r'invalid (?:connection option|URI query parameter:) "([^"]*)"'
 _BROKEN: Final = r"(invalid|bad) .*(value|option|port|integer)|could not match \d+ (port|host)"
 
 
@@ -285,6 +292,19 @@ def _refuse_spilt_password(dsn: str, parameters: dict[str, Any]) -> None:
 
 
 def _bad_string(reason: str) -> UsageError:
+    """The error for a string that libpq refuses; only what is close to a parameter is quoted."""
+    if unknown := re.search(_UNKNOWN, reason):
+        from psycopg import pq
+
+        known = [option.keyword.decode() for option in pq.Conninfo.get_defaults()]
+        if close := get_close_matches(unknown[1], known, n=1, cutoff=0.75):
+            return UsageError(
+                f"cannot read the connection string: there is no parameter {unknown[1]}",
+                f"Write {close[0]}, if that is what you mean.",
+            )
+    if "target_session_attrs" in reason:
+        hint = f"Use {enumerated(SESSION_ATTRS, 'or')}."
+        return UsageError("the connection string has an invalid target_session_attrs", hint)
     unquoted = re.sub(r"""(["'])[^"']*["']?""", "…", _first_line(reason))
     return UsageError(f"cannot read the connection string: {unquoted}", _STRING_HINT)
 

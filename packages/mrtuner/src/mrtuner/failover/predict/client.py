@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -11,7 +11,9 @@ from mrtuner.catalog.timers import Driver, driver
 from mrtuner.errors import BadValue, UsageError
 from mrtuner.failover.predict.kernel import Kernel
 from mrtuner.failover.predict.kernel_timers import Keepalive
-from mrtuner.postgres.connect import resolved
+from mrtuner.postgres.connect import SESSION_ATTRS, resolved
+from mrtuner.units import pretty_duration
+from mrtuner.wording import enumerated
 
 #: Values of target_session_attrs with which libpq skips a read-only server.
 _WRITABLE = frozenset({"read-write", "primary"})
@@ -44,6 +46,8 @@ class Client:
     addresses: int = 1
     read_write: bool = False  # whether it refuses a read-only server when connecting
     dns_ttl: float = 5.0
+    #: What a value means whose unit looks mistaken, by the parameter's name.
+    doubts: Mapping[str, str] = field(default_factory=dict)
     #: Settings that were given but have no effect, with the reason.
     ignored: tuple[str, ...] = ()
     #: Where each value that is not the driver's default comes from.
@@ -107,6 +111,12 @@ def configured(
         ignored.append(
             f"connect_timeout: ignored by {base.driver.title} in {origin.pop('connect_timeout')}"
         )
+    attrs = parameters.get("target_session_attrs")
+    if attrs and attrs not in SESSION_ATTRS:
+        raise BadValue(
+            f"target_session_attrs = {attrs!r}: libpq refuses it",
+            f"Use {enumerated(SESSION_ATTRS, 'or')}.",
+        )
     on = str(parameters.get("keepalives", "1")) != "0"
     asked = whole(parameters, "tcp_user_timeout") or 0
     if asked and not on:
@@ -121,7 +131,8 @@ def configured(
         count=_keepalive(parameters, "keepalives_count", on=on),
         user_timeout=asked if on else 0,
         addresses=len(str(parameters.get("hostaddr") or parameters.get("host") or "").split(",")),
-        read_write=parameters.get("target_session_attrs") in _WRITABLE,
+        read_write=attrs in _WRITABLE,
+        doubts=dict(_doubts(parameters)),
         ignored=tuple(ignored),
         origin=origin,
     )
@@ -162,6 +173,15 @@ def whole(parameters: Mapping[str, Any], name: str) -> int | None:
             _HINTS.get(name, "Give it in seconds."),
         )
     return max(0, int(text))
+
+
+def _doubts(parameters: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Round thousands of seconds, and fewer milliseconds than a second has."""
+    for name in ("connect_timeout", "keepalives_idle", "keepalives_interval"):
+        if (seconds := whole(parameters, name)) and seconds % 1000 == 0:
+            yield name, f"{name} = {seconds} is {pretty_duration(seconds)}: libpq counts seconds"
+    if 0 < (asked := whole(parameters, "tcp_user_timeout") or 0) < 1000:
+        yield "tcp_user_timeout", f"tcp_user_timeout = {asked} is {asked} ms, not seconds"
 
 
 def _keepalive(parameters: Mapping[str, Any], name: str, *, on: bool) -> int | None:

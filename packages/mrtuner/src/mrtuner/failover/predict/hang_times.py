@@ -140,6 +140,7 @@ def _syn_steps(trace: Connecting, span: Band, client: Client) -> Iterator[str]:
 
 def _connect_traps(now: Situation) -> Iterator[str]:
     client = now.client
+    yield from _doubts(client, "connect_timeout", "tcp_user_timeout")
     if client.addresses > 1:
         yield "connect_timeout applies to each address, not to all together"
     if client.driver.name == "pgbouncer":
@@ -182,6 +183,7 @@ def _data_steps(trace: Unacknowledged, span: Band, client: Client) -> Iterator[s
 def _idle_traps(now: Situation) -> Iterator[str]:
     kernel, client = now.kernel, now.client
     yield from client.ignored
+    yield from _doubts(client, "tcp_user_timeout")
     if client.driver.name == "sqlalchemy":
         yield "pool_pre_ping moves this hang to the checkout; it does not bound it"
     if client.keepalives and not client.user_timeout:
@@ -257,7 +259,12 @@ def _keepalive_steps(trace: Waiting) -> Iterator[str]:
     yield f"the kernel's timer wheel fires late: {pretty_span(hang(trace, trace.kernel))}"
 
 
+def _doubts(client: Client, *names: str) -> Iterator[str]:
+    return (client.doubts[name] for name in names if name in client.doubts)
+
+
 def _flight_traps(client: Client) -> Iterator[str]:
+    yield from _doubts(client, "keepalives_idle", "keepalives_interval")
     if not client.keepalives:
         yield "tcp_user_timeout alone has no effect here: nothing is unacknowledged"
     yield "statement_timeout is enforced by the server, so it ends nothing once the server is gone"
