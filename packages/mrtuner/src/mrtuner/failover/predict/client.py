@@ -175,11 +175,18 @@ def whole(parameters: Mapping[str, Any], name: str) -> int | None:
     return max(0, int(text))
 
 
+def doubt(name: str, seconds: int | None, who: str) -> str | None:
+    """What round thousands of seconds are, which look like milliseconds; None for other values."""
+    if not seconds or seconds % 1000:
+        return None
+    return f"{name} = {seconds} is {pretty_duration(seconds)}: {who} counts seconds"
+
+
 def _doubts(parameters: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Round thousands of seconds, and fewer milliseconds than a second has."""
+    """What looks like another unit; fewer milliseconds than a second has are taken for seconds."""
     for name in ("connect_timeout", "keepalives_idle", "keepalives_interval"):
-        if (seconds := whole(parameters, name)) and seconds % 1000 == 0:
-            yield name, f"{name} = {seconds} is {pretty_duration(seconds)}: libpq counts seconds"
+        if said := doubt(name, whole(parameters, name), "libpq"):
+            yield name, said
     if 0 < (asked := whole(parameters, "tcp_user_timeout") or 0) < 1000:
         yield "tcp_user_timeout", f"tcp_user_timeout = {asked} is {asked} ms, not seconds"
 
