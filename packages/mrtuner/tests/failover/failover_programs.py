@@ -22,6 +22,7 @@ from zipfile import ZipFile
 
 import pytest
 from failover_stacks import CLIENTS, OURS, THEIRS, opened, python, written
+from psycopg.conninfo import conninfo_to_dict
 
 import machine
 from machine import require
@@ -86,6 +87,15 @@ def asyncpg(made: Settings, directory: Path) -> list[str]:
     """asyncpg and its pool."""
     return _with_package(ASYNCPG, "client_asyncpg.py", written(directory, "asyncpg.txt", made.text),
                          f"postgresql://{OURS}")  # fmt: skip
+
+
+def asyncpg_paused(made: Settings, directory: Path, dsn: str) -> list[str]:
+    """asyncpg's pool, and a server that pauses while a connection is released."""
+    where = conninfo_to_dict(dsn)
+    url = "postgresql://{user}@{host}:{port}/{dbname}".format_map(where)
+    return _with_package(
+        ASYNCPG, "client_asyncpg_paused.py", written(directory, "asyncpg.txt", made.text), url
+    )
 
 
 def pg8000(made: Settings, directory: Path) -> list[str]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import failover_programs
 import pytest
+from conftest import PASSWORD
 from failover_clients import FAULTS
 from failover_stacks import CASES, Hang, door, hangs
 
@@ -16,6 +18,8 @@ from mrtuner.failover.predict.path import Path as NetworkPath
 from mrtuner.failover.settings.advice import Settings, settings
 
 if TYPE_CHECKING:
+    from conftest import NewCluster
+
     from mrtuner.postgres.cluster import Cluster
 
 # #: The first run fetches: WildFly alone is 250 MB.
@@ -90,3 +94,14 @@ def test_mysqls_hang_no_longer_than_asked(client: str, fault: str, tmp_path: Pat
 def test_the_snippet_for_pgx_compiles_with_every_release(version: str, tmp_path: Path) -> None:
     """PingTimeout came with 5.8; a snippet that sets it does not compile before that."""
     failover_programs.pgx_compiles(version, made("pgx"), tmp_path)
+
+
+def test_a_pause_after_a_commit_is_no_error_with_asyncpg(
+    new_cluster: NewCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The server pauses for 0.8 s while the connection is released, which may take 0.5 s."""
+    monkeypatch.setenv("PGPASSWORD", PASSWORD)
+    dsn = new_cluster(listen=True).dsn(tcp=True)
+    program = failover_programs.asyncpg_paused(made("asyncpg"), tmp_path, dsn)
+    done = subprocess.run(program, capture_output=True, text=True, check=False, timeout=60)
+    assert (done.stdout.strip(), done.returncode) == ("done", 0), done.stderr

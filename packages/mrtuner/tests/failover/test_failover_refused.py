@@ -113,3 +113,65 @@ def test_predict_through_pgbouncer_says_so_and_how_to_predict_what_is_behind(
     assert told.stdout.splitlines()[1].startswith("a pooler answers in place of the server")
     assert "behind PgBouncer, use --client pgbouncer" in told.stdout.splitlines()[2]
     assert document["between"] == "a pooler"
+
+
+@pytest.mark.parametrize(
+    ("parameter", "case", "said"),
+    [
+        ("connect_timeout=5000", 0, "connect_timeout = 5000 is 83.3 min: libpq counts seconds"),
+        ("tcp_user_timeout=10", 0, "tcp_user_timeout = 10 is 10 ms, not seconds"),
+        ("tcp_user_timeout=10", 1, "tcp_user_timeout = 10 is 10 ms, not seconds"),
+        ("keepalives_idle=30000", 2, "keepalives_idle = 30000 is 8.33 h: libpq counts seconds"),
+    ],
+)
+def test_a_value_whose_unit_looks_mistaken_is_said(parameter: str, case: int, said: str) -> None:
+    """By hand: 5,000 s are 83 1/3 minutes, 30,000 s are 8 1/3 hours."""
+    arguments = ["failover", "predict", f"host=db {parameter}", "--rtt", "1ms"]
+    document = json.loads(CliRunner().invoke(main, [*arguments, "--json"]).stdout)
+    assert said in document["cases"][case]["traps"]
+    assert said in CliRunner().invoke(main, arguments).stdout
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    ["connect_timeout=10", "tcp_user_timeout=8500", "keepalives_idle=7200", "tcp_user_timeout=0"],
+)
+def test_usual_values_raise_no_doubt(parameters: str) -> None:
+    assert configured("libpq", conninfo_to_dict(f"host=db {parameters}")).doubts == {}
+
+
+@pytest.mark.parametrize("attrs", ["readwrite", "READ-WRITE", "master"])
+def test_target_session_attrs_is_refused_where_libpq_refuses_it(attrs: str, dsn: str) -> None:
+    said = refusal(f"{dsn} target_session_attrs={attrs}")
+    assert said is not None
+    assert "invalid target_session_attrs value" in said
+    assert predicted(f"target_session_attrs={attrs}") is not None
+    done = CliRunner().invoke(
+        main, ["failover", "predict", f"host=db target_session_attrs={attrs}", "--rtt", "1ms"]
+    )
+    assert done.exit_code == 2
+    assert (
+        "HINT: Use any, read-write, read-only, primary, standby or prefer-standby." in done.stderr
+    )
+
+
+def test_target_session_attrs_is_accepted_where_libpq_accepts_it(dsn: str) -> None:
+    for attrs in ("any", "read-write", "primary", "prefer-standby"):
+        assert refusal(f"{dsn} target_session_attrs={attrs}") is None
+        assert predicted(f"target_session_attrs={attrs}") is None
+
+
+@pytest.mark.parametrize(
+    "text", ["host=db conect_timeout=3", "postgresql://db/shop?conect_timeout=3"]
+)
+def test_a_misspelt_parameter_is_named_with_the_closest_one(text: str) -> None:
+    done = CliRunner().invoke(main, ["failover", "predict", text, "--rtt", "1ms"])
+    assert done.exit_code == 2
+    assert "there is no parameter conect_timeout" in done.stderr
+    assert "HINT: Write connect_timeout" in done.stderr
+
+
+def test_what_may_be_part_of_a_password_is_not_named() -> None:
+    done = CliRunner().invoke(main, ["failover", "predict", "host=db password=my hunter2=3"])
+    assert done.exit_code == 2
+    assert "hunter2" not in done.stderr

@@ -12,7 +12,8 @@ from psycopg.conninfo import make_conninfo
 
 from mrtuner.catalog.timers import drivers
 from mrtuner.errors import BadValue, Refused
-from mrtuner.failover.predict.hang_times import SLACK, Case
+from mrtuner.failover.predict.client import defaults
+from mrtuner.failover.predict.hang_times import SLACK, Case, Situation, predict
 from mrtuner.failover.predict.kernel import Kernel
 from mrtuner.failover.predict.path import Path
 from mrtuner.failover.settings.advice import settings
@@ -207,3 +208,60 @@ def test_what_pgx_has_since_5_8_is_a_comment(twenty: Bounds) -> None:
     assert "// pgx 5.8 and later: config.PingTimeout = 2 * time.Second" in STACKS["pgx"].write(
         twenty
     )
+
+
+def test_npgsqls_cancelling_is_part_of_the_bound() -> None:
+    """By hand: 20 s less 6 to connect, 2 to wait and 1 leave 11; at the worst 11 + 6 + 2."""
+    made = settings("npgsql", 20, KERNEL, LAN, longest_query=5)
+    assert "Timeout=6;" in made.text
+    assert "Command Timeout=11;Cancellation Timeout=2000" in made.text
+    frozen = made.cases[3].span
+    assert frozen is not None
+    assert (frozen.low, frozen.high) == (13, 19)
+    with pytest.raises(Refused, match="of which 11 s are left for an answer"):
+        settings("npgsql", 20, KERNEL, LAN, longest_query=12)
+
+
+def test_npgsqls_defaults_last_longer_than_its_command_timeout() -> None:
+    """By hand: 30 s, 15 to connect where nothing answers; up to 2 more where the kernel does."""
+    found = predict(Situation(kernel=KERNEL, client=defaults("npgsql"), path=LAN))
+    idle, flight, frozen = (case.span for case in found[1:4])
+    assert idle is not None
+    assert flight is not None
+    assert frozen is not None
+    assert (idle.low, idle.high) == (flight.low, flight.high) == (45, 45)
+    assert (frozen.low, frozen.high) == (32, 47)
+
+
+def test_what_npgsql_does_by_default_is_no_bound() -> None:
+    made = settings("npgsql", 20, KERNEL, LAN)
+    assert "Command Timeout" not in made.text
+    (frozen,) = [one for one in made.unbounded if one.startswith(Case.FROZEN.words)]
+    assert "lasts up to 38 s by default" in frozen  # 30 + 6 + 2
+
+
+#: Drivers that take several hosts in what the snippet writes.
+SEVERAL = ("npgsql", "pgjdbc", "wildfly", "pgx", "mysql", "oracle", "oracle-jdbc")
+
+
+@pytest.mark.parametrize("name", SEVERAL)
+def test_a_snippet_names_as_many_hosts_as_were_asked_for(name: str) -> None:
+    text = settings(name, 30, KERNEL, LAN, hosts=3).text
+    assert [text.count(f"db{number}") for number in range(5)] == [0, 1, 1, 1, 0]
+    assert "db1" not in settings(name, 30, KERNEL, LAN).text
+
+
+def test_oracles_descriptors_have_an_address_for_each_host() -> None:
+    for name in ("oracle", "oracle-jdbc"):
+        text = settings(name, 30, KERNEL, LAN, hosts=3).text
+        assert text.count("(PROTOCOL") == 3
+        assert text.count("(") == text.count(")")
+
+
+def test_oracle_over_jdbc_counts_properties_in_milliseconds() -> None:
+    made = settings("oracle-jdbc", 20, KERNEL, LAN, longest_query=10)
+    assert "oracle.net.CONNECT_TIMEOUT=6000\n" in made.text
+    assert "oracle.jdbc.ReadTimeout=19000\n" in made.text
+    assert "(CONNECT_TIMEOUT=6)" in made.text
+    assert "oracle.net.keepAlive=true\n" in made.text
+    assert STACKS["oracle-jdbc"].verified == "not verified with the real client"

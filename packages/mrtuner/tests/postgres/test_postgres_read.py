@@ -128,7 +128,7 @@ def test_each_origin_of_a_setting_is_told(each_major: int, new_cluster: NewClust
     cluster = new_cluster(each_major, {"work_mem": "5MB"})
     (cluster.data / "conf.d").mkdir(mode=0o755)
     extra = cluster.data / "conf.d" / "10-extra.conf"
-    extra.write_text("random_page_cost = 1.5\n")
+    extra.write_text("random_page_cost = 1.5\njit = yes\n")
     extra.chmod(0o644)
     cluster.configure({"include_dir": "conf.d"})
     sql(
@@ -146,15 +146,27 @@ def test_each_origin_of_a_setting_is_told(each_major: int, new_cluster: NewClust
         "random_page_cost": "include",
         "maintenance_work_mem": "postgresql.auto.conf",
         "effective_cache_size": "command line",
-        "temp_buffers": "role",
-        "jit": "database",
-        "application_name": "client",
+        "temp_buffers": "default",
+        "jit": "include",
+        "application_name": "default",
         "deadlock_timeout": "default",
         "config_file": "computed",
     }
     assert {name: settings[name].origin for name in origins} == origins
     assert settings["random_page_cost"].sourcefile == str(extra)
     assert settings["random_page_cost"].sourceline == 1
+    assert (settings["temp_buffers"].setting, settings["jit"].setting) == ("1024", "on")
+    assert settings["jit"].sourceline == 2
+
+
+def test_a_role_that_may_not_read_the_files_gets_its_sessions_values(
+    new_cluster: NewCluster,
+) -> None:
+    cluster = new_cluster()
+    sql(cluster.dsn(), "CREATE ROLE app LOGIN", "ALTER ROLE app SET temp_buffers = '9MB'")
+    with connect(f"{cluster.dsn()} user=app") as conn:
+        setting = read(conn).settings["temp_buffers"]
+    assert (setting.setting, setting.origin) == ("1152", "role")
 
 
 def test_overrides_of_roles_and_databases_are_listed(new_cluster: NewCluster) -> None:

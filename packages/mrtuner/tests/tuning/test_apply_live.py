@@ -246,6 +246,46 @@ def test_an_override_of_our_own_role_does_not_stop_a_change(bench: Bench) -> Non
     assert bench.in_force("work_mem") == {"work_mem": "1024"}
 
 
+OVERRIDES = {
+    "role": "ALTER ROLE postgres SET work_mem = '1MB'",
+    "database": "ALTER DATABASE postgres SET work_mem = '1MB'",
+    "role in database": "ALTER ROLE postgres IN DATABASE postgres SET work_mem = '1MB'",
+    "all roles": "ALTER ROLE ALL SET work_mem = '1MB'",
+}
+
+
+@pytest.mark.parametrize("statement", OVERRIDES.values(), ids=OVERRIDES)
+def test_what_an_override_hides_is_changed_once(statement: str, make: Make) -> None:
+    """The sessions that apply opens never see the server's own value."""
+    bench = make()
+    bench.sql(statement)
+    assert bench.apply({"work_mem": "64MB"}).changed == ("work_mem",)
+    assert bench.in_force("work_mem") == {"work_mem": "1024"}
+    again = bench.plan({"work_mem": "65536"})
+    assert again.steps == ()
+    (left,) = again.left_alone
+    assert left.why == f"it is already 65536; {statement} overrides it in those sessions"
+    assert bench.apply({"work_mem": "64MB"}).result == "nothing"
+    assert bench.plan({"work_mem": "32MB"}).steps[0].before == "64MB"
+
+
+def test_what_our_own_options_hide_is_changed_once(
+    make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench = make()
+    monkeypatch.setenv("PGOPTIONS", "-c work_mem=1MB")
+    assert bench.apply({"work_mem": "64MB"}).changed == ("work_mem",)
+    assert bench.plan({"work_mem": "64MB"}).steps == ()
+
+
+def test_who_may_not_read_the_files_is_told_that_it_may_be_so_already(make: Make) -> None:
+    bench = make()
+    bench.sql("CREATE ROLE reader LOGIN", "ALTER ROLE reader SET work_mem = '1MB'")
+    with connect(f"{bench.dsn} user=reader") as conn:
+        (step,) = plan(read(conn), [Wanted(name="work_mem", value="64MB")]).steps
+    assert "this role may not read them" in step.notes[-1]
+
+
 def test_a_command_line_parameter_is_left_alone(make: Make) -> None:
     bench = make()
     bench.cluster.stop()

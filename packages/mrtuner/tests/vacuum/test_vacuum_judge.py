@@ -220,7 +220,7 @@ def test_a_writer_keeps_its_id_whatever_its_snapshots_do() -> None:
 
 
 def slot(**given: Any) -> tuple[HorizonBlocker, ...]:
-    plain = {"name": "old", "type": "logical", "active": False, "database": "app",
+    plain = {"name": "old", "type": "logical", "active": False, "database": "app", "standby": None,
              "age": None, "catalog_age": 50, "key": "old", "xmin": None, "xid": None}  # fmt: skip
     return blockers([Look(slots=[{**plain, **given}])])
 

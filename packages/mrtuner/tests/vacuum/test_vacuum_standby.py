@@ -80,4 +80,6 @@ def test_a_reader_on_a_standby_keeps_rows_of_every_database_of_the_primary(
         slot = "with one" in request.node.name
         what = "physical replication slot" if slot else "standby feedback"
         assert (one.what, one.serious, one.sql) == (what, True, None)
+        assert "Find the long query on the standby" in one.remedy
+        assert "consumer" not in one.remedy
     until(lambda: kept(primary) == 0, "the standby's next horizon")

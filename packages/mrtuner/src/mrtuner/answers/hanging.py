@@ -41,8 +41,9 @@ def failover(
     """Predict how long a client hangs in each of five cases, what decides it, and why.
 
     Times are seconds or texts such as ``"30s"``. `client` is a driver or pooler, `kernel` that of
-    its machine, by default this one. With `dsn` its parameters are used, and without `rtt` it
-    connects to read the round trip and the retransmission timeout from the live socket.
+    its machine, by default this one. With `dsn`, libpq's string or a JDBC URL, its parameters are
+    used, and without `rtt` it connects to read the round trip and the retransmission timeout from
+    the live socket.
     `user_timeout`, `read_timeout` and `dns_ttl` are limits that the client has besides; `away` is
     after how long the address answers again. Nothing is changed.
 
@@ -109,12 +110,17 @@ def _seconds(length: Time) -> float | None:
 
 def _client(name: str, dsn: str | None, rtt: float | None) -> tuple[Client, Path, str | None]:
     """The client, its path to the server (given, measured or usual), and what is in between."""
-    from mrtuner.failover.predict.client import configured, defaults, parameters_of
+    from mrtuner.failover.predict.client import client_with, defaults
+    from mrtuner.failover.predict.jdbc import PREFIX, JdbcUrl
     from mrtuner.failover.predict.path import Path
 
     if dsn is None:
         return defaults(name), Path() if rtt is None else Path(rtt=rtt), None
-    client = configured(name, parameters_of(dsn))
+    if dsn.startswith(PREFIX):
+        url = JdbcUrl.read(dsn)
+        client, dsn = url.client(name), url.conninfo()
+    else:
+        client = client_with(name, dsn)
     if rtt is not None:
         return client, Path(rtt=rtt), None
     from mrtuner.failover.audit.session import met

@@ -49,6 +49,8 @@ class Driver:
     sets_libpq: bool  # whether it accepts libpq's connection string
     evidence: Evidence
     source: str
+    #: After `read_timeout` it connects anew to cancel, then waits this long; None: it gives up.
+    cancel_wait: float | None = None
 
 
 @cache

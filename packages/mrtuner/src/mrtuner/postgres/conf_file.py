@@ -51,6 +51,21 @@ def number(text: str, vartype: str, unit: str | None) -> float | None:
         return None
 
 
+def in_base_units(text: str, vartype: str, unit: str | None) -> str:
+    """Return configuration text as pg_settings shows the value; text that is no value, as it is.
+
+    >>> in_base_units("64MB", "integer", "kB"), in_base_units("yes", "bool", None)
+    ('65536', 'on')
+    """
+    try:
+        value = notation.read(text, vartype, unit)
+    except notation.Unreadable:
+        return text
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    return f"{value:.15g}" if isinstance(value, float) else str(value)
+
+
 def with_unit(setting: str, vartype: str, unit: str | None) -> str:
     """Return a pg_settings value as a person writes it: 16384 pages of 8kB give ``128MB``.
 

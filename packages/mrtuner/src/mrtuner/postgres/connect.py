@@ -12,9 +12,11 @@ import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Final
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from mrtuner.errors import ConnectCause, ConnectError, MrTunerError, UsageError
+from mrtuner.wording import enumerated
 
 if TYPE_CHECKING:
     import psycopg
@@ -92,9 +94,9 @@ _CAUSES: Final[tuple[tuple[str, ConnectCause, str], ...]] = (
         "Check that PostgreSQL is what listens there, and see its log.",
     ),
     (
-        r'definition of service "[^"]*" not found',
+        r'definition of service "[^"]*" not found|service file',
         ConnectCause.NO_SERVICE,
-        "Check the service's name and ~/.pg_service.conf.",
+        "Check the service's name and its file, PGSERVICEFILE or ~/.pg_service.conf.",
     ),
     (
         r"SSL|TLS|certificate",
@@ -102,6 +104,11 @@ _CAUSES: Final[tuple[tuple[str, ConnectCause, str], ...]] = (
         "Check sslmode and sslrootcert, and whether the server offers TLS.",
     ),
 )
+#: Values of target_session_attrs. Source: libpq's documentation, from 14 on.
+SESSION_ATTRS: Final = (
+    "any", "read-write", "read-only", "primary", "standby", "prefer-standby",
+)  # fmt: skip
+_UNKNOWN: Final = r'invalid (?:connection option|URI query parameter:) "([^"]*)"'
 _BROKEN: Final = r"(invalid|bad) .*(value|option|port|integer)|could not match \d+ (port|host)"
 
 
@@ -110,15 +117,15 @@ def connect(
 ) -> Connection:
     """Open a session in autocommit; `with connect(dsn) as conn:` closes it.
 
-    `timeout` [s] applies to each address tried; `connect_timeout` and PGCONNECT_TIMEOUT take
-    precedence. Raises UsageError for an invalid string and for a server older than 13;
-    ConnectError, with the cause, for anything else that prevents a session with the server
-    itself, including a pooler in between unless `through_pooler`. With `console`, only PgBouncer's
-    own console is accepted; anything else raises UsageError.
+    `timeout` [s] applies to each address tried; `connect_timeout`, of the string, a service or
+    PGCONNECT_TIMEOUT, takes precedence. Raises UsageError for an invalid string and for a server
+    older than 13; ConnectError, with the cause, for anything else that prevents a session with the
+    server itself, including a pooler in between unless `through_pooler`. With `console`, only
+    PgBouncer's own console is accepted; anything else raises UsageError.
     """
     import psycopg
 
-    parameters = _patience(timeout) | _dsn_parameters(dsn)
+    parameters = _patience(dsn, timeout) | given(dsn)
     parameters |= {"application_name": "mrtuner", "client_encoding": "UTF8"}
     try:
         conn = psycopg.connect(**parameters, autocommit=True, prepare_threshold=None)
@@ -195,26 +202,72 @@ def masked(dsn: str) -> str:
 def address(dsn: str) -> str:
     """Return the host and port that a connection string leads to first: ``db:5432``.
 
-    Raises UsageError for an invalid string.
+    Raises what `resolved` raises.
     """
-    from psycopg import pq
-
-    given = _dsn_parameters(dsn)
-    defaults = {
-        option.keyword.decode(): option.val.decode()
-        for option in pq.Conninfo.get_defaults()
-        if option.val is not None
-    }
-    host = str(given.get("host") or defaults.get("host") or "localhost").partition(",")[0]
-    port = str(given.get("port") or defaults.get("port") or "5432").partition(",")[0]
+    known = resolved(dsn)
+    host, port = (
+        next((known[name].value for name in names if name in known), usual).partition(",")[0]
+        for names, usual in ((("host", "hostaddr"), "localhost"), (("port",), "5432"))
+    )
     return f"{'localhost' if host.startswith('/') else host}:{port}"
 
 
-def _patience(timeout: int) -> dict[str, Any]:
-    return {} if "PGCONNECT_TIMEOUT" in os.environ else {"connect_timeout": timeout}
+class Resolved(NamedTuple):
+    """The value that libpq uses for a parameter, and who gave it."""
+
+    value: str
+    origin: str  # "connection string", "service NAME", or the name of a variable
 
 
-def _dsn_parameters(dsn: str) -> dict[str, Any]:
+def resolved(dsn: str) -> dict[str, Resolved]:
+    """Return what libpq makes of a connection string: with services and PG* variables, no secrets.
+
+    Parameters at libpq's own default are left out. Nothing is connected, and no name is looked up:
+    libpq itself reads everything, and stops at one parameter that we make invalid.
+
+    Raises UsageError for what libpq refuses, ConnectError for a service that it does not find.
+    """
+    from psycopg import pq
+    from psycopg.conninfo import make_conninfo
+
+    said, stop = given(dsn), _LATE[pq.version() >= 160000]
+    stopped = pq.PGconn.connect_start(make_conninfo("", **said | {stop: _INVALID}).encode())
+    complaint = stopped.error_message.decode(errors="replace")
+    if f'"{_INVALID}"' not in complaint:
+        raise _no_session(complaint, said)
+    service = said.get("service") or os.environ.get("PGSERVICE")
+    found = {}
+    for option in stopped.info:
+        name, variable = option.keyword.decode(), option.envvar.decode() if option.envvar else ""
+        if not option.val or name == stop or option.dispchar == b"*":
+            continue
+        value = option.val.decode(errors="replace")
+        if name in said:
+            found[name] = Resolved(value, "connection string")
+        elif variable and value == os.environ.get(variable):
+            found[name] = Resolved(value, variable)
+        elif service and option.val != option.compiled:
+            found[name] = Resolved(value, f"service {service}")
+    return found
+
+
+#: What libpq checks after all else, and what it checks late before 16. Source: fe-connect.c,
+#: connectOptions2 (pqConnectOptions2 from 17 on).
+_LATE: Final = {True: "load_balance_hosts", False: "gssencmode"}
+_INVALID: Final = "stop here"
+
+
+def _patience(dsn: str, timeout: int) -> dict[str, Any]:
+    """The time to wait. A service's is passed on, since psycopg does not look for it there."""
+    known = resolved(dsn).get("connect_timeout")
+    return {"connect_timeout": timeout if known is None else known.value}
+
+
+def given(dsn: str) -> dict[str, Any]:
+    """Return the parameters in the string itself; UsageError, without secrets, if there are none.
+
+    What libpq takes from elsewhere is in `resolved`.
+    """
     import psycopg
     from psycopg.conninfo import conninfo_to_dict
 
@@ -239,6 +292,19 @@ def _refuse_spilt_password(dsn: str, parameters: dict[str, Any]) -> None:
 
 
 def _bad_string(reason: str) -> UsageError:
+    """The error for a string that libpq refuses; only what is close to a parameter is quoted."""
+    if unknown := re.search(_UNKNOWN, reason):
+        from psycopg import pq
+
+        known = [option.keyword.decode() for option in pq.Conninfo.get_defaults()]
+        if close := get_close_matches(unknown[1], known, n=1, cutoff=0.75):
+            return UsageError(
+                f"cannot read the connection string: there is no parameter {unknown[1]}",
+                f"Write {close[0]}, if that is what you mean.",
+            )
+    if "target_session_attrs" in reason:
+        hint = f"Use {enumerated(SESSION_ATTRS, 'or')}."
+        return UsageError("the connection string has an invalid target_session_attrs", hint)
     unquoted = re.sub(r"""(["'])[^"']*["']?""", "…", _first_line(reason))
     return UsageError(f"cannot read the connection string: {unquoted}", _STRING_HINT)
 

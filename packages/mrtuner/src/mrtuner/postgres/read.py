@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Final
 
 from mrtuner.postgres.activity import activity
+from mrtuner.postgres.conf_file import in_base_units
 from mrtuner.postgres.connect import translated
 from mrtuner.postgres.local import postmaster
 from mrtuner.postgres.model import (
@@ -60,8 +61,10 @@ def read(conn: Connection, patience: Patience = USUAL) -> Server:
     """Return everything MrTuner needs to know about the server at `conn`, an autocommit session.
 
     Only reads. A query that takes longer than `patience` is cancelled; what it reads is missing.
-    The settings are those of this session, so an override for its role or database shows with that
-    origin. Raises ConnectError when the session breaks or the server is lost.
+    The settings are the server's own: where this session sees another value, by ALTER ROLE, by
+    ALTER DATABASE or as its client asked, what the files give. A role that may not read them gets
+    the session's value, with that origin. Raises ConnectError when the session breaks or the server
+    is lost.
     """
     with translated():
         return _server(Reader(conn, conn.info.server_version, patience))
@@ -71,13 +74,14 @@ def _server(reader: Reader) -> Server:
     # Settings first: some later queries run under limits of their own.
     settings = {row["name"]: row for row in reader.rows("settings")}
     about = reader.row("server")
-    typed = _settings(settings.values(), _text(settings, "config_file"))
+    config_file = _text(settings, "config_file")
     if not about["reads_settings"]:
         why = "the role may not see where settings come from, nor the value of some settings"
         reader.lacks("sourcefile", why, _SEE_SETTINGS)
         reader.lacks("data_directory", "the role may not see it", _SEE_SETTINGS)
     extensions = reader.rows("extensions")
     problems, pending = _files(reader)
+    typed = _settings((settings | _own(reader, settings)).values(), config_file)
     return Server(
         version_num=about["version_num"],
         version=about["version"],
@@ -111,6 +115,20 @@ def _server(reader: Reader) -> Server:
         active=about["active"],
         missing=tuple(reader.missing),
     )
+
+
+def _own(reader: Reader, settings: Mapping[str, Row]) -> dict[str, Row]:
+    """The rows of settings that this session hides, with the server's own values."""
+    if any(one.name == "file_problems" for one in reader.missing):
+        return {}  # the files cannot be read
+    found = {}
+    for own in reader.rows_if_allowed("own_values", "own values", _SEE_FILES):
+        row = settings[own["name"]]
+        text = row["boot_val"] if own["setting"] is None else own["setting"]
+        value = in_base_units(text or "", row["vartype"], row["unit"])
+        source = "default" if own["setting"] is None else "configuration file"
+        found[own["name"]] = {**row, **own, "setting": value, "reset_val": value, "source": source}
+    return found
 
 
 def _text(settings: Mapping[str, Row], name: str) -> str | None:

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from mrtuner.errors import UsageError
 from mrtuner.facts import Missing
-from mrtuner.vacuum.blockers import USUAL, Thresholds
+from mrtuner.vacuum.blockers import USUAL, Thresholds, distortion
 from mrtuner.vacuum.classify import classify
 from mrtuner.vacuum.model import (
     Picture,
@@ -24,7 +24,7 @@ from mrtuner.vacuum.model import (
 from mrtuner.vacuum.pace import work_of, work_of_toast
 from mrtuner.vacuum.rates import UNSEEN, since_reset, watched
 from mrtuner.vacuum.sample import ColumnVerdict, TableComparison, prove, settled, take, unproven
-from mrtuner.vacuum.server_settings import COST_LIMIT, VacuumCapacity, capacity
+from mrtuner.vacuum.server_settings import COST_LIMIT, SWITCHES, VacuumCapacity, capacity
 from mrtuner.vacuum.storage_parameters import advise, options_after, toast_options_after
 from mrtuner.vacuum.toast import amplification
 from mrtuner.vacuum.wraparound import wraparound
@@ -46,6 +46,7 @@ class Vacuum:
     capacity: VacuumCapacity
     wraparound: tuple[WraparoundDistance, ...]
     proofs: tuple[TableComparison, ...] = ()  # for tables whose rows were compared
+    distorted: Missing | None = None  # why neither pace nor fillfactor is advised
 
     @property
     def to_do(self) -> bool:
@@ -71,7 +72,9 @@ class Vacuum:
             Missing(f"{one.table.schema}.{one.table.name}", one.because, option="--watch again")
             for one in self.tables if not one.rates.seconds
         )  # fmt: skip
-        return (*(one for one in self.picture.missing if one.name not in DETAILS), *reset)
+        distorted = () if self.distorted is None else (self.distorted,)
+        missing = (one for one in self.picture.missing if one.name not in DETAILS)
+        return (*distorted, *missing, *reset)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for --json, as `mrtuner.vacuum.document` describes it."""
@@ -181,8 +184,9 @@ def _judged(
     rates = recorded
     if rates is None:
         rates = watched(samples) if len(samples) > 1 else since_reset(samples[0])
+    distorted = None if recorded is not None else distortion(picture)
     reports = tuple(
-        _report(picture, table, rates.get(table.oid, UNSEEN), planned)
+        _report(picture, table, rates.get(table.oid, UNSEEN), planned, distorted)
         for table in samples[-1].tables
     )
     toast_then = [
@@ -191,6 +195,8 @@ def _judged(
         if (work := _toast_then(one, planned)) is not None and work.produce is not None
     ]
     found, settings = capacity(reports, toast_then, picture.settings)
+    if distorted is not None:
+        settings = tuple(one for one in settings if one.name in SWITCHES)
     seconds = samples[-1].moment.at - samples[0].moment.at
     return Vacuum(
         picture=picture,
@@ -200,21 +206,26 @@ def _judged(
         settings=settings,
         capacity=found,
         wraparound=wraparound(picture),
+        distorted=distorted,
     )
 
 
 def _report(
-    picture: Picture, table: Table, rates: Rates, planned: Mapping[str, str]
+    picture: Picture,
+    table: Table,
+    rates: Rates,
+    planned: Mapping[str, str],
+    distorted: Missing | None,
 ) -> TableReport:
     kind, because = classify(table, rates)
-    advice = advise(table, rates, kind, planned)
+    advice = advise(table, rates, kind, planned, dead=distorted is None)
     return TableReport(
         table=table,
         rates=rates,
         kind=kind,
         because=because,
         advice=advice,
-        hints=tuple(_hints(picture, table, rates, kind)),
+        hints=tuple(_hints(picture, table, rates, kind, dead=distorted is None)),
         now=work_of(table, rates, picture.settings),
         then=work_of(table, rates, planned, options_after(table, advice)),
         toast_now=work_of_toast(table, rates, picture.settings),
@@ -232,10 +243,13 @@ def _weight(one: TableReport) -> tuple[bool, float, int]:
     return bool(one.advice), one.rates.dead + one.rates.toast_deletes, one.table.pages
 
 
-def _hints(picture: Picture, table: Table, rates: Rates, kind: TableKind) -> Iterator[str]:
+def _hints(
+    picture: Picture, table: Table, rates: Rates, kind: TableKind, *, dead: bool
+) -> Iterator[str]:
     if not table.pages and table.live:
         yield "never vacuumed or analyzed, so its size and the time to vacuum it are not known"
-    yield from _fillfactor(table, rates)
+    if dead:
+        yield from _fillfactor(table, rates)
     if kind is TableKind.RELOADED:
         yield "end each load with VACUUM (ANALYZE), so that queries need not wait for autovacuum"
     forced = int(picture.settings.get("autovacuum_freeze_max_age", 200_000_000))

@@ -17,14 +17,17 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from mrtuner.facts import Missing
 from mrtuner.vacuum.commands import literal
-from mrtuner.vacuum.model import HorizonBlocker
+from mrtuner.vacuum.model import HorizonBlocker, Picture
 
 Row = dict[str, Any]
 
 #: A standby reports its horizon every ten seconds (wal_receiver_status_interval); one that has not
 #: moved for three times that long is being held [s].
 _REPORTED: Final = 30.0
+#: Our judgement: the share of a time in which something distorts the figures of all of it.
+_MUCH: Final = 0.1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,6 +78,33 @@ def blockers(
         *(one for row in now.feedback for one in _standby(row, seen)),
     ]
     return tuple(sorted(found, key=lambda one: (not one.serious, -(one.age or 0))))
+
+
+def distortion(picture: Picture) -> Missing | None:
+    """Why the figures of dead rows are those of a server that keeps them; None: they are not.
+
+    Rows that must be kept cannot be pruned. So updates find no room in their page and are not HOT,
+    and a vacuum reads what it cannot remove. A blocker matters if it has been there for a tenth of
+    the time that the rates are taken over.
+    """
+    first, last = picture.samples[0].moment, picture.samples[-1].moment
+    watched = last.at - first.at
+    since = last.reset_at or last.started_at
+    window = watched or last.at - since
+    ids = last.next_xid - first.next_xid if watched else last.transactions
+
+    def lasting(one: HorizonBlocker) -> bool:
+        if one.throughout:
+            return True
+        if one.seconds is not None:
+            return one.seconds >= _MUCH * window
+        return (one.age or 0) >= max(1, _MUCH * ids)
+
+    found = [one for one in picture.blockers if one.keeps == "dead rows" and lasting(one)]
+    if not found:
+        return None
+    why = f"{found[0].what} {found[0].name} keeps dead rows, which distorts the figures"
+    return Missing("pace and fillfactor", why, hint="End what keeps them, then measure again.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -176,6 +206,7 @@ def _session_elsewhere(row: Row, seen: _Seen) -> Iterator[HorizonBlocker]:
         sql=_terminate(row) if serious else None,
         serious=serious,
         throughout=whole,
+        keeps="dead rows" if reached else "dead rows of catalogs",
     )
 
 
@@ -187,17 +218,28 @@ def _slot(row: Row, seen: _Seen) -> Iterator[HorizonBlocker]:
     if row["active"] and not (far or held):
         return
     kind = f"{row['type']} replication slot" + ("" if row["active"] else ", inactive")
-    scope = "" if row["age"] is not None else " (system catalogs only)"
+    catalogs = row["age"] is None
+    standby = f" of standby {row['standby']}" if row["standby"] else ""
     yield HorizonBlocker(
         what=kind,
-        name=f"{row['name']}{scope}",
+        name=f"{row['name']}{standby}{' (system catalogs only)' if catalogs else ''}",
         age=age,
         seconds=None,
-        remedy=_SLOT_ACTIVE if row["active"] else _SLOT,
+        remedy=_held_by(row),
         sql=None if row["active"] else _drop_slot(row["name"]),
         serious=far,
         throughout=held,
+        keeps="dead rows of catalogs" if catalogs else "dead rows",
     )
+
+
+def _held_by(row: Row) -> str:
+    """What to do about a slot: an active physical one repeats what its standby reports."""
+    if not row["active"]:
+        return _SLOT
+    if row["type"] == "logical":
+        return _SLOT_ACTIVE
+    return _FEEDBACK if row["age"] is not None else _SLOT_THERE
 
 
 def _prepared(row: Row, seen: _Seen) -> Iterator[HorizonBlocker]:
@@ -218,6 +260,7 @@ def _prepared(row: Row, seen: _Seen) -> Iterator[HorizonBlocker]:
         sql=f"ROLLBACK PREPARED {literal(row['gid'])};" if serious and row["here"] else None,
         serious=serious,
         throughout=whole,
+        keeps="dead rows" if holds else "dead rows of catalogs",
     )
 
 
@@ -257,6 +300,9 @@ _READER: Final = "It keeps dead rows of shared catalogs, not of this database."
 _SLOT: Final = (
     "Start its consumer, or drop the slot if it is no longer used; max_slot_wal_keep_size limits "
     "the WAL it keeps, not the rows."
+)
+_SLOT_THERE: Final = (
+    "A logical slot on the standby holds it: start its consumer, or drop the slot there."
 )
 _SLOT_ACTIVE: Final = "Its consumer lags behind: check its lag and what it waits for."
 _PREPARED: Final = (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Annotated, Literal
 
@@ -197,9 +197,13 @@ class TableReport:
     amplification: ToastAmplification | None
 
 
+#: What is kept: of all tables, of the catalogs alone, or transaction IDs that cannot be frozen.
+Kept = Literal["dead rows", "dead rows of catalogs", "transaction IDs"]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HorizonBlocker:
-    """What keeps dead rows from being removed."""
+    """What keeps dead rows from being removed, or old transaction IDs in use."""
 
     what: Annotated[str, Doc("session, prepared transaction, replication slot, …")]
     name: Annotated[str, Doc("which one")]
@@ -209,6 +213,7 @@ class HorizonBlocker:
     sql: Annotated[str | None, Doc("the command for it, or null")]
     serious: Annotated[bool, Doc("whether it holds back enough to matter")]
     throughout: Annotated[bool, Doc("whether it was there at every reading of a watch")] = False
+    keeps: Annotated[Kept, Doc("what is kept because of it")] = "dead rows"
 
 
 #: What runs out in a wraparound.
@@ -228,6 +233,9 @@ class WraparoundDistance:
     certainty: Annotated[str, Doc("what the pace rests on")]
     to_forced: Annotated[float | None, Doc("seconds until a vacuum is forced, or null")]
     to_stop: Annotated[float | None, Doc("seconds until the stop, or null")]
+    oldest: Annotated[
+        str | None, Doc("the relation with that ID; null: one of another database")
+    ] = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -242,6 +250,7 @@ class Picture:
     blockers: tuple[HorizonBlocker, ...]
     chunk: int  # bytes per TOAST chunk
     missing: tuple[Missing, ...]
+    oldest: Mapping[Counter, str] = field(default_factory=dict)  # relation with the oldest ID here
     lost: str | None = None  # why the session was lost during the watch; None: it was not
 
     @property

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Final
 
@@ -12,6 +12,7 @@ from mrtuner.postgres.connect import translated
 from mrtuner.postgres.reader import SEE_STATS, Row, refused, rows_of
 from mrtuner.vacuum.blockers import USUAL, Look, Thresholds, blockers
 from mrtuner.vacuum.model import Moment, Picture, Sample, Table, ToastTable
+from mrtuner.vacuum.wraparound import oldest, unfrozen
 
 if TYPE_CHECKING:
     from mrtuner.postgres.connect import Connection
@@ -150,6 +151,7 @@ class _Around:
     settings: Mapping[str, str]
     sight: Row
     databases: tuple[tuple[str, int, int], ...]
+    relations: Sequence[Row]  # the oldest, and those that no autovacuum may freeze
     chunk: int
 
 
@@ -162,6 +164,7 @@ def _around(reader: _Reader) -> _Around:
             (row["name"], row["age"], row["multixact_age"])
             for row in reader.rows("vacuum_databases")
         ),
+        relations=reader.rows("vacuum_oldest"),
         chunk=_chunk(reader),
     )
 
@@ -180,7 +183,11 @@ def _picture(
         samples=samples,
         settings=around.settings,
         databases=around.databases,
-        blockers=blockers(reader.looks, seconds, thresholds),
+        blockers=(
+            *unfrozen(around.relations, around.settings),
+            *blockers(reader.looks, seconds, thresholds),
+        ),
+        oldest=oldest(around.relations),
         chunk=around.chunk,
         missing=(*reader.missing.values(), *_missing(around.sight, around.settings, lost)),
         lost=lost,

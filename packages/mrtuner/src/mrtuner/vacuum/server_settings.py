@@ -13,6 +13,8 @@ from mrtuner.vacuum.model import ServerSetting, TableKind, TableReport, Work
 from mrtuner.vacuum.pace import cost_settings
 
 COST_LIMIT: Final = "autovacuum_vacuum_cost_limit"
+#: Without these, autovacuum does not run.
+SWITCHES: Final = frozenset({"autovacuum", "track_counts"})
 #: Share of the cost limit to use: the rest is for peaks, freezing and backlog.
 ROOM: Final = 0.5
 #: The server's maximum. Source: guc_parameters.dat.

@@ -16,7 +16,7 @@ _DELAY: Final = "autovacuum_vacuum_cost_delay"
 _INSERT_SCALE: Final = "autovacuum_vacuum_insert_scale_factor"
 _INSERT_THRESHOLD: Final = "autovacuum_vacuum_insert_threshold"
 _FREEZE: Final = "autovacuum_freeze_min_age"
-_ENABLED: Final = "autovacuum_enabled"
+ENABLED: Final = "autovacuum_enabled"
 #: A storage parameter keeps the spelling it was given. Source: parse_bool_with_len, bool.c.
 _OFF: Final = frozenset({"f", "fa", "fal", "fals", "false", "n", "no", "of", "off", "0"})
 
@@ -49,14 +49,21 @@ _LADDERS: Final[Mapping[TableKind, tuple[Sequence[Pair], str]]] = {
 
 
 def advise(
-    table: Table, rates: Rates, kind: TableKind, settings: Mapping[str, str]
+    table: Table, rates: Rates, kind: TableKind, settings: Mapping[str, str], *, dead: bool = True
 ) -> tuple[StorageParameter, ...]:
-    """What to set, only where it differs from what the table has."""
+    """What to set, only where it differs from what the table has.
+
+    Without `dead`, nothing that follows from the number of dead rows.
+    """
     off = tuple(_switched_off(table))
-    if any(one.name == _ENABLED for one in off):
+    if any(one.name == ENABLED for one in off):
         return off
-    toast = () if off else tuple(_toast(table, rates, kind, settings))
-    found = [*off, *_main(table, rates, kind, settings), *toast]
+    toast = () if off or not dead else tuple(_toast(table, rates, kind, settings))
+    if kind is TableKind.APPEND_ONLY:
+        main = tuple(_growing(table, rates, settings))
+    else:
+        main = tuple(_main(table, rates, kind, settings)) if dead else ()
+    found = [*off, *main, *toast]
     return tuple(one for one in found if not _same(one))
 
 
@@ -79,8 +86,8 @@ def toast_options_after(table: Table, advice: Sequence[StorageParameter]) -> dic
 
 def _switched_off(table: Table) -> Iterator[StorageParameter]:
     """Advice to switch autovacuum on again, as a separate line with its consequence."""
-    toast = table.toast.options.get(_ENABLED) if table.toast else None
-    for name, now in ((_ENABLED, table.options.get(_ENABLED)), (f"toast.{_ENABLED}", toast)):
+    toast = table.toast.options.get(ENABLED) if table.toast else None
+    for name, now in ((ENABLED, table.options.get(ENABLED)), (f"toast.{ENABLED}", toast)):
         if now is not None and now.lower() in _OFF:
             what = "TOAST table" if name.startswith("toast.") else "table"
             yield _advice(
@@ -103,8 +110,6 @@ def _same(one: StorageParameter) -> bool:
 def _main(
     table: Table, rates: Rates, kind: TableKind, settings: Mapping[str, str]
 ) -> Iterator[StorageParameter]:
-    if kind is TableKind.APPEND_ONLY:
-        yield from _growing(table, rates, settings)
     if kind not in _LADDERS or trigger(table.rows, settings, {}) <= _SOON:
         return
     if kind is TableKind.MIXED and table.live < _LARGE:

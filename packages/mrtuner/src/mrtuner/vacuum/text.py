@@ -6,7 +6,10 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
 from mrtuner.units import pretty_duration
-from mrtuner.wording import not_judged, plural
+from mrtuner.vacuum.model import Kept
+from mrtuner.vacuum.server_settings import SWITCHES
+from mrtuner.vacuum.storage_parameters import ENABLED
+from mrtuner.wording import enumerated, not_judged, plural
 
 if TYPE_CHECKING:
     from mrtuner.vacuum.document import TableEntry, VacuumDocument
@@ -68,15 +71,24 @@ def _first(told: VacuumDocument) -> Iterator[str]:
 
 
 def _switched_off(told: VacuumDocument) -> list[ServerSetting]:
-    return [one for one in told.settings if one.name in {"autovacuum", "track_counts"}]
+    return [one for one in told.settings if one.name in SWITCHES]
+
+
+#: The verdict for what is held back, the worst first.
+_HELD: Final[dict[str, Kept]] = {
+    "Vacuum cannot prevent wraparound": "transaction IDs",
+    "Vacuum is held back": "dead rows",
+    "Vacuum of catalogs is held back": "dead rows of catalogs",
+}
 
 
 def verdict(told: VacuumDocument) -> str:
     """Whether vacuum keeps up, in words."""
     if _switched_off(told):
         return "Autovacuum does not run"
-    if any(one.serious for one in told.blockers):
-        return "Vacuum is held back"
+    for what, keeps in _HELD.items():
+        if any(one.keeps == keeps and (one.serious or one.throughout) for one in told.blockers):
+            return what
     if not told.capacity.keeps_up:
         return "Vacuum cannot keep up"
     if (told.capacity.used or 0) > 1:
@@ -87,6 +99,12 @@ def verdict(told: VacuumDocument) -> str:
 
 
 def _keeping_up(told: VacuumDocument) -> str:
+    off = sum(1 for one in told.tables if any(a.name == ENABLED for a in one.advice))
+    if off:
+        return f"Autovacuum is switched off for {plural(off, 'table')}"
+    behind = sum(1 for one in told.tables if (one.then.busy or 0.0) >= 1)
+    if behind:
+        return f"Vacuum cannot keep up with {plural(behind, 'table')}"
     late = sum(1 for one in told.tables if one.advice)
     if not late:
         return "Vacuum keeps up"
@@ -101,7 +119,7 @@ def _blockers(blockers: Sequence[HorizonBlocker]) -> Iterator[str]:
     if not blockers:
         return
     yield ""
-    yield "what keeps dead rows from being removed:"
+    yield f"what keeps {enumerated(dict.fromkeys(one.keeps for one in blockers))}:"
     for one in blockers:
         yield f"  {one.what}: {one.name}{age_words(one)}"
         yield f"      {one.remedy}"
@@ -121,13 +139,18 @@ def age_words(one: HorizonBlocker) -> str:
 
 def wraparound_words(one: WraparoundDistance) -> str:
     """One counter's distance from wraparound, as a line."""
-    said = f"{one.what}: {one.age:,} of {one.stops_at:,} used (database {one.database})"
+    due = one.age >= one.forced_at
+    where = f"database {one.database}"
+    if due and one.oldest:
+        where += f", the oldest in {one.oldest}"
+    said = f"{one.what}: {one.age:,} of {one.stops_at:,} used ({where})"
     if one.to_stop is None or one.to_forced is None:
-        return f"{said}; pace {one.certainty if one.pace is None else 'zero'}"
-    forced, stop = pretty_duration(one.to_forced), pretty_duration(one.to_stop)
+        forced = "; forced vacuums are due" if due else ""
+        return f"{said}{forced}; pace {one.certainty if one.pace is None else 'zero'}"
+    forced = "are due" if due else f"begin in {pretty_duration(one.to_forced)}"
     return (
-        f"{said}; at {one.pace:,.3g} per second, forced vacuums begin in {forced} and the "
-        f"server stops in {stop} ({one.certainty})"
+        f"{said}; at {one.pace:,.3g} per second, forced vacuums {forced} and the "
+        f"server stops in {pretty_duration(one.to_stop)} ({one.certainty})"
     )
 
 

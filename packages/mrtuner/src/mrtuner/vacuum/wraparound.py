@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-from mrtuner.vacuum.model import Counter, Moment, Picture, WraparoundDistance
+from mrtuner.postgres.reader import Row
+from mrtuner.vacuum.model import Counter, HorizonBlocker, Moment, Picture, WraparoundDistance
 
 #: Half of the 32-bit circle: anything older would appear to be in the future.
 _CIRCLE: Final = 2**31
@@ -25,33 +26,74 @@ def stops_at(major: int) -> int:
     return _CIRCLE - (_MARGIN if major >= 14 else _MARGIN_13)
 
 
+def oldest(relations: Sequence[Row]) -> dict[Counter, str]:
+    """The relation with the oldest ID of each counter; rows of the query ``vacuum_oldest``."""
+    ages: dict[Counter, str] = {"transaction IDs": "age", "multixact IDs": "multixact_age"}
+    return {
+        counter: _named(max(relations, key=lambda row: int(row[age])))
+        for counter, age in ages.items()
+        if relations
+    }
+
+
+def unfrozen(relations: Sequence[Row], settings: Mapping[str, str]) -> Iterator[HorizonBlocker]:
+    """Temporary tables so old that a vacuum would be forced: autovacuum may not touch them.
+
+    Source: documentation, CREATE TABLE, TEMPORARY.
+    """
+    xids = _setting(settings, *_FORCED["transaction IDs"])
+    multixacts = _setting(settings, *_FORCED["multixact IDs"])
+    for row in relations:
+        if row["temporary"] and (row["age"] >= xids or row["multixact_age"] >= multixacts):
+            yield HorizonBlocker(
+                what="temporary table",
+                name=_named(row) + (f" of process {row['pid']}" if row["pid"] else ""),
+                age=row["age"],
+                seconds=None,
+                remedy=_TEMPORARY,
+                sql=f"SELECT pg_terminate_backend({row['pid']});" if row["pid"] else None,
+                serious=True,
+                keeps="transaction IDs",
+            )
+
+
+_TEMPORARY: Final = (
+    "Autovacuum cannot vacuum it: run VACUUM (FREEZE) on it in its session, drop it, or end the "
+    "session."
+)
+#: The age that forces a vacuum, and its default. Source: guc_parameters.dat.
+_FORCED: Final[Mapping[Counter, tuple[str, int]]] = {
+    "transaction IDs": ("autovacuum_freeze_max_age", 200_000_000),
+    "multixact IDs": ("autovacuum_multixact_freeze_max_age", 400_000_000),
+}
+
+
+def _named(row: Row) -> str:
+    return f"{row['schema']}.{row['name']}"
+
+
 def _each(picture: Picture) -> Iterator[WraparoundDistance]:
     if not picture.databases:
         return
     stop = stops_at(picture.major)
     moments = [sample.moment for sample in picture.samples]
     name, age, _ = max(picture.databases, key=lambda one: one[1])
-    forced = _setting(picture.settings, "autovacuum_freeze_max_age", 200_000_000)
-    pace, certainty = _transactions(moments)
-    yield _one(
-        "transaction IDs", name, age, forced=forced, stop=stop, pace=pace, certainty=certainty
-    )
+    yield _one(picture, "transaction IDs", name, age, stop, _transactions(moments))
     name, _, age = max(picture.databases, key=lambda one: one[2])
-    forced = _setting(picture.settings, "autovacuum_multixact_freeze_max_age", 400_000_000)
-    pace, certainty = _multixacts(moments)
-    yield _one("multixact IDs", name, age, forced=forced, stop=stop, pace=pace, certainty=certainty)
+    yield _one(picture, "multixact IDs", name, age, stop, _multixacts(moments))
 
 
 def _one(
+    picture: Picture,
     what: Counter,
     database: str,
     age: int,
-    *,
-    forced: int,
     stop: int,
-    pace: float | None,
-    certainty: str,
+    paced: tuple[float | None, str],
 ) -> WraparoundDistance:
+    pace, certainty = paced
+    forced = _setting(picture.settings, *_FORCED[what])
+
     def until(limit: int) -> float | None:
         return max(0, limit - age) / pace if pace else None
 
@@ -65,6 +107,7 @@ def _one(
         certainty=certainty,
         to_forced=until(forced),
         to_stop=until(stop),
+        oldest=picture.oldest.get(what) if database == picture.database else None,
     )
 
 

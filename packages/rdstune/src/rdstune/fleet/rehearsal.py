@@ -17,6 +17,7 @@ from mrtuner.aws import rds, session
 from mrtuner.aws.rows import Event, Instance
 from mrtuner.aws.session import Account
 from mrtuner.errors import MrTunerError, Refused, UsageError
+from mrtuner.postgres.connect import resolved
 from mrtuner.rehearsal import run as rehearsal
 from mrtuner.rehearsal.probes import Probes, Schedule
 from mrtuner.rehearsal.production import production_tag
@@ -146,14 +147,14 @@ def leads_elsewhere(dsn: str, instance: Instance) -> str | None:
     through the connection proves that it leads here. The probes will refuse an
     unreadable string.
     """
-    import psycopg
-    from psycopg.conninfo import conninfo_to_dict
-
     try:
-        named = conninfo_to_dict(dsn)
-    except psycopg.Error:
+        known = resolved(dsn)
+    except MrTunerError:
         return None
-    host, port = str(named.get("host", "")), str(named.get("port") or 5432)
+    host, port = (
+        known[name].value if name in known else usual
+        for name, usual in (("host", ""), ("port", "5432"))
+    )
     if instance.host is None or (host.lower(), port) == (instance.host.lower(), str(instance.port)):
         return None
     return (

@@ -285,10 +285,10 @@ def _known(cell: GridCell, threads: int) -> dict[str, object]:
 
 def _places(dsn: str) -> dict[str, str]:
     """Placeholders that describe the server in a command, without the password."""
-    from psycopg.conninfo import conninfo_to_dict
+    from mrtuner.postgres.connect import resolved
 
     target, _ = split_secrets(dsn)
-    parts = {name: str(value) for name, value in conninfo_to_dict(target).items()}
+    parts = {name: each.value for name, each in resolved(dsn).items()}
     return {
         "dsn": target,
         "host": parts.get("host", ""),

@@ -70,9 +70,12 @@ def in_database(dsn: str, name: str) -> str:
 
 def read_only(dsn: str) -> str:
     """The same connection, but its transactions may not write."""
-    from psycopg.conninfo import conninfo_to_dict, make_conninfo
+    from psycopg.conninfo import make_conninfo
 
-    said = conninfo_to_dict(dsn).get("options") or ""
+    from mrtuner.postgres.connect import resolved
+
+    known = resolved(dsn)  # PGOPTIONS and a service's too, which ours would replace
+    said = known["options"].value if "options" in known else ""
     return make_conninfo(dsn, options=f"{said} -c default_transaction_read_only=on".strip())
 
 

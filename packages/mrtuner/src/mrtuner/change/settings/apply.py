@@ -27,7 +27,7 @@ from mrtuner.change.settings.start_check import check_start
 from mrtuner.change.settings.stopped import StoppedUndo
 from mrtuner.change.transaction import Observer, StepName, unobserved
 from mrtuner.errors import ConnectError, Refused, UsageError
-from mrtuner.postgres.connect import connect, masked
+from mrtuner.postgres.connect import connect, masked, resolved
 from mrtuner.postgres.read import read
 from mrtuner.wording import enumerated
 
@@ -260,11 +260,6 @@ def _carry_out(
 
 def address_of(dsn: str) -> str:
     """How the journal names a server that does not answer: by its address, as libpq finds it."""
-    from psycopg import pq
-    from psycopg.conninfo import conninfo_to_dict
-
-    given = {option.keyword.decode(): option.val for option in pq.Conninfo.get_defaults()}
-    defaults = {name: value.decode() for name, value in given.items() if value is not None}
-    parts = {**defaults, **conninfo_to_dict(dsn)}
-    host = parts.get("host") or parts.get("hostaddr") or "/var/run/postgresql"
-    return f"{host}:{parts.get('port', '5432')}"
+    known = {name: each.value for name, each in resolved(dsn).items()}
+    host = known.get("host") or known.get("hostaddr") or "/var/run/postgresql"
+    return f"{host}:{known.get('port', '5432')}"

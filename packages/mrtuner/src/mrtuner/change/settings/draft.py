@@ -167,7 +167,10 @@ def _entry_in_force(row: InForce) -> str | None:
 
 
 def _refuse_stale(plan: SettingsPlan, rows: Mapping[str, InForce]) -> None:
-    stale = [s.name for s in plan.steps if s.name not in rows or rows[s.name].setting != s.in_force]
+    def changed(row: InForce | None, step: SettingStep) -> bool:
+        return row is None or not (row.hidden or row.setting == step.in_force)
+
+    stale = [step.name for step in plan.steps if changed(rows.get(step.name), step)]
     if stale:
         raise Refused(
             f"changed on the server since the plan was made: {', '.join(stale)}",

@@ -28,7 +28,9 @@ _LOCK: Final = int.from_bytes(b"mrtuner")
 #: A killed client's session, and its lock with it, ends within this time [s].
 _LOCK_PATIENCE: Final = 3.0
 #: Sources of pg_settings that belong to a session and hide what the files give.
-_OF_A_SESSION: Final = frozenset({"user", "database", "database user", "client", "session"})
+_OF_A_SESSION: Final = frozenset({
+    "global", "user", "database", "database user", "client", "interactive", "session",
+})  # fmt: skip
 #: What no session may set, and another parameter that shows its values in the same way.
 _SHOWN_LIKE: Final = {"log_timezone": "TimeZone"}
 _LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})

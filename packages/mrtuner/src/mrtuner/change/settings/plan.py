@@ -156,7 +156,9 @@ def _why_left_alone(server: Server, wanted: Wanted) -> str | None:
     if setting is None:
         return "this server has no such parameter"
     if _already(setting, wanted.value) and setting.context != "internal":
-        return f"it is already {_shown(wanted)}"
+        overrides = [one for one in server.overrides if one.name == setting.name]
+        said = "".join(f"; {_statement(one)} overrides it in those sessions" for one in overrides)
+        return f"it is already {_shown(wanted)}{said}"
     return _why_not_ours(setting)
 
 
@@ -209,6 +211,8 @@ def _notes(server: Server, setting: Setting, value: str) -> Iterator[str]:
     for override in server.overrides:
         if override.name == setting.name:
             yield f"{_statement(override)} overrides it in those sessions"
+    if setting.origin in _OF_A_SESSION:
+        yield "whether the files already say so is not known: this role may not read them"
     slots = server.settings.get("autovacuum_worker_slots")
     if setting.name == "autovacuum_max_workers" and slots and int(value) > int(slots.setting):
         yield f"only {slots.setting} of them can run: autovacuum_worker_slots is {slots.setting}"

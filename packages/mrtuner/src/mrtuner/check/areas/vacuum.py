@@ -16,7 +16,7 @@ from mrtuner.wording import plural
 
 if TYPE_CHECKING:
     from mrtuner.vacuum import Vacuum
-    from mrtuner.vacuum.model import TableReport
+    from mrtuner.vacuum.model import Kept, TableReport
 
 ROUTINE: Final = "documentation: Routine Vacuuming"
 #: vacuum_failsafe_age: vacuum then drops everything but freezing. Source: documentation, 14.
@@ -76,26 +76,34 @@ def wraparound(state: State) -> Iterator[Finding]:
 @check(
     "horizon-held",
     judged="something is five minutes old, or its snapshot 100,000 transactions, and vacuum must "
-    "keep rows for it",
-    source="procarray.c, ComputeXidHorizons; the limits are chosen",
+    "keep rows for it; or a temporary table is older than the age at which a vacuum is forced",
+    source="procarray.c, ComputeXidHorizons; autovacuum.c, do_autovacuum; the limits are chosen",
     needs=("sessions", "what holds back dead rows"),
 )
 def horizon_held(state: State) -> Iterator[Finding]:
     """Vacuum cannot remove dead rows, since a session, a prepared transaction, a slot or a standby
-    may still need them. Tables and indexes grow, and queries slow down, until it ends.
+    may still need them. Tables and indexes grow, and queries slow down, until it ends. Nor can it
+    freeze a temporary table of a session that lasts.
     """
     for one in _vacuum(state).picture.blockers:
         if one.serious:
             yield Finding(
                 id="horizon-held",
                 severity=Severity.TO_DO,
-                text=f"{one.what} keeps dead rows: {one.name}{age_words(one)}",
-                consequence="vacuum removes no row that died since, and tables grow",
+                text=f"{one.what} keeps {one.keeps}: {one.name}{age_words(one)}",
+                consequence=_CONSEQUENCES[one.keeps],
                 cost=float(one.age or 0),
                 since=None if one.seconds is None else state.at - one.seconds,
                 basis="pg_stat_activity, pg_prepared_xacts and pg_replication_slots, now",
                 remedy=(one.remedy, *([one.sql] if one.sql else [])),
             )
+
+
+_CONSEQUENCES: Final[dict[Kept, str]] = {
+    "dead rows": "vacuum removes no row that died since, and tables grow",
+    "dead rows of catalogs": "vacuum removes no catalog row that died since, and catalogs grow",
+    "transaction IDs": "vacuum cannot prevent wraparound, before which the server refuses to write",
+}
 
 
 @check(

@@ -46,8 +46,10 @@ def command(
       mrtuner failover predict --client pgjdbc --read-timeout 30s
       mrtuner failover predict --sysctl app-host.txt --kernel 5.14 --hz 1000 --rtt 1ms
       mrtuner failover predict postgresql://app@db/shop --away 169s
+      mrtuner failover predict 'jdbc:postgresql://db/shop?socketTimeout=30'
 
-    With a connection string and no --rtt it connects, reads the round trip and the retransmission
+    A connection string counts with what libpq adds: services and variables such as PGHOST. With one
+    and no --rtt it connects, reads the round trip and the retransmission
     timeout from the live socket, and reports whether a pooler or proxy stands in between. Nothing
     is changed.
     """

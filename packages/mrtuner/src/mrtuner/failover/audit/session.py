@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, LiteralString
 
 from mrtuner.failover.audit.connections import Connection
-from mrtuner.failover.predict.client import parameters_of, refuse_local
+from mrtuner.failover.predict.client import refuse_local
 from mrtuner.failover.sockets import Options, options
-from mrtuner.postgres.connect import connect, translated
+from mrtuner.postgres.connect import connect, resolved, translated
 
 if TYPE_CHECKING:
     from mrtuner.postgres.connect import Connection as Session
@@ -30,7 +30,7 @@ class Seen:
 
 def met(dsn: str) -> tuple[Options, str | None]:
     """Return the options of a connection of ours, and what answers in the server's place."""
-    refuse_local(parameters_of(dsn))
+    _refuse_local(dsn)
     with connect(dsn, through_pooler=True) as session, translated():
         return options(session.fileno()), between(session)
 
@@ -43,7 +43,7 @@ def look(dsn: str) -> Seen:
     """
     from mrtuner.failover.audit.check import SERVER
 
-    refuse_local(parameters_of(dsn))
+    _refuse_local(dsn)
     with connect(dsn, through_pooler=True) as session, translated():
         rows = session.execute(_SETTINGS, [list(SERVER)]).fetchall()
         return Seen(
@@ -57,6 +57,10 @@ def look(dsn: str) -> Seen:
             settings={str(name): str(setting) for name, setting in rows},
             between=between(session),
         )
+
+
+def _refuse_local(dsn: str) -> None:
+    refuse_local({name: each.value for name, each in resolved(dsn).items()})
 
 
 def between(session: Session) -> str | None:

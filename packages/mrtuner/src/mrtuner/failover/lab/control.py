@@ -17,7 +17,8 @@ from mrtuner import errors
 from mrtuner.errors import MissingPart, MrTunerError, UsageError
 from mrtuner.failover.lab.network import enter
 from mrtuner.failover.namespaces import hint, python, require
-from mrtuner.failover.predict.client import configured, parameters_of
+from mrtuner.failover.predict.client import configured
+from mrtuner.postgres.connect import given
 from mrtuner.postgres.server_user import without_libpq
 from mrtuner.wording import first_line, last_line
 
@@ -75,14 +76,14 @@ def parameters(text: str) -> dict[str, str]:
     >>> parameters("connect_timeout=3 keepalives=0")
     {'connect_timeout': '3', 'keepalives': '0'}
     """
-    given = parameters_of(text)
-    if taken := sorted(_OURS & set(given)):
+    said = given(text)
+    if taken := sorted(_OURS & set(said)):
         raise UsageError(
             f"{', '.join(taken)} cannot be given: the lab uses its own servers",
             "Give only limits, such as connect_timeout=3.",
         )
-    configured("psycopg", {"host": "lab", **given})  # raises the error for an invalid value
-    return {name: str(value) for name, value in given.items()}
+    configured("psycopg", {"host": "lab", **said})  # raises the error for an invalid value
+    return {name: str(value) for name, value in said.items()}
 
 
 class Session(AbstractContextManager["Session"]):

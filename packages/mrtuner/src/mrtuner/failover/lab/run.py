@@ -13,7 +13,7 @@ from mrtuner.failover.lab.lab import Lab
 from mrtuner.failover.lab.outcome import CaseResult, ScenarioResult, union
 from mrtuner.failover.lab.scenarios import POOLER, Moment, Scenario
 from mrtuner.failover.lab.trials import Attempt, Trials
-from mrtuner.failover.predict.client import configured, parameters_of
+from mrtuner.failover.predict.client import client_with
 from mrtuner.failover.predict.hang_times import Prediction, Situation
 from mrtuner.failover.predict.kernel import Kernel, local
 from mrtuner.failover.predict.timer_wheel import Band
@@ -125,7 +125,7 @@ class Play:
             time.sleep(_INTERVAL)
 
     def _predicted(self, attempt: Attempt) -> Prediction:
-        client = configured("psycopg", parameters_of(self._dsn(self.one.entrance)))
+        client = client_with("psycopg", self._dsn(self.one.entrance))
         situation = Situation(kernel=self.kernel, client=client, path=attempt.path)
         return self.one.expected(
             attempt.case,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -11,6 +11,9 @@ from mrtuner.catalog.timers import Driver, driver
 from mrtuner.errors import BadValue, UsageError
 from mrtuner.failover.predict.kernel import Kernel
 from mrtuner.failover.predict.kernel_timers import Keepalive
+from mrtuner.postgres.connect import SESSION_ATTRS, resolved
+from mrtuner.units import pretty_duration
+from mrtuner.wording import enumerated
 
 #: Values of target_session_attrs with which libpq skips a read-only server.
 _WRITABLE = frozenset({"read-write", "primary"})
@@ -43,6 +46,8 @@ class Client:
     addresses: int = 1
     read_write: bool = False  # whether it refuses a read-only server when connecting
     dns_ttl: float = 5.0
+    #: What a value means whose unit looks mistaken, by the parameter's name.
+    doubts: Mapping[str, str] = field(default_factory=dict)
     #: Settings that were given but have no effect, with the reason.
     ignored: tuple[str, ...] = ()
     #: Where each value that is not the driver's default comes from.
@@ -77,8 +82,16 @@ def defaults(name: str) -> Client:
     )
 
 
-def configured(name: str, parameters: Mapping[str, Any], *, libpq: int = 18) -> Client:
+def configured(
+    name: str,
+    parameters: Mapping[str, Any],
+    origins: Mapping[str, str] | None = None,
+    *,
+    libpq: int = 18,
+) -> Client:
     """A client of this driver with libpq's parameters; `libpq` is the library's major version.
+
+    `origins` says who gave each parameter; by default all are in the connection string.
 
     UsageError for a Unix socket, which no network outage affects, and for a driver that does not
     accept libpq's parameters; BadValue for what libpq or the kernel refuses.
@@ -90,8 +103,24 @@ def configured(name: str, parameters: Mapping[str, Any], *, libpq: int = 18) -> 
             "Leave out the connection string, or give --client libpq.",
         )
     refuse_local(parameters)
+    origin = dict(origins or dict.fromkeys(parameters, "connection string"))
+    ignored = []
+    waits = base.connect_timeout is not None  # by itself, as psycopg, which knows no services
+    if waits and origin.get("connect_timeout", "").startswith("service "):
+        parameters = {key: value for key, value in parameters.items() if key != "connect_timeout"}
+        ignored.append(
+            f"connect_timeout: ignored by {base.driver.title} in {origin.pop('connect_timeout')}"
+        )
+    attrs = parameters.get("target_session_attrs")
+    if attrs and attrs not in SESSION_ATTRS:
+        raise BadValue(
+            f"target_session_attrs = {attrs!r}: libpq refuses it",
+            f"Use {enumerated(SESSION_ATTRS, 'or')}.",
+        )
     on = str(parameters.get("keepalives", "1")) != "0"
     asked = whole(parameters, "tcp_user_timeout") or 0
+    if asked and not on:
+        ignored.append("tcp_user_timeout: ignored by libpq with keepalives=0")
     seconds = _connect_timeout(parameters, base, libpq)
     return replace(
         base,
@@ -101,36 +130,34 @@ def configured(name: str, parameters: Mapping[str, Any], *, libpq: int = 18) -> 
         interval=_keepalive(parameters, "keepalives_interval", on=on),
         count=_keepalive(parameters, "keepalives_count", on=on),
         user_timeout=asked if on else 0,
-        addresses=len(str(parameters.get("host") or parameters.get("hostaddr") or "").split(",")),
-        read_write=parameters.get("target_session_attrs") in _WRITABLE,
-        ignored=()
-        if on or not asked
-        else ("tcp_user_timeout: ignored by libpq with keepalives=0",),
-        origin=dict.fromkeys(parameters, "connection string"),
+        addresses=len(str(parameters.get("hostaddr") or parameters.get("host") or "").split(",")),
+        read_write=attrs in _WRITABLE,
+        doubts=dict(_doubts(parameters)),
+        ignored=tuple(ignored),
+        origin=origin,
     )
 
 
-def parameters_of(dsn: str) -> dict[str, Any]:
-    """Return libpq's parameters in a connection string; UsageError if it cannot be parsed."""
-    import psycopg
-    from psycopg.conninfo import conninfo_to_dict
+def client_with(name: str, dsn: str) -> Client:
+    """A client of this driver with all that libpq finds for a connection string.
 
-    try:
-        return dict(conninfo_to_dict(dsn))
-    except psycopg.Error:  # its message may quote part of a password
-        raise UsageError(
-            "cannot read the connection string",
-            "Write postgresql://user@host:5432/dbname, and keep the password in PGPASSWORD.",
-        ) from None
+    Errors are those of `configured`, and those of `postgres.connect.resolved`.
+    """
+    from psycopg import pq
+
+    known = resolved(dsn)
+    values = {parameter: each.value for parameter, each in known.items()}
+    origins = {parameter: each.origin for parameter, each in known.items()}
+    return configured(name, values, origins, libpq=pq.version() // 10_000)
 
 
 def refuse_local(parameters: Mapping[str, Any]) -> None:
     """Raise UsageError for a connection that does not cross a network."""
-    host = str(parameters.get("host") or parameters.get("hostaddr") or "")
+    host = str(parameters.get("hostaddr") or parameters.get("host") or "")
     if not host or host.startswith(("/", "@")):
         raise UsageError(
             "the connection string uses a Unix socket, which no network outage affects",
-            "Give a host: postgresql://user@host/dbname.",
+            "Give a host: postgresql://user@host/dbname, PGHOST, or a service that names one.",
         )
 
 
@@ -146,6 +173,22 @@ def whole(parameters: Mapping[str, Any], name: str) -> int | None:
             _HINTS.get(name, "Give it in seconds."),
         )
     return max(0, int(text))
+
+
+def doubt(name: str, seconds: int | None, who: str) -> str | None:
+    """What round thousands of seconds are, which look like milliseconds; None for other values."""
+    if not seconds or seconds % 1000:
+        return None
+    return f"{name} = {seconds} is {pretty_duration(seconds)}: {who} counts seconds"
+
+
+def _doubts(parameters: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """What looks like another unit; fewer milliseconds than a second has are taken for seconds."""
+    for name in ("connect_timeout", "keepalives_idle", "keepalives_interval"):
+        if said := doubt(name, whole(parameters, name), "libpq"):
+            yield name, said
+    if 0 < (asked := whole(parameters, "tcp_user_timeout") or 0) < 1000:
+        yield "tcp_user_timeout", f"tcp_user_timeout = {asked} is {asked} ms, not seconds"
 
 
 def _keepalive(parameters: Mapping[str, Any], name: str, *, on: bool) -> int | None:

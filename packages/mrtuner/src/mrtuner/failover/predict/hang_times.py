@@ -140,6 +140,7 @@ def _syn_steps(trace: Connecting, span: Band, client: Client) -> Iterator[str]:
 
 def _connect_traps(now: Situation) -> Iterator[str]:
     client = now.client
+    yield from _doubts(client, "connect_timeout", "tcp_user_timeout")
     if client.addresses > 1:
         yield "connect_timeout applies to each address, not to all together"
     if client.driver.name == "pgbouncer":
@@ -182,6 +183,7 @@ def _data_steps(trace: Unacknowledged, span: Band, client: Client) -> Iterator[s
 def _idle_traps(now: Situation) -> Iterator[str]:
     kernel, client = now.kernel, now.client
     yield from client.ignored
+    yield from _doubts(client, "tcp_user_timeout", "read_timeout")
     if client.driver.name == "sqlalchemy":
         yield "pool_pre_ping moves this hang to the checkout; it does not bound it"
     if client.keepalives and not client.user_timeout:
@@ -257,7 +259,12 @@ def _keepalive_steps(trace: Waiting) -> Iterator[str]:
     yield f"the kernel's timer wheel fires late: {pretty_span(hang(trace, trace.kernel))}"
 
 
+def _doubts(client: Client, *names: str) -> Iterator[str]:
+    return (client.doubts[name] for name in names if name in client.doubts)
+
+
 def _flight_traps(client: Client) -> Iterator[str]:
+    yield from _doubts(client, "keepalives_idle", "keepalives_interval", "read_timeout")
     if not client.keepalives:
         yield "tcp_user_timeout alone has no effect here: nothing is unacknowledged"
     yield "statement_timeout is enforced by the server, so it ends nothing once the server is gone"
@@ -316,16 +323,33 @@ def stale(now: Situation) -> Prediction:
 
 def _read_bounded(predicted: Prediction, client: Client) -> Prediction:
     """Apply the client's limit on each answer, which ends what the kernel would let continue."""
-    limit = client.read_timeout
+    limit, wait = client.read_timeout, client.driver.cancel_wait
     if limit is None or (predicted.span is not None and predicted.span.high <= limit):
         return predicted
+    steps = [*predicted.steps, f"the client stops waiting for the answer after {limit:g} s"]
     bound = Band.exactly(limit)
+    if wait is None:
+        span = bound if predicted.span is None else predicted.span.at_most(bound)
+    else:
+        span = bound.plus(_cancelling(predicted.case, client, wait))
+        steps.append(
+            "it then opens a connection to cancel the query: connect_timeout if nothing answers, "
+            f"and up to {wait:g} s more for the server to react"
+        )
     return replace(
         predicted,
-        span=bound if predicted.span is None else predicted.span.at_most(bound),
+        span=span,
         decided_by=client.with_origin("read_timeout", f"{limit:g}"),
-        steps=(*predicted.steps, f"the client stops waiting for the answer after {limit:g} s"),
+        steps=tuple(steps),
     )
+
+
+def _cancelling(case: Case, client: Client, wait: float) -> Band:
+    """What cancelling takes: a vanished server lets no connection through, a frozen one does."""
+    connect = client.connect_timeout or 0.0
+    if case is Case.FROZEN:
+        return Band(min(wait, connect), connect, connect + wait)
+    return Band.exactly(connect)
 
 
 def _with_return(predicted: Prediction, now: Situation, trace: Trace) -> Prediction:

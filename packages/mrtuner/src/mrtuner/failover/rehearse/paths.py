@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any, Final, LiteralString
 
 from mrtuner.errors import MrTunerError, UsageError
 from mrtuner.failover.audit.session import between
-from mrtuner.failover.predict.client import configured, parameters_of
+from mrtuner.failover.predict.client import client_with
 from mrtuner.failover.predict.hang_times import Prediction, Situation, predict
 from mrtuner.failover.predict.kernel import local
 from mrtuner.failover.predict.path import Path
 from mrtuner.failover.sockets import options
-from mrtuner.postgres.connect import connect, translated
+from mrtuner.postgres.connect import connect, resolved, translated
 
 if TYPE_CHECKING:
     from mrtuner.postgres.connect import Connection
@@ -71,11 +71,11 @@ def look(dsn: str) -> ClientPath:
     A login alone proves nothing, since a pooler accepts it even if the database is dead; a query
     does.
     """
-    parameters = parameters_of(dsn)
+    parameters = {name: each.value for name, each in resolved(dsn).items()}
     with connect(dsn, through_pooler=True) as session, translated():
         row = session.execute(_FACTS).fetchone()
         database, standby, may_create, free = row or ("", False, False, 0)
-        predictions, unpredicted = _expected(parameters, session)
+        predictions, unpredicted = _expected(dsn, session)
         return ClientPath(
             dsn=dsn,
             place=f"{session.info.host or 'local socket'}:{session.info.port}/{database}",
@@ -89,11 +89,9 @@ def look(dsn: str) -> ClientPath:
         )
 
 
-def _expected(
-    parameters: Mapping[str, Any], session: Connection
-) -> tuple[tuple[Prediction, ...], str | None]:
+def _expected(dsn: str, session: Connection) -> tuple[tuple[Prediction, ...], str | None]:
     try:
-        client = configured(_DRIVER, parameters)
+        client = client_with(_DRIVER, dsn)
         live = options(session.fileno())
         path = Path(rtt=live.rtt, rto=live.rto, same=False)
         return predict(Situation(kernel=local(), client=client, path=path)), None

@@ -56,12 +56,13 @@ def settings(
         hosts=hosts,
         attempts=stack.attempts,
         longest_query=longest_query if stack.read_timeout else None,
+        cancel_wait=defaults(stack.name).driver.cancel_wait,
     )
     machine = kernel if stack.sets_socket else _applied(limits, kernel)
     client = _configured(stack, limits)
     found = predict(Situation(kernel=machine, client=client, path=path.at_its_worst()))
     cases = tuple(_tried_again(case, stack, limits) for case in found)
-    _check(cases, within)
+    _check(cases, limits)
     return Settings(
         stack=stack,
         bounds=limits,
@@ -69,7 +70,7 @@ def settings(
         sysctl="" if stack.sets_socket else sysctl_file(limits),
         cases=cases,
         costs=tuple(_costs(stack, limits, cases[1])),
-        unbounded=tuple(_unbounded(stack, cases)),
+        unbounded=tuple(_unbounded(stack, limits, cases)),
     )
 
 
@@ -104,7 +105,7 @@ def _configured(stack: Stack, limits: Bounds) -> Client:
         interval=own.interval if own else None,
         count=own.count if own else None,
         user_timeout=limits.user_timeout if stack.sets_socket else 0,
-        read_timeout=limits.read_timeout if stack.read_timeout else None,
+        read_timeout=limits.read_timeout or base.read_timeout if stack.read_timeout else None,
         pool_wait=limits.pool_wait if base.pool_wait else None,
         addresses=limits.hosts,
         read_write=stack.read_write,
@@ -130,9 +131,10 @@ def _tried_again(case: Prediction, stack: Stack, limits: Bounds) -> Prediction:
     return replace(case, span=case.span.plus(Band.exactly(more)), steps=(*case.steps, step))
 
 
-def _check(cases: tuple[Prediction, ...], within: float) -> None:
+def _check(cases: tuple[Prediction, ...], limits: Bounds) -> None:
     """Raise Refused rather than return settings that would not keep their promise."""
-    for case in cases[:4]:
+    within = limits.within
+    for case in cases[: 4 if limits.read_timeout else 3]:
         endless = case.span is None and case.case is not Case.FROZEN
         if endless or (case.span and case.span.high > within):
             raise Refused(
@@ -184,14 +186,15 @@ def _costs(stack: Stack, limits: Bounds, idle: Prediction) -> Iterator[str]:
         yield "read-only servers are rejected: use another connection string for replicas"
 
 
-def _unbounded(stack: Stack, cases: tuple[Prediction, ...]) -> Iterator[str]:
+def _unbounded(stack: Stack, limits: Bounds, cases: tuple[Prediction, ...]) -> Iterator[str]:
     """What remains unbounded, and why."""
     cancel = f"{stack.title} has none, so the application must cancel queries itself"
     frozen = "give --longest-query to set one" if stack.read_timeout else cancel
     reasons = {Case.FROZEN: f"needs a limit on each answer; {frozen}", Case.STALE: stack.stale}
     for case in cases:
-        if case.span is None:
-            yield f"{case.case.words}: {reasons[case.case]}"
+        if case.span is None or case.span.high > limits.within:
+            lasts = "" if case.span is None else f"lasts up to {case.span.high:g} s by default; "
+            yield f"{case.case.words}: {lasts}{reasons[case.case]}"
 
 
 __all__ = ["STACKS", "Settings", "settings", "stack_of", "sysctl_file"]

@@ -57,6 +57,11 @@ class Bounds:
     read_timeout: int | None  # None: the longest legitimate query is unknown
 
     @property
+    def names(self) -> tuple[str, ...]:
+        """Host names for a snippet, as many as hosts were asked for: db, or db1, db2, …"""
+        return ("db",) if self.hosts == 1 else tuple(f"db{n + 1}" for n in range(self.hosts))
+
+    @property
     def conninfo(self) -> dict[str, str]:
         """Return libpq's parameters."""
         return {
@@ -94,16 +99,19 @@ def bounds(
     hosts: int = 1,
     attempts: int = 0,
     longest_query: float | None = None,
+    cancel_wait: float | None = None,
 ) -> Bounds:
     """Return limits for a bound of `within` [s]; Refused, with the reason, if there are none.
 
     `hosts`: addresses in the connection string, each with its own connect_timeout.
+    `cancel_wait`: after the limit on answers, the driver connects to cancel, and waits so long [s].
     `attempts`: new connections that a pool tries while the caller waits, once it found one dead.
     """
     reach, path = min(within, _REACH), path.at_its_worst()
     keepalive = _keepalive(reach, kernel, path)
     connect = _connect_timeout(reach, hosts, attempts)
     spent = attempts * hosts * connect  # the rest is for finding out that it is dead
+    cancelling = 0.0 if cancel_wait is None else connect + cancel_wait
     return Bounds(
         within=within,
         hosts=hosts,
@@ -116,7 +124,7 @@ def bounds(
         validation=1 if within < _LONGEST else 2,
         dns_ttl=_DNS_TTL,
         longest_query=longest_query,
-        read_timeout=_read_timeout(within - spent, within, longest_query),
+        read_timeout=_read_timeout(within - spent - cancelling, within, longest_query),
     )
 
 

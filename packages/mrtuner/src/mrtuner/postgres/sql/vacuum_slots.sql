@@ -1,4 +1,8 @@
+-- The xmin of a physical slot is what its standby's hot_standby_feedback reports, and so is its
+-- catalog_xmin: that of logical slots there. Source: walsender.c, PhysicalReplicationSlotNewXmin.
 SELECT slot_name AS name, slot_type AS type, active, database,
+       (SELECT r.application_name FROM pg_catalog.pg_stat_replication AS r
+        WHERE r.pid = active_pid) AS standby,
        age(xmin) AS age, age(catalog_xmin) AS catalog_age,
        slot_name AS key, xmin::text AS xmin, NULL AS xid
 FROM pg_catalog.pg_replication_slots

@@ -1,8 +1,10 @@
 """asyncpg. It has no parameters for socket options: they are set after connecting.
 
 When a command takes too long, it sends a cancel request of its own, and releasing the connection
-waits for that: with a frozen or silent server for as long as `release` is allowed to. Source:
-asyncpg 0.32, PoolConnectionHolder.release.
+waits for that: with a frozen or silent server for as long as `release` is allowed to. A release
+that takes longer closes the connection and raises TimeoutError: what was committed before stays
+committed, so the error must not reach the caller.
+Source: asyncpg 0.32, PoolConnectionHolder.release.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ def write(limits: Bounds) -> str:
     read = f"command_timeout={limits.read_timeout}, " if limits.read_timeout else ""
     connect = f'timeout={limits.connect_timeout}, {read}target_session_attrs="read-write"'
     return f"""\
+import asyncio
 import contextlib
 import socket
 
@@ -34,8 +37,9 @@ async def acquired(pool):
     conn = await pool.acquire(timeout={limits.pool_wait})
     try:
         yield conn
-    finally:  # or it waits for a dead one
-        await pool.release(conn, timeout=0.5)
+    finally:  # or it waits for a dead one; then it is closed, and a statement stays committed
+        with contextlib.suppress(asyncio.TimeoutError):
+            await pool.release(conn, timeout=0.5)
 
 
 # pool = await asyncpg.create_pool(dsn, init=limit, **FAILOVER)

@@ -15,7 +15,7 @@ def write(limits: Bounds) -> str:
         asked += f"&socketTimeout={read * 1000}"
         python += f", read_timeout={read}, write_timeout={read}"
     return (
-        f"jdbc:mysql://db/shop?{asked}\n# PyMySQL: connect({python})\n"
+        f"jdbc:mysql://{','.join(limits.names)}/shop?{asked}\n# PyMySQL: connect({python})\n"
         "# A login to a frozen server is ended only by the limit on answers, not by connect's.\n"
     )
 

@@ -1,4 +1,8 @@
-"""Npgsql. It has its own keepalive times; it cannot set a user timeout."""
+"""Npgsql. It has its own keepalive times; it cannot set a user timeout.
+
+When Command Timeout has passed, it opens a connection to cancel the command (Timeout), and waits
+for the server to react (Cancellation Timeout, in milliseconds): both are part of the bound.
+"""
 
 from __future__ import annotations
 
@@ -15,10 +19,14 @@ def write(limits: Bounds) -> str:
         "Tcp Keepalive Interval": limits.keepalive.interval,
         "Target Session Attributes": "read-write",
         # 0 would mean no limit, which is not the default
-        **({"Command Timeout": limits.read_timeout} if limits.read_timeout else {}),
+        **(
+            {"Command Timeout": limits.read_timeout, "Cancellation Timeout": 2000}
+            if limits.read_timeout
+            else {}
+        ),
     }
     asked = ";".join(f"{name}={value}" for name, value in chosen.items())
-    return f"Host=db;Database=shop;Username=app;{asked}\n"
+    return f"Host={','.join(limits.names)};Database=shop;Username=app;{asked}\n"
 
 
 STACK = Stack(

@@ -6,6 +6,15 @@ from mrtuner.failover.settings.bounds import Bounds
 from mrtuner.failover.settings.stacks.stack import Stack
 
 
+def addresses(limits: Bounds) -> str:
+    """The part of a descriptor that names the hosts, which are tried in this order."""
+    each = [f"(ADDRESS = (PROTOCOL = TCP)(HOST = {name})(PORT = 1521))" for name in limits.names]
+    if len(each) == 1:
+        return f"  {each[0]}"
+    rows = "\n".join(f"    {one}" for one in each)
+    return f"  (ADDRESS_LIST = (LOAD_BALANCE = OFF)(FAILOVER = ON)\n{rows})"
+
+
 def write(limits: Bounds) -> str:
     """sqlnet.ora and the descriptor of tnsnames.ora."""
     read = f"SQLNET.RECV_TIMEOUT = {limits.read_timeout}\n" if limits.read_timeout else ""
@@ -18,7 +27,7 @@ def write(limits: Bounds) -> str:
         "# tnsnames.ora; ENABLE=BROKEN enables keepalive; its times are the kernel's\n"
         "SHOP = (DESCRIPTION =\n"
         f"  (ENABLE = BROKEN)(TRANSPORT_CONNECT_TIMEOUT = {seconds})(RETRY_COUNT = 0)\n"
-        "  (ADDRESS = (PROTOCOL = TCP)(HOST = db)(PORT = 1521))\n"
+        f"{addresses(limits)}\n"
         "  (CONNECT_DATA = (SERVICE_NAME = SHOP)))\n"
     )
 

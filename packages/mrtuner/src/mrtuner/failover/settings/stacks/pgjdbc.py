@@ -24,7 +24,7 @@ def write(limits: Bounds) -> str:
     """The URL, and the JVM's own DNS cache."""
     asked = "&".join(f"{name}={value}" for name, value in properties(limits).items())
     return (
-        f"jdbc:postgresql://db/shop?{asked}\n"
+        f"jdbc:postgresql://{','.join(limits.names)}/shop?{asked}\n"
         f"# JVM, in java.security or before the first look-up: networkaddress.cache.ttl="
         f"{limits.dns_ttl}\n"
     )

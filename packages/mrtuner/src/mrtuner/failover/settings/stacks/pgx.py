@@ -15,7 +15,7 @@ def write(limits: Bounds) -> str:
     keepalive = limits.keepalive
     return f"""\
 // import "golang.org/x/sys/unix"; Linux only
-config, err := pgxpool.ParseConfig("postgres://app@db/shop?target_session_attrs=read-write")
+config, err := pgxpool.ParseConfig("postgres://app@{",".join(limits.names)}/shop?target_session_attrs=read-write")
 if err != nil {{
 	return err
 }}

@@ -26,7 +26,7 @@ def write(limits: Bounds) -> str:
     )
     return (
         '<datasource jndi-name="java:/ShopDS" pool-name="ShopDS">\n'
-        "  <connection-url>jdbc:postgresql://db/shop</connection-url>\n"
+        f"  <connection-url>jdbc:postgresql://{','.join(limits.names)}/shop</connection-url>\n"
         "  <driver>postgresql</driver>\n"
         f"{driver}\n"
         "  <pool><flush-strategy>EntirePool</flush-strategy></pool>\n"
