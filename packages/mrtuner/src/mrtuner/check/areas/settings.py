@@ -112,8 +112,10 @@ def override_undoes_advice(state: State) -> Iterator[Finding]:
     advised = advice(state)
     for one in state.server.overrides:
         item = advised.advice.get(one.name)
-        if item is None or not item.changes or _same(one.value, item.value):
+        if item is None or _same(one.value, item.value):
             continue
+        if not item.changes and item.origin == "default":
+            continue  # nobody has set it for the server, and nobody is advised to
         whose = f"role {one.role}" if one.role else "all roles"
         where = f" in database {one.database}" if one.database else ""
         target = (
