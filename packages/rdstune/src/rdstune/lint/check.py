@@ -334,18 +334,16 @@ def _each_machine(classes: Iterable[InstanceClass], engine: str) -> Sequence[Cla
 
 def _machine(each: InstanceClass, engine: str) -> ClassMachine:
     memory = class_memory(each, engine)
-    points = zip((memory.low, memory.value, memory.high), _STORAGE, strict=True)
     return ClassMachine(
-        instance_class=each,
-        points=tuple(
-            {
-                MEMORY: size,
-                "DBInstanceVCPU": each.vcpus,
-                "AllocatedStorage": storage,
-                "EndPointPort": _PORT,
-            }
-            for size, storage in points
-        ),
+        instance_class=each, points=_points((memory.low, memory.value, memory.high), each.vcpus)
+    )
+
+
+@cache
+def _points(memory: tuple[int, int, int], vcpus: int) -> tuple[dict[str, int], ...]:
+    return tuple(
+        {MEMORY: size, "DBInstanceVCPU": vcpus, "AllocatedStorage": storage, "EndPointPort": _PORT}
+        for size, storage in zip(memory, _STORAGE, strict=True)
     )
 
 
