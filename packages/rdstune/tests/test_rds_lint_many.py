@@ -70,7 +70,7 @@ def _group(draw: random.Random, number: int) -> WrittenGroup:
         "max_connections": str(draw.choice([100, 200, 300, 500, 800])),
         "work_mem": str(draw.randrange(4096, 65537, 1024)),
         "shared_buffers": "{DBInstanceClassMemory/32768}",
-        "maintenance_work_mem": f"GREATEST({{DBInstanceClassMemory/{draw.choice([16384, 32768])}}},65536)",
+        "maintenance_work_mem": f"{{DBInstanceClassMemory/{draw.choice([16384, 32768])}}}",
         "log_min_duration_statement": str(draw.randint(0, 5000)),
     }
     kept = {name: value for name, value in values.items() if draw.random() < 0.8}

@@ -15,7 +15,7 @@ from mrtuner.errors import BadValue
 from mrtuner.files import read_file
 from rdstune.group import read_documents, read_terraform
 from rdstune.group.source import Entry, WrittenGroup
-from rdstune.group.terraform_files import files_beside
+from rdstune.group.terraform_files import files_beside, files_of_module
 
 if TYPE_CHECKING:
     from mrtuner.aws.rds import GroupParameter
@@ -46,7 +46,11 @@ def read(path: Path) -> tuple[WrittenGroup, ...]:
     """Return every parameter group in a file; BadValue for none or an unknown kind of file."""
     text, reader = read_file(path, hint=_HINT), _READERS.get(path.suffix)
     if reader is read_terraform.read:
-        reader = partial(read_terraform.read, beside=files_beside(path))
+        reader = partial(
+            read_terraform.read,
+            beside=files_beside(path),
+            modules=partial(files_of_module, path),
+        )
     return _read(text, reader, source=str(path))
 
 

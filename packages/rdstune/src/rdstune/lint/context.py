@@ -60,6 +60,7 @@ class Subject:
     parameter: Parameter | None  # PostgreSQL's
     machines: Sequence[ClassMachine]  # smallest memory first
     cluster: bool
+    terraform: bool = False  # Terraform compares it with what AWS returns
     nowhere: bool = False  # no family is given, and no known family has this parameter
     #: Whether a replacement value keeps the group within budget wherever it is now.
     safe: Callable[[str], bool] = lambda _: True
