@@ -42,8 +42,11 @@ def is_file(target: str) -> bool:
     return Path(target).suffix in _READERS or Path(target).exists()
 
 
-def read(path: Path) -> tuple[WrittenGroup, ...]:
-    """Return every parameter group in a file; BadValue for none or an unknown kind of file."""
+def read(path: Path, *, may_be_empty: bool = False) -> tuple[WrittenGroup, ...]:
+    """Return every parameter group in a file; BadValue for none or an unknown kind of file.
+
+    `may_be_empty`: a Terraform configuration without a group is none, and not an error.
+    """
     text, reader = read_file(path, hint=_HINT), _READERS.get(path.suffix)
     if reader is read_terraform.read:
         reader = partial(
@@ -51,6 +54,8 @@ def read(path: Path) -> tuple[WrittenGroup, ...]:
             beside=files_beside(path),
             modules=partial(files_of_module, path),
         )
+        if may_be_empty:
+            return reader(text, str(path))
     return _read(text, reader, source=str(path))
 
 
