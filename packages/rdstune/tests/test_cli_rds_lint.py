@@ -26,7 +26,7 @@ resource "aws_db_parameter_group" "app" {
   }
 }
 """
-RIGHT = WRONG.replace("/4}", "/32768}")
+RIGHT = WRONG.replace("/4}", "/40960}")
 ANSWER = json.dumps({"Parameters": [{"ParameterName": "work_mem", "ParameterValue": "4MB"}]})
 
 

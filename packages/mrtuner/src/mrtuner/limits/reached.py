@@ -25,6 +25,15 @@ if TYPE_CHECKING:
 AT_UNKNOWN: Final = ((2.0, 2.0), (4.0, 1.0))
 #: And it has to last: points in total, and in a row.
 LASTS_AT_UNKNOWN: Final = (30, 15)
+#: Two known ceilings of the disk are not reached at once: this share of the minutes of one in those
+#: of the other makes it an echo, which operations of one size carry from one to the other.
+ECHO: Final = 0.75
+#: Echoes are less flat than what they echo, by the scatter of the sizes. Of two equally flat levels
+#: the one nearer to its ceiling's value counts: a per cent off weighs as much as this much spread.
+OFF: Final = 0.25
+#: An unknown level from this share of a known ceiling on, which was reached as well, is what that
+#: ceiling gave in minutes that it did not fill.
+JUST_BELOW: Final = 0.88
 #: A plateau of another resource in the same minutes explains this one, also this many points
 #: around it, while a queue drains.
 AROUND: Final = 10
@@ -52,7 +61,8 @@ class Steady:
     resource: Resource
     plateau: Plateau
     because: str
-    refuted: bool = False  # a balance or the queue shows that nothing holds the load down there
+    #: Something other than a ceiling here makes it even: a balance, the queue, or pauses show it.
+    refuted: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,8 +95,30 @@ def reached_ceilings(series: Series, known: Sequence[Ceiling]) -> Findings:
     pegged = [one for one in pegged if not _doubtful(one) or _sibling(one, sure)]
     pegged += [one for one in rare if _by_the_queue(one) or _sibling(one, sure)]
     steady = [_steady(one) for one in usual if isinstance(one, Steady) or one not in pegged]
-    real, shadows = _without_shadows(_one_each(pegged, every), steady, series.points)
+    each = _one_each(pegged, every)
+    unfilled = [(one, _unfilled(one, each)) for one in each]
+    steady += [found for _, found in unfilled if found]
+    full = [one for one, found in unfilled if found is None]
+    real, shadows = _without_shadows(full, steady, series.points)
     return Findings(pegged=tuple(real), steady=(*steady, *shadows))
+
+
+def _unfilled(one: Pegged, pegged: Sequence[Pegged]) -> Steady | None:
+    """An unknown level just below a known ceiling that was reached too, as no ceiling."""
+    if one.ceiling is not None:
+        return None
+    above = next(
+        (
+            other.ceiling for other in pegged
+            if other.resource is one.resource and other.ceiling is not None
+            and JUST_BELOW <= one.plateau.level / other.ceiling.value < LOW
+        ),
+        None,
+    )  # fmt: skip
+    if above is None:
+        return None
+    because = f"just below {above.name}, which was reached too: minutes that pauses did not fill"
+    return Steady(resource=one.resource, plateau=one.plateau, because=because, refuted=True)
 
 
 def _by_the_queue(one: Pegged) -> bool:
@@ -278,7 +310,15 @@ def _without_shadows(
     shadows: list[Steady] = []
     for one in sorted(pegged, key=_weight):
         over = next((other for other in real if _shadows(other, one, length)), None)
+        echo = next((other for other in real if _echoes(other, one, length)), None)
         because = f"{over.resource} is at its ceiling in the same minutes" if over else ""
+        if echo and not over:
+            because = (
+                f"an echo: {echo.resource} is at its ceiling in the same minutes, and operations "
+                "of one size make both flat"
+            )
+            shadows.append(Steady(resource=one.resource, plateau=one.plateau, because=because))
+            continue
         if not over and (even := next((e for e in steady if _shadows(e, one, length)), None)):
             because = f"{even.resource} is steady in the same minutes ({even.because})"
         if because:
@@ -289,9 +329,28 @@ def _without_shadows(
     return real, shadows
 
 
-def _weight(one: Pegged) -> tuple[bool, bool, float]:
-    """Sort known current ceilings first, then former, then unknown ones, the flattest first."""
-    return one.ceiling is None, _is_former(one), one.plateau.spread
+def _weight(one: Pegged) -> tuple[bool, bool, bool, float]:
+    """Sort known current ceilings first, then former, then unknown ones, the flattest first.
+
+    What a balance confirms is a ceiling of its own.
+    """
+    off = abs(one.plateau.level / one.ceiling.value - 1) if one.ceiling else 0.0
+    flat_ = one.plateau.spread + OFF * off
+    return one.ceiling is None, _is_former(one), not _by_a_balance(one), flat_
+
+
+def _by_a_balance(one: Pegged) -> bool:
+    return any(said.says is Support.CONFIRMS and not said.ratio for said in one.evidence)
+
+
+def _echoes(over: Pegged, under: Pegged, length: int) -> bool:
+    """Whether `under`, at the value of a known ceiling by chance, only repeats `over`."""
+    if over.resource is under.resource or not {over.resource, under.resource} <= DISK:
+        return False
+    if over.ceiling is None or _is_former(over) or _by_a_balance(under):
+        return False
+    there = inside(under.plateau.spans, length)
+    return bool((there & inside(over.plateau.spans, length)).sum() >= ECHO * there.sum())
 
 
 def _shadows(over: Pegged | Steady, under: Pegged, length: int) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import types
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import cache
 from typing import Any
 
@@ -61,15 +61,20 @@ SIGHT = "its current value (GRANT pg_read_all_settings to the role)"
 INITDB: dict[str, Value] = {"shared_buffers": 128 * MiB // (8 * KiB), "max_connections": 100}
 
 
-def decide(situation: Situation) -> tuple[dict[str, Advice], Chosen]:
-    """Return one `Advice` for each parameter that has a rule and exists in this major version."""
+def decide(
+    situation: Situation, only: Collection[str] = RULES.keys()
+) -> tuple[dict[str, Advice], Chosen]:
+    """Return one `Advice` for each parameter that has a rule and exists in this major version.
+
+    `only`: the rules to ask; what no rule was asked about is not in `Chosen`.
+    """
     known = parameters(situation.major)
     chosen = Chosen()
     _remember_untouched(situation, known, chosen)
     machine = situation.machine
     advice: dict[str, Advice] = {}
     for name, rule in RULES.items():
-        parameter = known.get(name)
+        parameter = known.get(name) if name in only else None
         if parameter is not None:
             advice[name] = _settle(rule, parameter, situation, chosen, machine)
             _remember(advice[name], chosen)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -11,6 +12,7 @@ from mrtuner.tuning.advice import Advice
 from mrtuner.tuning.budget import HUGE_PAGE, LEAST_WORK_MEM, Budget, Chosen, draw_up
 from mrtuner.tuning.engine import decide
 from mrtuner.tuning.situation import OF_OUR_SESSION, USUAL_CEILING, HugePages, Memory, Situation
+from mrtuner.tuning.verdict import RULES
 from mrtuner.units import Bytes, GiB, MiB, TiB, pretty_bytes
 
 #: What the worst case is computed from.
@@ -19,6 +21,8 @@ NEED_MEMORY: Final = (
     "maintenance_work_mem", "autovacuum_work_mem", "autovacuum_max_workers",
     "max_parallel_workers", "max_worker_processes",
 )  # fmt: skip
+#: Rules that the budget depends on: besides those, whether autovacuum runs.
+COUNTED: Final = frozenset({*NEED_MEMORY, "autovacuum", "autovacuum_worker_slots"})
 HELD: Final = "not changed, since the worst case would not fit in memory"
 
 
@@ -41,9 +45,12 @@ class Solution:
         return self.budget is None or (self.budget.fits and self.work_mem >= LEAST_WORK_MEM)
 
 
-def solve(situation: Situation) -> Solution:
-    """Decide every parameter and add up the budget, without refusing anything yet."""
-    advice, chosen = decide(situation)
+def solve(situation: Situation, only: Collection[str] = RULES.keys()) -> Solution:
+    """Decide every parameter and add up the budget, without refusing anything yet.
+
+    `only`: the rules to ask, at least `COUNTED`, on which the budget depends.
+    """
+    advice, chosen = decide(situation, only)
     budget = _budget(situation, chosen, situation.connections.active)
     return Solution(advice, chosen, budget)
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from rdstune.group.read import WrittenGroup
     from rdstune.lint.check import Finding
 
+FORMATS: Final = ("text", "json", "sarif")
 _STYLES: Final = {"error": "error", "warning": "warning", "info": "quiet"}
 
 
@@ -40,6 +41,7 @@ _STYLES: Final = {"error": "error", "warning": "warning", "info": "quiet"}
 @click.option("--cluster", is_flag=True, help="Treat GROUP as a DB cluster parameter group.")
 @checks.check_option("there is an error or a warning")
 @account_options
+@options.format_option(FORMATS)
 @options.json_option
 def command(
     targets: tuple[str, ...],
@@ -49,6 +51,7 @@ def command(
     cluster: bool,
     check: checks.Check,
     account: Account,
+    form: str | None,
     as_json: bool,
 ) -> None:
     """Look for mistakes in a parameter group: units, formulas, bounds, methods, memory.
@@ -63,17 +66,27 @@ def command(
       aws rds describe-db-parameters --db-parameter-group-name app-pg17 \\
           | rdstune lint - --family postgres17
 
+    With --format sarif, code review tools show each finding beside its line. With --check, a
+    Terraform file need not have a parameter group.
+
     Every value is checked on every class of the family's engine. --check exits with 3 if there is
     an error or a warning, for use in a pipeline.
     """
+    wanted = options.one_format(form, as_json)
     groups = [
-        group for target in targets for group in _groups(target, cluster=cluster, account=account)
+        group
+        for target in targets
+        for group in _groups(target, cluster=cluster, account=account, many=check.wanted)
     ]
     found = [(group, _findings(group, family, class_names, smallest)) for group in groups]
-    if as_json:
+    if wanted == "json":
         from rdstune.lint.document import lint_document
 
         terminal.document(lint_document(found))
+    elif wanted == "sarif":
+        from rdstune.lint.sarif import sarif
+
+        terminal.document(sarif(found))
     else:
         _print(found)
     every = [one for _, findings in found for one in findings]
@@ -85,7 +98,8 @@ def command(
     )
 
 
-def _groups(target: str, *, cluster: bool, account: Account) -> Sequence[WrittenGroup]:
+def _groups(target: str, *, cluster: bool, account: Account, many: bool) -> Sequence[WrittenGroup]:
+    """Return a target's groups. Of `many` files in a pipeline, Terraform's need not have one."""
     from mrtuner.aws.session import client
     from mrtuner.files import read_stream
     from rdstune.group import read
@@ -94,7 +108,10 @@ def _groups(target: str, *, cluster: bool, account: Account) -> Sequence[Written
         text = read_stream(sys.stdin.buffer, "standard input")
         return read.read_text(text, suffix=_suffix(text), source="standard input")
     if read.is_file(target):
-        return read.read(Path(target))
+        found = read.read(Path(target), may_be_empty=many)
+        if not found:
+            terminal.print_note(f"no parameter group in {target}")
+        return found
     return [read.read_live(client("rds", account), target, cluster=cluster)]
 
 

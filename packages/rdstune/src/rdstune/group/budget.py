@@ -12,22 +12,23 @@ from functools import lru_cache
 from typing import Final
 
 from mrtuner.catalog import MAJORS, parameters
-from mrtuner.catalog.classes import InstanceClass
+from mrtuner.catalog.classes import InstanceClass, instance_class
 from mrtuner.catalog.families import Family
 from mrtuner.catalog.families import family as known_family
 from mrtuner.errors import BadValue
 from mrtuner.formula.grammar import is_formula, parse
 from mrtuner.inputs import Workload
-from mrtuner.units import Bytes, GiB, pretty_bytes
+from mrtuner.tuning.situation import USUAL_CEILING
+from mrtuner.units import pretty_bytes
 from rdstune.group.request import GroupRequest
-from rdstune.group.sizes import MOST_SHARED, Size, on_class
+from rdstune.group.screening import SOME_STORAGE, TOLERANCE, Rough, Screening
+from rdstune.group.sizes import MOST_SHARED, Size, on_class, outside_on
 from rdstune.group.source import Entry, WrittenGroup
 from rdstune.lint.context import ClassMachine, larger_only, listed, sized_for_larger
 from rdstune.lint.findings import Finding, Severity
 
 _LARGEST: Final = 2**63
-#: Only bounds of WAL depend on the volume, and WAL is not part of the budget.
-_SOME_STORAGE = Bytes(100 * GiB)
+_MOST: Final = float(MOST_SHARED)
 #: Share of memory that a group may add to a worst case that AWS's own defaults already exceed:
 #: one more worker process is not what breaks it.
 _MORE: Final = Fraction(5, 100)
@@ -42,24 +43,23 @@ def check_budget(
     counted = _counted(values, family.major)
     if not counted:
         return
-    requests = _requests(values, family)
-    down, finding = _shared(counted, requests[0], machines)
+    group = _Group(counted, family)
+    down, finding = _shared(group, machines)
     if finding is not None:
         yield finding
     machines = [each for each in machines if each.instance_class.name not in down]
-    tried: dict[tuple[object, ...], Size | None] = {}
-    broken: list[str] = []
-    for machine in machines:
-        each = machine.instance_class
-        if (alike := requests[0].alike(each)) not in tried:
-            tried[alike] = _broken(counted, requests, machine)
-        if tried[alike] is not None:
-            broken.append(each.name)
-    worst = max(
-        (each for each in tried.values() if each), key=lambda each: each.share, default=None
-    )
-    if worst is not None:
-        yield _finding(worst, broken, machines)
+    kinds = _kinds(family, machines)
+    firsts: dict[int, InstanceClass] = {}
+    for machine, kind in zip(machines, kinds, strict=True):
+        firsts.setdefault(kind, machine.instance_class)
+    over = {kind: share for kind, each in firsts.items() if (share := group.over(each))}
+    if over:
+        least = max(over.values()) * (1 - TOLERANCE)
+        last = group.requests[-1]
+        sizes = [_on(counted, last, firsts[kind]) for kind, share in over.items() if share >= least]
+        pairs = zip(machines, kinds, strict=True)
+        broken = [machine.instance_class.name for machine, kind in pairs if kind in over]
+        yield _finding(max(sizes, key=lambda size: size.share), broken, machines)
 
 
 def keeps_budget(
@@ -75,22 +75,27 @@ def keeps_budget(
     """
     known = family or known_family(f"postgres{MAJORS[-2]}")
     now = {one.name: one.value for one in group.entries if one.value is not None}
-    before = _readable(_counted(now, known.major), machines)
-    after = {**before, **_readable(_counted({entry.name: better}, known.major), machines)}
-    requests = _requests(after, known)
-    alike = {requests[0].alike(one.instance_class): one for one in machines}.values()
-    starts = [_holds(after, requests, one) for one in alike if _holds(before, requests, one)]
-    return all(starts) and any(_on(after, requests[0], one.instance_class).starts for one in alike)
+    values = _readable(_counted(now, known.major), machines)
+    new = _readable(_counted({entry.name: better}, known.major), machines)
+    before = _Group(values, known, every="max_connections" in {**values, **new})
+    after = _Group({**values, **new}, known)
+    kinds = dict(zip(_kinds(known, machines), machines, strict=True))
+    alike = [one.instance_class for one in kinds.values()]
+    return all(after.holds(one) for one in alike if before.holds(one)) and any(
+        after.starts(one) for one in alike
+    )
 
 
 def _readable(values: Mapping[str, str], machines: Sequence[ClassMachine]) -> dict[str, str]:
     """Return the values that evaluate to a number on every class."""
 
+    points = {id(one.points): one for one in machines}.values()
+
     def gives(text: str) -> bool:
         try:
             if is_formula(text):
                 return all(
-                    abs(value) < _LARGEST for one in machines for value in one.values(parse(text))
+                    abs(value) < _LARGEST for one in points for value in one.values(parse(text))
                 )
             return abs(float(text)) < _LARGEST
         except (BadValue, ValueError):
@@ -99,29 +104,78 @@ def _readable(values: Mapping[str, str], machines: Sequence[ClassMachine]) -> di
     return {name: text for name, text in values.items() if gives(text)}
 
 
-def _holds(
-    values: Mapping[str, str], requests: Sequence[GroupRequest], machine: ClassMachine
-) -> bool:
-    size = _on(values, requests[0], machine.instance_class)
-    return size.starts and _broken(values, requests, machine) is None
+class _Group:
+    """A group's numeric values, judged on classes: by the rough sum, and exactly near a limit."""
+
+    def __init__(
+        self, values: Mapping[str, str], family: Family, *, every: bool | None = None
+    ) -> None:
+        self.values = values
+        self.requests = _requests(
+            family, every="max_connections" in values if every is None else every
+        )
+        self._rough = [Screening(values, request) for request in self.requests]
+
+    def holds(self, each: InstanceClass) -> bool:
+        return self.starts(each) and self.over(each) is None
+
+    def starts(self, each: InstanceClass) -> bool:
+        """Whether RDS would start the server on a class."""
+        fits = self.shared(each) <= _MOST
+        return fits and not outside_on(self.values, self.requests[0], each)
+
+    def shared(self, each: InstanceClass) -> float:
+        """Return the share of memory that shared memory takes, exact if close to the limit."""
+        share = self._rough[0].on(each).shared
+        if abs(share - _MOST) < TOLERANCE:
+            return float(_on(self.values, self.requests[0], each).shared)
+        return share
+
+    def over(self, each: InstanceClass) -> float | None:
+        """Return the share of memory on a class where the group breaks the ceiling, or None.
+
+        None, too, where it is hardly worse than AWS's own defaults. The unknown workload gets the
+        benefit of the doubt: only what breaks with each of them counts.
+        """
+        share = None
+        for request, rough in zip(self.requests, self._rough, strict=True):
+            share = rough.on(each).share
+            if share < USUAL_CEILING - TOLERANCE:
+                return None
+            if share < USUAL_CEILING + TOLERANCE and _on(self.values, request, each).budget.fits:
+                return None
+            usual = _by_default(request, each).share + float(_MORE)
+            if share < usual - TOLERANCE:
+                return None
+            if share < usual + TOLERANCE and (
+                _on(self.values, request, each).share <= _on({}, request, each).share + _MORE
+            ):
+                return None
+        return share
 
 
-def _shared(
-    values: Mapping[str, str], request: GroupRequest, machines: Sequence[ClassMachine]
-) -> tuple[set[str], Finding | None]:
+@lru_cache(maxsize=_KEPT)
+def _by_default(request: GroupRequest, each: InstanceClass) -> Rough:
+    return Screening({}, request).on(each)
+
+
+def _shared(group: _Group, machines: Sequence[ClassMachine]) -> tuple[set[str], Finding | None]:
     """Return the classes with too much shared memory for RDS to start the server, and a finding.
 
     A literal that exceeds only small classes is already reported (`more-than-memory`).
     """
-    kinds = {one.instance_class.name: request.alike(one.instance_class) for one in machines}
-    tried: dict[tuple[object, ...], Size] = {}
-    for each in {kinds[one.instance_class.name]: one for one in machines}.values():
-        tried[kinds[each.instance_class.name]] = _on(values, request, each.instance_class)
-    named = [one.instance_class for one in machines]
-    down = [one.name for one in named if tried[kinds[one.name]].shared > MOST_SHARED]
+    kinds = _kinds(group.requests[0].family, machines)
+    pairs = list(zip(kinds, machines, strict=True))
+    firsts = {kind: one.instance_class for kind, one in reversed(pairs)}
+    tried = {kind: group.shared(each) for kind, each in firsts.items()}
+    down = [one.instance_class.name for kind, one in pairs if tried[kind] > _MOST]
+    values, request = group.values, group.requests[0]
     if not down or not (len(down) == len(machines) or is_formula(values.get("shared_buffers", ""))):
         return set(down), None
-    worst = max(tried.values(), key=lambda size: size.shared)
+    last = {kind: one.instance_class for kind, one in pairs}
+    least = max(tried.values()) * (1 - TOLERANCE)
+    sizes = [_on(values, request, each) for kind, each in last.items() if tried[kind] >= least]
+    worst = max(sizes, key=lambda size: size.shared)
     share, name = float(worst.shared), worst.instance_class.name
     larger = larger_only(machines, down)
     return set(down), Finding(
@@ -135,17 +189,16 @@ def _shared(
     )
 
 
-def _requests(values: Mapping[str, str], family: Family) -> list[GroupRequest]:
+def _requests(family: Family, *, every: bool) -> list[GroupRequest]:
     """Return requests that count sessions: all connections, if the group sets max_connections.
 
     Otherwise, one counts the usual sessions of a mixed workload, the other those of OLAP. The
     workload is not known, so only a group that fails both is blamed.
     """
-    every = "max_connections" in values
     workloads = [Workload.MIXED] if every else [Workload.MIXED, Workload.OLAP]
     return [
         GroupRequest(
-            family=family, workload=each, connections=None, storage=_SOME_STORAGE, every=every
+            family=family, workload=each, connections=None, storage=SOME_STORAGE, every=every
         )
         for each in workloads
     ]
@@ -161,18 +214,18 @@ def _counted(values: Mapping[str, str], major: int) -> dict[str, str]:
     }
 
 
-def _broken(
-    values: Mapping[str, str], requests: Sequence[GroupRequest], machine: ClassMachine
-) -> Size | None:
-    """Return the group's size on a class where it breaks the ceiling and is worse than defaults."""
-    found = None
-    for request in requests:
-        found = _on(values, request, machine.instance_class)
-        if found.budget.fits:
-            return None
-        if found.share <= _on({}, request, machine.instance_class).share + _MORE:
-            return None
-    return found
+def _kinds(family: Family, machines: Sequence[ClassMachine]) -> tuple[int, ...]:
+    """Return a number for each machine: the same for classes with the same answers."""
+    return _numbered(family.engine, tuple(one.instance_class.name for one in machines))
+
+
+@lru_cache(maxsize=256)
+def _numbered(engine: str, names: tuple[str, ...]) -> tuple[int, ...]:
+    request = _requests(known_family(f"{engine}{MAJORS[-2]}"), every=False)[0]
+    numbers: dict[tuple[object, ...], int] = {}
+    return tuple(
+        numbers.setdefault(request.alike(instance_class(name)), len(numbers)) for name in names
+    )
 
 
 def _on(values: Mapping[str, str], request: GroupRequest, each: InstanceClass) -> Size:

@@ -21,7 +21,8 @@ class Sessions:
     """The connections allowed on a class, and the sessions that the budget counts."""
 
     allowed: tuple[int, int]  # max_connections in force, at the least and the most memory
-    reckoned: Reckoned
+    reckoned: Reckoned  # at the least memory
+    most: Reckoned  # at the most memory
     work_mem: Bytes  # that the rule gives with these sessions
     work_mem_then: Bytes  # that it gives with --connections set to the active ones
     worst: Bytes  # the rules' values with the counted sessions
@@ -32,17 +33,20 @@ class Sessions:
     def promise(self) -> str:
         """What stays unchanged, what holds, and what does not, as text."""
         whose = "RDS's default" if self.kept is None else f"the group's value, {self.kept}"
-        count = self.reckoned.open
-        opened = "all of them" if count >= self.allowed[0] else f"{count:,} of them"
+        most = self.most
+        count, active = (self.reckoned.open, most.open), (self.reckoned.active, most.active)
+        opened = "all of them" if count[0] >= self.allowed[0] else f"{_range(count)} of them"
         return (
             f"max_connections keeps {whose}: {self.range} here. The budget holds with {opened} "
-            f"open and {self.reckoned.active} sorting at the same time, but no more"
+            f"open and {_range(active)} sorting at the same time, but no more"
         )
 
     def buys(self, command: str) -> str:
         """Return what a number of connections would gain, and the command that sets it."""
         now, then = pretty_bytes(self.worst), pretty_bytes(self.worst_then)
         more = ""
+        if now == then and self.work_mem_then <= self.work_mem:
+            return f"All of them may sort already. To admit no more: {command}"
         if self.work_mem_then > self.work_mem:
             sizes = pretty_bytes(self.work_mem_then), pretty_bytes(self.work_mem)
             more = ", and work_mem could be up to {} instead of {}".format(*sizes)
@@ -54,8 +58,7 @@ class Sessions:
     @property
     def range(self) -> str:
         """The connections allowed: one number where the memory estimate makes no difference."""
-        low, high = self.allowed
-        return f"{low:,}" if low == high else f"{low:,} to {high:,}"
+        return _range(self.allowed)
 
 
 def sessions(request: GroupRequest, each: InstanceClass) -> Sessions | None:
@@ -69,12 +72,18 @@ def sessions(request: GroupRequest, each: InstanceClass) -> Sessions | None:
     return Sessions(
         allowed=(_allowed(request, each, memory.low), _allowed(request, each, memory.high)),
         reckoned=reckoned,
+        most=request.reckoned(each, memory.high) or reckoned,
         work_mem=now.work_mem,
         work_mem_then=then.work_mem,
         worst=_worst(now),
         worst_then=_worst(then),
         kept=request.kept,
     )
+
+
+def _range(ends: tuple[int, int]) -> str:
+    low, high = ends
+    return f"{low:,}" if low == high else f"{low:,} to {high:,}"
 
 
 def _worst(answer: Solution) -> Bytes:

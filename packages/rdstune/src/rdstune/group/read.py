@@ -15,7 +15,7 @@ from mrtuner.errors import BadValue
 from mrtuner.files import read_file
 from rdstune.group import read_documents, read_terraform
 from rdstune.group.source import Entry, WrittenGroup
-from rdstune.group.terraform_files import files_beside
+from rdstune.group.terraform_files import files_beside, files_of_module
 
 if TYPE_CHECKING:
     from mrtuner.aws.rds import GroupParameter
@@ -42,11 +42,20 @@ def is_file(target: str) -> bool:
     return Path(target).suffix in _READERS or Path(target).exists()
 
 
-def read(path: Path) -> tuple[WrittenGroup, ...]:
-    """Return every parameter group in a file; BadValue for none or an unknown kind of file."""
+def read(path: Path, *, may_be_empty: bool = False) -> tuple[WrittenGroup, ...]:
+    """Return every parameter group in a file; BadValue for none or an unknown kind of file.
+
+    `may_be_empty`: a Terraform configuration without a group is none, and not an error.
+    """
     text, reader = read_file(path, hint=_HINT), _READERS.get(path.suffix)
     if reader is read_terraform.read:
-        reader = partial(read_terraform.read, beside=files_beside(path))
+        reader = partial(
+            read_terraform.read,
+            beside=files_beside(path),
+            modules=partial(files_of_module, path),
+        )
+        if may_be_empty:
+            return reader(text, str(path))
     return _read(text, reader, source=str(path))
 
 

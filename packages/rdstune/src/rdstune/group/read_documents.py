@@ -233,6 +233,7 @@ def _terraform_json(root: Node, source: str) -> Iterator[WrittenGroup]:
                 family=_text(_get(body, "family")),
                 cluster=cluster,
                 line=_line(label),
+                terraform=True,
             )
 
 

@@ -9,7 +9,7 @@ their defaults; what is given only when Terraform runs is unknown, and reported 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -76,28 +76,73 @@ class HclBlock:
         return written(self.value(name))
 
 
+#: Returns the texts of a module's files by name, for the source that a call gives.
+Modules = Callable[[str], Mapping[str, str]]
+
+
+def _no_files(_source: str) -> Mapping[str, str]:
+    return {}
+
+
 def read(
-    text: str, source: str, beside: Mapping[str, str] = MappingProxyType({})
+    text: str,
+    source: str,
+    beside: Mapping[str, str] = MappingProxyType({}),
+    modules: Modules = _no_files,
 ) -> tuple[WrittenGroup, ...]:
     """Return every group in a configuration. Raises BadValue for text that is not Terraform.
 
-    `beside`: the texts of the other files of its module, by name (`module_files`).
+    `beside`: the texts of the other files of its module, by name (`files_beside`). `modules`: those
+    of the modules that it calls (`files_of_module`).
     """
     try:
-        return tuple(_read(text, source, beside))
+        return tuple(replace(each, terraform=True) for each in _read(text, source, beside, modules))
     except RecursionError:
         raise BadValue(f"{source} is nested too deeply", "Move nested parts into locals.") from None
 
 
-def _read(text: str, source: str, beside: Mapping[str, str]) -> Iterator[WrittenGroup]:
+def _read(
+    text: str, source: str, beside: Mapping[str, str], modules: Modules
+) -> Iterator[WrittenGroup]:
     blocks = _parsed(text, source, beside)
     users = _Users(blocks)
     for block in blocks:
         match block:
             case HclBlock("resource", (kind, label)) if kind in _RESOURCES:
                 yield users.given(_resource(block, label, source, cluster=_RESOURCES[kind]), label)
-            case HclBlock("module", (label,)) if block.attributes.keys() >= _OF_A_MODULE:
-                yield _module(block, label, source, text.splitlines())
+            case HclBlock("module", (label,)):
+                inner = list(_called(block, label, source, text.splitlines(), modules))
+                yield from inner
+                if not inner and block.attributes.keys() >= _OF_A_MODULE:
+                    yield _module(block, label, source, text.splitlines())
+
+
+def _called(
+    block: HclBlock, label: str, source: str, rows: list[str], modules: Modules
+) -> Iterator[WrittenGroup]:
+    """Yield the groups of a local module with the values that a call gives to its variables."""
+    files = trees(modules(block.text("source") or ""))
+    defined = definitions(files)
+    variables: dict[str, Value] = {
+        name: evaluate(each.node, Scope(text=each.text, defined=defined))
+        for name, each in defined["var"].items()
+    }
+    variables |= {name: block.value(name) for name in block.attributes}
+    for body, text in files.values():
+        scope = Scope(text=text, defined=defined, names={"var": variables})
+        for inner in _blocks(body, scope):
+            match inner:
+                case HclBlock("resource", (kind, name)) if kind in _RESOURCES:
+                    group = _resource(inner, name, source, cluster=_RESOURCES[kind])
+                    yield replace(
+                        group,
+                        line=block.line,
+                        users=(_user(block, f"module.{label}"),),
+                        entries=tuple(
+                            replace(each, line=_line(each.name, block.line, rows))
+                            for each in group.entries
+                        ),
+                    )
 
 
 def _resource(block: HclBlock, label: str, source: str, *, cluster: bool) -> WrittenGroup:
@@ -189,16 +234,20 @@ def _module(block: HclBlock, label: str, source: str, rows: list[str]) -> Writte
 def _listed(item: dict[str, Any], start: int, rows: list[str]) -> Entry:
     """Return one object of a list; its line is found by searching for its name from the list on."""
     name, value = written(item.get("name")) or "", written(item.get("value"))
-    quoted = f'"{name}"'
-    lines = [*range(start, len(rows) + 1), *range(1, start)]
     return Entry(
         name=name,
         value=value,
         method=written(item.get("apply_method")) or _METHOD,
-        line=next((at for at in lines if quoted in rows[at - 1]), start),
+        line=_line(name, start, rows),
         unknown="" if value is not None else _expression(item.get("value")),
         either=_alternatives(item.get("value")),
     )
+
+
+def _line(name: str, start: int, rows: list[str]) -> int:
+    """Return the line on which a parameter's name is given, searched from a line on."""
+    lines = [*range(start, len(rows) + 1), *range(1, start)]
+    return next((at for at in lines if f'"{name}"' in rows[at - 1]), start)
 
 
 def _alternatives(value: Value) -> tuple[str, ...]:

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
+from types import MappingProxyType
 from typing import Final
 
 from mrtuner.catalog import Parameter, parameters
@@ -20,7 +21,7 @@ from mrtuner.formula.expression import Expr
 from mrtuner.formula.grammar import is_formula, parse
 from mrtuner.inputs import Storage, Workload
 from mrtuner.tuning.engine import INITDB, NEAR
-from mrtuner.tuning.feasibility import Solution, solve
+from mrtuner.tuning.feasibility import COUNTED, Solution, solve
 from mrtuner.tuning.notices import DEFAULT_WORK_MEM
 from mrtuner.tuning.rules.sessions import A_SESSION, OF_RDS
 from mrtuner.tuning.situation import (
@@ -172,14 +173,24 @@ class GroupRequest:
         """
         if self.connections is not None or self.every:
             return None
-        return self._first_enough(each, memory)[0]
+        return _first_enough(
+            self.family.name, self.workload, self.storage, self.kept, each, memory, whole=False
+        )[0]
 
     def _first_enough(self, each: InstanceClass, memory: Bytes) -> tuple[Reckoned, Solution | None]:
-        return _first_enough(self.family.name, self.workload, self.storage, self.kept, each, memory)
+        return _first_enough(
+            self.family.name, self.workload, self.storage, self.kept, each, memory, whole=True
+        )
 
-    def first_enough(self, each: InstanceClass, memory: Bytes) -> tuple[Reckoned, Solution | None]:
-        """Return the sessions to count (`reckoned`) and the answer with them, uncached."""
+    def first_enough(
+        self, each: InstanceClass, memory: Bytes, *, whole: bool
+    ) -> tuple[Reckoned, Solution | None]:
+        """Return the sessions to count (`reckoned`) and the answer with them, uncached.
+
+        Unless `whole`, only the rules on which the worst case depends are asked.
+        """
         running, origins = self.in_force(each, memory)
+        rules = RULES.keys() if whole else COUNTED
         usual = self._usual_connections()
         allowed = int(running["max_connections"])
         active = min(usual.evaluate({"memory": memory}) if usual else allowed, allowed)
@@ -189,7 +200,7 @@ class GroupRequest:
         for count in (allowed, *_fewer(min(allowed, max(active, memory // A_SESSION)))):
             found = Reckoned(open=count, active=min(active, count))
             counted = {**running, "max_connections": str(count)}
-            answer = solve(self._situation(each, memory, counted, origins, found))
+            answer = solve(self._situation(each, memory, counted, origins, found), rules)
             if answer.holds and answer.work_mem >= DEFAULT_WORK_MEM and not _fewer_buffers(answer):
                 break
         return found, answer
@@ -212,7 +223,9 @@ class GroupRequest:
         return {name: each.default for name, each in known if each and each.default}
 
 
-@lru_cache(maxsize=1024)
+#: A lint of groups of every family asks for two workloads on some sixty machine sizes, three
+#: memory sizes each.
+@lru_cache(maxsize=8192)
 def _first_enough(
     family_name: str,
     workload: Workload,
@@ -220,6 +233,8 @@ def _first_enough(
     kept: str | None,
     each: InstanceClass,
     memory: Bytes,
+    *,
+    whole: bool,
 ) -> tuple[Reckoned, Solution | None]:
     """Cache `first_enough`: a design asks for the sessions and for the answer on each class."""
     request = GroupRequest(
@@ -229,7 +244,7 @@ def _first_enough(
         storage=storage,
         kept=kept,
     )
-    return request.first_enough(each, memory)
+    return request.first_enough(each, memory, whole=whole)
 
 
 def _fewer_buffers(answer: Solution) -> bool:
@@ -264,7 +279,7 @@ def in_force(
 
 
 #: A lint tries some thousand values on the same sixty machine sizes, three memory sizes each.
-_KEPT: Final = 2048
+_KEPT: Final = 8192
 
 
 @lru_cache(maxsize=_KEPT)
@@ -284,13 +299,14 @@ def _defaults(
     return running, origins
 
 
-def fixed(family: Family) -> dict[str, str]:
+@cache
+def fixed(family: Family) -> Mapping[str, str]:
     """Return what users cannot set in this family, and why."""
     refusals = {name: family.refusal(name) for name in {*RULES, *family.parameters}}
     reasons = {name: why for name, why in refusals.items() if why is not None} | _LEFT_TO_RDS
     if family.engine.startswith("aurora"):
         reasons |= _AURORA
-    return reasons
+    return MappingProxyType(reasons)
 
 
 def _of_postgresql(parameter: Parameter) -> str:
@@ -309,6 +325,7 @@ def _evaluated(text: str, parameter: Parameter, machine: Mapping[str, int]) -> s
     return text
 
 
+@cache
 def _enum_values(family: Family) -> dict[str, tuple[str, ...]]:
     """Return the enum values that RDS's builds accept, except those guessed from other builds."""
     known = parameters(family.major)

@@ -102,6 +102,17 @@ def on_class(
     )
 
 
+def outside_on(
+    values: Mapping[str, str], request: GroupRequest, each: InstanceClass
+) -> tuple[str, ...]:
+    """Return the parameters whose value the server would refuse on a class, as in `Size`."""
+    memory = request.memory_of(each)
+    outside = []
+    for size in dict.fromkeys((memory.low, memory.value, memory.high)):
+        outside += _outside(request.in_force(each, size, values)[0], values, request)
+    return tuple(dict.fromkeys(outside))
+
+
 def _budget(
     running: Mapping[str, str],
     request: GroupRequest,

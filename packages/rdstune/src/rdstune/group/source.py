@@ -62,6 +62,7 @@ class WrittenGroup:
     line: int | None = None
     unread: tuple[str, ...] = ()  # source texts that cannot be known without running the program
     users: tuple[User, ...] = ()
+    terraform: bool = False  # managed by Terraform, which compares the values with AWS's
 
     def at(self, line: int | None) -> str:
         """Return a location to jump to: ``main.tf:12``."""

@@ -54,7 +54,8 @@ class Scope:
     text: str  # of the whole file
     #: By kind, local or var, and name.
     defined: Mapping[str, Mapping[str, Definition]] = field(default_factory=dict)
-    names: Mapping[str, Value] = field(default_factory=dict)  # such as a dynamic block's iterator
+    #: A dynamic block's iterator; the variables of a module that is called.
+    names: Mapping[str, Value] = field(default_factory=dict)
     open: frozenset[tuple[str, str]] = frozenset()  # definitions that are being evaluated
 
 
@@ -216,7 +217,8 @@ def _defined(kind: str, name: str, scope: Scope) -> Value:
     found = scope.defined[kind].get(name)
     if found is None or (kind, name) in scope.open:
         raise NotKnown
-    inside = replace(scope, text=found.text, names={}, open=scope.open | {(kind, name)})
+    given = {each: scope.names[each] for each in scope.names.keys() & {"var"}}
+    inside = replace(scope, text=found.text, names=given, open=scope.open | {(kind, name)})
     return _evaluated(found.node, inside)
 
 

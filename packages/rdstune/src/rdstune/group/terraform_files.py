@@ -38,6 +38,22 @@ def files_beside(path: Path) -> dict[str, str]:
     return {name: text for name, text in found.items() if text is not None}
 
 
+def files_of_module(caller: Path, source: str) -> dict[str, str]:
+    """Return the configurations of a module in a directory; none of one that is elsewhere.
+
+    Source: Terraform language, "Module sources": a local path begins with ./ or ../.
+    """
+    directory = caller.parent / source
+    if not source.startswith(("./", "../")) or not directory.is_dir():
+        return {}
+    texts = {
+        str(each): _text(each)
+        for each in sorted(directory.iterdir())
+        if each.name.endswith(_CONFIGURATIONS)
+    }
+    return {name: text for name, text in texts.items() if text is not None}
+
+
 def _text(path: Path) -> str | None:
     try:
         text = read_file(path)

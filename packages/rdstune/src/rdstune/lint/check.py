@@ -23,6 +23,7 @@ from mrtuner.catalog.families import family as known_family
 from mrtuner.errors import BadValue
 from mrtuner.formula.class_memory import class_memory
 from mrtuner.units import GiB, TiB
+from mrtuner.wording import enumerated
 from rdstune.group.budget import check_budget, keeps_budget
 from rdstune.group.source import Entry, WrittenGroup
 from rdstune.lint.any_family import in_every_family, known_names
@@ -60,6 +61,8 @@ def lint(
     other = None if name is None else _other_engine(name)
     if other is not None:
         return (_of(group, other),)
+    if name is None and group.unknown_family and not group.entries:
+        return (_of(group, _unchecked(_passes_on(group), _AT_CALLERS)),)
     if name is None and not _is_of_postgresql(group):
         return (_of(group, _unchecked(_ANY_ENGINE, "Specify the family with --family.")),)
     known, about_family = _family(name, group)
@@ -81,6 +84,15 @@ _ANY_ENGINE: Final = (
     "no family or engine is given, and no parameter in the group is specific to PostgreSQL: "
     "not checked"
 )
+
+
+_AT_CALLERS: Final = "Check the files that call this module, or specify --family."
+
+
+def _passes_on(group: WrittenGroup) -> str:
+    """A module whose family and parameters are its variables has nothing of its own to check."""
+    what = enumerated((group.unknown_family, *group.unread))
+    return f"only passes on {what}: not checked"
 
 
 def _is_of_postgresql(group: WrittenGroup) -> bool:
@@ -280,6 +292,7 @@ def _each(
                 parameter=ours.get(_CASED.get(lower, lower)),
                 machines=machines,
                 cluster=group.cluster,
+                terraform=group.terraform,
                 nowhere=name is None and "." not in lower and lower not in known_names(),
                 safe=partial(keeps_budget, group, entry, family, machines),
             )
@@ -334,18 +347,16 @@ def _each_machine(classes: Iterable[InstanceClass], engine: str) -> Sequence[Cla
 
 def _machine(each: InstanceClass, engine: str) -> ClassMachine:
     memory = class_memory(each, engine)
-    points = zip((memory.low, memory.value, memory.high), _STORAGE, strict=True)
     return ClassMachine(
-        instance_class=each,
-        points=tuple(
-            {
-                MEMORY: size,
-                "DBInstanceVCPU": each.vcpus,
-                "AllocatedStorage": storage,
-                "EndPointPort": _PORT,
-            }
-            for size, storage in points
-        ),
+        instance_class=each, points=_points((memory.low, memory.value, memory.high), each.vcpus)
+    )
+
+
+@cache
+def _points(memory: tuple[int, int, int], vcpus: int) -> tuple[dict[str, int], ...]:
+    return tuple(
+        {MEMORY: size, "DBInstanceVCPU": vcpus, "AllocatedStorage": storage, "EndPointPort": _PORT}
+        for size, storage in zip(memory, _STORAGE, strict=True)
     )
 
 

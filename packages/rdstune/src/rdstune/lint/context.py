@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeVar
 
 from mrtuner.catalog import Parameter
 from mrtuner.catalog.classes import InstanceClass
@@ -18,6 +18,7 @@ from rdstune.group.source import Entry
 from rdstune.lint.findings import Finding, Severity
 
 MEMORY: Final = "DBInstanceClassMemory"
+_Answer = TypeVar("_Answer")
 #: How to parse values of these types.
 _NUMBERS: Final[Mapping[str, Callable[[str], int | float]]] = {"integer": int, "real": float}
 _LARGEST: Final = 2**63
@@ -29,7 +30,7 @@ class ClassMachine:
     """An instance class as formulas see it, at the minimum, middle and maximum of its memory."""
 
     instance_class: InstanceClass
-    points: tuple[dict[str, int], ...]
+    points: tuple[dict[str, int], ...]  # the same object for classes that formulas see as equal
 
     @property
     def memory(self) -> int:
@@ -59,6 +60,7 @@ class Subject:
     parameter: Parameter | None  # PostgreSQL's
     machines: Sequence[ClassMachine]  # smallest memory first
     cluster: bool
+    terraform: bool = False  # Terraform compares it with what AWS returns
     nowhere: bool = False  # no family is given, and no known family has this parameter
     #: Whether a replacement value keeps the group within budget wherever it is now.
     safe: Callable[[str], bool] = lambda _: True
@@ -74,15 +76,29 @@ class Subject:
     @property
     def formula(self) -> Formula | None:
         """The value as a formula; None for a literal and for an invalid formula."""
-        return self.read() if is_formula(self.text) and self.unreadable() is None else None
+        if not is_formula(self.text):
+            return None
+        try:
+            return self.read()
+        except BadValue:
+            return None
 
     def read(self) -> Formula:
         """Return the value as a formula. BadValue if it is invalid or a result exceeds 64 bits."""
         formula = parse(self.text)
-        for machine in self.machines:
-            if any(abs(value) >= _LARGEST for value in machine.values(formula)):
+        values = self.on_each(lambda machine: machine.values(formula))
+        for machine, results in zip(self.machines, values, strict=True):
+            if max(results) >= _LARGEST or min(results) <= -_LARGEST:
                 raise BadValue(f"the result exceeds 64 bits on {machine.instance_class.name}")
         return formula
+
+    def on_each(self, ask: Callable[[ClassMachine], _Answer]) -> list[_Answer]:
+        """Return an answer for each machine; those that formulas see as equal are asked once."""
+        found: dict[int, _Answer] = {}
+        for machine in self.machines:
+            if id(machine.points) not in found:
+                found[id(machine.points)] = ask(machine)
+        return [found[id(machine.points)] for machine in self.machines]
 
     def unreadable(self) -> BadValue | None:
         """Why the value is not a formula; None where it is one."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from fractions import Fraction
+from functools import partial
 from typing import Final
 
 from mrtuner.errors import BadValue
@@ -92,7 +93,9 @@ def _division(subject: Subject, formula: Formula) -> Iterator[Finding]:
     if not suggestions.truncating(formula):
         return
     exact = suggestions.multiplied_first(formula)
-    losses = [(_loss(machine, formula, exact), machine) for machine in subject.machines]
+    losses = zip(
+        subject.on_each(lambda each: _loss(each, formula, exact)), subject.machines, strict=True
+    )
     loss, machine = max(losses, key=lambda pair: pair[0], default=(Fraction(0), None))
     default = subject.known is not None and subject.known.default == subject.text
     where = f" on {machine.instance_class.name}" if machine else ""
@@ -123,7 +126,7 @@ def _unit(subject: Subject, formula: Formula) -> Iterator[Finding]:
     if grown is None:
         return
     share = Fraction(grown * subject.memory_unit, largest.memory)
-    shares = [_share(subject, formula, machine) for machine in subject.machines]
+    shares = subject.on_each(lambda machine: _share(subject, formula, machine))
     if share > 1 and max(shares) > 1:
         yield _too_much(subject, formula, share, shares)
     elif share < _HARDLY_ANY and max(shares) < _HARDLY_ANY and subject.entry.name in _CACHES:
@@ -172,10 +175,11 @@ def _likely_unit(share: Fraction, unit: int) -> int | None:
 
 def _range_of_formula(subject: Subject, formula: Formula) -> Iterator[Finding]:
     """Report what RDS or the server would refuse; a warning if only on the smallest classes."""
+    refusals = subject.on_each(lambda each: _first_refusal(subject, each.values(formula)))
     refused = [
         (machine.instance_class.name, *refusal)
-        for machine in subject.machines
-        if (refusal := _first_refusal(subject, machine.values(formula)))
+        for machine, refusal in zip(subject.machines, refusals, strict=True)
+        if refusal
     ]
     if refused:
         name, value, error, severity = refused[0]
@@ -214,7 +218,8 @@ def _constant(subject: Subject, formula: Formula) -> Iterator[Finding]:
     if len({machine.memory for machine in subject.machines}) < 2:
         return
     for part in suggestions.constant_parts(formula):
-        zero = [each.instance_class.name for each in subject.machines if not each.likely(part)]
+        values = zip(subject.machines, subject.on_each(partial(_likely, part)), strict=True)
+        zero = [each.instance_class.name for each, value in values if not value]
         whole = part == formula
         if whole and subject.refusal_of_number(0):
             continue  # already reported, with the bounds
@@ -225,6 +230,10 @@ def _constant(subject: Subject, formula: Formula) -> Iterator[Finding]:
                 remedy="Multiply before dividing, or set a floor with GREATEST."
                 if whole else f"Remove {part}, or use a smaller divisor.",
             )  # fmt: skip
+
+
+def _likely(formula: Formula, machine: ClassMachine) -> int:
+    return machine.likely(formula)
 
 
 def _times(share: Fraction) -> str:

@@ -12,9 +12,10 @@ from fractions import Fraction
 from typing import Final
 
 from mrtuner.catalog import Parameter
-from mrtuner.catalog.families import Family
+from mrtuner.catalog.classes import POSTGRES
+from mrtuner.catalog.families import Family, FamilyParameter
 from mrtuner.errors import BadValue
-from mrtuner.formula.grammar import braces, is_formula
+from mrtuner.formula.grammar import Formula, braces, is_formula, parse
 from mrtuner.units import memory_unit, parse_bytes, pretty_bytes
 from mrtuner.wording import enumerated
 from rdstune.lint.any_family import known_names
@@ -31,6 +32,7 @@ def check(subject: Subject) -> Iterator[Finding]:
     """Yield all problems of one parameter. If its value is unknown, only its name is checked."""
     yield from _name(subject)
     yield from _method(subject)
+    yield from _default(subject)
     if subject.entry.value is None:
         yield subject.finding(
             "not-known", Severity.INFO,
@@ -40,6 +42,7 @@ def check(subject: Subject) -> Iterator[Finding]:
         yield from check_formula(subject)
     else:
         yield from _literal(subject)
+    yield from _aurora_buffers(subject)
 
 
 def _name(subject: Subject) -> Iterator[Finding]:
@@ -95,7 +98,15 @@ def _method(subject: Subject) -> Iterator[Finding]:
     known, method = subject.known, subject.entry.method
     if known is None or method is None:
         return
-    if known.apply_type == "static" and method == "immediate":
+    if known.apply_type == "static" and method == "immediate" and _reloads(subject, known):
+        yield subject.finding(
+            "static-immediate", Severity.WARNING,
+            "static as far as is known, but to be applied immediately",
+            why=f"evidence: {known.evidence}; the server itself needs only a reload. "
+            f"If RDS calls it static, it{_REFUSED_WHOLE[3:]}",
+            remedy="Use the apply method pending-reboot, which RDS accepts in any case.",
+        )  # fmt: skip
+    elif known.apply_type == "static" and method == "immediate":
         yield subject.finding(
             "static-immediate", Severity.ERROR, "static, but to be applied immediately",
             why=_REFUSED_WHOLE, remedy="Use the apply method pending-reboot.",
@@ -105,6 +116,60 @@ def _method(subject: Subject) -> Iterator[Finding]:
             "waits-needlessly", Severity.INFO, "dynamic, but set to wait for a reboot",
             remedy="Use the apply method immediate, unless it is meant to wait.",
         )  # fmt: skip
+
+
+def _aurora_buffers(subject: Subject) -> Iterator[Finding]:
+    """Report shared_buffers of Aurora below half of memory everywhere: RDS's rule, not Aurora's."""
+    family, known = subject.family, subject.known
+    if family is None or family.engine == POSTGRES or known is None or known.default is None:
+        return
+    if subject.entry.name != "shared_buffers" or not subject.machines:
+        return
+    formula = subject.formula if is_formula(subject.text) else _plain(subject.text)
+    if formula is None:
+        return
+    size = subject.memory_unit or 1
+    shares = subject.on_each(lambda one: Fraction(one.likely(formula) * size, one.memory))
+    if Fraction(1, 100) < max(shares) < Fraction(1, 2):
+        yield subject.finding(
+            "aurora-buffers", Severity.WARNING,
+            f"takes at most {float(max(shares)):.0%} of memory",
+            why="Aurora's own default is about three quarters: its storage has no second cache, as "
+            "the kernel's on RDS, so the rest of the memory caches nothing",
+            remedy=f"Remove it, or write the default: {known.default}",
+        )  # fmt: skip
+
+
+def _plain(text: str) -> Formula | None:
+    return parse(text) if text.isdigit() else None
+
+
+def _reloads(subject: Subject, known: FamilyParameter) -> bool:
+    """Whether `static` was inferred from another version, and this one needs no restart."""
+    ours = subject.parameter
+    return known.inferred and ours is not None and ours.context != "postmaster"
+
+
+def _default(subject: Subject) -> Iterator[Finding]:
+    """Report a value that AWS does not store, since it is the default: Terraform plans it forever.
+
+    Source: AWS provider, aws_db_parameter_group: RDS registers an apply method only together with
+    another value.
+    """
+    known = subject.known
+    if not subject.terraform or known is None or known.default is None:
+        return
+    if known.stored(subject.text) == known.stored(known.default):
+        yield subject.finding(
+            "default-value", Severity.WARNING, f"{known.default} is the family's default",
+            why="RDS registers no change, not even of the apply method alone, so every plan of "
+            "Terraform shows it again" + _inferred(known),
+            remedy="Remove it.",
+        )  # fmt: skip
+
+
+def _inferred(known: FamilyParameter) -> str:
+    return f" (evidence for the default: {known.evidence})" if known.inferred else ""
 
 
 def _literal(subject: Subject) -> Iterator[Finding]:

@@ -1,0 +1,78 @@
+"""Flat levels beside a ceiling that was reached: echoes of it, and minutes that did not fill it."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import numpy as np
+
+from mrtuner.catalog.classes import instance_class
+from mrtuner.catalog.volumes import volume_of
+from mrtuner.limits import Resource, Series
+from mrtuner.limits.ceilings import ceilings
+from mrtuner.limits.reached import reached_ceilings
+
+
+def at_night(night: np.ndarray, usual: float, held: float) -> np.ndarray:
+    """Five days: `usual` by day with a third of noise, `held` where a job runs."""
+    random = np.random.default_rng(7)
+    return np.where(night, held, usual * random.lognormal(0, 0.3, len(night)))
+
+
+def job(begin: int, minutes: int) -> np.ndarray:
+    mask = np.zeros(5 * 1440, dtype=bool)
+    mask[begin : begin + minutes] = True
+    return mask
+
+
+def served(operations: np.ndarray, size: np.ndarray, waits: np.ndarray) -> Series:
+    """Metrics of these operations a second of these bytes: 1 ms each, 3.5 ms where they wait."""
+    random = np.random.default_rng(8)
+    latency = np.where(waits, 0.0035, 0.001) * random.lognormal(0, 0.03, len(waits))
+    return Series(
+        start=datetime(2026, 3, 2, tzinfo=UTC), step=60,
+        metrics={
+            "ReadIOPS": operations / 2, "WriteIOPS": operations / 2,
+            "ReadThroughput": operations * size / 2, "WriteThroughput": operations * size / 2,
+            "ReadLatency": latency, "WriteLatency": latency,
+            "DiskQueueDepth": operations * latency,
+        },
+    )  # fmt: skip
+
+
+GP3 = ceilings(instance_class("db.r6g.4xlarge"), volume_of("gp3", 300))  # 3,000 IOPS, 125 MiB/s
+
+
+def test_an_echo_of_one_ceiling_at_the_value_of_another_is_named_as_such() -> None:
+    """By hand: 131.07 MB/s in operations of 44,000 bytes are 2,979 IOPS, 0.7 % below 3,000."""
+    random = np.random.default_rng(9)
+    night = job(1500, 50)
+    size = np.where(night, 44_000 * random.lognormal(0, 0.004, len(night)), 16_384.0)
+    level = 131_072_000 * random.normal(1, 0.002, len(night))
+    operations = np.where(night, level / size, at_night(night, 300, 0))
+    found = reached_ceilings(served(operations, size, night), GP3)
+    assert [(one.resource, one.ceiling and one.ceiling.part) for one in found.pegged] == [
+        (Resource.THROUGHPUT, "volume")
+    ]
+    [echo] = [one for one in found.steady if one.because.startswith("an echo")]
+    assert echo.resource is Resource.IOPS
+
+
+def test_minutes_that_pauses_do_not_fill_are_no_unknown_ceiling() -> None:
+    """By hand: a job that pauses for 4 s of each minute at 3,000 IOPS does 2,800 on average."""
+    random = np.random.default_rng(10)
+    full, paused = job(1500, 180), job(3000, 180)
+    level = np.where(full, 3000.0, 2800.0) * random.normal(1, 0.002, len(full))
+    operations = np.where(full | paused, level, at_night(full, 300, 0))
+    size = np.full(len(full), 8192.0)
+    found = reached_ceilings(served(operations, size, full | paused), GP3)
+    assert [one.ceiling and one.ceiling.name for one in found.pegged] == ["volume iops"]
+    assert any("pauses" in one.because for one in found.steady)
+
+
+def test_a_level_below_a_known_ceiling_that_was_never_reached_stays_unknown() -> None:
+    random = np.random.default_rng(10)
+    held = job(3000, 180)
+    operations = np.where(held, 2800.0 * random.normal(1, 0.002, len(held)), at_night(held, 300, 0))
+    found = reached_ceilings(served(operations, np.full(len(held), 8192.0), held), GP3)
+    assert [one.ceiling for one in found.pegged] == [None]
