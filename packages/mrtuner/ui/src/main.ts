@@ -7,6 +7,7 @@ import { chart, colours, type Drawn } from "./chart";
 import { choice, make } from "./dom";
 import { ago, clock, day, stale, value } from "./format";
 import { live, refresher } from "./refresh";
+import { story } from "./story";
 import { address, go, query, read, type State } from "./state";
 import { table } from "./table";
 import { follow, themes } from "./theme";
@@ -188,7 +189,7 @@ function controls(state: State): HTMLElement {
   return make(
     "div",
     { class: "controls" },
-    choice("Instance", names.map((name) => [name, name]), state.instance, (instance) => go({ instance, statement: "" })),
+    choice("Instance", names.map((name) => [name, name]), state.instance, (instance) => go({ instance, statement: "", process: "" })),
     choice("Last", periods, state.from === null ? state.since : "", (since) => {
       if (since) go({ since, from: null, to: null });
     }),
@@ -230,7 +231,7 @@ function menu(state: State): HTMLElement {
   for (const one of store?.screens ?? []) entries.push([one.name, one.title, one.help]);
   if (store?.records) entries.push([RECORDS, "Benchmarks", "What was measured before"]);
   const links = entries.map(([name, title, help]) => {
-    const target = address({ ...state, screen: name, statement: "", change: "", table: "" });
+    const target = address({ ...state, screen: name, statement: "", change: "", process: "", table: "" });
     const current = name === state.screen;
     return make("li", {}, make("a", { href: target, title: help, ...(current ? { "aria-current": "page" } : {}) }, title));
   });
@@ -251,6 +252,7 @@ function fill(main: HTMLElement, on: Screen, state: State): void {
       make("span", { class: "moves" }, ...marks(on, state), ...moves(on)),
     ),
     ...on.damaged.map((one) => make("p", { class: "error" }, `left out: ${one}`)),
+    ...story(on, state),
     ...changed(on, state),
   );
   const to = {
@@ -286,14 +288,14 @@ function sessions(on: Screen, moment: number): Partial<State> {
     step !== undefined && on.step > 2 * AROUND && moment < step + on.step
       ? { from: step, to: step + on.step }
       : { from: Math.floor(moment) - AROUND, to: Math.floor(moment) + AROUND };
-  return { screen: "moment", statement: "", change: "", ...around };
+  return { screen: "moment", statement: "", change: "", process: "", ...around };
 }
 
 /** The changes in the period, each linked to its journal entry if it has one. */
 function changed(on: Screen, state: State): HTMLElement[] {
   if (on.changes.length === 0 || state.screen === "changes") return [];
   const entries = on.changes.map((one) => {
-    const target = { ...state, screen: "changes", statement: "", change: one.journal ?? "", table: one.journal ? "entry" : "" };
+    const target = { ...state, screen: "changes", statement: "", process: "", change: one.journal ?? "", table: one.journal ? "entry" : "" };
     const words = `${day(one.at)} ${clock(one.at)} ${one.what}: ${one.detail}`;
     return make("li", {}, make("a", { href: address(target) }, words), one.by ? ` (${one.by})` : "");
   });
@@ -325,7 +327,7 @@ function moves(on: Screen): HTMLElement[] {
 
 function link(unit: string, cell: Cell, state: State, on: Screen | null = null): string | null {
   if (cell === null) return null;
-  const plain = { ...state, statement: "", change: "", table: "" };
+  const plain = { ...state, statement: "", change: "", process: "", table: "" };
   if (unit.startsWith("to:")) return address({ ...state, table: unit.slice(3) });
   switch (unit) {
     case "statement":
@@ -336,6 +338,8 @@ function link(unit: string, cell: Cell, state: State, on: Screen | null = null):
       return tuned(String(cell));
     case "journal":
       return address({ ...plain, screen: "changes", change: String(cell), table: "entry" });
+    case "process":
+      return cell === "0" ? null : address({ ...plain, screen: "moment", process: String(cell), table: "sessions" });
     case "moment":
       return on === null ? null : address({ ...plain, ...sessions(on, Number(cell)) });
     default:
