@@ -4,7 +4,7 @@ import type { Cell, Column, Table } from "./api";
 import { make } from "./dom";
 import { ago, clock, day, stale, value } from "./format";
 
-const TEXT = new Set(["text", "prose", "sql", "statement", "instance", "headroom", "journal", "tune", "record", "process"]);
+const TEXT = new Set(["text", "prose", "sql", "statement", "instance", "headroom", "journal", "tune", "record", "process", "compare"]);
 const TIMES = new Set(["time", "moment", "age"]);
 const PHONE = matchMedia("(max-width: 760px)");
 const ROWS = 100;
@@ -100,6 +100,7 @@ function line(columns: Column[], row: Cell[], link: Link): HTMLElement {
 function written(cell: Cell, unit: string): string {
   if (cell === null) return "–";
   if (unit === "tune") return "Tune";
+  if (unit === "compare") return "before and after";
   if (unit === "age") return ago(Date.now() / 1000 - Number(cell));
   if (unit === "journal") return `change ${cell}`;
   return typeof cell === "number" ? value(cell, unit) : String(cell);

@@ -4,13 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Final
 
-from mrtuner.history.analysis.period import IN_PERIOD, HistoryPeriod, from_minute
+from mrtuner.history.analysis.period import IN_PERIOD, HistoryPeriod, counted_in, from_minute
 from mrtuner.history.reading import History
-
-#: The samples of a longer period are counted from their summary by hour [s].
-_LONG: Final = 12 * 3600.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,10 +35,10 @@ def seconds_of(history: History, about: HistoryPeriod, source: str) -> float | N
 
     The first sample of a recording covers none, since there is nothing to compare it with.
     """
-    view = "samples" if about.seconds < _LONG else "samples_by_hour"
+    sampled, parameters = counted_in(history, "samples", about, "source, seconds")
     row = history.row(
-        f"""SELECT count(*) AS number, sum(seconds) AS seconds FROM {view}
-            WHERE {IN_PERIOD} AND source = $source""",
-        about.parameters | {"source": source}, inside=True,
+        f"""SELECT count(*) AS number, sum(seconds) AS seconds FROM ({sampled}) AS s
+            WHERE source = $source""",
+        parameters | {"source": source}, inside=True,
     )  # fmt: skip
     return float(row["seconds"] or 0) if row["number"] else None
