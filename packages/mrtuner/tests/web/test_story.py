@@ -6,12 +6,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from history_data import batch, sample
+from history_data import MIDNIGHT, SECOND, batch, sample
 from history_incident import BEGIN, incident
 from history_story import INSTANCE, of_source
 
 from mrtuner.history.reading import open_history
 from mrtuner.history.recording.source import built_in
+from mrtuner.history.store import sealing
 from mrtuner.history.store.writer import Writer
 from mrtuner.web.answers import screen_answer
 from mrtuner.web.document import ScreenAnswer
@@ -112,3 +113,19 @@ def test_the_gaps_and_what_a_role_may_not_see_are_named(tmp_path: Path) -> None:
         "the recorder's role may not see what others do: queues for locks are not looked for; "
         "GRANT pg_read_all_stats",
     ]
+
+
+def test_of_a_time_whose_minutes_are_gone_the_hours_are_known(tmp_path: Path) -> None:
+    """Minutes are kept for 400 days, and sessions as sampled for seven: both are said."""
+    incident(tmp_path)
+    later = MIDNIGHT + 500 * 86_400 * SECOND
+    with Writer(tmp_path, built_in().values()) as writer:
+        writer.commit([batch(sample(built_in()["sessions"], 500 * 86_400), instance=INSTANCE)])
+        sealing.move_to_parquet(writer, later)
+        sealing.expire(writer, later)
+    told = screen(tmp_path, "load", **HOUR).story
+    assert told is not None
+    assert "sessions older than 7 d are kept as summaries: queues for locks are not looked for" in (
+        told.unrecorded
+    )
+    assert not any("nothing was recorded" in one for one in told.unrecorded)

@@ -4,7 +4,7 @@ import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
 import type { Change, Chart, Screen, Series, Table } from "./api";
 import { make } from "./dom";
-import { LEAST, clock, day, levels, ticks, value } from "./format";
+import { clock, day, levels, ticks, value } from "./format";
 import { table } from "./table";
 
 const HEIGHT = 240;
@@ -114,9 +114,9 @@ export function chart(given: Chart, on: Screen, moves: Moves, paint: number[]): 
   };
 }
 
-/** Whether all values that are known are 0: an axis from 0 to 1 would say nothing. */
+/** Whether all values that are known are shown as 0: an axis from 0 to 1 would say nothing. */
 function always0(given: Chart): boolean {
-  return [...given.series, ...given.before].every((one) => one.values.every((value) => value === null || Math.abs(value) < LEAST));
+  return [...given.series, ...given.before].every((one) => one.values.every((known) => known === null || /^-?0(?![.\d])/.test(value(known, given.unit))));
 }
 
 /** The limits in words, because those far above the lines are not drawn; a limit that was reached links to its remedies. */

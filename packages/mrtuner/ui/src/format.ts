@@ -5,7 +5,7 @@ const BYTES = ["bytes", "kB", "MB", "GB", "TB", "PB"];
 const [SIZE, RATE] = [1024, 1000];
 
 /** Less than this is shown as 0. */
-export const LEAST = 0.0005;
+const LEAST = 0.0005;
 
 export function value(number: number | null | undefined, unit: string): string {
   if (number === null || number === undefined || Number.isNaN(number)) return "–";

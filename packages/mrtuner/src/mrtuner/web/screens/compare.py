@@ -72,9 +72,7 @@ def _statements(view: View, before: HistoryPeriod, title: str) -> Table:
         if not view.has("statements") or not seconds_of(view.history, one, "statements")
     ]
     rows = [] if lacking else statement_changes(view.history, before, view.about, top=_TOP)
-    where = (
-        "in neither period" if len(lacking) == 2 else f"in one period only, not {''.join(lacking)}"
-    )
+    where = "neither period" if len(lacking) == 2 else f"one period only, not {''.join(lacking)}"
     return Table(
         name="statements", columns=_COLUMNS, rows=[_row(one) for one in rows], title=title,
         missing=f"pg_stat_statements was recorded in {where}" if lacking else "no statement ran",
