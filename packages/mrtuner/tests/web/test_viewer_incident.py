@@ -61,8 +61,8 @@ def test_a_sentence_opens_the_minute_and_the_holder_is_two_clicks_away(at: Tab) 
     assert TEXTS[WAITING] in first.inner_text()
     assert first.is_visible()
     tree = page.locator("[data-table=blocked] tbody tr")
-    assert tree.first.locator("td").all_inner_texts()[:4] == [
-        "500", "psql", "idle in transaction", "30",
+    assert tree.first.locator("td").all_inner_texts()[:5] == [
+        "500", "psql", "idle in transaction", "100 s", "30",
     ]  # fmt: skip
     indents = [tree.nth(place).locator("a").first.bounding_box()["x"] for place in range(3)]
     assert indents[0] < indents[1] < indents[2]

@@ -41,7 +41,7 @@ export interface Drawn {
 
 /** Lines that have the same colour on every screen: reads and writes, and what sessions wait for. */
 const FIXED = new Map([
-  ["read", 0], ["reads", 0], ["of it reading", 0], ["write", 1], ["writes", 1],
+  ["read", 0], ["reads", 0], ["of it reading", 0], ["write", 1], ["writes", 1], ["written", 1],
   ["CPU", 2], ["IO", 0], ["Lock", 5], ["LWLock", 3], ["IPC", 4], ["Client", 6], ["Timeout", 7], ["BufferPin", 8],
 ]);
 
