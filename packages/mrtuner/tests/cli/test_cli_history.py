@@ -117,6 +117,19 @@ def test_compare_puts_two_periods_side_by_side(store: str) -> None:
     assert "SELECT count(*) FROM orders" in done.stdout
 
 
+@pytest.mark.parametrize("sides", [("01:00", "02:40"), ("02:40", "04:00"), ("02:40", "02:51")])
+def test_compare_refuses_a_side_that_was_not_recorded(store: str, sides: tuple[str, str]) -> None:
+    """Before the first sample, after the last, and in the gap: all would seem new, or gone."""
+    before, after = (f"2026-11-23T{clock}" for clock in sides)
+    done = run(
+        "history", "compare", "--dir", store, "--before", before, "--after", after,
+        "--length", "3min",
+    )  # fmt: skip
+    assert done.exit_code == 2
+    assert "nothing was recorded from 2026-11-23 " in done.stderr
+    assert "was recorded from 2026-11-23 02:00 to 2026-11-23 03:00 UTC" in done.stderr
+
+
 @pytest.mark.parametrize(
     "sql",
     [

@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from history_data import batch, sample
+from history_data import MIDNIGHT, SECOND, batch, sample
 from history_story import INSTANCE, of_source
 
 from mrtuner.history.reading import open_history
 from mrtuner.history.recording.sample import Sample
 from mrtuner.history.recording.source import Source, built_in
-from mrtuner.history.store.writer import Writer
+from mrtuner.history.store.writer import Event, Writer
 from mrtuner.web.answers import fleet_answer, screen_answer
 from mrtuner.web.document import ScreenAnswer
 
@@ -124,28 +124,85 @@ def test_without_bloat_the_chart_says_what_it_takes(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("first", "before"),
     [
-        (-8 * 86_400, "2026-11-16 02:00 to 2026-11-16 03:00"),
-        (-30 * 3600, "2026-11-22 02:00 to 2026-11-22 03:00"),
-        (TWO - 3600, "2026-11-23 01:00 to 2026-11-23 02:00"),
+        (TWO - 7 * 86_400, "2026-11-16 02:00 to 2026-11-16 02:50"),
+        (TWO - 86_400, "2026-11-22 02:00 to 2026-11-22 02:50"),
+        (TWO - 3600, "2026-11-23 01:00 to 2026-11-23 01:50"),
     ],
 )
 def test_a_period_is_compared_with_that_of_a_week_before_if_it_was_recorded(
     tmp_path: Path, first: int, before: str
 ) -> None:
-    directory = written(tmp_path, [read("connections", first, {"clients": 1})])
+    old = [read("connections", first + 600 * n, {"clients": 1}) for n in range(6)]
+    directory = written(tmp_path, old)
     (found,) = screen(directory, "compare").tables
-    assert found.title.endswith(f"before is {before} UTC")
-    (asked,) = screen(directory, "compare", compare="1h").tables
-    assert asked.title.endswith("before is 2026-11-23 01:00 to 2026-11-23 02:00 UTC")
+    assert f"before is {before} UTC, after 2026-11-23 02:00 to 2026-11-23 02:59" in found.title
+
+
+def test_a_period_of_which_nothing_was_recorded_is_not_compared_with(tmp_path: Path) -> None:
+    """A week before, the recorder was off; a day before, it ran for ten minutes."""
+    day = [read("connections", TWO - 86_400 + 60 * n, {"clients": 1}) for n in range(30, 41)]
+    directory = written(tmp_path, [read("connections", TWO - 8 * 86_400, {"clients": 1}), *day])
+    (found,) = screen(directory, "compare").tables
+    assert "before is 2026-11-22 02:30 to 2026-11-22 02:40 UTC" in found.title
+    refused = screen(directory, "compare", compare="2d")
+    assert refused.charts == []
+    assert refused.tables[0].missing == (
+        "nothing was recorded from 2026-11-21 02:00 to 2026-11-21 03:00 UTC: choose another period"
+    )
+
+
+def test_statements_that_were_recorded_in_one_period_only_are_not_compared(tmp_path: Path) -> None:
+    """All would seem new: pg_stat_statements was installed at 02:30."""
+    work = {"database": "shop", "role": "web", "query_id": 1, "toplevel": True}
+    directory = written(tmp_path, [
+        read("statements", TWO + 60 * n, work | {"calls": n, "exec_ms": 1000.0 * n})
+        for n in range(30, 60)
+    ])  # fmt: skip
+    half = {"from": "2026-11-23T02:30", "to": "2026-11-23T03:00", "compare": "30min"}
+    (found,) = screen(directory, "compare", **half).tables
+    assert found.rows == []
+    assert found.missing == "pg_stat_statements was recorded in one period only, not before"
+
+
+def test_averages_cover_what_was_recorded(tmp_path: Path) -> None:
+    """From 02:50 on, one statement kept half a session busy; nothing older was recorded of it."""
+    work = {"database": "shop", "role": "web", "query_id": 1, "toplevel": True}
+    directory = written(tmp_path, [
+        read("statements", TWO + 3000 + 60 * n, work | {"calls": n, "exec_ms": 30_000.0 * n})
+        for n in range(10)
+    ])  # fmt: skip
+    (row,) = rows(screen(directory, "statements"), "statements")
+    assert row["load"] == 0.5
 
 
 def test_where_nothing_is_older_there_is_nothing_to_compare_with(tmp_path: Path) -> None:
     """The screen says so, instead of calling every statement new."""
     directory = written(tmp_path, [])
-    found = screen(directory, "compare", **{"from": "2026-11-23T01:30", "to": "2026-11-23T02:30"})
-    assert found.charts == []
-    (table,) = found.tables
-    assert table.missing == "nothing was recorded before this period: choose a later one"
+    for begin, end in (("01:30", "02:30"), ("02:00", "02:10")):
+        period = {"from": f"2026-11-23T{begin}", "to": f"2026-11-23T{end}"}
+        found = screen(directory, "compare", **period)
+        assert found.charts == []
+        (table,) = found.tables
+        assert table.missing == "nothing was recorded before this period: choose a later one"
+
+
+def test_the_pace_of_the_recorder_is_no_change(tmp_path: Path) -> None:
+    """It is told among the changes, but neither drawn nor counted."""
+    directory = written(tmp_path, [])
+    with Writer(directory, built_in().values()) as writer:
+        at = MIDNIGHT + (TWO + 600) * SECOND
+        writer.commit([
+            batch(events=(
+                Event(at=at, instance=INSTANCE, kind="pace", detail="tables every 2 min"),
+                Event(at=at, instance=INSTANCE, kind="reset", detail="statistics were reset"),
+            ), instance=INSTANCE)
+        ])  # fmt: skip
+    found = screen(directory, "changes")
+    assert [one.what for one in found.changes] == ["reset"]
+    assert {row["what"] for row in rows(found, "changes")} >= {"pace", "reset"}
+    with open_history(directory) as history:
+        (member,) = fleet_answer(history).instances
+    assert member.changes == 1
 
 
 def test_receivers_and_slots_are_those_at_the_end(tmp_path: Path) -> None:

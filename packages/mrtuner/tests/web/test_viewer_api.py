@@ -134,7 +134,9 @@ def test_a_longer_time_shows_the_sessions_of_its_busiest_minute(viewer: Viewer) 
     """A step of a chart may be an hour long, and a click on it means its peak."""
     found = viewer.screen("moment")
     (table,) = [one for one in found["tables"] if one["name"] == "sessions"]
-    busy = re.fullmatch(r"Sessions of the busiest minute, 2026-11-23 02:3\d UTC", table["title"])
+    busy = re.fullmatch(
+        r"Sessions of the busiest minute, 2026-11-23 02:3\d UTC, each sample", table["title"]
+    )
     assert busy, table["title"]
     assert {row["wait"] for row in rows(found, "sessions")} >= {"IO: WALSync", "CPU"}
     assert len({row["time"] for row in rows(found, "sessions")}) > 10

@@ -44,6 +44,8 @@ def over(begin: datetime, end: datetime) -> str:
 
 NOON = START + timedelta(hours=12)
 MONDAY = over(START + timedelta(hours=6), START + timedelta(hours=20))
+#: Nothing is older than Monday, so Tuesday is compared with it.
+TUESDAY = over(START + timedelta(hours=30), START + timedelta(hours=44))
 #: Each page of the viewer: its address, and what has to be there before it is checked.
 PAGES = {
     "fleet": ("#", "[data-table=fleet] tbody tr"),
@@ -56,7 +58,7 @@ PAGES = {
         f"#screen=moment&{over(NOON, NOON + timedelta(minutes=1))}",
         "[data-table=sessions] tbody tr",
     ),
-    "compare": (f"#screen=compare&{MONDAY}&compare=1d", "[data-chart=load] canvas"),
+    "compare": (f"#screen=compare&{TUESDAY}&compare=1d", "[data-chart=load] canvas"),
     "statement": (f"#screen=statements&{MONDAY}&statement={LOADS[0].query_id}", "main canvas"),
     "tune this instance": ("tuner.html?instance=shop-prod", ".answer[data-of]"),
     "tuner": ("tuner.html#memory=64GB&cpus=8&storage=ssd", ".answer[data-of*='64GB']"),

@@ -34,7 +34,7 @@ def written(value: str) -> str:
 
 def screen_addresses(name: str) -> Iterator[str]:
     for value in map(written, NASTY):
-        for given in ("since", "compare", "points", "statement", "change", "instance"):
+        for given in ("since", "compare", "points", "statement", "change", "process", "instance"):
             yield f"api/screens/{name}?{HOUR}&{given}={value}"
         yield f"api/screens/{name}?since={value}"
         yield f"api/screens/{name}?to={value}"

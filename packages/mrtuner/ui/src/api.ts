@@ -44,6 +44,16 @@ export interface Change {
   journal: string | null;
 }
 
+export interface Incident {
+  kind: string;
+  begin: number;
+  end: number;
+  text: string;
+  screen: string;
+  /** Begin and end of the period to open on that screen. */
+  shown: [number, number];
+}
+
 export interface Screen {
   screen: string;
   title: string;
@@ -57,6 +67,8 @@ export interface Screen {
   tables: Table[];
   changes: Change[];
   damaged: string[];
+  /** Only of the first screen. */
+  story: { unrecorded: string[]; incidents: Incident[] } | null;
 }
 
 export interface Member {

@@ -19,7 +19,7 @@ const TIMES = [
   ...[1, 2, 5, 10, 20, 50, 100].map((days) => days * 86_400),
 ];
 /** Padding at the right, so that half a date fits beside the last tick, in pixels. */
-const BESIDE = 38;
+const BESIDE = 52;
 /** The space for value labels, and the greatest width of a plot on a phone, in pixels. */
 const [LABELS, NARROW] = [76, 400];
 const DASHES = [[], [6, 3], [2, 2], [8, 3, 2, 3]];
@@ -33,13 +33,21 @@ export interface Moves {
 
 export interface Drawn {
   element: HTMLElement;
+  /** Whether there was nothing to draw. */
+  empty: boolean;
   resize(): void;
   destroy(): void;
 }
 
+/** Lines that have the same colour on every screen: reads and writes, and what sessions wait for. */
+const FIXED = new Map([
+  ["read", 0], ["reads", 0], ["of it reading", 0], ["write", 1], ["writes", 1], ["written", 1],
+  ["CPU", 2], ["IO", 0], ["Lock", 5], ["LWLock", 3], ["IPC", 4], ["Client", 6], ["Timeout", 7], ["BufferPin", 8],
+]);
+
 /** The palette index of each line: the same for a name in all charts of a screen where possible, unique within a chart. */
 export function colours(charts: Chart[]): number[][] {
-  const known = new Map<string, number>();
+  const known = new Map<string, number>(FIXED);
   return charts.map((one) => {
     const taken = new Set<number>();
     const places = one.series.map(({ name }) => {
@@ -64,11 +72,13 @@ export function colours(charts: Chart[]): number[][] {
 export function chart(given: Chart, on: Screen, moves: Moves, paint: number[]): Drawn {
   const title = make("figcaption", {}, make("h2", {}, given.title), make("p", { class: "help" }, given.help));
   const figure = make("figure", { class: "chart", "data-chart": given.name }, title);
-  if (given.missing !== null) {
-    figure.append(make("p", { class: "empty" }, given.missing));
-    return { element: figure, resize() {}, destroy() {} };
+  const nothing = given.missing ?? (always0(given) ? "0 all the time" : null);
+  if (nothing !== null) {
+    figure.append(make("p", { class: "empty" }, nothing));
+    return { element: figure, empty: true, resize() {}, destroy() {} };
   }
-  const place = make("div", { class: "plot" });
+  const unit = named(given.unit);
+  const place = make("div", { class: "plot" }, unit ? make("p", { class: "unit" }, unit) : null);
   const legend = make("ul", { class: "legend" });
   const reading = make("p", { class: "reading", "aria-live": "polite" });
   const numbers = make(
@@ -98,9 +108,15 @@ export function chart(given: Chart, on: Screen, moves: Moves, paint: number[]): 
   place.addEventListener("keydown", (event) => keys(event, plot, on, moves));
   return {
     element: figure,
+    empty: false,
     resize: () => plot.setSize({ width: place.clientWidth || 600, height: HEIGHT }),
     destroy: () => plot.destroy(),
   };
+}
+
+/** Whether all values that are known are shown as 0: an axis from 0 to 1 would say nothing. */
+function always0(given: Chart): boolean {
+  return [...given.series, ...given.before].every((one) => one.values.every((known) => known === null || /^-?0(?![.\d])/.test(value(known, given.unit))));
 }
 
 /** The limits in words, because those far above the lines are not drawn; a limit that was reached links to its remedies. */
@@ -219,6 +235,11 @@ function options(given: Chart, on: Screen, moves: Moves, reading: HTMLElement, p
 function beside(plot: uPlot, labels: string[] | null): number {
   if (plot.width > NARROW) return LABELS;
   return Math.min(LABELS, 16 + 7 * Math.max(0, ...(labels ?? []).map((label) => label.length)));
+}
+
+/** The unit above an axis whose labels are bare numbers; the others name theirs. */
+function named(unit: string): string {
+  return unit.includes("/") || ["bytes", "share", "s", "ms"].includes(unit) ? "" : unit === "integer" ? "number" : unit;
 }
 
 function steps(unit: string): { incrs?: number[] } {

@@ -4,6 +4,9 @@ const BYTES = ["bytes", "kB", "MB", "GB", "TB", "PB"];
 /** PostgreSQL's units of sizes are powers of 1024; limits of disks and networks are given in powers of 1000. */
 const [SIZE, RATE] = [1024, 1000];
 
+/** Less than this is shown as 0. */
+const LEAST = 0.0005;
+
 export function value(number: number | null | undefined, unit: string): string {
   if (number === null || number === undefined || Number.isNaN(number)) return "–";
   return scaled(number, unit, Math.abs(number));
@@ -60,8 +63,9 @@ function compact(number: number, size: number): string {
   return trim(number);
 }
 
-/** Three significant digits, or all digits of a larger whole number; no zeros at the end of a fraction. */
+/** Three significant digits, or all digits of a larger whole number; no zeros at the end of a fraction. Too little to read is 0. */
 function trim(number: number): string {
+  if (Math.abs(number) < LEAST) return "0";
   return Math.abs(number) >= 100 ? Math.round(number).toString() : Number(number.toPrecision(3)).toString();
 }
 
@@ -91,6 +95,6 @@ export function ticks(times: number[], step: number): string[] {
     if (step >= 86_400) return day(time);
     const words = clock(time).slice(0, step < 60 ? 8 : 5);
     const begins = n === 0 || day(time) !== day(times[n - 1]!);
-    return begins ? `${words}\n${day(time)}` : words;
+    return begins ? `${words}\n${day(time)} UTC` : words;
   });
 }

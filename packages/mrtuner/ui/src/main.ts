@@ -7,6 +7,7 @@ import { chart, colours, type Drawn } from "./chart";
 import { choice, make } from "./dom";
 import { ago, clock, day, stale, value } from "./format";
 import { live, refresher } from "./refresh";
+import { story } from "./story";
 import { address, go, query, read, type State } from "./state";
 import { table } from "./table";
 import { follow, themes } from "./theme";
@@ -29,6 +30,11 @@ const COMPARED: [string, string][] = [
 ];
 /** The period shown around a clicked moment, in seconds to each side. */
 const AROUND = 30;
+const TIME = /^\d{4}-\d{2}-\d{2}([T\s]+\d{2}:\d{2}(:\d{2})?)?$/;
+/** The longest time before and after a change that is compared, in seconds. */
+const AFTER = 1800;
+/** As much of a statement's text as a title holds, in characters. */
+const TITLE = 80;
 /** The shortest period over which the history of a statement is shown, in seconds. */
 const HISTORY = 3600;
 
@@ -188,18 +194,18 @@ function controls(state: State): HTMLElement {
   return make(
     "div",
     { class: "controls" },
-    choice("Instance", names.map((name) => [name, name]), state.instance, (instance) => go({ instance, statement: "" })),
+    choice("Instance", names.map((name) => [name, name]), state.instance, (instance) => go({ instance, statement: "", process: "" })),
     choice("Last", periods, state.from === null ? state.since : "", (since) => {
       if (since) go({ since, from: null, to: null });
     }),
     moment("From", state.from, (from) => range(from, state.to)),
     moment("To", state.to, (to) => range(state.from, to)),
-    choice("Compare with", including(compared(state), state.compare), state.compare, (compare) => go({ compare })),
+    choice("Compare with", including(offered(state), state.compare), state.compare, (compare) => go({ compare })),
   );
 }
 
 /** The periods to compare with. The screen "Before and after" always compares. */
-function compared(state: State): [string, string][] {
+function offered(state: State): [string, string][] {
   return state.screen === "compare" ? [["", "automatic"], ...COMPARED.slice(1)] : COMPARED;
 }
 
@@ -214,13 +220,24 @@ function range(from: number | null, to: number | null): void {
   go({ from: from ?? to! - 3600, to: to ?? from! + 3600 });
 }
 
+/** A time in the notation of the database, with 24 hours: a browser's own field follows the reader's country. */
 function moment(label: string, chosen: number | null, then: (value: number | null) => void): HTMLElement {
-  const given = chosen === null ? "" : new Date(chosen * 1000).toISOString().slice(0, 19);
   const input = make("input", {
-    type: "datetime-local",
-    step: "1",
-    value: given,
-    change: () => then(input.value ? Date.parse(`${input.value}Z`) / 1000 : null),
+    type: "text",
+    class: "moment",
+    placeholder: "YYYY-MM-DD HH:MM",
+    autocomplete: "off",
+    spellcheck: "false",
+    value: chosen === null ? "" : `${day(chosen)} ${clock(chosen)}`,
+    input: () => input.setCustomValidity(""),
+    change: () => {
+      const words = input.value.trim();
+      const found = TIME.test(words) ? Date.parse(`${words.replace(/\s+/, "T")}${words.includes(":") ? "Z" : ""}`) / 1000 : NaN;
+      if (words === "") return then(null);
+      if (!Number.isNaN(found)) return then(found);
+      input.setCustomValidity("Write a time as 2026-11-23 14:05, with 24 hours, in UTC.");
+      input.reportValidity();
+    },
   });
   return make("label", {}, make("span", {}, `${label} (UTC)`), input);
 }
@@ -230,7 +247,7 @@ function menu(state: State): HTMLElement {
   for (const one of store?.screens ?? []) entries.push([one.name, one.title, one.help]);
   if (store?.records) entries.push([RECORDS, "Benchmarks", "What was measured before"]);
   const links = entries.map(([name, title, help]) => {
-    const target = address({ ...state, screen: name, statement: "", change: "", table: "" });
+    const target = address({ ...state, screen: name, statement: "", change: "", process: "", table: "" });
     const current = name === state.screen;
     return make("li", {}, make("a", { href: target, title: help, ...(current ? { "aria-current": "page" } : {}) }, title));
   });
@@ -241,7 +258,7 @@ function fill(main: HTMLElement, on: Screen, state: State): void {
   const now = Date.now() / 1000;
   seen = on.last;
   const age = on.last === null ? null : now - on.last;
-  const title = state.statement ? `${on.title}: ${state.statement}` : on.title;
+  const title = state.statement ? `${on.title}: ${textOf(on) ?? state.statement}` : on.title;
   main.replaceChildren(
     make(
       "div",
@@ -250,7 +267,9 @@ function fill(main: HTMLElement, on: Screen, state: State): void {
       make("span", { class: age !== null && stale(age) ? "age stale" : "age" }, age === null ? "" : `last sample ${ago(age)}`),
       make("span", { class: "moves" }, ...marks(on, state), ...moves(on)),
     ),
+    ...(uncompared(on, state) ? [make("p", { class: "error" }, "nothing was recorded in the period to compare with")] : []),
     ...on.damaged.map((one) => make("p", { class: "error" }, `left out: ${one}`)),
+    ...story(on, state),
     ...changed(on, state),
   );
   const to = {
@@ -262,14 +281,30 @@ function fill(main: HTMLElement, on: Screen, state: State): void {
   const charts = make("div", { class: "charts" });
   main.append(charts);
   const paint = colours(on.charts);
+  const without = make("div", { class: "without" });
   for (const [place, given] of on.charts.entries()) {
     const one = chart(given, state.marks === "off" ? { ...on, changes: [] } : on, to, paint[place]!);
-    charts.append(one.element);
+    // A chart with nothing to draw takes a line below the others, not half of a row.
+    (one.empty ? without : charts).append(one.element);
     drawn.push(one);
   }
+  if (without.childElementCount > 0) main.append(without);
   drawn.forEach((one) => one.resize());
   for (const given of on.tables) main.append(table(given, (unit, cell) => link(unit, cell, state, on)));
   reveal(state.table);
+}
+
+/** The text of the only statement of a screen, cut short; null if it was never seen. */
+function textOf(on: Screen): string | null {
+  const of = on.tables.find((one) => one.name === "statements");
+  const text = of?.rows[0]?.[of.columns.findIndex((column) => column.name === "text")];
+  return typeof text !== "string" ? null : text.length > TITLE ? `${text.slice(0, TITLE)}…` : text;
+}
+
+/** Whether a comparison was asked for of which nothing was recorded. The screen "Before and after" says so itself. */
+function uncompared(on: Screen, state: State): boolean {
+  const known = (lines: { values: (number | null)[] }[]): boolean => lines.some((one) => one.values.some((value) => value !== null));
+  return state.compare !== "" && state.screen !== "compare" && on.charts.some((one) => known(one.series)) && !on.charts.some((one) => known(one.before));
 }
 
 /** Focus a table of the screen and scroll to it. */
@@ -286,16 +321,24 @@ function sessions(on: Screen, moment: number): Partial<State> {
     step !== undefined && on.step > 2 * AROUND && moment < step + on.step
       ? { from: step, to: step + on.step }
       : { from: Math.floor(moment) - AROUND, to: Math.floor(moment) + AROUND };
-  return { screen: "moment", statement: "", change: "", ...around };
+  return { screen: "moment", statement: "", change: "", process: "", ...around };
 }
 
-/** The changes in the period, each linked to its journal entry if it has one. */
+/** The address of the time before and after a change: half an hour of each, or what was recorded since. */
+function compared(state: State, on: Screen, at: number): string {
+  const after = Math.max(60, Math.min(AFTER, Math.floor((on.last ?? Infinity) - at)));
+  const from = Math.round(at);
+  return address({ ...state, screen: "compare", from, to: from + after, compare: `${after}s` });
+}
+
+/** The changes in the period, each linked to its journal entry if it has one, and to the time before and after it. */
 function changed(on: Screen, state: State): HTMLElement[] {
   if (on.changes.length === 0 || state.screen === "changes") return [];
   const entries = on.changes.map((one) => {
-    const target = { ...state, screen: "changes", statement: "", change: one.journal ?? "", table: one.journal ? "entry" : "" };
+    const target = { ...state, screen: "changes", statement: "", process: "", change: one.journal ?? "", table: one.journal ? "entry" : "" };
     const words = `${day(one.at)} ${clock(one.at)} ${one.what}: ${one.detail}`;
-    return make("li", {}, make("a", { href: address(target) }, words), one.by ? ` (${one.by})` : "");
+    const effect = make("a", { href: compared({ ...target, change: "", table: "" }, on, one.at) }, "before and after");
+    return make("li", {}, make("a", { href: address(target) }, words), one.by ? ` (${one.by})` : "", " · ", effect);
   });
   const count = on.changes.length === 1 ? "one change" : `${on.changes.length} changes`;
   return [make("details", { class: "changes" }, make("summary", {}, `${count} in this period`), make("ul", {}, ...entries))];
@@ -325,7 +368,7 @@ function moves(on: Screen): HTMLElement[] {
 
 function link(unit: string, cell: Cell, state: State, on: Screen | null = null): string | null {
   if (cell === null) return null;
-  const plain = { ...state, statement: "", change: "", table: "" };
+  const plain = { ...state, statement: "", change: "", process: "", table: "" };
   if (unit.startsWith("to:")) return address({ ...state, table: unit.slice(3) });
   switch (unit) {
     case "statement":
@@ -336,6 +379,10 @@ function link(unit: string, cell: Cell, state: State, on: Screen | null = null):
       return tuned(String(cell));
     case "journal":
       return address({ ...plain, screen: "changes", change: String(cell), table: "entry" });
+    case "process":
+      return cell === "0" ? null : address({ ...plain, screen: "moment", process: String(cell), table: "sessions" });
+    case "compare":
+      return on === null ? null : compared(plain, on, Number(cell));
     case "moment":
       return on === null ? null : address({ ...plain, ...sessions(on, Number(cell)) });
     default:

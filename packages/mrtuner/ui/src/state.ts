@@ -9,12 +9,14 @@ export interface State {
   compare: string;
   statement: string;
   change: string;
+  /** The number of a process whose samples are listed. */
+  process: string;
   table: string;
   /** "off": changes are not drawn into the charts. */
   marks: string;
 }
 
-const DEFAULT: State = {
+export const DEFAULT: State = {
   screen: "",
   instance: "",
   since: "1h",
@@ -23,6 +25,7 @@ const DEFAULT: State = {
   compare: "",
   statement: "",
   change: "",
+  process: "",
   table: "",
   marks: "",
 };
@@ -40,6 +43,7 @@ export function read(): State {
     compare: given.get("compare") ?? DEFAULT.compare,
     statement: given.get("statement") ?? DEFAULT.statement,
     change: given.get("change") ?? DEFAULT.change,
+    process: given.get("process") ?? DEFAULT.process,
     table: given.get("table") ?? DEFAULT.table,
     marks: given.get("marks") ?? DEFAULT.marks,
   };
@@ -76,5 +80,6 @@ export function query(state: State): URLSearchParams {
   if (state.compare) asked.set("compare", state.compare);
   if (state.statement) asked.set("statement", state.statement);
   if (state.change) asked.set("change", state.change);
+  if (state.process) asked.set("process", state.process);
   return asked;
 }

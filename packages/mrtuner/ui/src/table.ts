@@ -4,12 +4,14 @@ import type { Cell, Column, Table } from "./api";
 import { make } from "./dom";
 import { ago, clock, day, stale, value } from "./format";
 
-const TEXT = new Set(["text", "prose", "sql", "statement", "instance", "headroom", "journal", "tune", "record"]);
+const TEXT = new Set(["text", "prose", "sql", "statement", "instance", "headroom", "journal", "tune", "record", "process", "compare"]);
 const TIMES = new Set(["time", "moment", "age"]);
 const PHONE = matchMedia("(max-width: 760px)");
 const ROWS = 100;
 /** A table with more rows than this can be searched. */
 const FEW = 12;
+/** The deepest level of a tree that is indented further than the one above. */
+const DEEPEST = 5;
 /** Texts of at most SHORT characters stay on one line; those longer than LONG get a wider column on a phone. */
 const [SHORT, LONG] = [28, 40];
 
@@ -26,7 +28,9 @@ export function table(given: Table, link: Link = () => null): HTMLElement {
   let shown = ROWS;
   let wanted = "";
   const body = make("tbody");
+  // The depth of a row in a tree is not shown: it indents the row.
   const heads = given.columns.map((column, place) => {
+    if (column.unit === "depth") return null;
     const button = make("button", { type: "button", click: () => sort(place) }, column.title);
     return make("th", { scope: "col", class: kind(column) }, button);
   });
@@ -43,9 +47,12 @@ export function table(given: Table, link: Link = () => null): HTMLElement {
     const text = TEXT.has(given.columns[place]!.unit);
     sorted = { column: place, down: sorted?.column === place ? !sorted.down : !text };
     heads.forEach((head, at) => {
+      if (head === null) return;
       if (at === place) head.setAttribute("aria-sort", sorted!.down ? "descending" : "ascending");
       else head.removeAttribute("aria-sort");
     });
+    // In another order, the rows are no tree.
+    body.classList.add("flat");
     fill();
   }
 
@@ -74,20 +81,26 @@ export function table(given: Table, link: Link = () => null): HTMLElement {
 }
 
 function line(columns: Column[], row: Cell[], link: Link): HTMLElement {
+  const [statement, depth] = ["statement", "depth"].map((unit) => columns.findIndex((column) => column.unit === unit)) as [number, number];
   const cells = columns.map((column, place) => {
+    if (column.unit === "depth") return null;
     const cell = row[place] ?? null;
     const words = written(cell, column.unit);
-    const target = link(column.unit, cell, row);
-    const child = target === null ? parted(words) : [make("a", { href: target }, words)];
+    // A text leads where its identifier does.
+    const text = column.unit === "sql" && cell !== null && statement >= 0;
+    const target = text ? link("statement", row[statement] ?? null, row) : link(column.unit, cell, row);
+    const child = target === null ? (column.unit === "sql" ? [make("span", {}, words)] : parted(words)) : [make("a", { href: target }, words)];
     return make("td", { class: `${kind(column)}${more(column, cell, words)}`, ...full(column, cell, words) }, ...child);
   });
-  return make("tr", {}, ...cells);
+  const level = depth < 0 ? 0 : Math.min(Number(row[depth]), DEEPEST);
+  return make("tr", level > 0 ? { class: `d${level}` } : {}, ...cells);
 }
 
 /** A cell's text as shown. */
 function written(cell: Cell, unit: string): string {
   if (cell === null) return "–";
   if (unit === "tune") return "Tune";
+  if (unit === "compare") return "before and after";
   if (unit === "age") return ago(Date.now() / 1000 - Number(cell));
   if (unit === "journal") return `change ${cell}`;
   return typeof cell === "number" ? value(cell, unit) : String(cell);

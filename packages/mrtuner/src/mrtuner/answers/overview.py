@@ -9,6 +9,7 @@ from typing import Any
 
 from mrtuner.answers.fleet_shares import recorded_cpus, used
 from mrtuner.answers.last_hour import DAY, HOUR, by_instance, last_hours, sessions_at_work
+from mrtuner.history.analysis.changes import PACE
 from mrtuner.history.reading import History
 from mrtuner.history.recorded.machine import Facts, facts_by_instance
 from mrtuner.history.recorded.server import machine_of
@@ -80,7 +81,11 @@ def _cpus(known: Facts) -> int | None:
 def _changes(history: History) -> dict[str, int]:
     """Count the events and changed settings in the last day of each instance."""
     events = by_instance(
-        history, "events", {"number": "count(*)"}, "kind <> 'connected'", before=DAY - HOUR
+        history,
+        "events",
+        {"number": "count(*)"},
+        f"kind NOT IN ('connected', '{PACE}')",
+        before=DAY - HOUR,
     )
     found = {row["instance"]: row["number"] for row in events}
     hours = last_hours(history)

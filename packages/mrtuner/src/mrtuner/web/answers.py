@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from mrtuner import __version__
 from mrtuner.answers.overview import overview
 from mrtuner.errors import BadValue, UsageError
+from mrtuner.history.analysis.changes import PACE
 from mrtuner.history.analysis.period import HistoryPeriod
 from mrtuner.history.analysis.series import Series, grid, shifted
 from mrtuner.history.reading import History
@@ -19,6 +20,7 @@ from mrtuner.web.journal import attributed_changes
 from mrtuner.web.period import earlier, period_of
 from mrtuner.web.screens import SCREENS
 from mrtuner.web.screens.screen import Chart, Screen, Table, View
+from mrtuner.web.story import story
 
 if TYPE_CHECKING:
     from mrtuner.web.document import FleetAnswer, ScreenAnswer
@@ -46,7 +48,7 @@ def screen_answer(history: History, name: str, given: Mapping[str, str]) -> Scre
     before = earlier(about, given)
     view = View(
         history=history, grid=over, before=before, statement=_statement(given),
-        change=_change(given),
+        change=_number(given, "change"), process=_number(given, "process"),
     )  # fmt: skip
     charts, tables = screen.build(view)
     earlier_charts: Sequence[Chart] = ()
@@ -72,10 +74,12 @@ def _statement(given: Mapping[str, str]) -> int | None:
     )
 
 
-def _change(given: Mapping[str, str]) -> int | None:
-    text = given.get("change", "")
+def _number(given: Mapping[str, str], name: str) -> int | None:
+    """Return the number of a change or a process that an address names; None without one."""
+    text = given.get(name, "")
     if text and not (text.isdecimal() and len(text) < 10):
-        raise BadValue(f"change={text!r} is not the number of a change", "Changes lists them.")
+        listed = "Changes lists them." if name == "change" else "Sessions lists them."
+        raise BadValue(f"{name}={text!r} is not the number of a {name}", listed)
     return int(text) if text else None
 
 
@@ -98,9 +102,27 @@ def _answer(
                 at=one.change.at.timestamp(), what=one.change.what, detail=one.change.detail,
                 by=one.by, journal=None if one.entry is None else str(one.entry),
             )
-            for one in attributed_changes(view.history, about)
+            for one in attributed_changes(view.history, about) if one.change.what != PACE
         ],
         damaged=list(view.history.damaged),
+        story=_story(view) if screen.story else None,
+    )  # fmt: skip
+
+
+def _story(view: View) -> Any:
+    from mrtuner.web import document
+
+    found = story(view.history, view.about)
+    return document.ScreenStory(
+        unrecorded=list(found.unrecorded),
+        incidents=[
+            document.ScreenIncident(
+                kind=one.incident.kind, begin=one.incident.begin.timestamp(),
+                end=one.incident.end.timestamp(), text=one.incident.text, screen=one.screen,
+                shown=(one.begin.timestamp(), one.end.timestamp()),
+            )
+            for one in found.incidents
+        ],
     )  # fmt: skip
 
 

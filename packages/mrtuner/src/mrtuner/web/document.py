@@ -72,6 +72,26 @@ class ScreenChange(Struct):
     ]
 
 
+class ScreenIncident(Struct):
+    """Something that went wrong in the period, and where it can be seen."""
+
+    kind: Annotated[str, Doc("lock queue, connection storm, statement slower, checkpoints, event")]
+    begin: Annotated[float, Doc("seconds since 1970")]
+    end: Annotated[float, Doc("seconds since 1970")]
+    text: Annotated[str, Doc("the same in one sentence, without the time")]
+    screen: Annotated[str, Doc("the screen that shows it")]
+    shown: Annotated[tuple[float, float], Doc("begin and end of the period to open there")]
+
+
+class ScreenStory(Struct):
+    """What happened in the period: first what nobody recorded, then what went wrong."""
+
+    unrecorded: Annotated[
+        list[str], Doc("what could not be looked at, a sentence each; empty: everything was")
+    ]
+    incidents: Annotated[list[ScreenIncident], Doc("in the order of time; empty: none was found")]
+
+
 class ScreenAnswer(Document, tag="mrtuner.screen/1"):
     """A screen of the viewer over one period of one instance."""
 
@@ -87,6 +107,9 @@ class ScreenAnswer(Document, tag="mrtuner.screen/1"):
     tables: Annotated[list[ScreenTable], Doc("below the charts")]
     changes: Annotated[list[ScreenChange], Doc("in the order of time")]
     damaged: Annotated[list[str], Doc("files of the store that were left out, with the reason")]
+    story: Annotated[
+        ScreenStory | None, Doc("what happened; null: another screen tells, the first of the menu")
+    ] = None
 
 
 class FleetMember(Struct):

@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from mrtuner.errors import BadValue
+from mrtuner.history.analysis.coverage import recorded
 from mrtuner.history.analysis.period import HistoryPeriod, period
 from mrtuner.history.reading import History
 from mrtuner.units import parse_duration
@@ -75,14 +76,11 @@ def earlier(about: HistoryPeriod, given: Mapping[str, str]) -> HistoryPeriod | N
 def usual_comparison(history: History, about: HistoryPeriod) -> HistoryPeriod | None:
     """Return the period to compare with by default; None if nothing older was recorded.
 
-    That is a week before, since most loads repeat weekly; if the history does not reach back so
-    far, a day before, or else the time just before.
+    That is a week before, since most loads repeat weekly; if nothing was recorded then, a day
+    before, or else the time just before.
     """
-    first = _first(history, about)
-    if about.begin <= first:
-        return None
-    back = next((one for one in (_WEEK, _DAY) if about.begin - one >= first), None)
-    return _moved(about, back or about.end - about.begin)
+    candidates = (_moved(about, back) for back in (_WEEK, _DAY, about.end - about.begin))
+    return next((one for one in candidates if recorded(history, one) is not None), None)
 
 
 def _moved(about: HistoryPeriod, back: timedelta) -> HistoryPeriod:

@@ -2,7 +2,7 @@
 
 import { make } from "../dom";
 import { clock, day } from "../format";
-import { address } from "../state";
+import { address, DEFAULT } from "../state";
 import { table } from "../table";
 import type { Answer } from "./engine";
 
@@ -18,7 +18,7 @@ export function recorded(of: Answer): HTMLElement[] {
 
 /** The way back to the screens of the instance. */
 export function back(instance: string): HTMLElement {
-  const state = { screen: "limits", instance, since: "1h", from: null, to: null, compare: "", statement: "", change: "", table: "", marks: "" };
+  const state = { ...DEFAULT, screen: "limits", instance };
   return make("a", { class: "tuner-link", href: `./${address(state)}` }, `History of ${instance}`);
 }
 

@@ -49,6 +49,7 @@ def command(
     """
     prerequisites.require("duckdb")
     from mrtuner.documents import as_builtins
+    from mrtuner.history.analysis.coverage import require_recorded
     from mrtuner.history.analysis.happened import compare
     from mrtuner.history.analysis.period import period
     from mrtuner.history.directory import history_directory
@@ -61,6 +62,8 @@ def command(
             period(history, instance, since=length, until=begin + timedelta(seconds=length))
             for begin in (before, after)
         ]
+        for one in periods:
+            require_recorded(history, one)
         found = compare(history, *periods, top=top, cpus=cpus)
     told = as_builtins(as_comparison(found))
     terminal.answer(told, comparison_lines(told, terminal.width(sys.stdout)), as_json)

@@ -16,6 +16,8 @@ from mrtuner.history.store.layout import rollup_view
 #: The rows of a period, and those of one instance in it.
 DURING: Final = "time >= $begin AND time < $end"
 IN_PERIOD: Final = f"instance = $instance AND {DURING}"
+#: If a period has at least this many steps of the summary, its whole steps are read from there.
+_LONG: Final = 12
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,3 +108,28 @@ def from_minute(about: HistoryPeriod) -> dict[str, Any]:
 
 def minute_of(at: datetime) -> datetime:
     return at.replace(second=0, microsecond=0)
+
+
+def counted_in(
+    history: History, name: str, about: HistoryPeriod, columns: str
+) -> tuple[str, dict[str, Any]]:
+    """Return SQL for a period's counters, and its parameters.
+
+    The whole steps of a long period are read from their summary.
+    """
+    source = source_named(history, name)
+    rollup, step = rollup_view(source), source.rollup.seconds
+    asked = f"SELECT {columns} FROM {{}} WHERE {IN_PERIOD}"
+    if view_for(history, name, about.begin) == rollup:
+        return asked.format(rollup), about.parameters
+    if about.seconds < _LONG * step:
+        return asked.format(name), about.parameters
+    begin, end = (int(at.timestamp()) for at in (about.begin, about.end))
+    first, last = (-(-begin // step) * step, end // step * step)
+    whole = {
+        name: datetime.fromtimestamp(at, UTC).replace(tzinfo=None)
+        for name, at in (("first", first), ("last", last))
+    }
+    sql = f"""{asked.format(rollup)} AND time >= $first AND time < $last
+              UNION ALL {asked.format(name)} AND (time < $first OR time >= $last)"""
+    return sql, about.parameters | whole

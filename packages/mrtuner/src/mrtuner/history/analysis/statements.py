@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from typing import Annotated, Any, Final
 
 from mrtuner.described import Doc
-from mrtuner.history.analysis.period import IN_PERIOD, HistoryPeriod, source_named, view_for
+from mrtuner.history.analysis.coverage import seconds_of
+from mrtuner.history.analysis.period import HistoryPeriod, counted_in
 from mrtuner.history.reading import History
-from mrtuner.history.store.layout import rollup_view
 
-#: If a period has at least this many steps of the summary, its whole steps are read from there.
-_LONG: Final = 12
 #: More statements than pg_stat_statements keeps.
 _EVERY: Final = 1_000_000
 
@@ -48,7 +45,7 @@ def statements(history: History, about: HistoryPeriod, top: int) -> tuple[Histor
     """The statements that took most time; without pg_stat_statements there are none."""
     if not history.has("statements"):
         return ()
-    counted, parameters = _counted(
+    counted, parameters = counted_in(
         history, "statements", about,
         "query_id, database, role, calls, exec_ms, rows, blocks_read, temp_blocks_read, "
         "temp_blocks_written, wal_bytes",
@@ -71,28 +68,6 @@ def statements(history: History, about: HistoryPeriod, top: int) -> tuple[Histor
     return tuple(_statement(row) for row in rows)
 
 
-def _counted(
-    history: History, name: str, about: HistoryPeriod, columns: str
-) -> tuple[str, dict[str, Any]]:
-    """Return SQL for a period's counters (a long one's whole steps summarized) and parameters."""
-    source = source_named(history, name)
-    rollup, step = rollup_view(source), source.rollup.seconds
-    asked = f"SELECT {columns} FROM {{}} WHERE {IN_PERIOD}"
-    if view_for(history, name, about.begin) == rollup:
-        return asked.format(rollup), about.parameters
-    if about.seconds < _LONG * step:
-        return asked.format(name), about.parameters
-    begin, end = (int(at.timestamp()) for at in (about.begin, about.end))
-    first, last = (-(-begin // step) * step, end // step * step)
-    whole = {
-        name: datetime.fromtimestamp(at, UTC).replace(tzinfo=None)
-        for name, at in (("first", first), ("last", last))
-    }
-    sql = f"""{asked.format(rollup)} AND time >= $first AND time < $last
-              UNION ALL {asked.format(name)} AND (time < $first OR time >= $last)"""
-    return sql, about.parameters | whole
-
-
 def _statement(row: dict[str, Any]) -> HistoryStatement:
     whole = ("calls", "rows", "blocks_read", "temp_blocks", "wal_bytes")
     return HistoryStatement(**(row | {name: int(row[name] or 0) for name in whole}))
@@ -106,12 +81,13 @@ def statement_changes(
     Statements are the same if their texts are: identifiers may differ after an upgrade.
     """
     works = [_by_text(statements(history, one, _EVERY)) for one in (before, after)]
+    covered = [seconds_of(history, one, "statements") for one in (before, after)]
     changed = [
         HistoryStatementChange(
             text=next(side[key].text for side in works if key in side),
             before=works[0].get(key),
             after=works[1].get(key),
-            more_load=_load(works[1].get(key), after) - _load(works[0].get(key), before),
+            more_load=_load(works[1].get(key), covered[1]) - _load(works[0].get(key), covered[0]),
         )
         for key in works[0].keys() | works[1].keys()
     ]
@@ -133,5 +109,6 @@ def _sum(one: HistoryStatement, other: HistoryStatement) -> HistoryStatement:
     return replace(one, **{name: getattr(one, name) + getattr(other, name) for name in added})
 
 
-def _load(work: HistoryStatement | None, about: HistoryPeriod) -> float:
-    return work.seconds / about.seconds if work else 0.0
+def _load(work: HistoryStatement | None, covered: float | None) -> float:
+    """Return the sessions that a statement keeps busy, over the seconds that were recorded."""
+    return work.seconds / covered if work and covered else 0.0

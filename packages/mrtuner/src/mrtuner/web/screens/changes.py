@@ -7,6 +7,7 @@ from datetime import UTC
 from typing import Final
 
 from mrtuner.change.record import Entry
+from mrtuner.history.analysis.changes import PACE
 from mrtuner.history.analysis.gaps import gaps
 from mrtuner.web.journal import attributed_changes, entry, journal_owner
 from mrtuner.web.screens.screen import Chart, Screen, Table, View
@@ -14,6 +15,7 @@ from mrtuner.web.screens.screen import Chart, Screen, Table, View
 _COLUMNS: Final = (
     ("at", "When", "moment"), ("what", "What", "text"), ("detail", "Detail", "text"),
     ("by", "Who", "text"), ("journal", "Journal", "journal"),
+    ("compare", "What it did", "compare"),
 )  # fmt: skip
 #: Settings that may hold a password; the recorder hides the same ones (settings.sql).
 _SECRET: Final = frozenset({"primary_conninfo", "ssl_passphrase_command"})
@@ -32,6 +34,7 @@ def _build(view: View) -> tuple[Sequence[Chart], Sequence[Table]]:
         {
             "at": one.change.at, "what": one.change.what, "detail": one.change.detail,
             "by": one.by or None, "journal": None if one.entry is None else str(one.entry),
+            "compare": None if one.change.what == PACE else one.change.at,
         }
         for one in attributed_changes(view.history, view.about)
     ]  # fmt: skip

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Any, Final
 
+from mrtuner.history.analysis.coverage import recorded, seconds_of
 from mrtuner.history.analysis.period import HistoryPeriod
 from mrtuner.history.analysis.series import Grid, Kind, Measure, Series, rate, shifted, split
 from mrtuner.history.analysis.statements import HistoryStatementChange, statement_changes
@@ -14,7 +16,6 @@ from mrtuner.web.screens.screen import Chart, Screen, Table, View
 
 _TOP: Final = 50
 _COLUMNS: Final = (
-    ("query_id", "Statement", "statement"),
     ("text", "Text", "sql"),
     ("ran", "Ran", "text"),
     ("more_load", "More sessions busy", "sessions"),
@@ -24,17 +25,21 @@ _COLUMNS: Final = (
     ("mean_after", "Time per call after", "s"),
     ("read_before", "Blocks read per call before", "blocks"),
     ("read_after", "Blocks read per call after", "blocks"),
+    ("query_id", "Statement", "statement"),
 )
 
 
 def _build(view: View) -> tuple[Sequence[Chart], Sequence[Table]]:
     before = view.before or usual_comparison(view.history, view.about)
     if before is None:
-        missing = "nothing was recorded before this period: choose a later one"
-        table = Table(
-            name="statements", title="Statements", columns=_COLUMNS, rows=(), missing=missing
-        )
-        return [], [table]
+        return _refused("nothing was recorded before this period: choose a later one")
+    spans = []
+    for one in (before, view.about):
+        found = recorded(view.history, one)
+        if found is None:
+            told = _span(one.begin, one.end)
+            return _refused(f"nothing was recorded from {told}: choose another period")
+        spans.append(_span(found.first, found.last))
     earlier = shifted(view.grid, before)
     charts = [
         Chart(name=name, title=title, unit=unit, series=[
@@ -48,19 +53,34 @@ def _build(view: View) -> tuple[Sequence[Chart], Sequence[Table]]:
             ("wal", "WAL written", "bytes/s", "wal", rate("bytes"), "true"),
         )
     ]  # fmt: skip
-    found = statement_changes(view.history, before, view.about, top=_TOP)
-    rows = [_row(one) for one in found]
-    return charts, [
-        Table(
-            name="statements", columns=_COLUMNS, rows=rows,
-            title=f"Statements, the largest changes first; before is {_span(before)}",
-            missing="pg_stat_statements was recorded in neither period",
-        )
-    ]  # fmt: skip
+    title = f"Statements, the largest changes first; before is {spans[0]}, after {spans[1]}"
+    return charts, [_statements(view, before, title)]
 
 
-def _span(of: HistoryPeriod) -> str:
-    return f"{of.begin:%Y-%m-%d %H:%M} to {of.end:%Y-%m-%d %H:%M} UTC"
+def _refused(missing: str) -> tuple[Sequence[Chart], Sequence[Table]]:
+    """Return no charts, and why: every statement would seem new, or gone."""
+    return [], [
+        Table(name="statements", title="Statements", columns=_COLUMNS, rows=(), missing=missing)
+    ]
+
+
+def _statements(view: View, before: HistoryPeriod, title: str) -> Table:
+    """Compare the statements, if they were recorded in both periods."""
+    lacking = [
+        name
+        for name, one in (("before", before), ("after", view.about))
+        if not view.has("statements") or not seconds_of(view.history, one, "statements")
+    ]
+    rows = [] if lacking else statement_changes(view.history, before, view.about, top=_TOP)
+    where = "neither period" if len(lacking) == 2 else f"one period only, not {''.join(lacking)}"
+    return Table(
+        name="statements", columns=_COLUMNS, rows=[_row(one) for one in rows], title=title,
+        missing=f"pg_stat_statements was recorded in {where}" if lacking else "no statement ran",
+    )  # fmt: skip
+
+
+def _span(begin: datetime, end: datetime) -> str:
+    return f"{begin:%Y-%m-%d %H:%M} to {end:%Y-%m-%d %H:%M} UTC"
 
 
 def _whole(view: View, over: Grid, source: str, measure: Measure, where: str) -> list[Series]:

@@ -7,26 +7,18 @@ from typing import Any, Final
 
 from mrtuner.history.analysis.period import IN_PERIOD
 from mrtuner.history.analysis.series import Kind, Measure, rate
+from mrtuner.web.screens.blocking import blocking
 from mrtuner.web.screens.screen import Chart, Screen, Table, View, highest
 
 _MOST: Final = 200
-_BLOCKED: Final = (
-    ("time", "Last seen", "time"),
-    ("pid", "Process", "text"),
-    ("role", "Role", "text"),
-    ("application", "Application", "text"),
-    ("query_id", "Statement", "statement"),
-    ("wait", "Waits for", "text"),
-    ("blocked_by", "Blocked by processes", "text"),
-    ("waited", "Samples in which it waited", "integer"),
-)
 _OLDEST: Final = (
     ("time", "Last seen", "time"),
-    ("pid", "Process", "text"),
-    ("role", "Role", "text"),
+    ("pid", "Process", "process"),
     ("application", "Application", "text"),
     ("state", "State", "text"),
     ("transaction_seconds", "Age of the transaction", "s"),
+    ("text", "Text", "sql"),
+    ("role", "Role", "text"),
     ("query_id", "Statement", "statement"),
 )
 _PER_MINUTE: Final = 60.0
@@ -75,23 +67,9 @@ def _build(view: View) -> tuple[Sequence[Chart], Sequence[Table]]:
         ),
     ]  # fmt: skip
     return charts, [
-        Table(name="blocked", title="Sessions that waited for locks", columns=_BLOCKED,
-              rows=_blocked(view), missing="no session was seen waiting for a lock"),
+        blocking(view.history, view.grid.parameters),
         Table(name="oldest", title="Oldest transactions", columns=_OLDEST, rows=_oldest(view)),
     ]  # fmt: skip
-
-
-def _blocked(view: View) -> Sequence[dict[str, Any]]:
-    return _sessions(
-        view,
-        f"""SELECT max(time) AS time, s.pid::VARCHAR AS pid, role, application,
-                   s.query_id::VARCHAR AS query_id,
-                   any_value(wait_type || ': ' || wait_event) AS wait, blocked_by,
-                   count(*) AS waited
-            FROM sessions AS s WHERE {{}} AND blocked_by IS NOT NULL
-            GROUP BY s.pid, role, application, s.query_id, blocked_by
-            ORDER BY waited DESC, s.pid LIMIT {_MOST}""",
-    )
 
 
 def _oldest(view: View) -> Sequence[dict[str, Any]]:
@@ -100,8 +78,9 @@ def _oldest(view: View) -> Sequence[dict[str, Any]]:
         f"""SELECT max(time) AS time, s.pid::VARCHAR AS pid, role, application,
                    arg_max(state, time) AS state,
                    max(s.transaction_seconds) AS transaction_seconds,
-                   arg_max(query_id, time)::VARCHAR AS query_id
-            FROM sessions AS s WHERE {{}} AND s.transaction_seconds > 0
+                   arg_max(s.query_id, time)::VARCHAR AS query_id, arg_max(t.text, time) AS text
+            FROM sessions AS s LEFT JOIN statement_texts AS t ON t.query_id = s.query_id
+            WHERE {{}} AND s.transaction_seconds > 0
             GROUP BY s.pid, role, application
             ORDER BY transaction_seconds DESC, s.pid LIMIT {_MOST}""",
     )

@@ -1,4 +1,4 @@
-"""Waits: how many sessions were active, and what they waited for."""
+"""Waits: what went wrong, how many sessions were active, and what they waited for."""
 
 from __future__ import annotations
 
@@ -58,7 +58,8 @@ def _averages(series: Sequence[Series]) -> list[dict[str, object]]:
 SCREEN: Final = Screen(
     name="load",
     title="Waits",
-    help="How many sessions were active, and what they waited for",
+    help="What went wrong, how many sessions were active, and what they waited for",
     sources=("sessions", "samples"),
     build=_build,
+    story=True,
 )

@@ -1,4 +1,4 @@
-"""The sessions that were sampled at a moment. A click on a chart leads here."""
+"""The sessions of a moment, the largest group first. A click on a chart leads here."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from mrtuner.history.analysis.active_sessions import WAIT_EVENT, beats_by_minute
 from mrtuner.history.analysis.period import IN_PERIOD, HistoryPeriod
 from mrtuner.history.analysis.series import Kind, Measure
 from mrtuner.history.store.summaries import AT_WORK
+from mrtuner.web.screens.blocking import blocking
 from mrtuner.web.screens.screen import Chart, Screen, Table, View
 
 _MOST: Final = 500
 _COLUMNS: Final = (
     ("time", "Time (UTC)", "time"),
-    ("pid", "Process", "text"),
+    ("pid", "Process", "process"),
+    ("text", "Text", "sql"),
     ("wait", "Waits for", "text"),
     ("state", "State", "text"),
-    ("query_id", "Statement", "statement"),
-    ("text", "Text", "sql"),
     ("statement_seconds", "Age of the statement", "s"),
     ("transaction_seconds", "Age of the transaction", "s"),
     ("blocked_by", "Blocked by processes", "text"),
@@ -28,20 +28,46 @@ _COLUMNS: Final = (
     ("role", "Role", "text"),
     ("application", "Application", "text"),
     ("backend_type", "Kind of process", "text"),
+    ("query_id", "Statement", "statement"),
 )
-
-
+_GROUPS: Final = (
+    ("sessions", "Average sessions", "sessions"),
+    ("text", "Text", "sql"),
+    ("application", "Application", "text"),
+    ("wait", "Mostly waits for", "text"),
+    ("state", "State", "text"),
+    ("processes", "Processes", "integer"),
+    ("pid", "One of them", "process"),
+    ("statement_seconds", "Oldest statement", "s"),
+    ("transaction_seconds", "Oldest transaction", "s"),
+    ("role", "Role", "text"),
+    ("database", "Database", "text"),
+    ("query_id", "Statement", "statement"),
+)
+_BACKGROUND_COLUMNS: Final = (
+    ("sessions", "Average number", "sessions"),
+    ("backend_type", "Kind of process", "text"),
+    ("wait", "Mostly waits for", "text"),
+)
+#: What a session waits for; one that is idle needs no CPU.
+_WAIT: Final = f"CASE WHEN state NOT LIKE 'idle%' OR wait_type IS NOT NULL THEN {WAIT_EVENT} END"
+#: SQL condition for a process of the server's own, which runs nobody's statement. A role that may
+#: not see what others do sees no kind of process: it may be anybody's.
+_BACKGROUND: Final = (
+    "(backend_type IS NOT NULL AND state IS NULL OR "
+    "coalesce(backend_type, '') IN ('autovacuum worker', 'walsender'))"
+)
 #: For a longer period [s], the sessions of its busiest minute are listed.
 _LONGEST: Final = 120.0
 _SUMMARY: Final = (
     ("sessions", "Average sessions", "sessions"),
+    ("text", "Text", "sql"),
     ("wait", "Wait event", "text"),
     ("state", "State", "text"),
-    ("query_id", "Statement", "statement"),
-    ("text", "Text", "sql"),
     ("database", "Database", "text"),
     ("role", "Role", "text"),
     ("backend_type", "Kind of process", "text"),
+    ("query_id", "Statement", "statement"),
 )
 
 
@@ -52,8 +78,15 @@ def _build(view: View) -> tuple[Sequence[Chart], Sequence[Table]]:
     )  # fmt: skip
     about, title = _shown(view)
     rows = _sampled(view, about)
+    if view.process is not None:
+        return [chart], [
+            Table(
+                name="sessions", title=f"Process {view.process}, each sample", columns=_COLUMNS,
+                rows=rows, missing=f"process {view.process} is in no sample of this period",
+            )
+        ]  # fmt: skip
     if rows:
-        return [chart], [Table(name="sessions", title=title, columns=_COLUMNS, rows=rows)]
+        return [chart], _tables(view, about, title, rows)
     # Sampled rows are kept for a shorter time than the summary of each minute.
     return [chart], [
         Table(
@@ -63,13 +96,59 @@ def _build(view: View) -> tuple[Sequence[Chart], Sequence[Table]]:
     ]  # fmt: skip
 
 
+def _tables(
+    view: View, about: HistoryPeriod, title: str, rows: Sequence[dict[str, Any]]
+) -> Sequence[Table]:
+    """Return the sessions by statement and application, who blocks whom, and each sample."""
+    tables = [
+        Table(
+            name="groups", title=f"{title}, by statement and application", columns=_GROUPS,
+            rows=_grouped(view, about, f"NOT {_BACKGROUND}", "s.query_id, s.application"),
+            missing="no session of a client was at work",
+        ),
+        blocking(view.history, about.parameters),
+        Table(name="sessions", title=f"{title}, each sample", columns=_COLUMNS, rows=rows),
+        Table(
+            name="background", title="Background processes", columns=_BACKGROUND_COLUMNS,
+            rows=_grouped(view, about, _BACKGROUND, "s.backend_type"),
+        ),
+    ]  # fmt: skip
+    return [one for one in tables if one.rows or one.name == "groups"]
+
+
+def _grouped(view: View, about: HistoryPeriod, where: str, by: str) -> Sequence[dict[str, Any]]:
+    """Return groups of sessions with their number on average over the samples, largest first."""
+    return view.history.rows(
+        f"""SELECT count(*) / any_value(b.beats) AS sessions, any_value(t.text) AS text,
+                   any_value(s.application) AS application,
+                   any_value(s.backend_type) AS backend_type, mode({_WAIT}) AS wait,
+                   mode(s.state) AS state, count(DISTINCT s.pid) AS processes,
+                   max_by(s.pid, coalesce(s.transaction_seconds, 0))::VARCHAR AS pid,
+                   max(s.statement_seconds) AS statement_seconds,
+                   max(s.transaction_seconds) AS transaction_seconds,
+                   any_value(s.role) AS role, any_value(s.database) AS database,
+                   any_value(s.query_id)::VARCHAR AS query_id
+            FROM sessions AS s LEFT JOIN statement_texts AS t ON t.query_id = s.query_id
+            CROSS JOIN (SELECT count(*) AS beats FROM samples
+                        WHERE {IN_PERIOD} AND source = 'sessions') AS b
+            WHERE s.instance = $instance AND s.time >= $begin AND s.time < $end AND {where}
+            GROUP BY {by} ORDER BY 1 DESC, 2, 3 LIMIT {_MOST}""",
+        about.parameters, inside=True,
+    )  # fmt: skip
+
+
 def _shown(view: View) -> tuple[HistoryPeriod, str]:
-    """Return the period whose sessions are listed, and the title of their table."""
+    """Return the period whose sessions are listed, and the title of their table.
+
+    That is the whole period for one process: it has a row in each sample, not as many as all.
+    """
+    if view.process is not None:
+        return view.about, "Sessions"
     if view.about.seconds <= _LONGEST or not view.has("sessions"):
-        return view.about, "Sessions as sampled"
+        return view.about, "Sessions"
     busiest = busiest_minute(view.history, view.about)
     if busiest is None:
-        return view.about, "Sessions as sampled"
+        return view.about, "Sessions"
     at, _ = busiest
     minute = replace(view.about, begin=at, end=at + timedelta(minutes=1))
     return minute, f"Sessions of the busiest minute, {at:%Y-%m-%d %H:%M} UTC"
@@ -78,14 +157,15 @@ def _shown(view: View) -> tuple[HistoryPeriod, str]:
 def _sampled(view: View, about: HistoryPeriod) -> Sequence[dict[str, Any]]:
     if not view.has("sessions"):
         return ()
+    process = "" if view.process is None else f" AND s.pid = {int(view.process)}"
     return view.history.rows(
         f"""SELECT s.time, s.pid::VARCHAR AS pid, s.state, s.query_id::VARCHAR AS query_id, t.text,
-                   {WAIT_EVENT} AS wait,
+                   {_WAIT} AS wait,
                    s.statement_seconds, s.transaction_seconds, s.blocked_by, s.database, s.role,
                    s.application, s.backend_type
             FROM sessions AS s LEFT JOIN statement_texts AS t ON t.query_id = s.query_id
-            WHERE {IN_PERIOD}
-            ORDER BY s.time, s.pid LIMIT {_MOST}""",
+            WHERE {IN_PERIOD}{process}
+            ORDER BY {_BACKGROUND}, s.time, s.pid LIMIT {_MOST}""",
         about.parameters, inside=True,
     )  # fmt: skip
 
@@ -106,7 +186,7 @@ def _summed(view: View, about: HistoryPeriod) -> Sequence[dict[str, Any]]:
             WHERE {IN_PERIOD}
             GROUP BY s.wait_type, s.wait_event, s.state, s.query_id, s.database, s.role,
                      s.backend_type
-            ORDER BY 1 DESC, 2, 4 LIMIT {_MOST}""",
+            ORDER BY {_BACKGROUND}, 1 DESC, 2, 4 LIMIT {_MOST}""",
         whole.parameters, inside=True,
     )  # fmt: skip
 

@@ -54,6 +54,7 @@ class View:
     grid: Grid
     statement: int | None = None
     change: int | None = None  # an entry of the journal
+    process: int | None = None  # whose samples are listed
     before: HistoryPeriod | None = None  # the period to compare with
 
     @property
@@ -116,6 +117,7 @@ class Screen:
     help: str
     sources: tuple[str, ...]
     build: Callable[[View], tuple[Sequence[Chart], Sequence[Table]]] = field(repr=False)
+    story: bool = False  # whether it begins with what went wrong
 
 
 def highest(series: Iterable[Series]) -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
+from mrtuner.history.analysis.coverage import seconds_of
 from mrtuner.history.analysis.series import OTHER, Series, rate, ratio
 from mrtuner.history.analysis.statements import HistoryStatement, statements
 from mrtuner.web.screens.screen import Chart, Screen, Table, View
@@ -13,10 +14,7 @@ from mrtuner.wording import cut
 _TOP: Final = 50
 _MISSING: Final = "pg_stat_statements was not recorded in this period"
 _COLUMNS: Final = (
-    ("query_id", "Statement", "statement"),
     ("text", "Text", "sql"),
-    ("database", "Database", "text"),
-    ("role", "Role", "text"),
     ("load", "Sessions kept busy", "sessions"),
     ("calls", "Calls", "integer"),
     ("mean", "Time per call", "s"),
@@ -25,14 +23,18 @@ _COLUMNS: Final = (
     ("blocks_read", "Blocks read", "integer"),
     ("temp_blocks", "Temporary blocks", "integer"),
     ("wal_bytes", "WAL", "bytes"),
+    ("database", "Database", "text"),
+    ("role", "Role", "text"),
+    ("query_id", "Statement", "statement"),
 )
 _SECOND: Final = 0.001  # from ms
 
 
 def _build(view: View) -> tuple[Sequence[Chart], Sequence[Table]]:
     works = statements(view.history, view.about, _TOP)
+    covered = seconds_of(view.history, view.about, "statements") if works else None
     if view.statement is not None:
-        return _one(view, view.statement, works)
+        return _one(view, view.statement, [_row(work, covered) for work in works])
     busy = view.split("statements", rate("exec_ms", scale=_SECOND), "query_id")
     texts = {str(work.query_id): _short(work) for work in works}
     chart = Chart(
@@ -42,7 +44,7 @@ def _build(view: View) -> tuple[Sequence[Chart], Sequence[Table]]:
     )  # fmt: skip
     table = Table(
         name="statements", title="Statements", columns=_COLUMNS, missing=_MISSING,
-        rows=[_row(work, view) for work in works],
+        rows=[_row(work, covered) for work in works],
     )  # fmt: skip
     return [chart], [table]
 
@@ -62,17 +64,17 @@ def _short(work: HistoryStatement) -> str:
     return cut(" ".join((work.text or str(work.query_id)).split()), 60)
 
 
-def _row(work: HistoryStatement, view: View) -> dict[str, Any]:
+def _row(work: HistoryStatement, covered: float | None) -> dict[str, Any]:
     return {name: getattr(work, name) for name, _, _ in _COLUMNS if hasattr(work, name)} | {
         # Beyond 2⁵³ a number loses digits in a browser.
         "query_id": str(work.query_id),
         "mean": work.seconds / work.calls if work.calls else None,
-        "load": work.seconds / view.about.seconds,
+        "load": work.seconds / covered if covered else None,
     }
 
 
 def _one(
-    view: View, query: int, works: Sequence[HistoryStatement]
+    view: View, query: int, works: Sequence[dict[str, Any]]
 ) -> tuple[Sequence[Chart], Sequence[Table]]:
     where = f"query_id = {int(query)}"
     charts = [
@@ -90,7 +92,7 @@ def _one(
             ("wal", "WAL", "bytes/s", {"WAL": rate("wal_bytes")}),
         )
     ]  # fmt: skip
-    rows = [_row(work, view) for work in works if work.query_id == query]
+    rows = [work for work in works if work["query_id"] == str(query)]
     return charts, [
         Table(name="statements", title="Statement", columns=_COLUMNS, rows=rows, missing=_MISSING)
     ]

@@ -1,0 +1,131 @@
+"""What happened in a period, as the viewer's first screen tells it."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from history_data import MIDNIGHT, SECOND, batch, sample
+from history_incident import BEGIN, incident
+from history_story import INSTANCE, of_source
+
+from mrtuner.history.reading import open_history
+from mrtuner.history.recording.source import built_in
+from mrtuner.history.store import sealing
+from mrtuner.history.store.writer import Writer
+from mrtuner.web.answers import screen_answer
+from mrtuner.web.document import ScreenAnswer
+from shared import made_once
+
+HOUR = {"from": "2026-11-23T02:00", "to": "2026-11-23T03:00"}
+
+
+@pytest.fixture(scope="module")
+def store() -> Path:
+    return made_once("incident", incident)
+
+
+def screen(directory: Path, name: str, **given: str) -> ScreenAnswer:
+    with open_history(directory) as history:
+        return screen_answer(history, name, given)
+
+
+def clock(at: float) -> str:
+    return f"{datetime.fromtimestamp(at, UTC):%H:%M:%S}"
+
+
+def test_the_first_screen_tells_what_went_wrong_and_where_to_see_it(store: Path) -> None:
+    told = screen(store, "load", **HOUR).story
+    assert told is not None
+    assert told.unrecorded == []
+    queue, storm = told.incidents
+    assert (queue.kind, clock(queue.begin), clock(queue.end)) == (
+        "lock queue", "02:20:00", "02:20:40",
+    )  # fmt: skip
+    assert queue.text.startswith("30 sessions of checkout waited for a lock that psql (process 500")
+    # The minute whose middle is the queue's.
+    assert (queue.screen, *map(clock, queue.shown)) == ("moment", "02:19:50", "02:20:50")
+    assert (storm.kind, storm.screen, *map(clock, storm.shown)) == (
+        "connection storm", "connections", "02:35:00", "02:47:00",
+    )  # fmt: skip
+
+
+def test_only_the_first_screen_tells_it(store: Path) -> None:
+    assert screen(store, "wal", **HOUR).story is None
+
+
+def test_a_quiet_period_that_was_recorded_has_nothing_to_tell(store: Path) -> None:
+    quiet = {"from": "2026-11-23T02:22", "to": "2026-11-23T02:35"}
+    told = screen(store, "load", **quiet).story
+    assert told is not None
+    assert (told.unrecorded, told.incidents) == ([], [])
+
+
+@pytest.mark.parametrize(
+    ("begin", "end", "said"),
+    [
+        ("2026-11-23T01:30", "2026-11-23T02:10", "nothing was recorded before 2026-11-23 02:00:00"),
+        ("2026-11-23T02:50", "2026-11-23T03:10", "nothing was recorded after 2026-11-23 02:59:59"),
+        ("2026-11-22T02:50", "2026-11-22T03:10", "nothing was recorded in this period"),
+        ("2026-11-21T03:00", "2026-11-23T03:00", "incidents are looked for in a day at most"),
+    ],
+)
+def test_what_was_not_recorded_is_named(store: Path, begin: str, end: str, said: str) -> None:
+    told = screen(store, "load", **{"from": begin, "to": end}).story
+    assert told is not None
+    assert told.unrecorded[0].startswith(said)
+    assert told.incidents == []
+
+
+@pytest.mark.parametrize(
+    ("source", "what"),
+    [
+        ("sessions", "queues for locks"),
+        ("connections", "storms of connections"),
+        ("statements", "slower statements"),
+        ("checkpoints", "checkpoints before their time"),
+    ],
+)
+def test_a_source_that_was_not_recorded_is_named_with_what_it_shows(
+    tmp_path: Path, source: str, what: str
+) -> None:
+    told = screen(incident(tmp_path, without=source), "load", **HOUR).story
+    assert told is not None
+    assert told.unrecorded == [f"{source} were not recorded: {what} are not looked for"]
+
+
+def test_the_gaps_and_what_a_role_may_not_see_are_named(tmp_path: Path) -> None:
+    source = built_in()
+    with Writer(tmp_path, source.values()) as writer:
+        for second in (0, 10, 600, 610):
+            found = of_source("connections", clients=5, maximum=100)
+            read = [sample(source["connections"], BEGIN + second, found)]
+            read += [
+                sample(source[name], BEGIN + second)
+                for name in ("sessions", "statements", "checkpoints")
+            ]
+            writer.commit([batch(*read, instance=INSTANCE)])
+    told = screen(tmp_path, "load", **{"from": "2026-11-23T02:00", "to": "2026-11-23T02:10:30"})
+    assert told.story is not None
+    assert told.story.unrecorded == [
+        "nothing was recorded from 2026-11-23 02:00:10 UTC to 2026-11-23 02:10:00 UTC",
+        "the recorder's role may not see what others do: queues for locks are not looked for; "
+        "GRANT pg_read_all_stats",
+    ]
+
+
+def test_of_a_time_whose_minutes_are_gone_the_hours_are_known(tmp_path: Path) -> None:
+    """Minutes are kept for 400 days, and sessions as sampled for seven: both are said."""
+    incident(tmp_path)
+    later = MIDNIGHT + 500 * 86_400 * SECOND
+    with Writer(tmp_path, built_in().values()) as writer:
+        writer.commit([batch(sample(built_in()["sessions"], 500 * 86_400), instance=INSTANCE)])
+        sealing.move_to_parquet(writer, later)
+        sealing.expire(writer, later)
+    told = screen(tmp_path, "load", **HOUR).story
+    assert told is not None
+    assert "sessions older than 7 d are kept as summaries: queues for locks are not looked for" in (
+        told.unrecorded
+    )
+    assert not any("nothing was recorded" in one for one in told.unrecorded)
