@@ -6,7 +6,7 @@ on ordinary recordings is in docs/measured-results.md.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -159,7 +159,7 @@ def _queue(
 ) -> Incident:  # fmt: skip
     begin, end = queue[0][0], queue[-1][0]
     length = pretty_duration((end - begin).total_seconds())
-    most = max(sum(1 for at, _ in queue if at == moment) for moment in {at for at, _ in queue})
+    most = max(Counter(at for at, _ in queue).values())
     who = sorted({row["application"] or row["role"] or "?" for _, row in queue})
     holder = next((row for at, row in idle if begin - _APART <= at <= end + _APART), None)
     if holder is None:
