@@ -1,7 +1,7 @@
 """What went wrong in a period, each told in one sentence: queues, storms, slower statements.
 
-An ordinary period has none. Thresholds are chosen, not measured; what they said of two recordings is
-in docs/measured-results.md.
+An ordinary period has none. Thresholds are chosen, not measured; what they said of two recordings
+is in docs/measured-results.md.
 """
 
 from __future__ import annotations
