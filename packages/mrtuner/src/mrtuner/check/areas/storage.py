@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from mrtuner.tuning import Tuning
 
 #: Free shares of a volume; chosen, as most monitoring does. Below a gigabyte nothing is safe.
-_LITTLE: Final = 0.15
+_LITTLE: Final = 0.1
 _LEAST: Final = 0.05
 #: Too few checkpoints to judge by, and the share of forced ones from which WAL is too small.
 _SOME: Final = 10
@@ -24,7 +24,7 @@ _FORCED: Final = 0.5
 
 @check(
     "free-space",
-    judged="less than 15 % (danger: 5 %, or 1 GB) of the volume of the data or of pg_wal is free",
+    judged="less than 10 % (danger: 5 %, or 1 GB) of the volume of the data or of pg_wal is free",
     source="statvfs on this machine; the shares are chosen",
     needs=(),
 )
