@@ -103,7 +103,7 @@ def test_of_both_sides_one_sees_statements_waits_and_headroom(
 ) -> None:
     place, _ = once
     statements = table(ask(place, "statements", side), "statements")
-    texts = " ".join(str(row[1]) for row in statements.rows)
+    texts = " ".join(str(row[0]) for row in statements.rows)
     assert "UPDATE pgbench_accounts SET abalance = abalance" in texts
     assert "generate_series" in texts
     assert table(ask(place, "load", side), "events").rows

@@ -202,8 +202,9 @@ def test_a_screen_of_a_long_time_is_answered_from_the_summaries(
     if screen == "changes":
         assert [row[1] for row in told.tables[0].rows] == ["gap", "gap"]
     if screen == "moment":
-        assert told.tables[0].title == "Sessions of the busiest minute, 2026-11-23 01:39 UTC"
-        assert len(told.tables[0].rows) == 18
+        (sessions,) = [table for table in told.tables if table.name == "sessions"]
+        assert sessions.title == "Sessions of the busiest minute, 2026-11-23 01:39 UTC, each sample"
+        assert len(sessions.rows) == 18
     if screen == "load" and since in WAITED:
         lines = {one.name: one.values for one in told.charts[0].series}
         assert {value for value in lines["CPU"] if value is not None} == {1.0}

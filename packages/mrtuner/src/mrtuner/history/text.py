@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from textwrap import wrap
 from typing import Any, Final
 
 from mrtuner.tables import GAP, aligned
@@ -40,7 +41,7 @@ _LEAST_TEXT: Final = 36
 def lines(told: Told, width: int) -> Iterator[str]:
     """Yield the whole answer: what went wrong, load, statements, checkpoints, changes, gaps."""
     yield from _head(told)
-    yield from _incidents(told)
+    yield from _incidents(told, width)
     yield ""
     yield from _chart(told)
     yield from _statements("Statements by time", told["statements"], width)
@@ -53,7 +54,7 @@ def lines(told: Told, width: int) -> Iterator[str]:
     yield from _list("Damaged files that were left out", told["damaged"])
 
 
-def _incidents(told: Told) -> Iterator[str]:
+def _incidents(told: Told, width: int) -> Iterator[str]:
     """Yield what went wrong as sentences, or that nothing did as far as was recorded."""
     yield ""
     if not told["incidents"]:
@@ -65,7 +66,8 @@ def _incidents(told: Told) -> Iterator[str]:
             first, last = first[11:], last[11:]
         elif first[:10] == last[:10]:
             last = last[11:]
-        yield f"{first}{f' to {last}' if one['begin'] != one['end'] else ''}: {one['text']}."
+        when = f"{first} to {last}" if one["begin"] != one["end"] else first
+        yield from wrap(f"{when}: {one['text']}.", width, subsequent_indent=GAP)
     if len(told["incidents"]) > _INCIDENTS:
         yield f"{len(told['incidents']) - _INCIDENTS} more are in --json."
 
