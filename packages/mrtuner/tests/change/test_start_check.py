@@ -152,7 +152,7 @@ def test_what_somebody_else_has_written_counts_if_we_restart(
     restart = Restart(run=cluster.restart)
     with closing(connect(cluster.dsn())) as conn:
         made = plan(read(conn), [Wanted(name="max_connections", value="120")])
-    shown = checked(cluster.dsn(), made, restart)
+    shown = checked(cluster.dsn(), made, restarts=True)
     assert [one.name for one in shown.refused] == ["shared_preload_libraries"]
     with pytest.raises(Refused, match="names no_such_library"):
         apply(cluster.dsn(), made, journal, restart=restart)

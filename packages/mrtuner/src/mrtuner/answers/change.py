@@ -56,6 +56,7 @@ def apply(
     *,
     journal: Journal,
     restart: Restart = NEVER,
+    asks: bool = False,
     wanted: Sequence[Wanted] | None = None,
     conf_dir: Path | None = None,
     standbys: Sequence[Standby] = (),
@@ -71,7 +72,7 @@ def apply(
     Without a `restart`, what needs one stays pending. `conf_dir` is an include directory to write
     to instead of ALTER SYSTEM. The plans of the busiest `plans` statements are compared before
     (None: of 20, if the change can affect them; 0: of none). `confirm` sees the proposal: it may
-    raise, or return another way to restart. `machine` are inputs of `tune`.
+    raise, or, which `asks` announces, return a way to restart. `machine` are inputs of `tune`.
 
     Raises:
         Refused: a plan gets worse and `accept_worse_plans` is not set, or the change is unsafe.
@@ -82,7 +83,7 @@ def apply(
     tuning = tune(dsn, **machine)
     assert tuning.server is not None  # noqa: S101 - a dsn was given
     steps = settings.plan(tuning.server, changes.wanted(tuning) if wanted is None else wanted)
-    plan = settings.checked(dsn, steps, restart, standbys)
+    plan = settings.checked(dsn, steps, restarts=asks or restart.run is not None, standbys=standbys)
     proposal = Proposal(tuning=tuning, plan=plan, plans=_plans(dsn, plans, plan, tell))
     how = confirm(proposal) or restart
     if not accept_worse_plans:

@@ -82,7 +82,10 @@ def command(
         done = apply(
             dsn,
             journal=book,
-            restart=NEVER if restart == "never" else Restart(run=restart, patience=timeout),
+            restart=(
+                NEVER if restart in {"never", "ask"} else Restart(run=restart, patience=timeout)
+            ),
+            asks=restart == "ask",
             wanted=None if source is None else change.wanted_in(source),
             conf_dir=conf_dir,
             standbys=change.standbys_named(standbys),

@@ -173,18 +173,19 @@ def finish_or_revert_settings(
 
 
 def checked(
-    dsn: str, plan: SettingsPlan, restart: Restart = NEVER, standbys: Sequence[Standby] = ()
+    dsn: str, plan: SettingsPlan, *, restarts: bool, standbys: Sequence[Standby] = ()
 ) -> SettingsPlan:
     """The plan with what would keep the server from starting, and what cannot be checked.
 
-    `apply` checks again, and tries a start where it can.
+    `restarts` says whether the server may be restarted for it. `apply` checks again, and tries a
+    start where it can.
     """
     if plan.elsewhere or not plan.steps:
         return plan
     wanted = {step.name: step.value for step in plan.steps}
-    restarts = bool(plan.restart) and restart.run is not None
+    due = restarts and bool(plan.restart)
     with closing(connect(dsn)) as conn:
-        start = next_start(conn, wanted, live.AUTO_CONF, restarts=restarts)
+        start = next_start(conn, wanted, live.AUTO_CONF, restarts=due)
         found = check_start(conn, start, standbys, tries=False)
     return replace(plan, refused=plan.refused + found.problems, unchecked=found.unchecked)
 
