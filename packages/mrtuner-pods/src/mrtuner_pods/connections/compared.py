@@ -65,10 +65,8 @@ class _Subject:
 def compared(check: Check, seen: SessionsSeen) -> tuple[tuple[Compared, ...], tuple[Missing, ...]]:
     """Return the comparison, the largest gap first, and what of it makes the count unreliable."""
     subjects = list(_subjects(check, seen))
-    rows = [_compared(part, seen) for part in _parts(subjects, seen.sessions)]
-    rows.sort(
-        key=lambda row: (row.verdict != "too low", -abs(row.seen - (row.rest or 0)), row.name)
-    )
+    parts = _parts(subjects, seen.sessions)
+    rows = sorted((_compared(part, seen) for part in parts), key=_by_gap)
     low = (_too_low(row) for row in rows if row.verdict == "too low")
     return tuple(rows), (*seen.missing, *low)
 

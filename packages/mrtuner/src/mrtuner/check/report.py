@@ -28,18 +28,13 @@ class CheckReport:
     skipped: Annotated[tuple[str, ...], Doc("ids of the checks that were not asked for")]
     unjudged: Annotated[tuple[Missing, ...], Doc("checks that could not judge: id, why, remedy")]
 
-    @property
-    def headline(self) -> str:
-        """``1 danger, 3 to do, 2 to know; 41 checks passed; 3 could not be judged``."""
-        return headline([self])
-
     def as_bad_as(self, severity: Severity) -> bool:
         """Whether there is a finding of this severity or a worse one."""
         return any(one.severity.rank <= severity.rank for one in self.findings)
 
 
 def headline(reports: Sequence[CheckReport]) -> str:
-    """The same for several servers together."""
+    """``1 danger, 3 to do, 2 to know; 41 checks passed; 3 could not be judged``, of all servers."""
     count = Counter(one.severity for report in reports for one in report.findings)
     found = [f"{count[one]} {one}" for one in Severity if count[one]] or ["nothing found"]
     passed = sum(len(one.passed) for one in reports)
@@ -57,11 +52,11 @@ def judged(target: str, state: State, skip: frozenset[str] = frozenset()) -> Che
     found: list[Finding] = []
     passed: list[str] = []
     unjudged: list[Missing] = []
-    without = frozenset(
-        one.id for one in checks().values() if HISTORY in one.needs and state.incidents is None
-    )
-    for check in checks().values():
-        if check.id in skip | without:
+    known = checks()
+    if state.incidents is None:
+        skip |= {one.id for one in known.values() if HISTORY in one.needs}
+    for check in known.values():
+        if check.id in skip:
             continue
         lacking = [state.missing[name] for name in check.needs if name in state.missing]
         before = len(found)
@@ -79,7 +74,7 @@ def judged(target: str, state: State, skip: frozenset[str] = frozenset()) -> Che
     return CheckReport(
         target=target, version=state.server.version, database=state.database, at=state.at,
         findings=tuple(sorted(found, key=lambda one: one.urgency)), passed=tuple(passed),
-        skipped=tuple(sorted(skip | without)), unjudged=tuple(unjudged),
+        skipped=tuple(sorted(skip)), unjudged=tuple(unjudged),
     )  # fmt: skip
 
 
