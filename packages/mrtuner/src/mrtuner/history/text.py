@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from textwrap import wrap
 from typing import Any, Final
 
+from mrtuner.history.analysis.changes import PACE
 from mrtuner.tables import GAP, aligned
 from mrtuner.units import pretty_bytes, pretty_duration
 from mrtuner.wording import cut, first_few, plural
@@ -26,8 +27,7 @@ _LETTERS: Final = {
     "IPC": "P", "Timeout": "T", "Extension": "E", "InjectionPoint": "J",
 }  # fmt: skip
 _TALL: Final = 8
-#: The kind of a change of the recorder's sampling rate, and how many of these are listed.
-_PACE: Final = "pace"
+#: Changes of the recorder's sampling rate that are listed.
 _FEW: Final = 3
 #: Incidents that are told.
 _INCIDENTS: Final = 20
@@ -270,8 +270,8 @@ def _slowest(minute: Told | None, width: int) -> Iterator[str]:
 
 def _changes(told: Told) -> Iterator[str]:
     """Yield the changes; of many changes of the recorder's sampling rate, only the number."""
-    paces = sum(one["what"] == _PACE for one in told["changes"])
-    shown = [one for one in told["changes"] if paces <= _FEW or one["what"] != _PACE]
+    paces = sum(one["what"] == PACE for one in told["changes"])
+    shown = [one for one in told["changes"] if paces <= _FEW or one["what"] != PACE]
     texts = [f"{_when(one['at'])}  {one['what']}: {one['detail']}" for one in shown]
     if paces > _FEW:
         texts.append(f"{paces} times the recorder changed how often it samples a source")

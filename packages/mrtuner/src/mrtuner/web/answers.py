@@ -118,7 +118,8 @@ def _story(view: View) -> Any:
         incidents=[
             document.ScreenIncident(
                 kind=one.incident.kind, begin=one.incident.begin.timestamp(),
-                end=one.incident.end.timestamp(), text=one.incident.text, screen=one.screen,
+                end=one.incident.end.timestamp(), text=one.incident.text,
+                screen=one.incident.screen,
                 shown=(one.begin.timestamp(), one.end.timestamp()),
             )
             for one in found.incidents

@@ -7,11 +7,15 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
-from mrtuner.history.analysis.changes import PACE, changes
+from mrtuner.history.analysis.changes import changes
 from mrtuner.history.analysis.coverage import Recorded, recorded, seconds_of
 from mrtuner.history.analysis.gaps import gaps
 from mrtuner.history.analysis.incidents import Incident, incidents
-from mrtuner.history.analysis.period import HistoryPeriod, source_named, view_for
+from mrtuner.history.analysis.period import (
+    HistoryPeriod,
+    as_sampled,
+    source_named,
+)
 from mrtuner.history.reading import History
 from mrtuner.units import pretty_duration
 
@@ -22,15 +26,8 @@ _FOUND_IN: Final = {
     "statements": "slower statements",
     "checkpoints": "checkpoints before their time",
 }
-#: The screen and the time around it that show a kind of incident.
-_SCREENS: Final = {
-    "lock queue": ("moment", timedelta(0)),
-    "connection storm": ("connections", timedelta(minutes=5)),
-    "statement slower": ("statements", timedelta(minutes=5)),
-    "checkpoints": ("wal", timedelta(minutes=5)),
-    "event": ("changes", timedelta(minutes=5)),
-}
-_OTHERWISE: Final = ("load", timedelta(minutes=5))
+#: The time around an incident that its screen shows as well, but for a queue.
+_AROUND: Final = timedelta(minutes=5)
 #: The search reads every sample of every statement: in a day, those of a busy server take seconds.
 _LONGEST: Final = timedelta(days=1)
 _MINUTE: Final = timedelta(minutes=1)
@@ -39,10 +36,9 @@ _MOST_GAPS: Final = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Told:
-    """An incident, with the screen and the period that show it."""
+    """An incident, with the period that shows it."""
 
     incident: Incident
-    screen: str
     begin: datetime
     end: datetime
 
@@ -60,18 +56,18 @@ def story(history: History, about: HistoryPeriod) -> Story:
     if about.end - about.begin > _LONGEST:
         told = f"incidents are looked for in a day at most, not in {pretty_duration(about.seconds)}"
         return Story(unrecorded=(told, *_unrecorded(history, about)), incidents=())
-    changed = [one for one in changes(history, about) if one.what != PACE]
+    found = incidents(history, about, changes(history, about))
     return Story(
         unrecorded=tuple(_unrecorded(history, about)),
-        incidents=tuple(_told(one) for one in incidents(history, about, changed)),
+        incidents=tuple(_told(one) for one in found),
     )
 
 
 def _told(one: Incident) -> Told:
-    screen, more = _SCREENS.get(one.kind, _OTHERWISE)
+    more = timedelta(0) if one.kind == "lock queue" else _AROUND
     # A screen shows a minute at least, and a queue of a second is seen in its middle.
     more = max(more, (_MINUTE - (one.end - one.begin)) / 2)
-    return Told(incident=one, screen=screen, begin=one.begin - more, end=one.end + more)
+    return Told(incident=one, begin=one.begin - more, end=one.end + more)
 
 
 def _unrecorded(history: History, about: HistoryPeriod) -> Iterator[str]:
@@ -83,7 +79,7 @@ def _unrecorded(history: History, about: HistoryPeriod) -> Iterator[str]:
     for name, what in _FOUND_IN.items():
         if not history.has(name) or seconds_of(history, about, name) is None:
             yield f"{name} were not recorded: {what} are not looked for"
-        elif view_for(history, name, about.begin) != name:
+        elif not as_sampled(history, name, about):
             kept = pretty_duration(source_named(history, name).keep)
             yield f"{name} older than {kept} are kept as summaries: {what} are not looked for"
     if _hidden(history, about):
@@ -112,9 +108,7 @@ def _clock(at: datetime) -> str:
 
 def _hidden(history: History, about: HistoryPeriod) -> bool:
     """Whether what sessions do was hidden: then even the number of active ones is unknown."""
-    if not history.has("connections") or view_for(history, "connections", about.begin) != (
-        "connections"
-    ):
+    if not as_sampled(history, "connections", about):
         return False
     row = history.row(
         """SELECT count(clients) AS known, count(active) AS seen FROM connections

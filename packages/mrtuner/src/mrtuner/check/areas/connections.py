@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from mrtuner.check.catalogue import CannotJudge, check
 from mrtuner.check.state import Session, SessionGroup, State
 from mrtuner.findings import Finding, Severity
+from mrtuner.postgres.blocking import roots
 from mrtuner.units import pretty_duration
 from mrtuner.vacuum.commands import identifier
 from mrtuner.wording import cut, enumerated, plural
@@ -143,32 +144,15 @@ def lock_queue(state: State) -> Iterator[Finding]:
     stop an application. What helps is to end the session at the root.
     """
     known = {one.pid: one for one in state.sessions}
-    waiting = [one for one in state.sessions if one.blocked_by]
-    roots = Counter(root for one in waiting for root in _roots(one, known))
-    for pid, _ in roots.most_common(_SHOWN):
-        behind = [one for one in waiting if pid in _roots(one, known)]
-        longest = max(one.state_seconds or 0 for one in behind)
-        if longest >= _NOTICED or len(behind) >= _MANY:
-            yield _queue(state, pid, known.get(pid), behind, longest)
-
-
-def _roots(one: Session, known: Mapping[int, Session]) -> frozenset[int]:
-    """The sessions at the root of the queue that this one waits in, across all that wait between.
-
-    A cycle is a deadlock, which the server resolves after deadlock_timeout.
-    """
-    found, waiting, seen = set(), list(one.blocked_by), {one.pid}
-    while waiting:
-        pid = waiting.pop()
-        if pid in seen:
-            continue
-        seen.add(pid)
-        before = known[pid].blocked_by if pid in known else ()
-        if before:
-            waiting.extend(before)
-        else:
-            found.add(pid)
-    return frozenset(found)
+    waiting = {one.pid: one.blocked_by for one in state.sessions if one.blocked_by}
+    behind: dict[int, list[Session]] = defaultdict(list)
+    for pid, blocked_by in waiting.items():
+        for root in roots(blocked_by, waiting):
+            behind[root].append(known[pid])
+    for pid, queue in sorted(behind.items(), key=lambda item: -len(item[1]))[:_SHOWN]:
+        longest = max(one.state_seconds or 0 for one in queue)
+        if longest >= _NOTICED or len(queue) >= _MANY:
+            yield _queue(state, pid, known.get(pid), queue, longest)
 
 
 def _queue(

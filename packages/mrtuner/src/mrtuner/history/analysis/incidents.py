@@ -14,9 +14,10 @@ from statistics import median
 from typing import Annotated, Any, Final, TypeVar
 
 from mrtuner.described import Doc
-from mrtuner.history.analysis.changes import HistoryChange
-from mrtuner.history.analysis.period import IN_PERIOD, HistoryPeriod, view_for
+from mrtuner.history.analysis.changes import PACE, HistoryChange
+from mrtuner.history.analysis.period import IN_PERIOD, HistoryPeriod, as_sampled
 from mrtuner.history.reading import History
+from mrtuner.postgres.blocking import roots
 from mrtuner.units import pretty_duration
 from mrtuner.wording import cut, enumerated, plural
 
@@ -41,7 +42,6 @@ _JUST_BEFORE: Final = timedelta(minutes=10)
 #: Checkpoints before their time: so many, each within this time of the one before.
 _FORCED: Final = 3
 _CLOSE: Final = timedelta(minutes=5)
-_PACE: Final = frozenset({"pace"})
 _TEXT: Final = 80
 #: Events that are told as they are. Others are changes, or belong to a trouble of ours.
 _EVENTS: Final = frozenset({
@@ -81,10 +81,6 @@ def incidents(
     return tuple(sorted(found, key=lambda one: (one.begin, one.kind, one.text)))
 
 
-def _as_sampled(history: History, name: str, about: HistoryPeriod) -> bool:
-    return history.has(name) and view_for(history, name, about.begin) == name
-
-
 def _near(
     seen: Sequence[tuple[datetime, T]], apart: timedelta
 ) -> Iterator[list[tuple[datetime, T]]]:
@@ -103,7 +99,7 @@ def _near(
 
 
 def _lock_queues(history: History, about: HistoryPeriod) -> Iterator[Incident]:
-    if not _as_sampled(history, "sessions", about):
+    if not as_sampled(history, "sessions", about):
         return
     rows = history.rows(
         f"""SELECT time, pid, application, role, state, query_id, blocked_by FROM sessions
@@ -114,10 +110,12 @@ def _lock_queues(history: History, about: HistoryPeriod) -> Iterator[Incident]:
     waiting: dict[str, list[tuple[datetime, Mapping[str, Any]]]] = defaultdict(list)
     idle: dict[str, list[tuple[datetime, Mapping[str, Any]]]] = defaultdict(list)
     for at, sample in _by_time(rows):
-        blocked = {str(row["pid"]): row for row in sample if row["blocked_by"]}
+        blocked = {
+            str(row["pid"]): row["blocked_by"].split(",") for row in sample if row["blocked_by"]
+        }
         for row in sample:
             if row["blocked_by"]:
-                for root in _roots(row["blocked_by"], blocked):
+                for root in roots(blocked[str(row["pid"])], blocked):
                     waiting[root].append((at, row))
             else:
                 idle[str(row["pid"])].append((at, row))
@@ -137,21 +135,6 @@ def _by_time(
     yield from sorted(samples.items())
 
 
-def _roots(blocked_by: str, blocked: Mapping[str, Mapping[str, Any]]) -> set[str]:
-    """The processes that nobody blocks, across those that wait in between."""
-    found, open_, seen = set(), blocked_by.split(","), set[str]()
-    while open_:
-        pid = open_.pop()
-        if pid in seen:
-            continue
-        seen.add(pid)
-        if pid in blocked:
-            open_ += str(blocked[pid]["blocked_by"]).split(",")
-        else:
-            found.add(pid)
-    return found
-
-
 def _queue(
     history: History, about: HistoryPeriod, root: str,
     queue: Sequence[tuple[datetime, Mapping[str, Any]]],
@@ -165,7 +148,7 @@ def _queue(
     if holder is None:
         holder = _seen_working(history, about, root, begin, end)
     return Incident(
-        kind="lock queue", begin=begin, end=end, screen="sessions",
+        kind="lock queue", begin=begin, end=end, screen="moment",
         text=f"{plural(most, 'session')} of {enumerated(who[:3])} waited for a lock that "
         f"{_holder(history, root, holder)} held for at least {length}",
     )  # fmt: skip
@@ -210,7 +193,7 @@ def _texts(history: History, ids: Sequence[int | None]) -> dict[int, str]:
 
 
 def _storms(history: History, about: HistoryPeriod) -> Iterator[Incident]:
-    if not _as_sampled(history, "connections", about):
+    if not as_sampled(history, "connections", about):
         return
     rows = history.rows(
         f"SELECT time, clients, maximum FROM connections WHERE {IN_PERIOD} ORDER BY time",
@@ -227,7 +210,7 @@ def _storms(history: History, about: HistoryPeriod) -> Iterator[Incident]:
     for storm in _near(high, timedelta(minutes=2)):
         peak = max((row for _, row in storm), key=lambda row: row["clients"])
         yield Incident(
-            kind="connection storm", begin=storm[0][0], end=storm[-1][0], screen="sessions",
+            kind="connection storm", begin=storm[0][0], end=storm[-1][0], screen="connections",
             text=f"the number of sessions rose to {peak['clients']:,} of {peak['maximum']:,}; "
             f"usual are {usual:,.0f}",
         )  # fmt: skip
@@ -240,7 +223,7 @@ def _slower(
     history: History, about: HistoryPeriod, changes: Sequence[HistoryChange]
 ) -> Iterator[Incident]:
     """Statements that took longer per call for a while, with what changed just before."""
-    if not _as_sampled(history, "statements", about):
+    if not as_sampled(history, "statements", about):
         return
     rows = history.rows(
         f"""SELECT query_id, database, role, time, sum(calls) AS calls, sum(exec_ms) AS ms,
@@ -281,7 +264,7 @@ def _slower_at_once(
     before = [
         one for one in changes
         if begin - _JUST_BEFORE <= one.at <= begin + timedelta(minutes=1)
-        and one.what not in _EVENTS | _PACE
+        and one.what not in {*_EVENTS, PACE}
     ]  # fmt: skip
     cause = f"; just before: {enumerated(one.detail for one in before[:3])}" if before else ""
     return Incident(
@@ -328,7 +311,7 @@ def _ms(value: float) -> str:
 
 
 def _forced_checkpoints(history: History, about: HistoryPeriod) -> Iterator[Incident]:
-    if not _as_sampled(history, "checkpoints", about):
+    if not as_sampled(history, "checkpoints", about):
         return
     rows = history.rows(
         f"""SELECT time, requested FROM checkpoints WHERE {IN_PERIOD} AND requested > 0
@@ -345,7 +328,7 @@ def _forced_checkpoints(history: History, about: HistoryPeriod) -> Iterator[Inci
                 kind="checkpoints",
                 begin=begin,
                 end=run[-1][0],
-                screen="checkpoints",
+                screen="wal",
                 text=f"{number} checkpoints came before their time within {length}: WAL reached "
                 "max_wal_size, or somebody asked for them",
             )

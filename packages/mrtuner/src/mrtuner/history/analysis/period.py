@@ -89,6 +89,11 @@ def view_for(history: History, name: str, begin: datetime) -> str:
     return name if begin >= oldest else rollup_view(source)
 
 
+def as_sampled(history: History, name: str, about: HistoryPeriod) -> bool:
+    """Whether a source was recorded, and a period is covered by its rows as sampled."""
+    return history.has(name) and view_for(history, name, about.begin) == name
+
+
 def source_named(history: History, name: str) -> Source:
     """The source of a store with this name.
 
