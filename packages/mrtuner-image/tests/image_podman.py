@@ -75,8 +75,10 @@ class Podman:
         return self._run("push", "--compress", image, f"dir:{directory}")
 
     def remove(self) -> None:
-        """Remove every image, intermediate ones too."""
+        """Remove every image, intermediate ones too, and the mount that podman leaves behind."""
         self._run("rmi", "--all", "--force")
+        overlay = self.storage / "root" / "overlay"
+        subprocess.run(["umount", "--lazy", str(overlay)], capture_output=True, check=False)
 
     def _run(self, *words: str) -> subprocess.CompletedProcess[str]:
         place = ["--root", str(self.storage / "root"), "--runroot", str(self.storage / "run")]
