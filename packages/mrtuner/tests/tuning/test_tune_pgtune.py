@@ -166,3 +166,25 @@ def test_the_page_is_told_the_same_as_the_command() -> None:
     told = answer(asked)["pgtune"]
     assert told["differences"] == json.loads(tune("--compare", "pgtune", "--json").stdout)["pgtune"]
     assert told["source"].startswith("PgTune, commit ")
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({}, "1.88 times PgTune's throughput"),
+        ({"memory": "2GB"}, "not measured on such a machine"),
+        ({"data": "1GB"}, "not measured on such a machine"),
+        ({"iops": 16_000}, "not measured on such a machine"),
+        ({"workload": "mixed"}, "not measured on such a machine"),
+    ],
+    ids=str,
+)
+def test_the_measured_ratio_is_told_only_for_the_machine_it_was_measured_on(
+    given: dict[str, Any], expected: str
+) -> None:
+    told = {"memory": "1GB", "cpus": 2, "iops": 3000, "data": "3GB", "workload": "oltp"} | given
+    options = [word for name, value in told.items() for word in (f"--{name}", str(value))]
+    done = CliRunner().invoke(main, ["tune", *options, "--connections=30", "--compare=pgtune"])
+    assert expected in " ".join(done.output.split())
+    if "not" in expected:
+        assert "1.88" not in done.output

@@ -60,6 +60,7 @@ def unknown(flag: str, value: str, **changes: Any) -> Case:
 
 OLAP: dict[str, Any] = {"workload": "olap", "connections": 40}
 DESKTOP: dict[str, Any] = {"workload": "desktop", "connections": 20}
+FEW_REQUESTS: dict[str, Any] = {"iops": 3000, "connections": 27}
 SMALL: dict[str, Any] = {"memory": "1GB", "cpus": 1, "connections": 20}
 
 CASES: dict[str, list[Case]] = {
@@ -103,6 +104,24 @@ CASES: dict[str, list[Case]] = {
         change("10GB", "up to two fifths", data="8GB"),
         change("8GB", "a quarter", data="1GB"),
         change("13107MB", "up to two fifths", data="1TB"),
+        # Few requests, more data: 0.9 * 2048 * 4 / 5 - 64 - 30 * (2.5 + 8) = 1095.6 MB for buffers
+        # and 30 / 512 of them; five eighths of 4 GB; 1 GB leaves less than two fifths.
+        change("1034MB", "up to five eighths", memory="2GB", data="6GB", **FEW_REQUESTS),
+        change(
+            "2560MB",
+            "up to five eighths",
+            memory="4GB",
+            data="6GB",
+            **FEW_REQUESTS | {"connections": 17},
+        ),
+        change("409MB", "up to two fifths", memory="1GB", data="6GB", **FEW_REQUESTS),
+        change(
+            "819MB", "up to two fifths", memory="2GB", data="6GB", **FEW_REQUESTS | {"iops": 16_000}
+        ),
+        change("819MB", "up to two fifths", memory="2GB", data="2GB", **FEW_REQUESTS),
+        change("819MB", "on a small machine", memory="2GB", **FEW_REQUESTS),
+        change("512MB", "a quarter", memory="2GB", data="6GB", workload="mixed", **FEW_REQUESTS),
+        change("8GB", "a quarter", data="64GB", workload="mixed", **FEW_REQUESTS),
         change("2GB", "a sixteenth", **DESKTOP),  # 32 / 16
         # 512 MB / 4 is the default of 128 MB: nothing to change.
         keep("128MB", "a quarter", memory="512MB", connections=10, workload="web"),
@@ -323,6 +342,19 @@ CASES: dict[str, list[Case]] = {
     ],
     "commit_delay": [
         keep("0", "share a flush"),
+        # Six requests take 6 / 3000 s; at 1,000 a second it would be 6 ms.
+        change("2000", "3,000 requests a second", iops=3000),
+        change("1000", iops=6000),
+        change("4000", iops=1000),
+        change("2000", iops=3000, workload="web"),
+        keep("0", "one of many", iops=6001),
+        keep("0", "few sessions commit", iops=3000, **OLAP),
+        keep("0", "few sessions commit", iops=3000, **DESKTOP),
+        keep("0", "a volume of its own", iops=3000, wal_disk="100GB"),
+        # The default of commit_siblings is 5 others.
+        keep("0", "below 6 sessions", iops=3000, connections=5),
+        keep("0", "below 6 sessions", iops=3000, active=4),
+        change("2000", iops=3000, connections=6),
     ],
     # --- sorts
     "hash_mem_multiplier": [
@@ -352,8 +384,18 @@ CASES: dict[str, list[Case]] = {
         # A thousandth of memory for large queries; with known data one merge pass for all of it:
         # sqrt(2048 MB * 0.265625 MB) = 23.3 MB; 64 MB at most.
         change("32MB", **OLAP),
-        change("64MB", memory="128GB", cpus=16, **OLAP),
-        change("64MB", memory="128GB", cpus=16, data="48GB", **OLAP),
+        change("64MB", memory="96GB", cpus=16, **OLAP),
+        # Beyond that half of what is left: 117964.8 MB less shared memory 32768 * 1.03 + 16 +
+        # (43 + 20) * 112 kB + 20 = 33793.5, page tables 72 / 512 of it = 4752.2, processes 62 * 2.5
+        # + 16, autovacuum 3 * 256 and maintenance 4096 = 74384.1, for (43 + 16) * 2 operations of
+        # twice work_mem: 315.2 / 2 = 157.6 MB.
+        change("157MB", "temporary files would not stay", memory="128GB", cpus=16, **OLAP),
+        # 471859.2 MB less 131072 * 1.03 + 64 + (43 + 68) * 112 kB + 20 = 135100.3, 125 / 512 of it,
+        # 303.5, 8 * 256 and 4096 = 297327.9, for (8 + 64) * 2 of twice: 1032.4 / 2 = 516.2 MB.
+        change("516MB", memory="512GB", cpus=64, active=8, **OLAP),
+        # One pass for all data again: sqrt(512000 MB * 0.265625 MB) = 368.8 MB.
+        change("369MB", "one merge pass", memory="512GB", cpus=64, active=8, data="500GB", **OLAP),
+        change("64MB", memory="96GB", cpus=16, data="48GB", **OLAP),
         change("24MB", memory="128GB", cpus=16, data="2GB", **OLAP),
         change("32MB", workload="mixed"),
         change("8MB", memory="256GB", connections=50),

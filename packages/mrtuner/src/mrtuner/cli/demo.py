@@ -226,6 +226,7 @@ _NO_STATEMENTS: Final = "without statements: this installation has no pg_stat_st
 def volume_stage(binaries: Binaries, host: Host) -> Stage:
     """Return the stage on a simulated small cloud machine; `left_out` says why it cannot run."""
     from mrtuner.bench.plan.demo import (
+        VOLUME_DATA,
         VOLUME_IOPS,
         VOLUME_MEMORY,
         VOLUME_SCALE,
@@ -239,7 +240,8 @@ def volume_stage(binaries: Binaries, host: Host) -> Stage:
 
     tuning = tune(
         memory=VOLUME_MEMORY, cpus=_cpus(host), storage="network", disk=VOLUME_SIZE,
-        workload="oltp", connections=VOLUME_SESSIONS, postgres=binaries.major,
+        iops=VOLUME_IOPS, data=VOLUME_DATA, workload="oltp", connections=VOLUME_SESSIONS,
+        postgres=binaries.major,
     )  # fmt: skip
 
     def ready(stack: ExitStack, sides: Sides, conditions: list[str]) -> Mapping[str, Standing]:

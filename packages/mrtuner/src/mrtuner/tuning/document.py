@@ -171,6 +171,10 @@ class TuneDocument(Document, tag="mrtuner.tune/1"):
         list[PeerDifference] | UnsetType,
         Doc("where PgTune's value differs; only with `--compare pgtune`"),
     ] = UNSET
+    pgtune_measured: Annotated[
+        str | UnsetType | None,
+        Doc("what the advice gained over PgTune's values, if that was measured on such a machine"),
+    ] = UNSET
 
 
 class ExplainedRule(Struct):
@@ -242,7 +246,7 @@ def tune_document(
     tuning: Tuning, plans: Plans | None = None, *, compared: bool = False
 ) -> TuneDocument:
     """Return the advice, the plans if statements were explained, and PgTune's if `compared`."""
-    from mrtuner.tuning.pgtune import differences
+    from mrtuner.tuning.pgtune import differences, measured_against
 
     return TuneDocument(
         postgres=tuning.situation.major,
@@ -258,6 +262,7 @@ def tune_document(
         missing=[convert(one, MissingFact) for one in tuning.missing],
         plans=query_plans(plans) if plans else UNSET,
         pgtune=list(differences(tuning)) if compared else UNSET,
+        pgtune_measured=measured_against(tuning.situation) if compared else UNSET,
     )
 
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 from mrtuner.catalog import parameters
 from mrtuner.described import Doc
 from mrtuner.inputs import Storage, Workload
+from mrtuner.tuning.measured import AGAINST_PGTUNE
 from mrtuner.units import GiB, KiB, MiB
 
 if TYPE_CHECKING:
@@ -242,6 +243,16 @@ def differences(tuning: Tuning) -> list[PeerDifference]:
     """
     machine = machine_of(tuning.situation)
     return list(_differences(tuning, machine)) if machine else []
+
+
+def measured_against(situation: Situation) -> str | None:
+    """What the advice gained over PgTune on such a machine, and the row; None: not measured."""
+    data, memory = situation.data, situation.memory
+    if situation.workload is not Workload.OLTP or not (data and memory):
+        return None
+    if data.size <= memory.size or not AGAINST_PGTUNE.covers(situation):
+        return None
+    return f"{AGAINST_PGTUNE.says} (docs/measured-results.md, {AGAINST_PGTUNE.row})"
 
 
 def _differences(tuning: Tuning, machine: PgTuneInputs) -> Iterator[PeerDifference]:

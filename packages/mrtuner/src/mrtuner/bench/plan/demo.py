@@ -30,6 +30,7 @@ VOLUME_IOPS: Final = 3000
 VOLUME_MEMORY: Final = Bytes(768 * MiB)
 VOLUME_SIZE: Final = Bytes(12 * GiB)
 VOLUME_SCALE: Final = 150
+VOLUME_DATA: Final = Bytes(VOLUME_SCALE * _BYTES_PER_SCALE)
 VOLUME_SESSIONS: Final = 30  # that it is tuned for
 VOLUME_CLIENTS: Final = 16
 

@@ -6,7 +6,9 @@ from collections.abc import Iterator
 
 from mrtuner.present.text import Look, heading, paragraph
 from mrtuner.tuning import Tuning
-from mrtuner.tuning.pgtune import SOURCE, differences, machine_of
+from mrtuner.tuning.pgtune import SOURCE, differences, machine_of, measured_against
+
+_NOT_MEASURED = "not measured on such a machine: mrtuner bench compare measures both on yours"
 
 
 def pgtune(tuning: Tuning, look: Look) -> Iterator[str]:
@@ -16,6 +18,7 @@ def pgtune(tuning: Tuning, look: Look) -> Iterator[str]:
     if machine is None:
         yield from paragraph("unknown: its rules need memory and CPUs", look)
         return
+    yield from paragraph(measured_against(tuning.situation) or _NOT_MEASURED, look)
     found = differences(tuning)
     for one in found:
         yield from paragraph(f"{one.name}: {one.ours or '-'} here, {one.theirs} by PgTune", look)

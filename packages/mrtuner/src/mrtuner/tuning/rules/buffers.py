@@ -7,18 +7,24 @@ from fractions import Fraction
 from mrtuner.formula.expression import MEMORY, Expr, greatest, least
 from mrtuner.inputs import Workload
 from mrtuner.tuning.budget import BACKEND, PAGE_TABLE_SHARE, Chosen, ceiling, shared_bound
-from mrtuner.tuning.measured import TWO_FIFTHS
+from mrtuner.tuning.measured import FIVE_EIGHTHS, TWO_FIFTHS
 from mrtuner.tuning.situation import BUSY_BACKENDS, Data, HugePages, Situation
 from mrtuner.tuning.verdict import Basis, Change, Keep, OwnValue, Verdict, rule
-from mrtuner.units import MiB, pretty_bytes
+from mrtuner.units import GiB, MiB, pretty_bytes
 
 DOC = "documentation: Resource Consumption, Memory"
 A_QUARTER = "a quarter: the kernel's cache and the sessions need the rest"
 #: Two fifths of 4 GB.
 SMALL_BUFFERS = 1638 * MiB
+SMALL_MACHINE = 4 * GiB
 #: Share of the ceiling for buffers plus the page tables and private memory of all sessions; the
 #: rest is for sorts, vacuum and maintenance. Three fifths of memory under the usual ceiling.
 RESIDENT = Fraction(2, 3)
+#: Where the volume binds, buffers get all but this share of the ceiling for vacuum, maintenance and
+#: descriptors, the server's own processes, and the default work_mem for each session.
+OTHERS = Fraction(1, 5)
+OTHERS_FIXED = 64 * MiB
+DEFAULT_SORT = 2 * 4 * MiB  # with the usual hash_mem_multiplier
 #: Buffers below this share of the wanted size are of no use: there are too many sessions.
 LEAST_BUFFERS = Fraction(1, 8)
 
@@ -33,16 +39,19 @@ def shared_buffers_by_memory_and_writes(
     situation: Situation, chosen: Chosen, data: Data | None, huge_pages: HugePages | None
 ) -> Verdict:
     """A quarter of memory. Two fifths for OLTP if the data are large enough to fill it, or if
-    memory is 4 GB or less: pages that change often are then written less often. Two fifths also
-    if sessions had to write a tenth of all buffers themselves, for hours (16 and later), and the
-    data can use it. A sixteenth on a desktop, which has other work. Less where many sessions need
-    the memory: each takes its process and, without huge pages, page tables of up to 1/512 of the
-    buffers.
+    memory is 4 GB or less: pages that change often are then written less often. Five eighths for
+    OLTP if memory is 4 GB or less, the data are larger and the volume allows at most 6,000 requests
+    a second. Two fifths also if sessions had to write a tenth of all buffers themselves, for hours
+    (16 and later), and the data can use it. A sixteenth on a desktop, which has other work. Less
+    where many sessions need the memory: each takes its process and, without huge pages, page tables
+    of up to 1/512 of the buffers.
     """
+    sessions, machine = chosen.count("max_connections"), situation.machine
+    if more := _up_to_five_eighths(situation, sessions, data):
+        return more
     wanted = _repaid(situation, data)
     if not isinstance(wanted.to, Expr) or situation.memory is None:
         return wanted
-    sessions, machine = chosen.count("max_connections"), situation.machine
     full = wanted.to.evaluate(machine)
     processes = sessions + chosen.count("max_worker_processes")
     bound = shared_bound(full, 16 * MiB, processes).evaluate(machine)
@@ -85,6 +94,25 @@ def _repaid(situation: Situation, data: Data | None) -> Change:
     because = f"up to two fifths {what}: pages that soon change again are written only once"
     filled = SMALL_BUFFERS if data is None else data.size * 5 // 4
     return _up_to_two_fifths(situation, usual, filled, because, None)
+
+
+def _up_to_five_eighths(situation: Situation, sessions: int, data: Data | None) -> Change | None:
+    """More than two fifths, where a small OLTP machine waits for a volume of few requests."""
+    memory, volume = situation.memory, situation.throughput
+    if situation.workload is not Workload.OLTP or not (memory and data and volume):
+        return None
+    if not volume.few_requests or not data.size > memory.size <= SMALL_MACHINE:
+        return None
+    room = ceiling(situation.ceiling) * (1 - OTHERS) - OTHERS_FIXED
+    room = room - sessions * (BACKEND + DEFAULT_SORT)
+    buffers = least(MEMORY * 5 / 8, room / (1 + Fraction(sessions, PAGE_TABLE_SHARE)))
+    if buffers.evaluate(situation.machine) <= memory.size * 2 // 5:
+        return None
+    because = (
+        f"up to five eighths: {pretty_bytes(data.size)} of data do not fit, and the volume allows "
+        f"few requests ({volume.iops:,} a second)"
+    )
+    return Change(buffers, because, measured=FIVE_EIGHTHS)
 
 
 def _up_to_two_fifths(

@@ -27,6 +27,9 @@ ENOUGH_FOR_REPORTS: Final = 64 * MiB
 #: Memory that a merge needs for each sorted run. Source: tuplesort.c, tuplesort_merge_order: a
 #: buffer of 32 blocks, and two blocks of overhead.
 MERGE_INPUT: Final = 34 * 8 * KiB
+#: From here on an analytic server may take more than was measured to pay, since there is room; if
+#: its data are not known, they are taken to be larger than memory (our judgement).
+LARGE: Final = 128 * GiB
 #: When measured, above this even a sort that fits was slower than merging runs.
 MOST: Final = GiB
 
@@ -55,16 +58,18 @@ def work_mem_within_the_budget(
     situation: Situation, chosen: Chosen, data: Data | None, spills: Spills | None
 ) -> Verdict:
     """8 MB: with it a sort of 240 MB takes one merge pass. For mixed and OLAP as much as sorts all
-    data in one pass (a thousandth of memory, if the data are not known), up to 64 MB. More if the
-    server's temporary files need it. Never more than the memory budget allows: what remains after
-    shared memory, page tables, processes and maintenance, divided by the number of sessions and
-    parallel workers that may sort at once, and by hash_mem_multiplier.
+    data in one pass (a thousandth of memory, if the data are not known), up to 64 MB, for OLAP on
+    128 GB and more up to 1 GB. For OLAP with more data than memory, or unknown data on 128 GB and
+    more, half of what the budget leaves, up to 1 GB: the kernel's cache will not hold the temporary
+    files. More if the server's temporary files need it. Never more than the memory budget allows:
+    what remains after shared memory, page tables, processes and maintenance, divided by the number
+    of sessions and parallel workers that may sort at once, and by hash_mem_multiplier.
     """
     active = situation.connections.active
     number = consumers(chosen, situation.workload, active)
     room = room_for_sessions(chosen, situation.major, situation.ceiling, situation.huge_pages)
     each = room / (number * chosen.hash_factor)
-    enough, because, basis = _enough(situation, data, spills)
+    enough, because, basis = _enough(situation, data, spills, each)
     formula = (
         f"({situation.ceiling:.0%} of memory - shared memory - page tables - processes - "
         f"autovacuum - maintenance) / {number} / {float(chosen.hash_factor):g}, "
@@ -80,13 +85,20 @@ def work_mem_within_the_budget(
 
 
 def _enough(
-    situation: Situation, data: Data | None, spills: Spills | None
+    situation: Situation, data: Data | None, spills: Spills | None, each: Expr
 ) -> tuple[Expr, str, Basis | None]:
     """The largest useful size [bytes], why, and on what basis if it is not the rule's own."""
     enough: Expr = as_expr(ENOUGH)
+    why, basis = None, None
     if situation.workload in {Workload.MIXED, Workload.OLAP}:
         most = MEMORY / 1024 if data is None else as_expr(one_merge_pass(data.size))
-        enough = greatest(ENOUGH, least(most, ENOUGH_FOR_REPORTS))
+        large = situation.workload is Workload.OLAP and _large(situation)
+        enough = greatest(ENOUGH, least(most, MOST if large and data else ENOUGH_FOR_REPORTS))
+    if _files_leave_the_cache(situation, data):
+        half = least(each / 2, MOST)
+        if _less(as_expr(ENOUGH_FOR_REPORTS), half, situation):
+            enough, basis = half, Basis.CONVENTION
+            why = "half of what the budget leaves: temporary files would not stay in the cache"
     if spills and spills.files:
         average = Bytes(spills.size // spills.files)
         wanted = min(MOST, one_merge_pass(average))
@@ -94,7 +106,18 @@ def _enough(
             files = f"temporary files of {pretty_bytes(average)} on average"
             why = f"one merge pass for {files} {situation.observed}"
             return as_expr(wanted), why, Basis.OBSERVED
-    return enough, _one_pass_words(enough, situation), None
+    return enough, why or _one_pass_words(enough, situation), basis
+
+
+def _files_leave_the_cache(situation: Situation, data: Data | None) -> bool:
+    """Whether an analytic server's files compete with more data than the cache can hold."""
+    if situation.workload is not Workload.OLAP or situation.memory is None:
+        return False
+    return _large(situation) if data is None else data.size > situation.memory.size
+
+
+def _large(situation: Situation) -> bool:
+    return situation.memory is not None and situation.memory.size >= LARGE
 
 
 def _one_pass_words(enough: Expr, situation: Situation) -> str:

@@ -1,0 +1,92 @@
+"""Settings on a small volume: which win where requests bind, and what they cost where they do not.
+
+    python bench/small_volume.py --clients 16 --blocks 6 --arm sb25:shared_buffers=256MB \
+        --arm sb62:shared_buffers=640MB --reload "" --reload commit_delay=2000
+
+Each --arm is a server of its own on a copy of the same data, in a cgroup of --memory; each
+--reload is tried on every arm without a restart. One run at a time, in random order within blocks,
+each after a CHECKPOINT and a lead-in and followed by a timed CHECKPOINT, whose seconds are charged.
+No two runs share a random seed: repeated keys would be found in memory. Linux, as root. Rows go to
+a JSON file.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from contextlib import ExitStack
+from dataclasses import replace
+from itertools import count, product
+from pathlib import Path
+
+from worth import GIB, SCENARIOS, Arm, _one, _say, _servers, advised
+
+from mrtuner.bench.load.pgbench import Load, run
+from mrtuner.bench.plan.order import blocks
+from mrtuner.bench.server.instance import volume
+from mrtuner.units import Bytes, parse_bytes
+
+
+def main() -> None:
+    options = _options()
+    scenario = replace(
+        SCENARIOS["small"], memory=options.memory, scale=options.scale, iops=options.iops
+    )
+    arms = {}
+    for text in options.arm:
+        name, _, pairs = text.partition(":")
+        arms[name] = advised(scenario) | _pairs(pairs)
+    with ExitStack() as stack:
+        disk = stack.enter_context(volume(Bytes(options.gib * GIB)))
+        servers = {arm.name: arm for arm in _servers(stack, disk.place, scenario, arms)}
+        disk.throttle(options.iops, bandwidth=options.bandwidth)
+        seeds = count(options.seed)
+        load = Load(
+            script="tpcb", scale=options.scale, clients=options.clients, threads=1,
+            seconds=options.seconds,
+        )  # fmt: skip
+        rows = []
+        trials = [f"{arm} {reloaded}" for arm, reloaded in product(servers, options.reload)]
+        for number, order in enumerate(blocks(trials, options.blocks, options.seed), start=1):
+            for trial in order:
+                name, _, reloaded = trial.partition(" ")
+                arm = servers[name]
+                _reload(arm, _pairs(reloaded))
+                pgbench = arm.cluster.binaries.program("pgbench")
+                run(arm.dsn(), replace(load, seconds=3), seed=next(seeds), program=pgbench)
+                row = _one(arm, load, None, number, next(seeds), pgbench)
+                rows.append(row | {"reloaded": reloaded})
+                _say(" ".join(f"{key}={value}" for key, value in rows[-1].items()))
+    Path(options.output).write_text(json.dumps({"arms": arms, "runs": rows}, indent=1))
+
+
+def _pairs(text: str) -> dict[str, str]:
+    return dict(pair.split("=", 1) for pair in text.split(",") if pair)
+
+
+def _reload(arm: Arm, settings: dict[str, str]) -> None:
+    arm.sql("ALTER SYSTEM RESET ALL")
+    for name, value in settings.items():
+        arm.sql(f"ALTER SYSTEM SET {name} = '{value}'")
+    arm.sql("SELECT pg_reload_conf()")
+    time.sleep(0.5)
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--arm", action="append", required=True, help="NAME:setting=value,…")
+    parser.add_argument("--reload", action="append", required=True, help="setting=value,… or ''")
+    parser.add_argument("--memory", type=parse_bytes, default=GIB)
+    parser.add_argument("--bandwidth", type=parse_bytes, default=125_000_000)
+    for name, usual in (("scale", 200), ("clients", 16), ("iops", 3000), ("seconds", 12),
+                        ("blocks", 6), ("gib", 50), ("seed", 1)):  # fmt: skip
+        parser.add_argument(f"--{name}", type=int, default=usual)
+    parser.add_argument("--output", default="small-volume.json")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    main()
