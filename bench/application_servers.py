@@ -27,7 +27,7 @@ from random import Random
 from statistics import median
 from typing import Any, TypeVar
 
-from mrtuner.formats.application import Application, render
+from mrtuner_pods.formats import Application, render
 from mrtuner_pods.planning.servers import Server
 from mrtuner_pods.waiting.queues import Layout
 from mrtuner_pods.waiting.routing import Routing, router

@@ -11,10 +11,10 @@ from urllib.parse import quote
 
 from application_servers import free_ports
 
-from mrtuner.formats.application import Application, render
 from mrtuner.postgres.binaries import find_binaries
 from mrtuner.postgres.cluster import Cluster
 from mrtuner.postgres.server_user import scratch_directory
+from mrtuner_pods.formats import Application, render
 
 
 def missing() -> str | None:

@@ -31,7 +31,7 @@ from mrtuner.catalog.load import table
 from mrtuner.catalog.platforms import platform
 from mrtuner.check.catalogue import checks
 from mrtuner.documents import read
-from mrtuner.formats import application, crunchy
+from mrtuner.formats import crunchy
 from mrtuner.limits import limits
 from mrtuner.limits import page as limits_page
 from mrtuner.limits.examples.week import CLASS, STORAGE, simulated_week
@@ -44,6 +44,7 @@ from mrtuner.tuning.verdict import RULES, Rule
 from mrtuner.units import MiB
 from mrtuner.vacuum import page as vacuum_page
 from mrtuner.wording import enumerated
+from mrtuner_pods import formats as application
 from rdstune.cli import rdstune
 from rdstune.fleet.document import RehearsalDocument
 

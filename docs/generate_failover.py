@@ -7,8 +7,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from msgspec.structs import replace
+
+from mrtuner.documents import convert
 from mrtuner.failover.lab import page as failover_lab_page
-from mrtuner.failover.lab.outcome import cells, limits
+from mrtuner.failover.lab.document import PlayedScenario
+from mrtuner.failover.lab.outcome import ProbedKind
+from mrtuner.failover.lab.text import cells, limits
 
 #: What `mrtuner failover self-test --whole` and `mrtuner failover lab` measured, and how.
 RECORD: Final = Path(__file__).resolve().parent / "failover-measured.json"
@@ -53,11 +58,15 @@ def record() -> dict[str, Any]:
     return told
 
 
+def scenarios() -> list[PlayedScenario]:
+    """What was measured in the lab."""
+    return [convert(one, PlayedScenario) for one in record()["scenarios"]]
+
+
 def measured_page() -> Iterator[str]:
     """Both tables, with their pictures."""
-    told = record()
-    test, outcomes = told["selftest"], told["scenarios"]
-    fits = test["fits"] and all(one["fits"] for one in outcomes)
+    test, outcomes = record()["selftest"], scenarios()
+    fits = test["fits"] and all(one.fits for one in outcomes)
     verdict = "All of them do." if fits else "**Not all of them do.**"
     yield from _ABOUT.format(release=test["release"].partition("-")[0], hz=test["hz"],
                              verdict=verdict).splitlines()  # fmt: skip
@@ -80,36 +89,36 @@ def _trial(told: Mapping[str, Any]) -> tuple[str, ...]:
     )
 
 
-def _scenario(told: Mapping[str, Any]) -> Iterator[str]:
+def _scenario(told: PlayedScenario) -> Iterator[str]:
     yield ""
     usual = _usual(told)
-    yield f"### {told['scenario']}{'' if usual else ', otherwise set'}"
+    yield f"### {told.scenario}{'' if usual else ', otherwise set'}"
     yield ""
-    yield f"{told['words'][0].upper()}{told['words'][1:]}.{'' if usual else f' `{limits(told)}`.'}"
+    yield f"{told.words[0].upper()}{told.words[1:]}.{'' if usual else f' `{limits(told)}`.'}"
     yield ""
     heads = ("Case", "Predicted", "Measured", "Verdict", "Decided by")
-    yield from _table(heads, map(cells, told["cases"]))
+    yield from _table(heads, map(cells, told.cases))
     yield ""
     yield from _table(
         ("Probe", "Longest without an answer", "Failed", "Late", "Answered by the old primary"),
-        map(_probe, told["probes"]),
+        map(_probe, told.probes),
     )
     yield ""
-    writes = told["writes"]
-    fenced = "" if told["fenced"] is None else (
-        f"; the old primary was killed {told['fenced']:.1f} s after the fault"
+    writes = told.writes
+    fenced = "" if told.fenced is None else (
+        f"; the old primary was killed {told.fenced:.1f} s after the fault"
     )  # fmt: skip
-    yield f"{writes['acknowledged']} writes acknowledged, {writes['lost']} of them lost{fenced}."
+    yield f"{writes.acknowledged} writes acknowledged, {writes.lost} of them lost{fenced}."
 
 
-def _usual(told: Mapping[str, Any]) -> bool:
+def _usual(told: PlayedScenario) -> bool:
     """Whether no sysctls were set: clients are as advised, or have no settings (PgBouncer)."""
-    return not told["sysctls"]
+    return not told.sysctls
 
 
-def _probe(told: Mapping[str, Any]) -> tuple[str, ...]:
-    outage = "to the end" if told["outage"] is None else f"{told['outage']:.1f} s"
-    return (told["kind"], outage, *(str(told[name]) for name in ("failed", "late", "stale")))
+def _probe(told: ProbedKind) -> tuple[str, ...]:
+    outage = "to the end" if told.outage is None else f"{told.outage:.1f} s"
+    return (told.kind, outage, str(told.failed), str(told.late), str(told.stale))
 
 
 def _table(heads: Sequence[str], rows: Any) -> Iterator[str]:
@@ -126,11 +135,10 @@ def measured_picture() -> str:
 
 def lab_picture() -> str:
     """Every hang of the scenarios, in one picture."""
-    outcomes = record()["scenarios"]
     rows = [
-        {**row, "case": f"{one['scenario']}{'' if _usual(one) else '*'}: {row['case']}"}
-        for one in outcomes
-        for row in one["cases"]
-        if row["fits"] is not None
+        replace(row, case=f"{one.scenario}{'' if _usual(one) else '*'}: {row.case}")
+        for one in scenarios()
+        for row in one.cases
+        if row.fits is not None
     ]
-    return failover_lab_page.picture({"scenario": "all", "cases": rows}, key="lab")
+    return failover_lab_page.picture("all", rows, key="lab")

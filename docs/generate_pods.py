@@ -25,7 +25,8 @@ COMMAND: Final = "python bench/pods_before_after.py --write docs"
 _ABOUT: Final = f"""\
 # Two deployments, measured
 
-The deployments of [the how-to](../how-to/pods-before-and-after.md) under load, as they are, with
+The deployments of
+[the how-to](../how-to/plan-pods.md#two-deployments-before-and-after) under load, as they are, with
 another routing, and as `mrtuner pods plan` has them, without and with its PgBouncer
 (`{COMMAND}`). The servers and PostgreSQL are real; their
 requests spend their time as the load says, in the small applications of the how-to (*a stand-in*

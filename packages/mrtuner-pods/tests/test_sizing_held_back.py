@@ -21,11 +21,10 @@ from machine import needs
 from mrtuner.cli import main
 from mrtuner.errors import UsageError
 from mrtuner.facts import Fact
-from mrtuner.host import processes
 from mrtuner.host.cgroup import ControlGroup
 from mrtuner.host.cpus import Bound
 from mrtuner.host.tree import Tree
-from mrtuner_pods.measure import Cause, Measurement, held_back, measure
+from mrtuner_pods.measure import Cause, Measurement, held_back, measure, processes
 from mrtuner_pods.measure.reading import ProcessUse, QuotaUse
 from mrtuner_pods.measure.runtimes import beliefs, usable
 

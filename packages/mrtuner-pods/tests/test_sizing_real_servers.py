@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from machine import require
-from mrtuner.formats.application import Application, render
 from mrtuner.postgres.cluster import free_port
+from mrtuner_pods.formats import Application, render
 
 #: Each request writes the PID of its worker to a file, then waits for the file `go`.
 WSGI = """

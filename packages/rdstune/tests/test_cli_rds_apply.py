@@ -13,9 +13,9 @@ from click.testing import CliRunner, Result
 from labs import lead_to
 from mrtuner.aws import rds
 from mrtuner.aws.session import client as aws_client
-from mrtuner.formats.rds_groups import GroupLine, render_group
 from rds_flows import new_group
 from rdstune.cli import rdstune
+from rdstune.formats import GroupLine, render_group
 from rdstune.lab import Lab
 
 Run = Callable[..., Result]

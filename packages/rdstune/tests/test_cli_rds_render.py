@@ -10,9 +10,9 @@ import pytest
 import yaml
 from click.testing import CliRunner, Result
 
-from mrtuner.formats.rds_groups import GROUP_FORMATS
 from rdstune.cli import rdstune
 from rdstune.cli.render import FORMATS
+from rdstune.formats import GROUP_FORMATS
 from rdstune.group.derive import design
 
 ASKED = (

@@ -14,8 +14,8 @@ import pytest
 
 from mrtuner.errors import BadValue, UsageError
 from mrtuner.files import LARGEST, read_stream
-from mrtuner.formats.rds_groups import GroupLine, render_group
 from rds_flows import new_group
+from rdstune.formats import GroupLine, render_group
 from rdstune.group.read import Entry, WrittenGroup, is_file, read, read_live, read_text
 from rdstune.lint.check import lint
 

@@ -19,8 +19,8 @@ from mrtuner.aws import rds
 from mrtuner.catalog import parameters
 from mrtuner.catalog.classes import instance_class, instance_classes
 from mrtuner.catalog.families import families, family
-from mrtuner.formats.rds_groups import GroupLine, render_group
 from rdstune.cli import rdstune
+from rdstune.formats import GroupLine, render_group
 from rdstune.group.derive import design
 from rdstune.group.read import Entry, WrittenGroup, read_live, read_text
 from rdstune.lint.check import Finding, Severity, lint

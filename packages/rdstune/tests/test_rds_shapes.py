@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mrtuner.formula.expression import CPUS, MEMORY, Constant, Expr, greatest, least
-from mrtuner.formula.fit import Sample, exactly, nearest, nearness
+from rdstune.group.fit import Sample, exactly, nearest, nearness
 
 GIB = 1024**3
 

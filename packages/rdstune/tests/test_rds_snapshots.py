@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mrtuner.aws.snapshots import Snapshot
 from mrtuner.errors import BadValue
+from rdstune.fleet.aws_snapshots import Snapshot
 from rdstune.fleet.snapshots import (
     Job,
     copy_name,

@@ -35,7 +35,7 @@ from typing import Annotated, Any, Final, TypeVar, get_type_hints
 import msgspec
 from msgspec import UNSET, UnsetType, field
 
-from mrtuner.described import Doc
+from mrtuner.described import Doc, Omissible
 from mrtuner.errors import BadValue
 
 __all__ = [
@@ -86,8 +86,8 @@ def convert(source: object, kind: type[_T]) -> _T:
     return msgspec.convert(source, kind, from_attributes=True)
 
 
-def as_builtins(document: Struct) -> dict[str, Any]:
-    """Return plain dictionaries, lists, texts and numbers, as `json` reads them."""
+def as_builtins(document: object) -> dict[str, Any]:
+    """Return plain dictionaries, lists, texts and numbers of a part, as `json` reads them."""
     plain: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(document))
     return plain
 
@@ -100,23 +100,44 @@ def tag(kind: type[Document]) -> str:
 def schema(kind: type[Struct]) -> dict[str, Any]:
     """Return the JSON Schema of a document or a part, with what its fields mean.
 
-    What is written has every field of a dataclass: its defaults are for those who make one.
+    What is written has every field of a dataclass: its defaults are for those who make one, unless
+    the field is `Omissible`.
     """
     made: dict[str, Any] = msgspec.json.schema(kind)
     records = _records(msgspec.inspect.type_info(kind))
     for name, cls in records.items():
         part = made["$defs"][name]
         told = part["properties"]
+        meanings = {
+            attribute: one
+            for attribute, hint in get_type_hints(cls, include_extras=True).items()
+            for one in getattr(hint, "__metadata__", ())
+            if isinstance(one, Doc)
+        }
         if dataclasses.is_dataclass(cls):
-            part["required"] = list(told)
-            for one in told.values():
-                one.pop("default", None)
-        for attribute, hint in get_type_hints(cls, include_extras=True).items():
-            meaning = [one for one in getattr(hint, "__metadata__", ()) if isinstance(one, Doc)]
-            if meaning:
-                key = _encoded(cls).get(attribute, attribute)
-                told[key] = {"description": str(meaning[0])} | _null_first(told[key], records)
-    return made
+            part["required"] = []
+            for one in dataclasses.fields(cls):
+                if not isinstance(meanings.get(one.name), Omissible):
+                    part["required"].append(one.name)
+                    told[one.name].pop("default", None)
+                elif one.default_factory is not dataclasses.MISSING:
+                    told[one.name]["default"] = one.default_factory()
+        for attribute, meaning in meanings.items():
+            key = _encoded(cls).get(attribute, attribute)
+            told[key] = {"description": str(meaning)} | _null_first(told[key], records)
+    return _renamed(made, records)
+
+
+def _renamed(made: dict[str, Any], records: Mapping[str, type]) -> dict[str, Any]:
+    """The same schema with the names that records have in documents."""
+    names = {name: getattr(cls, "__document_name__", name) for name, cls in records.items()}
+    text = json.dumps(made)
+    for name, other in names.items():
+        text = text.replace(f'"#/$defs/{name}"', f'"#/$defs/{other}"')
+        text = text.replace(f'"title": "{name}"', f'"title": "{other}"')
+    renamed: dict[str, Any] = json.loads(text)
+    renamed["$defs"] = {names.get(key, key): part for key, part in renamed["$defs"].items()}
+    return renamed
 
 
 def _null_first(told: dict[str, Any], records: Mapping[str, type]) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from bench_grids import SETTINGS, a_plan, a_record, a_run, a_sample
+from mrtuner.bench.load.pgbench import Builtin
 from mrtuner.bench.plan.model import GridCell, Workload
 from mrtuner.bench.record.model import Record, Sample
 from mrtuner.bench.verdict.judge import CellVerdict, verdicts
@@ -20,7 +21,7 @@ from mrtuner.stats.histogram import Histogram
 LONG = SETTINGS | {"checkpoint_timeout": "300"}
 
 
-def of_load(builtin: str, samples: Sequence[Sample], **other: Any) -> Record:
+def of_load(builtin: Builtin, samples: Sequence[Sample], **other: Any) -> Record:
     """A record of one cell of this load, with a checkpoint cycle longer than the window."""
     plan = a_plan(workloads=(Workload(name=builtin, builtin=builtin),))
     return a_record(samples, plan, **{"settings": dict.fromkeys("ab", LONG)} | other)

@@ -64,26 +64,31 @@ def test_a_plan_survives_json() -> None:
     ("text", "said"),
     [
         ("scale = [1]" + SMALLEST, "unknown key 'scale' in the plan, did you mean 'scales'"),
-        ('scales = "1"' + SMALLEST, "scales is not a list"),
+        ('scales = "1"' + SMALLEST, "scales: expected `array`, got `str`"),
         ("scales = [0]" + SMALLEST, "scale 0 is below 1"),
         ("scales = [1, 1]" + SMALLEST, "scales contains 1 twice"),
         ("scales = []" + SMALLEST, "scales is empty"),
-        ("scales = [true]" + SMALLEST, "scales = True is not a whole number"),
+        ("scales = [true]" + SMALLEST, "scales[0]: expected `int`, got `bool`"),
         ('rates = ["fast"]' + SMALLEST, "'fast' is not a rate"),
         ('rates = ["70%"]' + SMALLEST, "needs a known capacity"),
         ('rates = ["", "120%"]' + SMALLEST, "is not possible"),
         ('delta = "much"' + SMALLEST, "is not a share"),
         ("blocks = 0" + SMALLEST, "blocks 0 is below 1"),
-        (SMALLEST + "setings = {}", "unknown key 'setings' in a variant, did you mean 'settings'"),
+        (
+            SMALLEST + "setings = {}",
+            "unknown key 'setings' in [[variant]] 2, did you mean 'settings'",
+        ),
         (SMALLEST + "settings = {port = 1}", "cannot set port"),
         (SMALLEST + 'start = "x"', "needs both start and dsn"),
         (SMALLEST + 'start = "x"\ndsn = "host=h"\nmemory = "1GB"', "cannot have memory"),
         (SMALLEST + 'start = "x"\ndsn = "postgresql://u:pw@h/d"', "contains a password"),
-        (SMALLEST + 'connect = "pigeon"', "unknown connection method 'pigeon'"),
+        (SMALLEST + 'connect = "pigeon"', "variant 2: connect: invalid enum value 'pigeon'"),
         (SMALLEST.replace('"b"', '"a"'), "variants contains a twice"),
         (SMALLEST.replace('"b"', '"a b"'), "is not a valid name for a variant"),
-        (SMALLEST.replace('"tpcb"', '"tpcc"'), "unknown workload 'tpcc'"),
+        (SMALLEST.replace('"tpcb"', '"tpcc"'), "workload 1: builtin: invalid enum value 'tpcc'"),
         (SMALLEST.replace('builtin = "tpcb"', 'name = "x"'), "needs exactly one of"),
+        (SMALLEST + 'timeout = "5"', "variant 2: timeout: expected `int`, got `str`"),
+        (SMALLEST.replace('builtin = "tpcb"', "scripts = 3"), "workload 1: scripts: expected"),
     ],
 )
 def test_what_a_plan_cannot_mean_is_refused(text: str, said: str) -> None:
@@ -91,6 +96,12 @@ def test_what_a_plan_cannot_mean_is_refused(text: str, said: str) -> None:
         parsed(text)
     assert said in caught.value.message
     assert "pw" not in caught.value.message
+
+
+def test_a_word_that_is_none_of_a_few_is_answered_with_all_of_them() -> None:
+    with pytest.raises(BadValue) as caught:
+        parsed(SMALLEST + 'network = "bridged"')
+    assert caught.value.hint == "Give one of host, bridge, published, slirp, none."
 
 
 def test_one_variant_is_no_comparison() -> None:

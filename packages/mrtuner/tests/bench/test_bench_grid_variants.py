@@ -35,15 +35,15 @@ def parsed(text: str, base: Path = Path("/plans")) -> object:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ('network = "wifi"', "unknown network 'wifi'"),
+        ('network = "wifi"', "variant 2: network: invalid enum value 'wifi'"),
         ('network = "bridge"\nconnect = "socket"', "network bridge but connects by socket"),
         ('network = "none"\nconnect = "tcp"', "network none but connects by tcp"),
         ('image = "minimal"', "has an image but no network"),
-        ('storage = "tape"', "unknown storage 'tape'"),
+        ('storage = "tape"', "variant 2: storage: invalid enum value 'tape'"),
         ('start = "x"\ndsn = "host=h"\nnetwork = "host"', "cannot have network"),
         ('start = "x"\ndsn = "host=h"\nstorage = "overlay"', "cannot have storage"),
-        ('netwrok = "host"', "unknown key 'netwrok' in a variant, did you mean 'network'"),
-        ('timeout = "long"', "timeout = 'long' is not a whole number"),
+        ('netwrok = "host"', "unknown key 'netwrok' in [[variant]] 2, did you mean 'network'"),
+        ('timeout = "long"', "variant 2: timeout: expected `int`, got `str`"),
     ],
 )
 def test_what_a_variant_cannot_mean_is_refused(text: str, said: str) -> None:

@@ -11,21 +11,20 @@ from click.testing import CliRunner, Result
 
 from json_schemas import assert_valid
 from mrtuner.cli import main
-from mrtuner.documents import as_builtins
+from mrtuner.documents import as_builtins, convert
 from mrtuner.errors import BadValue, UsageError
 from mrtuner.failover.lab.control import Request, sysctl
-from mrtuner.failover.lab.document import played_scenario
+from mrtuner.failover.lab.document import PlayedScenario, played_scenario
 from mrtuner.failover.lab.lab import dsn, explained
 from mrtuner.failover.lab.outcome import (
     CaseResult,
     ProbedKind,
     ScenarioResult,
-    lines,
-    measured,
     union,
 )
 from mrtuner.failover.lab.resolver import Resolver
 from mrtuner.failover.lab.scenarios import SCENARIOS, Moment, scenario
+from mrtuner.failover.lab.text import lines, measured
 from mrtuner.failover.predict import hang_times
 from mrtuner.failover.predict.client import configured
 from mrtuner.failover.predict.hang_times import Case, Prediction, Situation
@@ -85,7 +84,7 @@ def test_an_outcome_is_said_from_its_document_alone() -> None:
     )  # fmt: skip
     told = json.loads(json.dumps(as_builtins(played_scenario(outcome))))
     assert_valid({"schema": LAB, "scenarios": [told]}, LAB)
-    text = "\n".join(lines(told))
+    text = "\n".join(lines(convert(told, PlayedScenario)))
     assert "frozen: it froze" in text
     assert "Linux 6.18, HZ 250; connect_timeout=2 net.ipv4.tcp_retries2=5" in text
     assert "forever    over 8 s (1)  fits" in text

@@ -79,7 +79,8 @@ def test_a_source_of_an_installed_package_is_recorded(embedded: Cluster, tmp_pat
 
 
 def test_the_example_of_the_page_is_recorded(embedded: Cluster, tmp_path: Path) -> None:
-    page = (ROOT / "docs" / "how-to" / "record-your-own-metrics.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "how-to" / "record-history.md").read_text(encoding="utf-8")
+    page = page.partition("### What SQL cannot see")[2].partition("\n## ")[0]
     blocks = dict(re.findall(r"^```(python|toml)\n(.*?)^```", page, re.MULTILINE | re.DOTALL))
     package(tmp_path, blocks["python"], blocks["toml"].splitlines()[1].replace('"', ""))
     store = str(tmp_path / "store")

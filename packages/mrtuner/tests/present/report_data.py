@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from math import exp
-from typing import Any
 
 import mrtuner
 from bench_grids import a_sample
@@ -15,6 +14,7 @@ from mrtuner.bench.plan.model import GridCell, Phase, Plan, Variant, Workload
 from mrtuner.bench.record.model import Record, Sample
 from mrtuner.bench.series import Measured, Series
 from mrtuner.stats.histogram import Histogram
+from mrtuner.tuning.document import TuneDocument, tune_document
 from series_data import contents
 
 SECONDS = 60
@@ -22,11 +22,13 @@ SPREAD = 0.08
 CELL = GridCell("tpcb", 50, 8)
 
 
-def tuning() -> dict[str, Any]:
+def tuning() -> TuneDocument:
     """The advice for a machine of 16 GB."""
-    return mrtuner.tune(
-        memory="16GB", cpus=4, storage="ssd", workload="oltp", connections=200, postgres=18
-    ).to_dict()
+    return tune_document(
+        mrtuner.tune(
+            memory="16GB", cpus=4, storage="ssd", workload="oltp", connections=200, postgres=18
+        )
+    )
 
 
 def run(tps: float, *, p99: float = 20.0) -> LoadRun:
@@ -135,7 +137,7 @@ def better() -> Record:
     return record(taken, calibrate=4)
 
 
-def proof(of: Record | None = None) -> dict[str, Any]:
-    """A series of this one load, as the document that a page is made from."""
+def proof(of: Record | None = None) -> Series:
+    """A series of this one load."""
     measured = Measured(title="TPC-B", why="pgbench's own transaction", **contents(of or better()))
-    return Series(measured=(measured,)).to_dict()
+    return Series(measured=(measured,))

@@ -17,8 +17,9 @@ from image_seed import seed
 from mrtuner.bench.report import page as bench_page
 from mrtuner.cpu import report as cpu
 from mrtuner.cpu.document import CpuDocument
-from mrtuner.documents import read
+from mrtuner.documents import convert, read
 from mrtuner.failover.lab import page as failover_lab_page
+from mrtuner.failover.lab.document import PlayedScenario
 from mrtuner.failover.rehearse import page as failover_rehearsal
 from mrtuner.failover.rehearse.document import rehearsal_document
 from mrtuner.failover.rehearse.paths import ClientPath
@@ -114,7 +115,10 @@ PAGES: Final[Mapping[str, Callable[[], str]]] = {
     "pods": lambda: pods_plan_page.page(read(_document("pods-plan.json"), PodsPlanDocument)),
     "bench": lambda: bench_page.page(a_grid([1.3, 1.0, 0.8, 1.0])),
     "failover-lab": lambda: failover_lab_page.page(
-        {"scenarios": _document("failover-measured.json")["scenarios"][:2]}
+        [
+            convert(one, PlayedScenario)
+            for one in _document("failover-measured.json")["scenarios"][:2]
+        ]
     ),
     "failover": _failover,
     "rehearsal": lambda: rehearsal_page.page(read(_document("rehearsal.json"), RehearsalDocument)),

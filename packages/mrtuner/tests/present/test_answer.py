@@ -60,7 +60,7 @@ def test_a_load_judged_by_its_longest_pause_shows_its_throughput_without_a_verdi
     assert (said.rows[0].gain, said.rows[0].verdict) == ("pause × 0.021", "better")
     assert (said.rows[0].speed or "").startswith("throughput × 1.40 (")
     assert "volume throughput × 1.40" in text(series)
-    html = page(data.tuning(), series.to_dict())
+    html = page(data.tuning(), series)
     assert "Volume: throughput × 1.40" in html
     assert load_result(series.findings[0]).measure == "longest pause"
 
@@ -90,16 +90,14 @@ def test_without_latencies_the_page_shows_none() -> None:
     series = a_series(a_load("volume", 1.5, times=(Histogram(()), QUICK)))
     assert answer(series).rows[0].p99 is None
     assert "99th percentile" not in text(series)
-    assert '<td data-label="p99" class="nothing">–</td>' in page(data.tuning(), series.to_dict())
+    assert '<td data-label="p99" class="nothing">–</td>' in page(data.tuning(), series)
 
 
 def test_parts_are_shown_with_what_they_lost_and_without_a_verdict() -> None:
     series = a_series(a_load("reports", 1.2, parts={"sorts": (90.0, 100.0), "joins": (80.0, 40.0)}))
     assert "reports, part by part: medians, no verdicts" in text(series).lower()
     assert "sorts × 0.90, joins × 2.00" in text(series)
-    assert "(medians, no verdicts): sorts × 0.90, joins × 2.00." in page(
-        data.tuning(), series.to_dict()
-    )
+    assert "(medians, no verdicts): sorts × 0.90, joins × 2.00." in page(data.tuning(), series)
     [load] = series.findings
     assert load_result(load).parts == {"sorts": 0.9, "joins": 2.0}
     [plain] = a_series(a_load("reads", 1.2)).findings
@@ -125,17 +123,17 @@ def test_a_busy_machine_is_warned_of_in_the_report() -> None:
     assert len(said.warnings) == 2
     assert "other programs used 70% of the CPU" in said.warnings[1]
     assert "warning: other programs used 70%" in text(busy)
-    assert "other programs used 70% of the CPU" in page(data.tuning(), busy.to_dict())
+    assert "other programs used 70% of the CPU" in page(data.tuning(), busy)
 
 
 def test_what_could_not_be_measured_is_named_with_the_command_that_would() -> None:
-    for shown in (text(both()), page(data.tuning(), both().to_dict())):
+    for shown in (text(both()), page(data.tuning(), both())):
         assert "limits need root" in shown
         assert "As root: sudo mrtuner" in shown
 
 
 def test_the_page_answers_before_it_explains() -> None:
-    html = page(data.tuning(), both().to_dict())
+    html = page(data.tuning(), both())
     headline, table, advice = (
         html.index(piece) for piece in ("<h1>Cached reads", "load by load", 'id="advice"')
     )
@@ -144,7 +142,7 @@ def test_the_page_answers_before_it_explains() -> None:
 
 def test_the_page_can_be_built_again_from_json_alone() -> None:
     again = json.loads(json.dumps(both().to_dict()))
-    assert page(data.tuning(), again) == page(data.tuning(), both().to_dict())
+    assert page(data.tuning(), from_dict(again)) == page(data.tuning(), both())
 
 
 def test_a_damaged_series_is_refused() -> None:

@@ -9,7 +9,9 @@ from typing import Any
 
 import pytest
 
+from mrtuner.documents import convert
 from mrtuner.failover.lab import page as failover_lab_page
+from mrtuner.failover.lab.document import PlayedScenario
 
 RECORD = Path(__file__).resolve().parents[4] / "docs" / "failover-measured.json"
 
@@ -40,8 +42,8 @@ def test_all_that_is_in_the_documentation_fits(told: dict[str, Any]) -> None:
 @pytest.fixture(scope="module")
 def page(told: dict[str, Any]) -> str:
     """The page of two scenarios, one of which is there twice."""
-    one, other = told["scenarios"][:2]
-    return failover_lab_page.page({"scenarios": [one, other, one]})
+    one, other = (convert(one, PlayedScenario) for one in told["scenarios"][:2])
+    return failover_lab_page.page([one, other, one])
 
 
 def test_the_page_has_a_picture_and_tables_for_each_scenario(page: str) -> None:
@@ -59,10 +61,8 @@ def test_an_id_stands_once_on_the_page(page: str) -> None:
 
 
 def test_a_hang_outside_its_band_is_the_headline(told: dict[str, Any]) -> None:
-    one = {**told["scenarios"][0], "fits": False}
-    assert "<h1>A hang is outside its predicted band</h1>" in failover_lab_page.page(
-        {"scenarios": [one]}
-    )
+    one = convert({**told["scenarios"][0], "fits": False}, PlayedScenario)
+    assert "<h1>A hang is outside its predicted band</h1>" in failover_lab_page.page([one])
 
 
 def test_the_same_data_give_the_same_picture(told: dict[str, Any]) -> None:

@@ -11,10 +11,15 @@ from typing import Any
 
 import pytest
 import report_data as data
+from msgspec.structs import replace as replaced
 
 from mrtuner.bench.record.model import Record
-from mrtuner.errors import BadValue
+from mrtuner.bench.series import from_dict
+from mrtuner.change.document import PlannedSetting, SettingNotWritten
+from mrtuner.documents import as_builtins, read
 from mrtuner.present.html import count, percent, ratio, text_without_secrets
+from mrtuner.tuning.advice import Input, ManualStep
+from mrtuner.tuning.document import AppliedSide, NoticeText, TuneDocument
 from mrtuner.tuning.report.page import page
 
 VOID = {"meta", "link", "br"}
@@ -76,12 +81,12 @@ def judged(record: Record, **rest: Any) -> Reader:
 
 
 @pytest.fixture(scope="module")
-def tuning() -> dict[str, Any]:
+def tuning() -> TuneDocument:
     return data.tuning()
 
 
 @pytest.fixture(scope="module")
-def html(tuning: dict[str, Any]) -> str:
+def html(tuning: TuneDocument) -> str:
     return page(
         tuning,
         data.proof(),
@@ -89,16 +94,18 @@ def html(tuning: dict[str, Any]) -> str:
             ("apply it", "mrtuner apply postgresql://app:hunter2@db/shop --restart ask"),
             ("undo it", "mrtuner undo postgresql://app:hunter2@db/shop"),
         ],
-        applied={
-            "steps": [
-                {"name": "work_mem", "value": "19MB", "before": "4MB", "restart": False}
+        applied=AppliedSide(
+            steps=[
+                PlannedSetting(name="work_mem", value="19MB", before="4MB", restart=False, notes=[])
             ],
-            "left_alone": [
-                {"name": "wal_buffers", "value": "16MB", "why": "it is set on the command line"}
+            left_alone=[
+                SettingNotWritten(
+                    name="wal_buffers", value="16MB", why="it is set on the command line"
+                )
             ],
-            "method": "ALTER SYSTEM",
-            "restarted": True,
-        },
+            refused=[], pending=[], elsewhere=None, method="ALTER SYSTEM", restarted=True,
+            put_back=True,
+        ),
     )  # fmt: skip
 
 
@@ -145,20 +152,20 @@ def test_a_series_without_a_finished_block_still_makes_a_page() -> None:
 # The numbers
 
 
-def test_every_advice_is_in_a_row_as_it_was_given(seen: Reader, tuning: dict[str, Any]) -> None:
-    for item in tuning["advice"]:
-        row = seen.row(item["name"])
-        nothing = "not known" if item["origin"] == "hidden" else "empty"
-        assert row[1].startswith(item["now"] or nothing)
-        if item["verdict"] == "change":
-            assert row[2] == item["value"]
-            assert row[3].startswith(item["reason"])
-            assert f"Source: {item['source']}" in row[3]
-            assert row[4:6] == [item["basis"], item["risk"]]
-            if not item["suggestion"]:
-                assert row[6] == ("restart" if item["restart"] else "reload")
+def test_every_advice_is_in_a_row_as_it_was_given(seen: Reader, tuning: TuneDocument) -> None:
+    for item in tuning.advice:
+        row = seen.row(item.name)
+        nothing = "not known" if item.origin == "hidden" else "empty"
+        assert row[1].startswith(item.now or nothing)
+        if item.verdict == "change":
+            assert row[2] == item.value
+            assert row[3].startswith(item.reason)
+            assert f"Source: {item.source}" in row[3]
+            assert row[4:6] == [item.basis, item.risk]
+            if not item.suggestion:
+                assert row[6] == ("restart" if item.restart else "reload")
         else:
-            assert row[2:] == [item["reason"], item["source"]]
+            assert row[2:] == [item.reason, item.source]
 
 
 def test_suggestions_stand_apart_from_what_would_be_applied(seen: Reader) -> None:
@@ -171,10 +178,11 @@ def test_facts_stand_with_their_sources(seen: Reader) -> None:
     assert seen.row("storage", "ssd")[2] == "--storage"
 
 
-def test_the_budget_table_has_every_part(seen: Reader, tuning: dict[str, Any]) -> None:
-    for part in tuning["budget"]["parts"]:
-        if part["name"] != "autovacuum":  # a parameter has that name too
-            assert seen.row(part["name"])[3] == part["how"]
+def test_the_budget_table_has_every_part(seen: Reader, tuning: TuneDocument) -> None:
+    assert tuning.budget
+    for part in tuning.budget.parts:
+        if part.name != "autovacuum":  # a parameter has that name too
+            assert seen.row(part.name)[3] == part.how
     assert seen.row("Memory", "16 GB")[2] == "100 %"
     assert seen.row("Ceiling", "14.4 GB")[2] == "90 %"
 
@@ -199,9 +207,10 @@ def test_calibration_is_told_in_words_and_numbers(seen: Reader) -> None:
     assert told in seen.text
 
 
-def test_the_price_of_a_crash_is_shown(seen: Reader, tuning: dict[str, Any]) -> None:
+def test_the_price_of_a_crash_is_shown(seen: Reader, tuning: TuneDocument) -> None:
     assert "4 GB of WAL are replayed" in seen.text
-    assert f"about {tuning['recovery']['seconds_fast']} s on a fast machine" in seen.text
+    assert tuning.recovery
+    assert f"about {tuning.recovery.seconds_fast} s on a fast machine" in seen.text
 
 
 def test_how_it_was_measured_can_be_repeated(seen: Reader) -> None:
@@ -234,18 +243,18 @@ def test_a_stalled_second_has_a_median_but_no_ratio() -> None:
     assert (row[1], row[4]) == ("0", "–")
 
 
-def test_unknown_memory_leaves_the_budget_out(tuning: dict[str, Any]) -> None:
-    unknown = Reader(page({**tuning, "budget": None, "recovery": None}, data.proof()))
+def test_unknown_memory_leaves_the_budget_out(tuning: TuneDocument) -> None:
+    unknown = Reader(page(replaced(tuning, budget=None, recovery=None), data.proof()))
     assert "The memory size is unknown" in unknown.text
 
 
 # The frame
 
 
-def test_the_same_data_give_the_same_page_also_after_json(tuning: dict[str, Any]) -> None:
+def test_the_same_data_give_the_same_page_also_after_json(tuning: TuneDocument) -> None:
     record = data.proof()
-    again = json.loads(json.dumps([tuning, record]))
-    assert page(tuning, record) == page(*again)
+    told, measured = json.loads(json.dumps([as_builtins(tuning), record.to_dict()]))
+    assert page(tuning, record) == page(read(told, TuneDocument), from_dict(measured))
 
 
 def test_ids_are_unique_and_every_reference_is_met(seen: Reader) -> None:
@@ -300,13 +309,13 @@ def test_nothing_is_loaded_from_anywhere(seen: Reader, html: str) -> None:
     assert "@import" not in html
 
 
-def test_markup_in_the_data_is_shown_and_not_obeyed(tuning: dict[str, Any]) -> None:
+def test_markup_in_the_data_is_shown_and_not_obeyed(tuning: TuneDocument) -> None:
     nasty = "<script>alert('1')</script>"
-    given = [{"name": nasty, "value": nasty, "source": nasty}]
-    notices = [{"level": "warning", "text": f"relation {nasty} is big"}]
-    steps = [{"purpose": nasty, "commands": [nasty], "now": "", "risk": ""}]
+    given = [Input(name=nasty, value=nasty, source=nasty)]
+    notices = [NoticeText(level="warning", text=f"relation {nasty} is big")]
+    steps = [ManualStep(purpose=nasty, commands=(nasty,), now="", risk="")]
     html = page(
-        {**tuning, "given": given, "notices": notices, "steps": steps},
+        replaced(tuning, given=given, notices=notices, steps=steps),
         data.proof(replace(data.better(), kernel=nasty)),
         commands=[(nasty, nasty)],
     )
@@ -314,13 +323,15 @@ def test_markup_in_the_data_is_shown_and_not_obeyed(tuning: dict[str, Any]) -> N
     assert html.count("&lt;script&gt;alert(&#39;1&#39;)&lt;/script&gt;") == 9
 
 
-def test_no_password_is_in_the_page(tuning: dict[str, Any]) -> None:
+def test_no_password_is_in_the_page(tuning: TuneDocument) -> None:
     leak = "host=db password='hunter 2' user=app; postgresql://app:hunter2@db/shop"
     html = page(
-        {**tuning, "notices": [{"level": "info", "text": leak}]},
+        replaced(tuning, notices=[NoticeText(level="info", text=leak)]),
         data.proof(replace(data.better(), kernel=leak)),
-        commands=[("apply", f"mrtuner apply '{leak}'")],
-        applied={"undo": f"PGPASSWORD=hunter2 mrtuner undo {leak}"},
+        commands=[
+            ("apply", f"mrtuner apply '{leak}'"),
+            ("undo", f"PGPASSWORD=hunter2 mrtuner undo {leak}"),
+        ],
     )
     assert "hunter" not in html
     assert "postgresql://app:***@db/shop" in html
@@ -341,13 +352,6 @@ def test_no_password_is_in_the_page(tuning: dict[str, Any]) -> None:
 )  # fmt: skip
 def test_passwords_are_masked_wherever_they_stand(text: str, shown: str) -> None:
     assert text_without_secrets(text) == shown
-
-
-def test_other_documents_are_refused(tuning: dict[str, Any]) -> None:
-    with pytest.raises(BadValue, match=r"version mrtuner\.tune/9"):
-        page({"schema": "mrtuner.tune/9"}, data.proof())
-    with pytest.raises(BadValue, match="the document is x"):
-        page(tuning, {"schema": "x"})
 
 
 @pytest.mark.parametrize(

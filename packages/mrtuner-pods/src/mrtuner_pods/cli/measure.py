@@ -85,7 +85,7 @@ def command(
 
 def _chosen(tree: Tree, pids: tuple[int, ...], name: str | None, pods: Any) -> list[int]:
     """The processes to measure, without those that descend from another one."""
-    from mrtuner.host import processes
+    from mrtuner_pods.measure import processes
     from mrtuner_pods.measure.reading import require
 
     if pids and name is not None:
@@ -129,7 +129,7 @@ def _of_pods(tree: Tree, pods: Any) -> list[int]:
 
 
 def _topmost(tree: Tree, pids: list[int] | tuple[int, ...]) -> list[int]:
-    from mrtuner.host import processes
+    from mrtuner_pods.measure import processes
 
     below = {
         one for pid in pids for one in processes.family(tree, pid)[1:]

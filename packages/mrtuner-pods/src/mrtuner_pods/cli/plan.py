@@ -9,8 +9,8 @@ import click
 
 from mrtuner.cli.common import options, prerequisites, targets, terminal
 from mrtuner.errors import UsageError
-from mrtuner.formats.application import NAMES
 from mrtuner_pods.cli import manifest, observing
+from mrtuner_pods.formats import NAMES
 from mrtuner_pods.planning.inputs import PLAN_INPUTS
 
 if TYPE_CHECKING:

@@ -9,12 +9,12 @@ from fractions import Fraction
 from typing import Final
 
 from mrtuner.errors import UsageError
-from mrtuner.host import processes
 from mrtuner.host.cgroup import ControlGroup, lineage
 from mrtuner.host.counters import CpuTimes, Throttling, busy_by_cpu, throttling
 from mrtuner.host.cpus import Bound, bounds
-from mrtuner.host.processes import ThreadTimes
 from mrtuner.host.tree import Tree
+from mrtuner_pods.measure import processes
+from mrtuner_pods.measure.processes import ThreadTimes
 
 #: Between two looks at the queues of listening sockets [s].
 _LOOK: Final = 0.1

@@ -82,7 +82,7 @@ class PodsNow(Struct):
     needs: Annotated[int | None, Doc("minimum number of `part`; if unstable and known")]
     part: Annotated[str, Doc("what is too small")] = "workers"
     without_limits: Annotated[
-        float | None, Doc("p95 without its CPU limit and its pool; null: it has none of them")
+        float | None, Doc("p95 if the CPU limit and the pool were removed; null if there are none")
     ] = None
     killed: Annotated[
         str | None, Doc("why the kernel kills its pods for their memory; p95 is then null")

@@ -142,7 +142,7 @@ class Plan:
         return as_builtins(plan_document(self))
 
     def render(self, format: str) -> str:
-        """Return the plan in a format of `mrtuner.formats.application.FORMATS`."""
+        """Return the plan in a format of `mrtuner_pods.formats.FORMATS`."""
         from mrtuner_pods.planning.rendering import rendered
 
         return rendered(self, format)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mrtuner.formats.application import Application, Deployment, render
+from mrtuner_pods.formats import Application, Deployment, render
 
 if TYPE_CHECKING:
     from mrtuner_pods.planning.model import Plan
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def rendered(plan: Plan, format: str) -> str:
-    """Return the plan in a format of `mrtuner.formats.application.FORMATS`."""
+    """Return the plan in a format of `mrtuner_pods.formats.FORMATS`."""
     return render(format, application(plan))
 
 

@@ -12,6 +12,7 @@ from mrtuner.answers.proof_sides import ADVISED, CURRENT
 from mrtuner.errors import MrTunerError, Refused, UsageError
 
 if TYPE_CHECKING:
+    from mrtuner.bench.load.pgbench import Builtin
     from mrtuner.bench.load.statements import Replay
     from mrtuner.bench.plan.model import Plan, Script, Workload
     from mrtuner.bench.plan.sizing import Size
@@ -30,7 +31,7 @@ _SHOWN: Final = 60  # letters of a statement
 class Wish:
     """The options that describe the load; None where MrTuner is to choose."""
 
-    builtin: str = "tpcb"
+    builtin: Builtin = "tpcb"
     scripts: tuple[Path, ...] = ()
     statements: int | None = None
     statements_from: str | None = None

@@ -1,10 +1,12 @@
 """How near an instance is to each limit: over time for a screen, in its last hour for the fleet.
 
 Limits that are recorded with their use come from `history.analysis.headroom`. What disk and CPU
-carried is divided by the ceiling that held at that moment: that of the class, volume or control
-group; that of the burst while more than the baseline was carried; that from before December 2019
-if `limits` found that the instance still has it; or an unpublished one, at a level that `limits`
-found to hold the load down.
+carried is divided by the ceiling that held at that moment, one of four:
+
+- the class, the volume or the control group sets it;
+- the burst sets it while more than the baseline was carried;
+- the class set it before December 2019, and `limits` found that the instance still has it;
+- nobody published it, and `limits` found the level that holds the load down.
 """
 
 from __future__ import annotations

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,8 +21,7 @@ if TYPE_CHECKING:
 @options.command("apply")
 @click.argument("dsn", type=targets.ServerArgument())
 @options.machine_options
-@change.restart_option
-@change.timeout_option
+@change.restart_options
 @click.option(
     "--conf-dir",
     type=click.Path(path_type=Path, file_okay=False, exists=True),
@@ -37,24 +35,19 @@ if TYPE_CHECKING:
     metavar="FILE",
     help="Apply what an earlier mrtuner tune wrote (conf or JSON), not fresh advice.",
 )
-@change.standby_option
 @options.plans_option
 @click.option("--no-plans", is_flag=True, help="Do not compare plans of statements.")
 @click.option("--accept-worse-plans", is_flag=True, help="Apply even if a plan gets worse.")
 @options.change_options
 def command(
     dsn: str,
-    restart: str,
-    timeout: float | None,
+    restarting: change.Restarting,
     conf_dir: Path | None,
     source: Path | None,
-    standbys: Sequence[tuple[str, str]],
     plans: int | None,
     no_plans: bool,
     accept_worse_plans: bool,
-    journal: Path | None,
-    yes: bool,
-    as_json: bool,
+    asked: options.Asked,
     **machine: Any,
 ) -> None:
     """Apply the advice: either all settings are verified, or none are changed.
@@ -73,48 +66,43 @@ def command(
     change, and mrtuner undo restores exactly what was there.
     """
     from mrtuner.answers import apply
-    from mrtuner.change.journal import Journal
-    from mrtuner.change.settings.apply import NEVER, Restart
 
     options.warn_of_password(dsn)
-    with terminal.sigterm_as_interrupt(), Journal(journal) as book:
-        recovered = change.finish_interrupted(dsn, book, restart, timeout)
+    with terminal.sigterm_as_interrupt(), asked.book() as book:
+        recovered = restarting.finish_interrupted(dsn, book)
         done = apply(
             dsn,
             journal=book,
-            restart=(
-                NEVER if restart in {"never", "ask"} else Restart(run=restart, patience=timeout)
-            ),
-            asks=restart == "ask",
+            restart=restarting.consent(due=False),
+            asks=restarting.restart == "ask",
             wanted=None if source is None else change.wanted_in(source),
             conf_dir=conf_dir,
-            standbys=change.standbys_named(standbys),
+            standbys=restarting.of_standbys(),
             plans=0 if no_plans else plans,
             accept_worse_plans=accept_worse_plans,
-            confirm=partial(_confirm, dsn, plans, restart, timeout, accept_worse_plans, yes),
+            confirm=partial(_confirm, dsn, plans, restarting, accept_worse_plans, asked),
             tell=terminal.print_note,
             at=change.observed,
             **machine,
         )
-    undo = change.undo_command(dsn, restart, journal) if done.outcome.changed else None
-    if as_json:
+    way_back = partial(change.undo_command, journal=asked.journal)
+    undo = way_back(dsn, restarting.restart) if done.outcome.changed else None
+    if asked.as_json:
         terminal.document(_document(done, recovered, undo))
         return
     change.say(done.outcome)
     if undo:
         terminal.print_note(f"to undo: {undo}")
-        for address, how in standbys:
-            again = change.undo_command(address, how, journal)
-            terminal.print_note(f"to undo on that standby, afterwards: {again}")
+        for standby in restarting.standbys:
+            terminal.print_note(f"to undo on that standby, afterwards: {way_back(*standby)}")
 
 
 def _confirm(
     dsn: str,
     plans: int | None,
-    restart: str,
-    timeout: float | None,
+    restarting: change.Restarting,
     accept_worse_plans: bool,
-    yes: bool,
+    asked: options.Asked,
     proposal: Proposal,
 ) -> Restart:
     """Show what can go wrong and what would change, and ask; return the restart agreed to."""
@@ -130,8 +118,8 @@ def _confirm(
     if not accept_worse_plans:
         proposal.refuse_worse_plans()
     if plan.steps and not plan.refused and not plan.elsewhere:
-        terminal.confirm(f"Change {plural(len(plan.steps), 'setting')}?", yes=yes)
-    how = change.consent(restart, restarts=bool(plan.restart), timeout=timeout)
+        asked.confirm(f"Change {plural(len(plan.steps), 'setting')}?")
+    how = restarting.consent(due=bool(plan.restart))
     if plan.restart and how.run is not None:
         change.say_limit(dsn, how)
     return how

@@ -118,9 +118,7 @@ def command(
     server_bin: Path | None,
     restart: str,
     html: Path | None,
-    journal: Path | None,
-    yes: bool,
-    as_json: bool,
+    asked: options.Asked,
     **rest: Any,
 ) -> None:
     """Measure, in randomised pairs of runs, whether the advice is better, worse or neither.
@@ -150,12 +148,12 @@ def command(
     wish = _wish(rest)
     wish.check(dsn)
     with terminal.sigterm_as_interrupt(), ExitStack() as stack:
-        target = _target(stack, dsn, server_bin, restart, journal)
-        proof = _proof(target, wish, pgbench(server_bin), yes, rest)
+        target = _target(stack, dsn, server_bin, restart, asked.journal)
+        proof = _proof(target, wish, pgbench(server_bin), asked.yes, rest)
     if proof is None:
-        _nothing(as_json)
+        _nothing(asked.as_json)
         return
-    _tell(proof, as_json)
+    _tell(proof, asked.as_json)
     if html is not None:  # last: an error in the page must not hide the results
         terminal.save_and_tell(html, proving.page(proof, _commands(target, restart)))
     if proof.series.verdict == "worse":
@@ -170,7 +168,7 @@ def _target(
     from mrtuner.change.settings.apply import Restart
 
     if dsn is not None:
-        how = change.consent(restart, restarts=True)
+        how = change.Restarting(restart).consent(due=True)
         undo = change.undo_command(dsn, str(how.run or "never"), journal, proof=True)
         return MeasuredServer(dsn=dsn, restart=how, ours=False, journal=journal, undo=undo)
     cluster = stack.enter_context(own_server(server_bin, terminal.print_note))
@@ -206,7 +204,7 @@ def _proof(
         return True
 
     with Journal(target.journal) as book:
-        change.finish_interrupted(target.dsn, book, "never")
+        change.Restarting().finish_interrupted(target.dsn, book)
         return prove(
             target.dsn, wish, journal=book, restart=target.restart, program=program,
             confirm=agreed, tell=terminal.print_note, progress=progress.of_measurement,

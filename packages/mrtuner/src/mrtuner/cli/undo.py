@@ -22,9 +22,7 @@ if TYPE_CHECKING:
 
 @options.command("undo")
 @click.argument("dsn", type=targets.ServerArgument())
-@change.restart_option
-@change.timeout_option
-@change.standby_option
+@change.restart_options
 @click.option("--force", is_flag=True, help="Overwrite settings that have been changed since.")
 @click.option(
     "--data-directory",
@@ -37,15 +35,11 @@ if TYPE_CHECKING:
 @options.change_options
 def command(
     dsn: str,
-    restart: str,
-    timeout: float | None,
-    standbys: Sequence[tuple[str, str]],
+    restarting: change.Restarting,
     force: bool,
     directory: Path | None,
     proof: bool,
-    journal: Path | None,
-    yes: bool,
-    as_json: bool,
+    asked: options.Asked,
 ) -> None:
     """Undo the last change of a server: a value that was unset becomes unset again.
 
@@ -63,18 +57,17 @@ def command(
     removed if you confirm; with --proof only they and its settings are removed, and changes
     made by mrtuner apply stay.
     """
-    from mrtuner.change.journal import Journal
     from mrtuner.change.settings.apply import Outcome
 
     options.warn_of_password(dsn)
-    with terminal.sigterm_as_interrupt(), Journal(journal) as book:
+    with terminal.sigterm_as_interrupt(), asked.book() as book:
         try:
-            recovered = change.finish_interrupted(dsn, book, restart, timeout)
+            recovered = restarting.finish_interrupted(dsn, book)
         except ConnectError as error:
-            how = change.consent(restart, restarts=True, timeout=timeout)
-            _undo_stopped(dsn, book, directory, how, error, force=force, yes=yes, as_json=as_json)
+            how = restarting.consent(due=True)
+            _undo_stopped(dsn, book, directory, how, error, force=force, asked=asked)
             return
-        removed = leftovers.removed(dsn, yes=yes)
+        removed = leftovers.removed(dsn, yes=asked.yes)
         if recovered is not None and recovered.change_is_undone:
             outcome = recovered
         else:
@@ -83,9 +76,9 @@ def command(
             outcome = (
                 Outcome(result="nothing")
                 if enough  # there is no change to undo, or none that --proof undoes
-                else _undone(dsn, last, book, restart, timeout, standbys, force, yes)
+                else _undone(dsn, last, book, restarting, force, asked)
             )
-    if as_json:
+    if asked.as_json:
         terminal.document(_document(recovered, outcome, removed))
         return
     if removed:
@@ -102,8 +95,7 @@ def _undo_stopped(
     down: ConnectError,
     *,
     force: bool,
-    yes: bool,
-    as_json: bool,
+    asked: options.Asked,
 ) -> None:
     """Undo the last change of a server that does not answer, if its files are on this machine."""
     from mrtuner.change.settings.apply import address_of
@@ -115,11 +107,11 @@ def _undo_stopped(
     for line in change.way_back(last, "unset"):
         terminal.print_note(line)
     terminal.print_note("the server is down: its files are changed, in force once it starts")
-    terminal.confirm(f"Restore {plural(len(last.entries), 'setting')}?", yes=yes)
+    asked.confirm(f"Restore {plural(len(last.entries), 'setting')}?")
     outcome = undo_stopped(
         dsn, book, last, directory, restart=how, force=force, at=change.observed
     )  # fmt: skip
-    if as_json:
+    if asked.as_json:
         terminal.document(_document(None, outcome, ()))
     elif how.run is not None:
         change.say(outcome)
@@ -132,24 +124,21 @@ def _undone(
     dsn: str,
     last: Change | None,
     book: Journal,
-    restart: str,
-    timeout: float | None,
-    standbys: Sequence[tuple[str, str]],
+    restarting: change.Restarting,
     force: bool,
-    yes: bool,
+    asked: options.Asked,
 ) -> Outcome:
     from mrtuner.answers import undo
 
     if last is not None:
-        also = () if restart == "never" else _also_due(dsn, last)
+        also = () if restarting.restart == "never" else _also_due(dsn, last)
         for line in (*change.way_back(last, "unset"), *also):
             terminal.print_note(line)
-        terminal.confirm(f"Restore {plural(len(last.entries), 'setting')}?", yes=yes)
+        asked.confirm(f"Restore {plural(len(last.entries), 'setting')}?")
     restarts = last is not None and any(entry.restart for entry in last.entries)
-    how = change.consent(restart, restarts=restarts, timeout=timeout)
     return undo(
-        dsn, journal=book, restart=how, standbys=change.standbys_named(standbys), force=force,
-        at=change.observed,
+        dsn, journal=book, restart=restarting.consent(due=restarts),
+        standbys=restarting.of_standbys(), force=force, at=change.observed,
     )  # fmt: skip
 
 

@@ -127,9 +127,7 @@ def apply(
     history: Path | None,
     instance: str | None,
     sample: tuple[str, ...],
-    journal: Path | None,
-    yes: bool,
-    as_json: bool,
+    asked: options.Asked,
 ) -> None:
     """Set the advised storage parameters of tables: all tables, or none.
 
@@ -143,17 +141,14 @@ def apply(
     """
     options.warn_of_password(dsn)
     with terminal.sigterm_as_interrupt():
-        _consent(sample, yes)
-        storage_parameters.put(
-            dsn, watch, sample, journal, yes=yes, as_json=as_json,
-            history=history, instance=instance,
-        )  # fmt: skip
+        _consent(sample, asked.yes)
+        storage_parameters.put(dsn, watch, sample, asked, history=history, instance=instance)
 
 
 @command.verb("undo")
 @click.argument("dsn", type=targets.ServerArgument())
 @options.change_options
-def undo(dsn: str, journal: Path | None, yes: bool, as_json: bool) -> None:
+def undo(dsn: str, asked: options.Asked) -> None:
     """Undo the last mrtuner vacuum apply, without measuring.
 
     \b
@@ -166,7 +161,7 @@ def undo(dsn: str, journal: Path | None, yes: bool, as_json: bool) -> None:
     """
     options.warn_of_password(dsn)
     with terminal.sigterm_as_interrupt():
-        storage_parameters.take_back(dsn, journal, yes=yes, as_json=as_json)
+        storage_parameters.take_back(dsn, asked)
 
 
 def _consent(tables: tuple[str, ...], yes: bool) -> None:

@@ -14,8 +14,7 @@ from typing import Final
 from mrtuner.catalog.platforms import platform
 from mrtuner.errors import BadValue
 from mrtuner.formats import managed
-from mrtuner.formats.line import Format, Line
-from mrtuner.formats.parameter_group import comments
+from mrtuner.formats.line import Format, Line, comments
 
 PLATFORM: Final = "azure"
 _LIST: Final = (

@@ -10,9 +10,8 @@ from collections.abc import Sequence
 from mrtuner.catalog.platforms import platform
 from mrtuner.formats import managed
 from mrtuner.formats.cloudsql import PLATFORM, divided
-from mrtuner.formats.line import Format, Line
-from mrtuner.formats.parameter_group import comments
-from mrtuner.formats.rds_groups.terraform import quoted
+from mrtuner.formats.line import Format, Line, comments
+from mrtuner.formats.managed import quoted
 
 __all__ = ["FORMAT", "PLATFORM"]
 

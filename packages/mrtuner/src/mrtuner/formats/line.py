@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import re
+import textwrap
 import unicodedata
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ from mrtuner.errors import BadValue
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_$]*(\.[A-Za-z_][A-Za-z0-9_$]*)*")
 #: Control characters, lone surrogates, line and paragraph separators.
+_WIDTH = 96
 _BREAKING = ("Cc", "Cs", "Zl", "Zp")
 
 
@@ -119,3 +121,15 @@ def listing(found: Iterable[str]) -> str:
 def _item(item: str) -> str:
     plain = item == item.strip() and not set(item) & set(',"')
     return item if plain else '"' + item.replace('"', '""') + '"'
+
+
+def comments(notes: Iterable[str], mark: str = "# ") -> str:
+    rows = [row for note in notes for row in _wrapped(one_line(note), mark)]
+    return "".join(f"{row}\n" for row in rows)
+
+
+def _wrapped(note: str, mark: str) -> list[str]:
+    return textwrap.wrap(
+        note, _WIDTH, initial_indent=mark, subsequent_indent=mark,
+        break_long_words=False, break_on_hyphens=False,
+    )  # fmt: skip

@@ -119,3 +119,18 @@ def _argument(body: str, name: str) -> str:
 
 def _noted(name: str, value: str, why: str | None = None) -> str:
     return f"{name} = {value}" + (f" ({why})" if why else "")
+
+
+def quoted(text: str) -> str:
+    """Return a quoted template of Terraform that evaluates to exactly this text.
+
+    ``${`` and ``%{`` begin an interpolation; doubling the sign makes them text. Source: HashiCorp
+    Configuration Language, native syntax specification, "Quoted templates".
+
+    >>> print(quoted("GREATEST(${DBInstanceVCPU*2},8)"))
+    "GREATEST($${DBInstanceVCPU*2},8)"
+    """
+    plain = text.replace("\\", "\\\\").replace('"', '\\"')
+    # a sign before an escaped one would be read as part of it
+    apart = re.sub(r"([$%])(?=\1\{)", lambda sign: f"\\u{ord(sign[1]):04x}", plain)
+    return '"' + re.sub(r"([$%])\{", r"\1\1{", apart) + '"'

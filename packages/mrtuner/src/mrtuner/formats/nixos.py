@@ -12,8 +12,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from mrtuner.errors import BadValue
-from mrtuner.formats.line import Format, Line, divide
-from mrtuner.formats.parameter_group import comments
+from mrtuner.formats.line import Format, Line, comments, divide
 
 #: Set by the module itself with the same priority as ours: a second value is a conflict.
 OWNED: Final = frozenset({"hba_file", "ident_file", "listen_addresses", "log_destination"})

@@ -61,12 +61,11 @@ class Evidence:
     metric: Annotated[str, Doc("CloudWatch's name of the metric")]
     says: Annotated[Support, Doc("what it says")]
     because: Annotated[str, Doc("the figures")]
-    #: An operation's time here over the time the same bytes take elsewhere; 0 for other evidence.
     ratio: Annotated[
         float,
         Doc(
-            "time of an operation here over the time that as many bytes take elsewhere; the "
-            "number of waiting sessions if there is no elsewhere; 0 for other metrics"
+            "an operation's time here over the time of as many bytes elsewhere; without an "
+            "elsewhere, the number of waiting sessions; 0 for other metrics"
         ),
     ] = 0.0
     #: Requests in flight at the same moment, at the median; 0 if unknown.

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from itertools import groupby
 from math import isfinite
-from operator import itemgetter
+from operator import attrgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 from mrtuner.errors import BadValue
 from mrtuner.escape import printable
@@ -22,6 +22,14 @@ from mrtuner.wording import enumerated, first_upper, plural
 if TYPE_CHECKING:
     from jinja2 import Environment
 
+
+class InArea(Protocol):
+    """What is listed under an area."""
+
+    area: str
+
+
+_Item = TypeVar("_Item", bound=InArea)
 _AREAS: Final = {"wal": "WAL"}
 _TEMPLATES: Final = Path(__file__).parent / "templates"
 #: Facts about a host that are in bytes.
@@ -74,12 +82,12 @@ def _host_value(value: Any, name: str) -> str:
     return str(value)
 
 
-def by_area(advice: Iterable[dict[str, Any]]) -> Iterator[tuple[str, list[dict[str, Any]]]]:
+def by_area(advice: Iterable[_Item]) -> Iterator[tuple[str, list[_Item]]]:
     """Yield areas in the order of their first parameter."""
     items = list(advice)
-    order = list(dict.fromkeys(item["area"] for item in items))
-    items.sort(key=lambda item: order.index(item["area"]))
-    for area, group in groupby(items, key=itemgetter("area")):
+    order = list(dict.fromkeys(item.area for item in items))
+    items.sort(key=lambda item: order.index(item.area))
+    for area, group in groupby(items, key=attrgetter("area")):
         yield _AREAS.get(area, first_upper(area)), list(group)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Literal
 
+from mrtuner.change.document import ChangePlan
 from mrtuner.documents import UNSET, Doc, Document, Struct, UnsetType, convert, field
 from mrtuner.tuning.advice import Input, ManualStep
 from mrtuner.tuning.pgtune import PeerDifference
@@ -147,6 +148,14 @@ class QueryPlans(Struct):
     left_out: Annotated[list[str], Doc("parameters that a session cannot set")]
     changed: Annotated[list[Statement], Doc("statements whose plan or cost changes")]
     not_explained: Annotated[list[NotExplained], Doc("statements that could not be explained")]
+
+
+class AppliedSide(ChangePlan):
+    """How the advised settings were put into force for the measurement."""
+
+    method: Annotated[Literal["ALTER SYSTEM"], Doc("how they were written")]
+    put_back: Annotated[bool, Doc("whether everything was restored afterwards")]
+    restarted: Annotated[bool, Doc("whether the server was restarted")]
 
 
 class TuneDocument(Document, tag="mrtuner.tune/1"):

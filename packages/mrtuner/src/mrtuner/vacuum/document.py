@@ -50,7 +50,7 @@ class TableRates(Struct):
 
 
 class VacuumRound(Struct):
-    """Dead rows accumulate until a vacuum starts and removes them."""
+    """One cycle of a table: from one vacuum to the next."""
 
     trigger: Annotated[float, Doc("dead rows that start a vacuum")]
     produce: Annotated[float | None, Doc("time until there are so many; null: never")]

@@ -175,10 +175,18 @@ def _drawn(path: Path) -> str:
         from mrtuner.bench.report.page import page
 
         return page(load(path))
+    from mrtuner.bench.series import from_dict
+    from mrtuner.documents import convert, read
+    from mrtuner.tuning.document import AppliedSide, TuneDocument
     from mrtuner.tuning.report import page as tuning_page
 
     found = _report(path)
-    return tuning_page.page(found["tuning"], found["proof"], applied=found.get("applied"))
+    applied = found.get("applied")
+    return tuning_page.page(
+        read(found["tuning"], TuneDocument),
+        from_dict(found["proof"]),
+        applied=None if applied is None else convert(applied, AppliedSide),
+    )
 
 
 def _report(path: Path) -> dict[str, Any]:

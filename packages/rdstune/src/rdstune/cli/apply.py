@@ -54,9 +54,7 @@ def command(
     dsn: str | None,
     poll: float,
     account: Account,
-    journal: Path | None,
-    yes: bool,
-    as_json: bool,
+    asked: options.Asked,
 ) -> None:
     """Apply our advice to an instance's parameter group: all of it, or nothing.
 
@@ -73,22 +71,21 @@ def command(
     restores exactly what was there. For an instance of a cluster, the cluster's group is changed.
     """
     from mrtuner.aws import session
-    from mrtuner.change.journal import Journal
 
     options.warn_of_password(dsn)
     client = session.client("rds", account)
-    with terminal.sigterm_as_interrupt(), Journal(journal) as book:
+    with terminal.sigterm_as_interrupt(), asked.book() as book:
         change.prove(client, instance, dsn)
         recovered = change.finish_interrupted(client, instance, book, reboot, poll)
         prepared = _prepare(client, account, instance, group, source, dsn, workload, connections)
         for line in _shown(prepared):
             terminal.print_note(line)
-        _agree(prepared.plan, reboot, shared=shared, yes=yes)
-        outcome = _carried_out(client, prepared.plan, book, reboot, poll, shared or not yes)
+        _agree(prepared.plan, reboot, asked, shared=shared)
+        outcome = _carried_out(client, prepared.plan, book, reboot, poll, shared or not asked.yes)
     lines = _compared(client, prepared, dsn, outcome, poll)
-    undo = change.undo_command(instance, account, reboot, journal)
+    undo = change.undo_command(instance, account, reboot, asked.journal)
     undo = undo if outcome.result == "applied" else ""
-    if as_json:
+    if asked.as_json:
         from rdstune.live.document import apply_document
 
         terminal.document(
@@ -202,14 +199,14 @@ def _written(source: Path, family: str) -> list[_Written]:
     return [_Written(entry.name, entry.value or "") for entry in groups[0].entries]
 
 
-def _agree(plan: RdsPlan, reboot: Reboot, *, shared: bool, yes: bool) -> None:
+def _agree(plan: RdsPlan, reboot: Reboot, asked: options.Asked, *, shared: bool) -> None:
     """Ask for confirmation, unless nothing changes or the change will be refused anyway."""
-    if plan.nothing or (plan.shared and yes and not shared):
+    if plan.nothing or (plan.shared and asked.yes and not shared):
         return
     what = f"Set {plural(len(plan.steps), 'parameter')} in {plan.group}"
     what += f" (also used by {', '.join(plan.shared)})" if plan.shared else ""
     what += " and reboot" if reboot == "now" and plan.reboot else ""
-    terminal.confirm(f"{what}?", yes=yes)
+    asked.confirm(f"{what}?")
 
 
 def _carried_out(

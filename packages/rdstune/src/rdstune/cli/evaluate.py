@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from rdstune.group.evaluate import Evaluation, Machine
 
 _ENGINES: Final = ("postgres", "aurora-postgresql")
-#: Width of the table if the output is not a terminal: nothing is cut off.
-_WIDE: Final = 140
 _NO_RANGE: Final = Missing(
     "the parameter's range", "the formula's parameter is not named", "--parameter NAME"
 )
@@ -253,19 +251,13 @@ def _value(found: Evaluation) -> str:
 
 
 def _print_table(found: list[Evaluation]) -> None:
-    from rich.console import Console
-    from rich.table import Table
+    from mrtuner.tables import aligned
 
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("class", no_wrap=True)
-    for name in ("memory", "vCPUs", "value", "size", "from", "to"):
-        table.add_column(name, justify="right", no_wrap=True)
-    if any(each.problems for each in found):
-        table.add_column("problem")
-    for each in found:
-        table.add_row(*_cells(each)[: len(table.columns)])
-    width = terminal.look(sys.stdout).width if sys.stdout.isatty() else _WIDE
-    Console(file=sys.stdout, width=width, highlight=False).print(table)
+    head = ("class", "memory", "vCPUs", "value", "size", "from", "to", "problem")
+    shown = len(head) if any(each.problems for each in found) else len(head) - 1
+    rows = [head, *(_cells(each) for each in found)]
+    for line in aligned([row[:shown] for row in rows], right=range(1, 7)):
+        terminal.print_line(line)
     terminal.print_note("memory: estimated DBInstanceClassMemory; extrapolated above 32 GB")
 
 

@@ -12,7 +12,7 @@ from mrtuner.errors import UsageError
 from mrtuner.wording import first_few
 
 if TYPE_CHECKING:
-    from mrtuner.formats.rds_groups import GroupLine
+    from rdstune.formats import GroupLine
     from rdstune.group.derive import Design
 
 FORMATS: Final = ("terraform", "cloudformation", "cdk", "pulumi", "aws-cli", "json")
@@ -64,8 +64,8 @@ def command(
 
 
 def _written(made: Design, form: str, name: str, description: str, cluster: bool) -> str:
-    from mrtuner.formats.parameter_group import checked_name
-    from mrtuner.formats.rds_groups import render_group
+    from rdstune.formats import render_group
+    from rdstune.formats.group import checked_name
 
     if form == "json":
         from rdstune.group.document import render_document
@@ -78,7 +78,7 @@ def _written(made: Design, form: str, name: str, description: str, cluster: bool
 
 
 def _lines(made: Design) -> list[GroupLine]:
-    from mrtuner.formats.rds_groups import GroupLine
+    from rdstune.formats import GroupLine
 
     return [
         GroupLine(name=one.name, value=one.value, method=one.method, comment=one.reason)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -34,9 +33,7 @@ def command(
     force: bool,
     poll: float,
     account: Account,
-    journal: Path | None,
-    yes: bool,
-    as_json: bool,
+    asked: options.Asked,
 ) -> None:
     """Undo the last change of an instance's parameter group.
 
@@ -52,16 +49,15 @@ def command(
     server runs afterwards.
     """
     from mrtuner.aws import session
-    from mrtuner.change.journal import Journal
 
     client = session.client("rds", account)
-    with terminal.sigterm_as_interrupt(), Journal(journal) as book:
+    with terminal.sigterm_as_interrupt(), asked.book() as book:
         recovered = change.finish_interrupted(client, instance, book, reboot, poll)
         if recovered is not None and recovered.change_is_undone:
             outcome = recovered
         else:
-            outcome = _undone(client, instance, book, reboot, poll, force=force, yes=yes)
-    if as_json:
+            outcome = _undone(client, instance, book, reboot, poll, asked=asked, force=force)
+    if asked.as_json:
         from rdstune.live.document import undo_document
 
         terminal.document(undo_document(recovered, outcome))
@@ -76,8 +72,8 @@ def _undone(
     reboot: Reboot,
     poll: float,
     *,
+    asked: options.Asked,
     force: bool,
-    yes: bool,
 ) -> RdsOutcome:
     from rdstune.live.target import read_target
     from rdstune.live.undo import last, undo
@@ -86,7 +82,7 @@ def _undone(
     for line in way_back(done, "not set", [*_replaced(done)]):
         terminal.print_note(line)
     what = f"Restore {plural(len(done.entries), 'parameter')}"
-    terminal.confirm(f"{what}{' and reboot' if reboot == 'now' else ''}?", yes=yes)
+    asked.confirm(f"{what}{' and reboot' if reboot == 'now' else ''}?")
     with change.telling(poll) as told:
         return undo(client, instance, book, reboot=reboot, force=force, pace=told.pace, at=told.at)
 

@@ -14,10 +14,10 @@ from itertools import chain
 from typing import Any, Final
 
 from mrtuner.aws import rds
-from mrtuner.aws import snapshots as api
 from mrtuner.aws.errors import AwsError
 from mrtuner.aws.session import Account, client
-from mrtuner.aws.snapshots import Snapshot
+from rdstune.fleet import aws_snapshots as api
+from rdstune.fleet.aws_snapshots import Snapshot
 from rdstune.fleet.snapshots import (
     AT_ONCE,
     Job,

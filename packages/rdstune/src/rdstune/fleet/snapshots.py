@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 from mrtuner.errors import BadValue
 
 if TYPE_CHECKING:
-    from mrtuner.aws.snapshots import Snapshot
+    from rdstune.fleet.aws_snapshots import Snapshot
 
 #: Copies that one region accepts at a time. Source: User Guide, Copying a DB snapshot.
 AT_ONCE: Final = 20

@@ -77,7 +77,7 @@ def _connections_in_force(target: Target, account: Account) -> str | None:
 
 
 def _of_sessions(made: Design, target: Target) -> tuple[str, ...]:
-    """Return what the budget promises without a number of connections, and what one would gain."""
+    """Return the budget for an unknown number of connections, and what stating it would gain."""
     if made.sessions is None:
         return ()
     command = f"rdstune apply {target.identifier} --workload {made.request.workload}"

@@ -16,13 +16,13 @@ from mrtuner.catalog.classes import InstanceClass
 from mrtuner.catalog.families import Family, FamilyParameter
 from mrtuner.errors import BadValue
 from mrtuner.formula.expression import MEMORY, Constant, Expr, Extreme
-from mrtuner.formula.fit import Sample, exactly, nearest, nearness
 from mrtuner.formula.grammar import Formula, Function, Integer, braces, is_formula, parse
 from mrtuner.tuning.advice import Advice
 from mrtuner.tuning.engine import NEAR
 from mrtuner.tuning.feasibility import Solution
 from mrtuner.tuning.verdict import Value
 from mrtuner.units import Bytes, MiB
+from rdstune.group.fit import Sample, exactly, nearest, nearness
 from rdstune.group.request import GroupRequest, fixed
 
 #: Weight of being close to the rule on the class asked about; every other class weighs 1.

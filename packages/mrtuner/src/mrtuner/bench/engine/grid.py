@@ -66,12 +66,10 @@ def run_grid(
 
 def head(plan: Plan, host: Host | None, program: Path, *, local: bool, forced: bool) -> RunDocument:
     """Return the head of a record: the plan, the host and the versions."""
-    from mrtuner.bench.plan.document import BenchPlan
     from mrtuner.bench.record.document import RunDocument
-    from mrtuner.documents import convert
 
     return RunDocument(
-        plan=convert(plan, BenchPlan),
+        plan=plan,
         host=host_facts(host),
         kernel=f"{platform.system()} {platform.release()} {_preemption()}".strip(),
         pgbench=pgbench_version(program),

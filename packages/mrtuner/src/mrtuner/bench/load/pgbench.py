@@ -21,6 +21,7 @@ from mrtuner.stats.histogram import Histogram
 
 #: Our names of pgbench's built-in scripts, and pgbench's own.
 BUILTIN: Final = {"tpcb": "tpcb-like", "simple-update": "simple-update", "select": "select-only"}
+Builtin = Literal["tpcb", "simple-update", "select"]
 Protocol = Literal["simple", "extended", "prepared"]
 
 #: Above this, logging itself becomes a load; a sample gives the percentiles just as well.

@@ -6,8 +6,9 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
-from typing import Final
+from typing import Annotated, Final
 
+from mrtuner.described import Doc, Omissible, document_name
 from mrtuner.errors import BadValue
 
 #: Placeholders in a command, filled in for every run; there is none for a password.
@@ -24,15 +25,22 @@ _WAREHOUSE_BYTES: Final = 120 * 2**20
 _PLACE: Final = re.compile(r"\{(\w+)\}")
 
 
+@document_name("CommandWorkload")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Command:
     """Any program that runs for a given time and prints its throughput."""
 
-    run: str
-    throughput: str | None = None  # a regular expression; its group is transactions a second
-    throughput_key: str | None = None  # or its path in the JSON that is printed: result.tps
-    prepare: str | None = None  # makes its tables, once for every scale
-    per_scale: int | None = None  # bytes that its tables take for each scale
+    run: Annotated[str, Doc("the command")]
+    throughput: Annotated[
+        str | None, Omissible("a regular expression whose group is transactions per second")
+    ] = None
+    throughput_key: Annotated[
+        str | None, Omissible("or where that stands in the JSON it prints: `result.tps`")
+    ] = None
+    prepare: Annotated[str | None, Omissible("a command that fills its tables")] = None
+    per_scale: Annotated[int | None, Omissible("bytes of its tables, for each unit of scale")] = (
+        None
+    )
 
     def __post_init__(self) -> None:
         check_places(text for text in (self.run, self.prepare) if text)
@@ -53,12 +61,15 @@ class Command:
             )
 
 
+@document_name("SysbenchWorkload")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sysbench:
-    """One of sysbench's OLTP scripts by its name, or any other by its path."""
+    """A script of sysbench."""
 
-    script: str
-    options: Mapping[str, str] = field(default_factory=dict)  # without the leading dashes
+    script: Annotated[str, Doc("its name, or a path")]
+    options: Annotated[Mapping[str, str], Omissible("options, without the leading dashes")] = field(
+        default_factory=dict
+    )
 
     def __post_init__(self) -> None:
         check_places(self.options.values())

@@ -6,12 +6,11 @@ import re
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Annotated, Any, Final, Literal, get_args
 
-from mrtuner.bench.load.pgbench import BUILTIN, Protocol
+from mrtuner.bench.load.pgbench import Builtin, Protocol
 from mrtuner.bench.load.programs import Command, Sysbench
-from mrtuner.described import Doc
+from mrtuner.described import Doc, Omissible, document_name
 from mrtuner.errors import BadValue
 from mrtuner.postgres.connect import masked
 from mrtuner.stats.steady import warm_up_seconds
@@ -27,24 +26,23 @@ Connect = Literal["socket", "tcp"]
 #: A container's network. published: through a port of this machine; slirp: through a process, as
 #: for containers of ordinary users; none: only the socket.
 Network = Literal["host", "bridge", "published", "slirp", "none"]
-NETWORKS: Final = get_args(Network)
 #: Reached by an address of their own, or by a forwarded port.
 APART: Final = frozenset({"bridge", "published", "slirp"})
 Storage = Literal["volume", "overlay", "layer"]
-STORAGES: Final = get_args(Storage)
 
 
 def fresh_seed() -> int:
     return secrets.randbelow(2**31)
 
 
+@document_name("WorkloadScript")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Script:
-    """One SQL script of a workload, in pgbench's language."""
+    """An SQL script in pgbench's language."""
 
-    name: str
-    text: str
-    weight: int = 1
+    name: Annotated[str, Doc("its name")]
+    text: Annotated[str, Doc("the script")]
+    weight: Annotated[int, Omissible("how often it is chosen, beside the others")] = 1
 
     def __post_init__(self) -> None:
         if self.weight < 1:
@@ -53,24 +51,28 @@ class Script:
 
 #: What may be judged at full speed.
 JudgedBy = Literal["throughput", "longest pause"]
-JUDGED_BY: Final = get_args(JudgedBy)
 
 
+@document_name("PlannedWorkload")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workload:
-    """What the clients do: a script of pgbench's own, the user's scripts or another program."""
+    """What the clients do: one of `builtin`, `scripts`, `sysbench` and `command`."""
 
-    name: str
-    builtin: str | None = None  # tpcb, select, simple-update
-    scripts: tuple[Script, ...] = ()
-    sysbench: Sysbench | None = None
-    command: Command | None = None
-    protocol: Protocol = "prepared"
-    setup: str | None = None  # SQL that creates the user's own tables, after pgbench's
-    reads: bool = False  # its scripts only read: their sessions are read-only
-    #: Names for equal shares of the statements of its only script, in order: timed apart.
-    parts: tuple[str, ...] = ()
-    judged_by: JudgedBy = "throughput"  # at full speed; at a given rate, latency is judged
+    name: Annotated[str, Doc("its name")]
+    builtin: Annotated[Builtin | None, Omissible("a script of pgbench's own")] = None
+    scripts: Annotated[tuple[Script, ...], Omissible("scripts for pgbench")] = ()
+    sysbench: Annotated[Sysbench | None, Omissible("a script of sysbench")] = None
+    command: Annotated[Command | None, Omissible("any other program")] = None
+    protocol: Annotated[Protocol, Omissible("how statements are sent")] = "prepared"
+    setup: Annotated[str | None, Omissible("SQL that makes further tables, after pgbench's")] = None
+    reads: Annotated[bool, Omissible("its scripts only read, in read-only sessions")] = False
+    parts: Annotated[
+        tuple[str, ...],
+        Omissible("names for equal shares of the statements of its script, timed apart"),
+    ] = ()
+    judged_by: Annotated[
+        JudgedBy, Omissible("what is judged at full speed; at a given rate it is latency")
+    ] = "throughput"
 
     def __post_init__(self) -> None:
         _check_name("workload", self.name)
@@ -78,20 +80,7 @@ class Workload:
         if sum(1 for kind in kinds if kind) != 1:
             raise BadValue(
                 f"workload {self.name} needs exactly one of builtin, scripts, sysbench and command",
-                f"Give builtin = one of {', '.join(BUILTIN)}, or scripts.",
-            )
-        if self.builtin is not None and self.builtin not in BUILTIN:
-            raise BadValue(
-                f"unknown workload {self.builtin!r}", f"Give one of {', '.join(BUILTIN)}."
-            )
-        if self.protocol not in ("simple", "extended", "prepared"):
-            raise BadValue(
-                f"unknown protocol {self.protocol!r}", "Give simple, extended or prepared."
-            )
-        if self.judged_by not in JUDGED_BY:
-            raise BadValue(
-                f"a workload cannot be judged by {self.judged_by!r}",
-                f"Give {' or '.join(JUDGED_BY)}.",
+                f"Give builtin = one of {', '.join(get_args(Builtin))}, or scripts.",
             )
         if self.parts and len(self.scripts) != 1:
             raise BadValue(
@@ -143,27 +132,50 @@ class Workload:
         return self.builtin or self.name
 
 
+@document_name("PlannedVariant")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Variant:
-    """One side of every comparison; all its changes are compared as a whole."""
+    """One side of every comparison."""
 
-    name: str
-    settings: Mapping[str, str] = field(default_factory=dict)
-    conf: str | None = None  # the text of a file of settings; `settings` override it
-    server_bin: str | None = None  # None: the embedded server
-    connect: Connect = "socket"
-    network: Network | None = None  # in a container with this network; None: in none
-    image: str = "host"  # its files: this machine's, "minimal", a directory or an image's name
-    storage: Storage = "volume"  # or on an overlay: made there, or in a read-only layer below
-    memory: int | None = None  # bytes the server may use, its page cache included
-    iops: int | None = None  # reads per second, and as many writes, of a loop device of its own
-    disk: int | None = None  # bytes of that device
-    start: str | None = None  # a command that starts a server and stays; then dsn says where it is
-    stop: str | None = None  # a command that stops it; None: `start` is interrupted
-    dsn: str | None = field(default=None, repr=False)
-    timeout: int = 120  # seconds in which a server of a command or a container has to answer
-    bound: bool = False  # shows the most that could be gained, as by fsync = off; never advice
-    collect: bool = True  # sample the machine and the server once a second meanwhile
+    name: Annotated[str, Doc("its name")]
+    settings: Annotated[Mapping[str, str], Omissible("parameters of the server")] = field(
+        default_factory=dict
+    )
+    conf: Annotated[
+        str | None, Omissible("the text of a file of settings; those of `settings` override it")
+    ] = None
+    server_bin: Annotated[
+        str | None, Omissible("directory of the server's programs; null: the embedded server")
+    ] = None
+    connect: Annotated[Connect, Omissible("how clients connect")] = "socket"
+    network: Annotated[Network | None, Omissible("of its container; null: no container")] = None
+    image: Annotated[
+        str, Omissible("files of its container: `host`, `minimal`, a directory or an image's name")
+    ] = "host"
+    storage: Annotated[
+        Storage, Omissible("where its data lie: a volume, an overlay, or a layer below an overlay")
+    ] = "volume"
+    memory: Annotated[
+        int | None, Omissible("bytes that the server may use, page cache included; null: no limit")
+    ] = None
+    iops: Annotated[
+        int | None, Omissible("reads per second, and as many writes; null: no limit")
+    ] = None
+    disk: Annotated[int | None, Omissible("bytes of a loop device of its own")] = None
+    start: Annotated[str | None, Omissible("a command that starts a server and stays")] = None
+    stop: Annotated[str | None, Omissible("a command that stops it; null: `start` is ended")] = None
+    dsn: Annotated[str | None, Omissible("how to reach the server of `start`")] = field(
+        default=None, repr=False
+    )
+    timeout: Annotated[
+        int, Omissible("seconds in which the server of a command or a container has to answer")
+    ] = 120
+    bound: Annotated[
+        bool, Omissible("shows what could be gained at most, such as `fsync = off`; never advice")
+    ] = False
+    collect: Annotated[
+        bool, Omissible("whether machine and server are sampled every second meanwhile")
+    ] = True
 
     def __post_init__(self) -> None:
         _check_name("variant", self.name)
@@ -182,8 +194,6 @@ class Variant:
                 f"the dsn of variant {self.name} contains a password",
                 "Use PGPASSWORD or ~/.pgpass: plans are copied into records.",
             )
-        if self.connect not in ("socket", "tcp"):
-            raise BadValue(f"unknown connection method {self.connect!r}", "Give socket or tcp.")
         self._check_container()
         misplaced = sorted(PLACEMENT & set(self.settings))
         if misplaced:
@@ -193,10 +203,6 @@ class Variant:
             )
 
     def _check_container(self) -> None:
-        if self.storage not in STORAGES:
-            raise BadValue(
-                f"unknown storage {self.storage!r}", f"Give one of {', '.join(STORAGES)}."
-            )
         if self.network is None:
             if self.image != "host":
                 raise BadValue(
@@ -205,10 +211,6 @@ class Variant:
                     " is no container.",
                 )
             return
-        if self.network not in NETWORKS:
-            raise BadValue(
-                f"unknown network {self.network!r}", f"Give one of {', '.join(NETWORKS)}."
-            )
         wanted = {"none": "socket"} | dict.fromkeys(APART, "tcp")
         if self.connect != wanted.get(self.network, self.connect):
             raise BadValue(
@@ -249,30 +251,45 @@ class GridCell:
         return GridCell(self.workload, self.scale, self.clients)
 
 
-@dataclass(frozen=True, kw_only=True)
+@document_name("BenchPlan")
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """All cells, and every rule by which runs are taken, repeated and judged."""
+    """All cells, and the rules by which runs are taken, repeated and judged."""
 
-    workloads: tuple[Workload, ...]
-    variants: tuple[Variant, ...]  # the first is the baseline
-    scales: tuple[int, ...] = (100,)
-    clients: tuple[int, ...] = (8,)
-    rates: tuple[str, ...] = ("",)
-    name: str = "grid"
-    blocks: int = 10
-    calibrate: int = 0  # further blocks per cell that measure the first variant twice
-    seconds: int = 60
-    warmup: int | None = None  # seconds; None: max(15, a tenth of `seconds`)
-    threads: int = 1  # of pgbench
-    latency_limit: int | None = None  # ms; at a given rate, later transactions are skipped
-    delta: float = 0.03  # the smallest difference that matters
-    steal_limit: float = 0.01  # share of the machine's CPU time; above it a block is repeated
-    foreign_limit: float = 0.03
-    seed: int = field(default_factory=fresh_seed)
-    skipped: Mapping[str, str] = field(default_factory=dict)  # variants that cannot run, and why
-    #: The servers keep running, warm, on existing data: nothing is copied or dropped, and an error
-    #: ends everything.
-    standing: bool = False
+    workloads: Annotated[tuple[Workload, ...], Doc("what the clients do")]
+    variants: Annotated[tuple[Variant, ...], Doc("the others are compared with the first")]
+    scales: Annotated[tuple[int, ...], Doc("scale factors")] = (100,)
+    clients: Annotated[tuple[int, ...], Doc("numbers of sessions")] = (8,)
+    rates: Annotated[
+        tuple[str, ...],
+        Doc("empty: full speed; `500`: transactions per second; `70%`: of the capacity"),
+    ] = ("",)
+    name: Annotated[str, Doc("its name")] = "grid"
+    blocks: Annotated[int, Doc("pairs of runs in each cell")] = 10
+    calibrate: Annotated[int, Doc("further blocks that measure the first variant twice")] = 0
+    seconds: Annotated[int, Doc("length of a run [s]")] = 60
+    warmup: Annotated[
+        int | None, Doc("seconds before each run; null: a tenth of `seconds`, at least 15")
+    ] = None
+    threads: Annotated[int, Doc("of pgbench")] = 1
+    latency_limit: Annotated[
+        int | None, Doc("milliseconds; at a given rate, later transactions are skipped")
+    ] = None
+    delta: Annotated[float, Doc("the smallest difference that matters, as a share")] = 0.03
+    steal_limit: Annotated[
+        float, Doc("share of CPU time taken by the hypervisor above which a block is repeated")
+    ] = 0.01
+    foreign_limit: Annotated[
+        float, Doc("share of CPU time taken by other programs above which a block is repeated")
+    ] = 0.03
+    seed: Annotated[int, Doc("seed of the random order")] = field(default_factory=fresh_seed)
+    skipped: Annotated[Mapping[str, str], Omissible("variants that cannot run here, and why")] = (
+        field(default_factory=dict)
+    )
+    #: Then nothing is copied or dropped, and an error ends everything.
+    standing: Annotated[
+        bool, Omissible("the servers keep running, on data that are there already")
+    ] = False
 
     def __post_init__(self) -> None:
         for name in ("workloads", "variants", "scales", "clients", "rates"):
@@ -311,7 +328,7 @@ class Plan:
         """Least length of the warm-up before every run [s]; it does not count."""
         return warm_up_seconds(self.seconds) if self.warmup is None else self.warmup
 
-    @cached_property
+    @property
     def by_name(self) -> Mapping[str, Workload]:
         return {workload.name: workload for workload in self.workloads}
 
@@ -350,10 +367,9 @@ class Plan:
 
     def to_dict(self) -> dict[str, Any]:
         """The plan as JSON types."""
-        from mrtuner.bench.plan.document import BenchPlan
-        from mrtuner.documents import as_builtins, convert
+        from mrtuner.documents import as_builtins
 
-        return as_builtins(convert(self, BenchPlan))
+        return as_builtins(self)
 
 
 def from_dict(document: Mapping[str, Any]) -> Plan:

@@ -2,35 +2,46 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 import tomllib
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
+from dataclasses import fields
 from difflib import get_close_matches
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, get_args
 
-from mrtuner.bench.load.programs import Command, Sysbench
-from mrtuner.bench.plan.model import APART, Plan, Script, Variant, Workload
+from mrtuner.bench.load.pgbench import Builtin, Protocol
+from mrtuner.bench.load.programs import Command
+from mrtuner.bench.plan.model import (
+    APART,
+    Connect,
+    JudgedBy,
+    Network,
+    Plan,
+    Script,
+    Storage,
+    Variant,
+    Workload,
+)
 from mrtuner.errors import BadValue, UsageError
 from mrtuner.units import parse_bytes, parse_share
 
-_PLAN: Final = frozenset({
-    "name", "scales", "clients", "rates", "blocks", "calibrate", "seconds", "warmup", "threads",
-    "latency_limit", "delta", "steal_limit", "foreign_limit", "seed", "workload", "variant",
-})  # fmt: skip
-_COMMAND: Final[tuple[str, ...]] = (
-    "command", "throughput", "throughput_key", "prepare", "per_scale",
-)  # fmt: skip
-_WORKLOAD: Final = frozenset({
-    "name", "builtin", "scripts", "protocol", "setup", "sysbench", "options", "judged_by",
-    *_COMMAND,
-})  # fmt: skip
-_SCRIPT: Final = frozenset({"file", "weight"})
-_VARIANT: Final = frozenset({
-    "name", "settings", "file", "server_bin", "connect", "memory", "iops", "disk", "start", "stop",
-    "dsn", "bound", "collect", "network", "image", "storage", "timeout",
-})  # fmt: skip
+_COMMAND: Final = {one.name for one in fields(Command)} - {"run"} | {"command"}
+#: What a table may say: the fields of its record, or what they are made from.
+_KEYS: Final = {
+    Plan: {one.name for one in fields(Plan)}
+    - {"workloads", "variants", "skipped", "standing"} | {"workload", "variant"},
+    Workload: {one.name for one in fields(Workload)}
+    - {"reads", "parts"} | {"options"} | _COMMAND,
+    Script: {"file", "weight"},
+    Variant: {one.name for one in fields(Variant)} - {"conf"} | {"file"},
+}  # fmt: skip
+_CHOICES: Final = {
+    "builtin": Builtin, "protocol": Protocol, "judged_by": JudgedBy, "connect": Connect,
+    "network": Network, "storage": Storage,
+}  # fmt: skip
 _SHARES: Final = ("delta", "steal_limit", "foreign_limit")
 
 #: What `mrtuner bench init` writes.
@@ -123,65 +134,69 @@ def example_text(name: str) -> str:
 
 def plan(document: Mapping[str, Any], base: Path) -> Plan:
     """The plan of a parsed document; its files are relative to `base`."""
-    _known(document, _PLAN, "the plan")
-    given = {key: value for key, value in document.items() if key not in ("workload", "variant")}
-    for key in ("scales", "clients", "rates"):
-        if key in given:
-            given[key] = tuple(_list(given[key], key, str if key == "rates" else int))
-    for key in _SHARES:
-        if key in given:
-            given[key] = _share(given[key], key)
-    for key in ("blocks", "calibrate", "seconds", "warmup", "threads", "latency_limit", "seed"):
-        if key in given:
-            _typed(given[key], int, key)
-    return Plan(
-        workloads=tuple(_workload(item, base) for item in _tables(document, "workload")),
-        variants=tuple(_variant(item, base) for item in _tables(document, "variant")),
-        **given,
-    )
+    import msgspec
+
+    given = _known(document, Plan, "the plan")
+    for key, read in (("workload", _workload), ("variant", _variant)):
+        tables = given.pop(key, [])
+        if not isinstance(tables, list) or not all(isinstance(item, dict) for item in tables):
+            raise BadValue(f"{key} is not a list of tables", f"Start each one with [[{key}]].")
+        given[f"{key}s"] = [
+            read(item, f"[[{key}]] {number}", base) for number, item in enumerate(tables, 1)
+        ]
+    if isinstance(given.get("rates"), list):
+        given["rates"] = [str(rate) for rate in given["rates"]]
+    given |= {key: _share(given[key], key) for key in _SHARES if key in given}
+    try:
+        return msgspec.convert(given, Plan)
+    except msgspec.ValidationError as error:
+        # What the records themselves refuse; msgspec wraps every ValueError.
+        if isinstance(error.__cause__, BadValue):
+            raise error.__cause__ from None
+        raise _refused(str(error)) from None
 
 
-def _workload(item: Mapping[str, Any], base: Path) -> Workload:
-    _known(item, _WORKLOAD, "a workload")
-    given = dict(item)
-    given["scripts"] = tuple(_script(one, base) for one in given.get("scripts", ()))
+def _refused(message: str) -> BadValue:
+    """What is wrong in words: ``Expected `int`, got `str` - at `$.variants[1].timeout` ``."""
+    what, _, path = message.partition(" - at `$.")
+    path = re.sub(r"s\[(\d+)\]\.", lambda match: f" {int(match[1]) + 1}: ", path.strip("`"))
+    choices = get_args(_CHOICES.get(path.rpartition(" ")[2]))
+    hint = f"Give one of {', '.join(choices)}." if choices else "See mrtuner bench init."
+    return BadValue(f"{path}: {what[:1].lower()}{what[1:]}", hint)
+
+
+def _workload(item: Mapping[str, Any], where: str, base: Path) -> dict[str, Any]:
+    given = _known(item, Workload, where)
+    if isinstance(given.get("scripts"), list):
+        given["scripts"] = [_script(one, where, base) for one in given["scripts"]]
     if "setup" in given:
-        given["setup"] = text_of(base / _typed(given["setup"], str, "setup"))
+        given["setup"] = text_of(base / _text(given, "setup"))
     given["sysbench"] = _sysbench(given, base)
     given["command"] = _command(given, base)
-    given.setdefault("name", given.get("builtin", ""))
-    return Workload(**given)
+    return {"name": given.get("builtin", "")} | given
 
 
-def _sysbench(given: dict[str, Any], base: Path) -> Sysbench | None:
+def _sysbench(given: dict[str, Any], base: Path) -> dict[str, Any] | None:
     """Take the keys of sysbench out of a workload's."""
-    script, options = given.pop("sysbench", None), given.pop("options", None)
-    if script is None:
-        if options is not None:
-            raise BadValue("options are only for sysbench", 'Add sysbench = "oltp_read_write".')
-        return None
-    table = _typed(options or {}, dict, "options")
-    return Sysbench(
-        script=_beside(_typed(script, str, "sysbench"), base),
-        options={name: _written(value) for name, value in table.items()},
-    )
+    options = _written(given, "options")
+    given.pop("options", None)
+    if "sysbench" in given:
+        return {"script": _beside(_text(given, "sysbench"), base), "options": options}
+    if options:
+        raise BadValue("options are only for sysbench", 'Add sysbench = "oltp_read_write".')
+    return None
 
 
-def _command(given: dict[str, Any], base: Path) -> Command | None:
+def _command(given: dict[str, Any], base: Path) -> dict[str, Any] | None:
     """Take the keys of a command out of a workload's."""
-    found: dict[str, Any] = {
-        key: _typed(given.pop(key), str, key) for key in _COMMAND if key in given
-    }
-    if "command" not in found:
-        if found:
-            raise BadValue(f"{next(iter(found))} is only for a command", 'Add command = "…".')
-        return None
-    found["run"] = _beside(found.pop("command"), base)
-    if "prepare" in found:
-        found["prepare"] = _beside(found["prepare"], base)
+    found = {key: given.pop(key) for key in sorted(_COMMAND) if key in given}
+    if found and "command" not in found:
+        raise BadValue(f"{next(iter(found))} is only for a command", 'Add command = "…".')
+    for key in sorted({"command", "prepare"} & found.keys()):
+        found[key] = _beside(_text(found, key), base)
     if "per_scale" in found:
-        found["per_scale"] = int(parse_bytes(found["per_scale"]))
-    return Command(**found)
+        found["per_scale"] = int(parse_bytes(_text(found, "per_scale")))
+    return found | {"run": found.pop("command")} if found else None
 
 
 def _beside(command: str, base: Path) -> str:
@@ -193,40 +208,33 @@ def _beside(command: str, base: Path) -> str:
     return " ".join([shlex.quote(str((base / Path(program).expanduser()).absolute())), *rest])
 
 
-def _script(item: object, base: Path) -> Script:
+def _script(item: object, where: str, base: Path) -> dict[str, Any]:
     table = {"file": item} if isinstance(item, str) else item
     if not isinstance(table, Mapping) or "file" not in table:
         raise BadValue("a script needs a file", 'Write scripts = [{ file = "read.sql" }].')
-    _known(table, _SCRIPT, "a script")
-    file = _typed(table["file"], str, "file")
-    weight = _typed(table.get("weight", 1), int, "weight")
-    return Script(name=Path(file).name, text=text_of(base / file), weight=weight)
+    given = _known(table, Script, f"a script of {where}")
+    file = Path(_text(given, "file"))
+    del given["file"]
+    return given | {"name": file.name, "text": text_of(base / file)}
 
 
-def _variant(item: Mapping[str, Any], base: Path) -> Variant:
-    _known(item, _VARIANT, "a variant")
-    given = dict(item)
+def _variant(item: Mapping[str, Any], where: str, base: Path) -> dict[str, Any]:
+    given = _known(item, Variant, where)
+    given["settings"] = _written(given, "settings")
     if "file" in given:
-        given["conf"] = text_of(base / _typed(given.pop("file"), str, "file"))
-    if "settings" in given:
-        table = _typed(given["settings"], dict, "settings")
-        given["settings"] = {name: _written(value) for name, value in table.items()}
+        given["conf"] = text_of(base / _text(given, "file"))
+        del given["file"]
     if "server_bin" in given:
-        given["server_bin"] = str(base / Path(given["server_bin"]).expanduser())
-    for name in ("memory", "disk"):
-        if name in given:
-            given[name] = int(parse_bytes(_typed(given[name], str, name)))
-    for name in ("start", "stop"):
-        if name in given:
-            given[name] = _beside(_typed(given[name], str, name), base)
+        given["server_bin"] = str(base / Path(_text(given, "server_bin")).expanduser())
+    for key in sorted({"memory", "disk"} & given.keys()):
+        given[key] = int(parse_bytes(_text(given, key)))
+    for key in sorted({"start", "stop"} & given.keys()):
+        given[key] = _beside(_text(given, key), base)
     if "image" in given:
-        given["image"] = _image(_typed(given["image"], str, "image"), base)
+        given["image"] = _image(_text(given, "image"), base)
     if given.get("network") in APART:
         given.setdefault("connect", "tcp")
-    if "timeout" in given:
-        _typed(given["timeout"], int, "timeout")
-    given.setdefault("name", "")
-    return Variant(**given)
+    return {"name": ""} | given
 
 
 def _image(name: str, base: Path) -> str:
@@ -236,35 +244,33 @@ def _image(name: str, base: Path) -> str:
     return name
 
 
-def _known(table: Mapping[str, Any], keys: Collection[str], where: str) -> None:
+def _known(table: Mapping[str, Any], record: type, where: str) -> dict[str, Any]:
+    """A copy of the table; BadValue for a key that its record does not know."""
+    keys = _KEYS[record]
     for key in table:
         if key not in keys:
             close = get_close_matches(key, keys, n=1)
             meant = f"did you mean {close[0]!r}?" if close else f"known: {', '.join(sorted(keys))}"
             raise BadValue(f"unknown key {key!r} in {where}, {meant}", "See mrtuner bench init.")
+    return dict(table)
 
 
-def _tables(document: Mapping[str, Any], key: str) -> list[Mapping[str, Any]]:
-    tables = document.get(key, [])
-    if not isinstance(tables, list) or not all(isinstance(item, dict) for item in tables):
-        raise BadValue(f"{key} is not a list of tables", f"Start each one with [[{key}]].")
-    return tables
+def _text(table: Mapping[str, Any], key: str) -> str:
+    if not isinstance(table[key], str):
+        raise BadValue(f"{key} = {table[key]!r} is not a text in quotes", "See mrtuner bench init.")
+    return str(table[key])
 
 
-def _list(value: object, key: str, kind: type) -> list[Any]:
-    if not isinstance(value, list):
-        raise BadValue(f"{key} is not a list", f"Write {key} = [{value!r}].")
-    if kind is str:
-        return [str(item) for item in value]
-    return [_typed(item, kind, key) for item in value]
-
-
-def _typed(value: Any, kind: type, key: str) -> Any:
-    """The value, if it is of this kind, else BadValue; true and false are not numbers."""
-    if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
-        wanted = {int: "a whole number", str: "a text in quotes", dict: "a table"}[kind]
-        raise BadValue(f"{key} = {value!r} is not {wanted}", "See mrtuner bench init.")
-    return value
+def _written(table: Mapping[str, Any], key: str) -> dict[str, str]:
+    """The values of a table in a table as texts: true is on."""
+    given = table.get(key, {})
+    if not isinstance(given, dict):
+        raise BadValue(f"{key} = {given!r} is not a table", "See mrtuner bench init.")
+    words = {True: "on", False: "off"}
+    return {
+        name: words[value] if isinstance(value, bool) else str(value)
+        for name, value in given.items()
+    }
 
 
 def _share(value: object, key: str) -> float:
@@ -272,10 +278,6 @@ def _share(value: object, key: str) -> float:
         return parse_share(str(value))
     except BadValue:
         raise BadValue(f"{key} = {value!r} is not a share", 'Write "3%" or 0.03.') from None
-
-
-def _written(value: object) -> str:
-    return ("on" if value else "off") if isinstance(value, bool) else str(value)
 
 
 def text_of(path: Path) -> str:

@@ -9,8 +9,7 @@ from typing import Annotated, Any
 import msgspec
 
 from mrtuner.bench.load.pgbench import LoadRun
-from mrtuner.bench.plan.document import BenchPlan
-from mrtuner.bench.plan.model import GridCell, Phase
+from mrtuner.bench.plan.model import GridCell, Phase, Plan
 from mrtuner.documents import Doc, Document, Struct, field
 
 
@@ -31,7 +30,7 @@ class RunDocument(Document, tag="mrtuner.bench.run/2"):
     [`mrtuner.series/1`](#mrtunerseries1).
     """
 
-    plan: Annotated[BenchPlan, Doc("what was to be measured")]
+    plan: Annotated[Plan, Doc("what was to be measured")]
     host: Annotated[dict[str, HostFact], Doc("facts about the load generator's machine, by name")]
     kernel: Annotated[str, Doc("its kernel")]
     pgbench: Annotated[str, Doc("version of pgbench")]

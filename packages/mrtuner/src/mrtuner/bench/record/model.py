@@ -180,7 +180,7 @@ def assembled(head: RunDocument, lines: Sequence[AnyLine], *, sealed: bool) -> R
 
     rejected = {_attempt(line): line.reason for line in lines if isinstance(line, of.RejectionLine)}
     return Record(
-        plan=convert(head.plan, Plan),
+        plan=head.plan,
         samples=tuple(
             replace(convert(line, Sample), rejected=rejected.get(_attempt(line)))
             for line in lines

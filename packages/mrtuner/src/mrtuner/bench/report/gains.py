@@ -78,7 +78,7 @@ def screen(series: Series, look: Look) -> Iterator[str]:
     yield from table(header, rows, look)
     speeds = [f"{row.title} {row.speed}" for row in said.rows if row.speed is not None]
     if speeds:
-        yield from heading("throughput where another measure is judged: no verdicts", look)
+        yield from heading("throughput where another measure is judged, for information", look)
         yield from paragraph("; ".join(speeds), look)
     for row in said.rows:
         if row.parts:

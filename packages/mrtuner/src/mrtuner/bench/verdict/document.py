@@ -54,7 +54,7 @@ class VariantInCell(Struct):
     runs: Annotated[int, Doc("runs that count")]
     tps: Annotated[float, Doc("transactions per second")]
     tps_with_checkpoint: Annotated[
-        float, Doc("the same, had each run waited for the `CHECKPOINT` after it")
+        float, Doc("throughput if the checkpoint that follows each run counts as part of it")
     ]
     worst_second: Annotated[int | None, Doc("fewest transactions in a second of any run")]
     cv: Annotated[float | None, Doc("robust coefficient of variation of the runs")]

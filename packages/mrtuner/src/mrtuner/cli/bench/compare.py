@@ -12,9 +12,10 @@ from mrtuner.cli.bench import running
 from mrtuner.cli.common import options
 
 if TYPE_CHECKING:
+    from mrtuner.bench.load.pgbench import Builtin
     from mrtuner.bench.plan.model import Plan, Variant, Workload
 
-_BUILTIN: Final = ("tpcb", "select", "simple-update")
+_BUILTIN: Final[tuple[Builtin, ...]] = ("tpcb", "select", "simple-update")
 #: Sides that need no file.
 _WORDS: Final[dict[str, dict[str, str]]] = {
     "default": {},
@@ -113,8 +114,9 @@ def _workload(name: str) -> Workload:
     from mrtuner.bench.plan.model import Script, Workload
     from mrtuner.bench.plan.toml import text_of
 
-    if name in _BUILTIN:
-        return Workload(name=name, builtin=name)
+    builtin = next((one for one in _BUILTIN if one == name), None)
+    if builtin is not None:
+        return Workload(name=name, builtin=builtin)
     path = Path(name)
     return Workload(name="script", scripts=(Script(name=path.name, text=text_of(path)),))
 

@@ -30,8 +30,7 @@ def command(example: str | None, as_json: bool) -> None:
     if not as_json:
         click.echo(text, nl=False)
         return
-    from mrtuner.bench.plan.document import BenchPlan, PlanDocument
-    from mrtuner.documents import convert
+    from mrtuner.bench.plan.document import PlanDocument
 
     made = plan(loads(text), Path())
-    terminal.document(PlanDocument(plan=convert(made, BenchPlan)))
+    terminal.document(PlanDocument(plan=made))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 import sys
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -27,25 +28,72 @@ restart_option = click.option(
     metavar="never|ask|COMMAND",
     help="How to restart: not at all, ask me for a command, or by this shell command.",
 )
-timeout_option = options.time_option(
-    "--restart-timeout",
-    "How long a restart may take.  [default: by the WAL to replay, at least 60s]",
-    name="timeout",
-)
-standby_option = click.option(
-    "--standby", "standbys", nargs=2, multiple=True, metavar="DSN never|COMMAND",
-    help="A standby, and how to restart it: what must rise there first is raised there first.",
+
+
+@dataclass(frozen=True, slots=True)
+class Restarting:
+    """How a change may restart servers."""
+
+    restart: str = "never"  # or ask, or a shell command
+    timeout: float | None = None  # [s]
+    standbys: Sequence[tuple[str, str]] = ()  # and how each is restarted
+
+    def consent(self, *, due: bool) -> Restart:
+        """The restart that is allowed.
+
+        With `ask`, the user is asked for the command if one is due; Refused without a terminal.
+        """
+        from mrtuner.change.settings.apply import NEVER, Restart
+
+        if self.restart == "never" or (self.restart == "ask" and not due):
+            return NEVER
+        if self.restart != "ask":
+            return Restart(run=self.restart, patience=self.timeout)
+        if not terminal.is_interactive():
+            raise Refused(
+                "cannot ask about a restart: not a terminal",
+                "Use --restart never or --restart 'COMMAND'.",
+            )
+        answer = click.prompt(
+            "Command that restarts this server (empty: do not restart now)", default="", err=True,
+            show_default=False,
+        )  # fmt: skip
+        return Restart(run=answer, patience=self.timeout) if answer.strip() else NEVER
+
+    def of_standbys(self) -> tuple[Standby, ...]:
+        """The standbys, each with its restart."""
+        from mrtuner.change.settings.apply import Standby
+
+        return tuple(
+            Standby(dsn=dsn, restart=Restarting(how).consent(due=False))
+            for dsn, how in self.standbys
+        )
+
+    def finish_interrupted(self, dsn: str, journal: Journal) -> Outcome | None:
+        """Finish or revert what an interrupted run left half-done, and report it."""
+        from mrtuner.change.settings.apply import finish_or_revert_settings
+
+        outcome = finish_or_revert_settings(dsn, journal, restart=self.consent(due=False))
+        print_recovered(outcome)
+        if outcome is not None:
+            _say_waiting(outcome.waiting)
+        return outcome
+
+
+#: A command gets them as one `restarting`.
+restart_options = options.gathered(
+    "restarting", Restarting,
+    restart=restart_option,
+    timeout=options.time_option(
+        "--restart-timeout",
+        "How long a restart may take.  [default: by the WAL to replay, at least 60s]",
+        name="timeout",
+    ),
+    standbys=click.option(
+        "--standby", "standbys", nargs=2, multiple=True, metavar="DSN never|COMMAND",
+        help="A standby, and how to restart it: what must rise there first is raised there first.",
+    ),
 )  # fmt: skip
-
-
-def standbys_named(given: Sequence[tuple[str, str]]) -> tuple[Standby, ...]:
-    """The standbys of --standby."""
-    from mrtuner.change.settings.apply import NEVER, Restart, Standby
-
-    return tuple(
-        Standby(dsn=dsn, restart=NEVER if restart == "never" else Restart(run=restart))
-        for dsn, restart in given
-    )
 
 
 def way_back(done: Change, absent: str, more: Sequence[tuple[str, str]] = ()) -> Iterator[str]:
@@ -86,31 +134,6 @@ def _advised(text: str) -> dict[str, str]:
     }
 
 
-def consent(given: str, *, restarts: bool, timeout: float | None = None) -> Restart:
-    """The restart that --restart allows, within --restart-timeout.
-
-    With `ask`, the user is asked for the command if a restart is due; Refused without a terminal.
-    """
-    from mrtuner.change.settings.apply import NEVER, Restart
-
-    if given == "never":
-        return NEVER
-    if given != "ask":
-        return Restart(run=given, patience=timeout)
-    if not restarts:
-        return NEVER
-    if not terminal.is_interactive():
-        raise Refused(
-            "cannot ask about a restart: not a terminal",
-            "Use --restart never or --restart 'COMMAND'.",
-        )
-    answer = click.prompt(
-        "Command that restarts this server (empty: do not restart now)", default="", err=True,
-        show_default=False,
-    )  # fmt: skip
-    return Restart(run=answer, patience=timeout) if answer.strip() else NEVER
-
-
 def say_limit(dsn: str, how: Restart) -> None:
     """Print how long a restart may take before the old settings are put back."""
     from mrtuner.postgres.connect import connect
@@ -122,20 +145,6 @@ def say_limit(dsn: str, how: Restart) -> None:
         f"the restart may take {pretty_duration(limit)} (--restart-timeout), then the old "
         "settings are put back"
     )
-
-
-def finish_interrupted(
-    dsn: str, journal: Journal, restart: str, timeout: float | None = None
-) -> Outcome | None:
-    """Finish or revert what an interrupted run left half-done, and report it."""
-    from mrtuner.change.settings.apply import finish_or_revert_settings
-
-    how = consent(restart, restarts=False, timeout=timeout)
-    outcome = finish_or_revert_settings(dsn, journal, restart=how)
-    print_recovered(outcome)
-    if outcome is not None:
-        _say_waiting(outcome.waiting)
-    return outcome
 
 
 def print_recovered(outcome: Outcome | None) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from math import isfinite
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 from mrtuner.bench.document import LoadLeftOut, SeriesDocument
 from mrtuner.bench.verdict.bound import BoundKind
@@ -11,7 +11,7 @@ from mrtuner.bench.verdict.judge import Judged
 from mrtuner.change.document import ChangeOutcome, ChangePlan
 from mrtuner.documents import UNSET, Doc, Document, Struct, UnsetType
 from mrtuner.stats.comparison import Verdict
-from mrtuner.tuning.document import QueryPlans, TuneDocument
+from mrtuner.tuning.document import AppliedSide, QueryPlans, TuneDocument
 
 if TYPE_CHECKING:
     from mrtuner.bench.series import LoadFinding
@@ -43,14 +43,6 @@ class UndoDocument(Document, tag="mrtuner.undo/1"):
         list[str],
         Doc("leftovers of killed proofs: databases by name, directories by path"),
     ]
-
-
-class AppliedSide(ChangePlan):
-    """How the advised settings were put into force for the measurement."""
-
-    method: Annotated[Literal["ALTER SYSTEM"], Doc("how they were written")]
-    put_back: Annotated[bool, Doc("whether everything was restored afterwards")]
-    restarted: Annotated[bool, Doc("whether the server was restarted")]
 
 
 class LoadSide(Struct):

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
 from mrtuner.cli.common.commands import Command
-from mrtuner.cli.common.terminal import print_note
+from mrtuner.cli.common.terminal import confirm, print_note
 from mrtuner.errors import UsageError
 from mrtuner.inputs import MACHINE, PLANS, Choice, Input, Share, Switch, Time
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
+
+    from mrtuner.change.journal import Journal
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -54,6 +58,23 @@ def stacked(*options: Callable[[Function], Function]) -> Callable[[Function], Fu
         for option in reversed(options):
             function = option(function)
         return function
+
+    return decorate
+
+
+def gathered(
+    argument: str, kind: Callable[..., Any], **options: Callable[[Any], Any]
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Several options that the command gets as one `argument`: a `kind`, made from them by name."""
+
+    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(function)
+        def run(*args: Any, **given: Any) -> Any:
+            chosen = {name: given.pop(name) for name in options}
+            return function(*args, **given, **{argument: kind(**chosen)})
+
+        decorated: Callable[..., Any] = stacked(*options.values())(run)
+        return decorated
 
     return decorate
 
@@ -185,8 +206,29 @@ journal_option = click.option(
 )
 
 
-#: The options of a command that makes a change and can undo it.
-change_options = stacked(journal_option, yes_option, json_option)
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """How a command that makes a change, and can undo it, is to do so."""
+
+    journal: Path | None
+    yes: bool
+    as_json: bool
+
+    def book(self) -> Journal:
+        """Return the journal to open."""
+        from mrtuner.change.journal import Journal
+
+        return Journal(self.journal)
+
+    def confirm(self, question: str) -> None:
+        """Ask the user, unless --yes was given."""
+        confirm(question, yes=self.yes)
+
+
+#: The options of a command that makes a change and can undo it; it gets them as `asked`.
+change_options = gathered(
+    "asked", Asked, journal=journal_option, yes=yes_option, as_json=json_option
+)
 every_option = time_option("--every", "Time between two probes of one kind.", default="0.2s")
 steady_option = time_option(
     "--steady",

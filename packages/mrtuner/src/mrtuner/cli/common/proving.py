@@ -11,7 +11,8 @@ from mrtuner.wording import plural
 
 if TYPE_CHECKING:
     from mrtuner.answers.proof import Proof
-    from mrtuner.cli.common.document import AppliedSide, ReportDocument
+    from mrtuner.cli.common.document import ReportDocument
+    from mrtuner.tuning.document import AppliedSide
 
 
 def document(proof: Proof) -> ReportDocument:
@@ -37,13 +38,11 @@ def document(proof: Proof) -> ReportDocument:
 
 def page(proof: Proof, commands: Sequence[tuple[str, str]]) -> str:
     """Return a proof as one HTML file."""
-    from mrtuner.documents import as_builtins
+    from mrtuner.tuning.document import tune_document
     from mrtuner.tuning.report.page import page as of_series
 
-    side = _applied(proof)
-    applied = as_builtins(side) if side else None
     return of_series(
-        proof.tuning.to_dict(), proof.series.to_dict(), commands=commands, applied=applied
+        tune_document(proof.tuning), proof.series, commands=commands, applied=_applied(proof)
     )
 
 
@@ -56,8 +55,8 @@ def lines(proof: Proof) -> Iterator[str]:
 
 def _applied(proof: Proof) -> AppliedSide | None:
     from mrtuner.change.document import ChangePlan
-    from mrtuner.cli.common.document import AppliedSide
     from mrtuner.documents import convert
+    from mrtuner.tuning.document import AppliedSide
 
     if proof.applied is None:
         return None

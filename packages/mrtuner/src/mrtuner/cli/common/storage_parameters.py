@@ -18,6 +18,7 @@ from mrtuner.wording import plural
 if TYPE_CHECKING:
     from mrtuner.change.journal import Journal
     from mrtuner.change.record import Entry, Outcome
+    from mrtuner.cli.common.options import Asked
     from mrtuner.vacuum import Vacuum
 
 
@@ -25,18 +26,15 @@ def put(
     dsn: str,
     watch: float | None,
     sample: tuple[str, ...],
-    journal: Path | None,
+    asked: Asked,
     *,
-    yes: bool,
-    as_json: bool,
     history: Path | None = None,
     instance: str | None = None,
 ) -> None:
     """Measure, show the plan, ask, and set what is advised for tables."""
-    from mrtuner.change.journal import Journal
     from mrtuner.vacuum.apply import apply, plan
 
-    with Journal(journal) as book:
+    with asked.book() as book:
         recovered = _finish_interrupted(dsn, book)
         found, cut_short = watch_progress.watched(
             dsn, watch, sample, history=history, instance=instance
@@ -48,29 +46,28 @@ def put(
         _show("the plan", entries, _reasons(found))
         _of_the_server(found, dsn)
         if entries:
-            terminal.confirm(f"Set {_number(entries)}?", yes=yes)
+            asked.confirm(f"Set {_number(entries)}?")
         outcome = apply(dsn, entries, book)
-    undo = _undo_command(dsn, journal) if outcome.changed else None
-    _finish(recovered, entries, outcome, undo, as_json=as_json)
+    undo = _undo_command(dsn, asked.journal) if outcome.changed else None
+    _finish(recovered, entries, outcome, undo, as_json=asked.as_json)
 
 
-def take_back(dsn: str, journal: Path | None, *, yes: bool, as_json: bool) -> None:
+def take_back(dsn: str, asked: Asked) -> None:
     """Show what the last change set, ask, and restore what was there before."""
-    from mrtuner.change.journal import Journal
     from mrtuner.vacuum.apply import last, undo
 
-    with Journal(journal) as book:
+    with asked.book() as book:
         recovered = _finish_interrupted(dsn, book)
         if recovered is not None and recovered.change_is_undone:
-            _finish(recovered, (), recovered, None, as_json=as_json)
+            _finish(recovered, (), recovered, None, as_json=asked.as_json)
             return
         done = last(dsn, book)
         entries = [] if done is None else _turned(done.entries)
         if done is not None:
             _show(f"undo of change {done.id}, made {done.began}", entries)
-            terminal.confirm(f"Restore {_number(entries)}?", yes=yes)
+            asked.confirm(f"Restore {_number(entries)}?")
         outcome = undo(dsn, book)
-    _finish(recovered, entries, outcome, None, as_json=as_json)
+    _finish(recovered, entries, outcome, None, as_json=asked.as_json)
 
 
 def _finish_interrupted(dsn: str, book: Journal) -> Outcome | None:

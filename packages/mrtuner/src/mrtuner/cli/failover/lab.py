@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,6 +17,7 @@ from mrtuner.errors import MrTunerError, UsageError
 
 if TYPE_CHECKING:
     from mrtuner.failover.lab.control import Request, Session
+    from mrtuner.failover.lab.document import PlayedScenario
 
 
 @options.command("lab")
@@ -72,9 +73,8 @@ def command(
     however the command ends. Hangs are compared with what `predict` says, within 0.1 s; the exit
     code is 1 if one is outside its band.
     """
-    from mrtuner.documents import as_builtins, convert
     from mrtuner.failover.lab.control import Request, parameters, sysctl
-    from mrtuner.failover.lab.document import LabDocument, PlayedScenario
+    from mrtuner.failover.lab.document import LabDocument
 
     if listed:
         _list(as_json)
@@ -90,23 +90,22 @@ def command(
         return
     write = _writer(html)
     outcomes = list(_played(request, scenarios, as_json))
-    told = as_builtins(LabDocument(scenarios=[convert(one, PlayedScenario) for one in outcomes]))
     if as_json:
-        terminal.document(told)
-    write(told)
-    if not all(outcome["fits"] for outcome in outcomes):
+        terminal.document(LabDocument(scenarios=outcomes))
+    write(outcomes)
+    if not all(outcome.fits for outcome in outcomes):
         ctx.exit(exit_codes.FAILED)
 
 
-def _writer(html: Path | None) -> Callable[[Mapping[str, Any]], None]:
+def _writer(html: Path | None) -> Callable[[Sequence[PlayedScenario]], None]:
     """Return what writes the page; whether it can is checked before any scenario is played."""
     prerequisites.require(page=html)
     if html is None:
         return lambda _: None
     from mrtuner.failover.lab import page as failover_lab_page
 
-    def write(told: Mapping[str, Any]) -> None:
-        terminal.save_and_tell(html, failover_lab_page.page(told))
+    def write(outcomes: Sequence[PlayedScenario]) -> None:
+        terminal.save_and_tell(html, failover_lab_page.page(outcomes))
 
     return write
 
@@ -126,17 +125,20 @@ def _list(as_json: bool) -> None:
         terminal.print_line(line)
 
 
-def _played(request: Request, names: tuple[str, ...], as_json: bool) -> Iterator[dict[str, Any]]:
+def _played(request: Request, names: tuple[str, ...], as_json: bool) -> Iterator[PlayedScenario]:
     """Play scenarios one after the other, each in its own lab, and yield the outcomes."""
     from dataclasses import replace
 
+    from mrtuner.documents import convert
     from mrtuner.failover.lab.control import play
-    from mrtuner.failover.lab.outcome import lines
+    from mrtuner.failover.lab.document import PlayedScenario
     from mrtuner.failover.lab.scenarios import scenario
+    from mrtuner.failover.lab.text import lines
 
     for name in [scenario(name).name for name in names]:
         with terminal.sigterm_as_interrupt():
-            outcome = play(replace(request, scenario=name), terminal.print_note)
+            told = play(replace(request, scenario=name), terminal.print_note)
+        outcome = convert(told, PlayedScenario)
         if not as_json:
             for line in (*lines(outcome), ""):
                 terminal.print_line(line)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Final
+from typing import Annotated
 
 from mrtuner.described import Doc
-from mrtuner.failover.predict.hang_times import SLACK, pretty_span
+from mrtuner.failover.predict.hang_times import SLACK
 from mrtuner.failover.predict.timer_wheel import Band
 
 
@@ -74,59 +74,3 @@ class ScenarioResult:
     def fits(self) -> bool:
         """Whether nothing measured is outside its band."""
         return all(row.fits is not False for row in self.rows)
-
-
-_VERDICTS: Final = {True: "fits", False: "DOES NOT FIT", None: "not waited for"}
-
-
-def lines(told: Mapping[str, Any]) -> Iterator[str]:
-    """Yield an outcome's document as readable lines."""
-    from mrtuner.tables import aligned
-
-    yield f"{told['scenario']}: {told['words']}"
-    yield f"Linux {told['release']}, HZ {told['hz']}; {limits(told)}"
-    yield ""
-    head = ("case", "predicted", "measured", "", "decided by")
-    yield from aligned([head, *map(cells, told["cases"])])
-    yield ""
-    yield from aligned([_HEAD, *map(_seen_cells, told["probes"])])
-    writes = told["writes"]
-    yield ""
-    if told["fenced"] is not None:
-        yield f"the old primary was killed {told['fenced']:.1f} s after the fault"
-    yield f"{writes['acknowledged']} acknowledged writes, {writes['lost']} of them lost"
-
-
-def limits(told: Mapping[str, Any]) -> str:
-    """The clients' settings."""
-    given = (f"{name}={value}" for part in ("parameters", "sysctls")
-             for name, value in told[part].items())  # fmt: skip
-    return " ".join(given) or "nothing set"
-
-
-_HEAD: Final = ("probes", "without an answer", "failed", "late", "answered by the old primary")
-
-
-def cells(told: Mapping[str, Any]) -> tuple[str, str, str, str, str]:
-    """A case's row in the table: case, predicted, measured, verdict, what decides."""
-    return (
-        told["case"],
-        pretty_span(Band.told(told["predicted"])),
-        measured(told["measured"], told["watched"]),
-        _VERDICTS[told["fits"]],
-        told["decided_by"],
-    )
-
-
-def measured(hangs: Sequence[float | None], watched: float) -> str:
-    """Format as ``9.03 to 9.21 s (3)``, ``over 20 s (3)``."""
-    ended = [hang for hang in hangs if hang is not None]
-    if not ended:
-        return f"over {watched:.0f} s ({len(hangs)})"
-    on = f", {len(hangs) - len(ended)} over {watched:.0f} s" if len(ended) < len(hangs) else ""
-    return f"{min(ended):.2f} to {max(ended):.2f} s ({len(ended)}){on}"
-
-
-def _seen_cells(told: Mapping[str, Any]) -> tuple[str, ...]:
-    outage = "to the end" if told["outage"] is None else f"{told['outage']:.1f} s"
-    return (told["kind"], outage, *(str(told[name]) for name in ("failed", "late", "stale")))

@@ -1,6 +1,6 @@
 """Predicted and measured hangs, as charts and as one HTML page.
 
-Uses only the documents `mrtuner.failover.lab/1` and `mrtuner.failover.selftest/1`.
+The scenarios are those of `mrtuner.failover.lab/1`, the trials of `mrtuner.failover.selftest/1`.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from mrtuner.failover.lab.outcome import cells, limits
+from mrtuner.failover.lab.text import cells, limits
 from mrtuner.failover.predict.hang_times import SLACK
 from mrtuner.present import figures
 from mrtuner.present.axes import grid, plain
@@ -18,30 +18,33 @@ from mrtuner.present.html import rendered
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+    from mrtuner.failover.lab.document import PlayedCase, PlayedScenario
+
 #: Heights of a row, and of the axis with its margins, in user units.
 _ROW: Final = 24
 _FRAME: Final = 62
 
 
 @figures.for_every_screen()
-def page(told: Mapping[str, Any]) -> str:
+def page(outcomes: Sequence[PlayedScenario]) -> str:
     """Return scenarios as one HTML document; the same input gives the same text."""
-    outcomes = told["scenarios"]
     return rendered(
         Path(__file__).with_suffix(".html"),
         outcomes=outcomes,
-        fits=all(one["fits"] for one in outcomes),
-        pictures=[picture(one, key=f"lab{place}") for place, one in enumerate(outcomes)],
+        fits=all(one.fits for one in outcomes),
+        pictures=[
+            picture(one.scenario, one.cases, key=f"lab{place}")
+            for place, one in enumerate(outcomes)
+        ],
         limits=[limits(one) for one in outcomes],
-        rows=[[cells(row) for row in one["cases"]] for one in outcomes],
+        rows=[[cells(row) for row in one.cases] for one in outcomes],
     )  # fmt: skip
 
 
-def picture(outcome: Mapping[str, Any], *, key: str) -> str:
+def picture(name: str, rows: Sequence[PlayedCase], *, key: str) -> str:
     """Draw for each case the predicted band and the measured hangs [s from the client's action]."""
-    rows = outcome["cases"]
     with figures.canvas(height=_FRAME + _ROW * len(rows)) as figure:
-        labels = [row["case"] for row in rows]
+        labels = [row.case for row in rows]
         axes = figure.add_axes(_place(labels))
         most = max(_end(row) for row in rows)
         axes.set_xlim(-0.02 * most, 1.04 * most)
@@ -51,25 +54,24 @@ def picture(outcome: Mapping[str, Any], *, key: str) -> str:
         _dress(axes, labels)
         return figures.finish(
             figure, key,
-            title=f"Hangs predicted and measured: {outcome['scenario']}",
+            title=f"Hangs predicted and measured: {name}",
             desc="A band and three hangs for each case. The table shows every number.",
         )  # fmt: skip
 
 
-def _end(row: Mapping[str, Any]) -> float:
-    band = row["predicted"]
-    hangs: list[float] = [hang for hang in row["measured"] if hang is not None]
-    shown = band is not None and row["fits"] is not None
-    last: float = band["high"] + row["slack"] if shown else row["watched"]
-    return max([1.0, last, *hangs])
+def _end(row: PlayedCase) -> float:
+    band = row.predicted
+    hangs = [hang for hang in row.measured if hang is not None]
+    shown = band is not None and row.fits is not None
+    return max([1.0, band.high + row.slack if band and shown else row.watched, *hangs])
 
 
-def _draw(axes: Axes, place: int, row: Mapping[str, Any], most: float) -> None:
-    band = row["predicted"]
-    low, high = (band["low"], min(band["high"], most)) if band else (0.0, most)
-    _bar(axes, place, low, high, slack=row["slack"], endless=band is None)
-    for hang in row["measured"]:
-        at = row["watched"] if hang is None else hang
+def _draw(axes: Axes, place: int, row: PlayedCase, most: float) -> None:
+    band = row.predicted
+    low, high = (band.low, min(band.high, most)) if band else (0.0, most)
+    _bar(axes, place, low, high, slack=row.slack, endless=band is None)
+    for hang in row.measured:
+        at = row.watched if hang is None else hang
         _dot(axes, place, at, ">" if hang is None else "D")
 
 

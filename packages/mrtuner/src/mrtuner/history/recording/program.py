@@ -72,6 +72,4 @@ def _loaded() -> Iterator[tuple[str, Program]]:
 
 
 def _bad(name: str, why: str) -> BadValue:
-    return BadValue(
-        f"cannot load the source {name}: {why}", "See docs/how-to/record-your-own-metrics.md."
-    )
+    return BadValue(f"cannot load the source {name}: {why}", "See docs/how-to/record-history.md.")

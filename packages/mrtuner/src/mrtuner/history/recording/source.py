@@ -319,6 +319,4 @@ def _text(name: str, header: Mapping[str, Any], key: str) -> str:
 
 
 def _bad(name: str, why: str) -> BadValue:
-    return BadValue(
-        f"cannot read the source {name}: {why}", "See docs/how-to/record-your-own-metrics.md."
-    )
+    return BadValue(f"cannot read the source {name}: {why}", "See docs/how-to/record-history.md.")

@@ -1,15 +1,15 @@
 """A tuning and its proof as a page to keep: one self-contained HTML file.
 
-All content comes from the plain data of a tuning (``mrtuner.tune/1``) and of a series of loads
+All content comes from the document of a tuning (``mrtuner.tune/1``) and from a series of loads
 (``mrtuner.series/1``), so it can be recreated from the JSON alone, byte for byte.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING
 
 from mrtuner.bench import series
 from mrtuner.bench.record.model import Record
@@ -20,10 +20,8 @@ from mrtuner.present import charts, figures
 from mrtuner.present.html import rendered
 from mrtuner.stats.comparison import Verdict
 
-_APPLIED: Final[Mapping[str, Any]] = {
-    "steps": (), "left_alone": (), "refused": (), "elsewhere": None,
-    "method": None, "restarted": False, "put_back": False, "undo": None,
-}  # fmt: skip
+if TYPE_CHECKING:
+    from mrtuner.tuning.document import AppliedSide, Entry, MemoryBudget, TuneDocument
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,42 +36,34 @@ class Load:
 
 @figures.for_every_screen()
 def page(
-    tuning: Mapping[str, Any],
-    proof: Mapping[str, Any],
+    tuning: TuneDocument,
+    proof: series.Series,
     *,
     commands: Sequence[tuple[str, str]] = (),
-    applied: Mapping[str, Any] | None = None,
+    applied: AppliedSide | None = None,
 ) -> str:
     """Return the whole report as one HTML document; the same input gives the same text.
 
-    `tuning` is ``Tuning.to_dict()``, `proof` ``Series.to_dict()``. `commands` are (purpose,
-    command) to do the same on one's own server and to undo it. `applied` describes what was
-    written: ``steps``, ``left_alone``, ``refused`` and ``elsewhere`` as in the plan of an apply,
-    and ``method``, ``restarted``, ``put_back``, ``undo``; each is optional. Passwords in any text
-    are masked.
+    `commands` are (purpose, command) to do the same on one's own server and to undo it. `applied`
+    says how the advice was written, if it was. Passwords in any text are masked.
 
-    Raises BadValue for data of another schema, MissingPart without jinja2 or matplotlib.
+    Raises MissingPart without jinja2 or matplotlib.
     """
-    from mrtuner.documents import read
-    from mrtuner.tuning.document import TuneDocument
-
-    read(tuning, TuneDocument)
-    measured = series.from_dict(proof)
-    said = answer(measured)
-    found = zip(measured.findings, said.rows, strict=True)
+    said = answer(proof)
+    found = zip(proof.findings, said.rows, strict=True)
     loads = [_load(one, row, number) for number, (one, row) in enumerate(found, 1)]
     record = loads[0].finding.record if loads else None
     return rendered(
         Path(__file__).with_suffix(".html"),
         tuning=tuning,
-        advice=_sorted_out(tuning["advice"]),
-        budget_picture=_budget_picture(tuning["budget"]),
+        advice=_sorted_out(tuning.advice),
+        budget_picture=_budget_picture(tuning.budget),
         commands=commands,
-        applied=None if applied is None else {**_APPLIED, **applied},
+        applied=applied,
         said=said,
         loads=loads,
-        forest=_forest(measured) if loads else "",
-        conditions=measured.conditions,
+        forest=_forest(proof) if loads else "",
+        conditions=proof.conditions,
         record=record,
         one_server=record is not None and _is_one_server(record),
         limits=list(_limits(tuning, record)),
@@ -128,33 +118,32 @@ def _forest(measured: series.Series) -> str:
 class Sorted:
     """The advice sorted by what to do with it; changes and suggestions by area."""
 
-    changes: tuple[dict[str, Any], ...]
-    suggestions: tuple[dict[str, Any], ...]
-    kept: tuple[dict[str, Any], ...]
-    unknown: tuple[dict[str, Any], ...]
+    changes: tuple[Entry, ...]
+    suggestions: tuple[Entry, ...]
+    kept: tuple[Entry, ...]
+    unknown: tuple[Entry, ...]
 
     @property
     def restarts(self) -> int:
         """How many of the changes need a restart."""
-        return sum(1 for item in self.changes if item["restart"])
+        return sum(1 for item in self.changes if item.restart)
 
 
-def _sorted_out(advice: Iterable[dict[str, Any]]) -> Sorted:
-    items = list(advice)
-    changes = [item for item in items if item["verdict"] == "change"]
+def _sorted_out(items: Sequence[Entry]) -> Sorted:
+    changes = [item for item in items if item.verdict == "change"]
     return Sorted(
-        changes=tuple(item for item in changes if not item["suggestion"]),
-        suggestions=tuple(item for item in changes if item["suggestion"]),
-        kept=tuple(item for item in items if item["verdict"] == "keep"),
-        unknown=tuple(item for item in items if item["verdict"] == "unknown"),
+        changes=tuple(item for item in changes if not item.suggestion),
+        suggestions=tuple(item for item in changes if item.suggestion),
+        kept=tuple(item for item in items if item.verdict == "keep"),
+        unknown=tuple(item for item in items if item.verdict == "unknown"),
     )
 
 
-def _budget_picture(budget: Mapping[str, Any] | None) -> str:
+def _budget_picture(budget: MemoryBudget | None) -> str:
     if budget is None:
         return ""
-    parts = [(part["name"], part["bytes"]) for part in budget["parts"]]
-    return charts.budget(parts, ceiling=budget["ceiling"], memory=budget["memory"], key="budget")
+    parts = [(part.name, part.size) for part in budget.parts]
+    return charts.budget(parts, ceiling=budget.ceiling, memory=budget.memory, key="budget")
 
 
 # Wording.
@@ -166,13 +155,13 @@ def _is_one_server(record: Record) -> bool:
     return len({(one.get("data_directory"), one.get("port")) for one in known}) == 1
 
 
-def _limits(tuning: Mapping[str, Any], record: Record | None) -> Iterator[str]:
+def _limits(tuning: TuneDocument, record: Record | None) -> Iterator[str]:
     """Yield what must not be concluded from this page."""
     yield (
         "The memory budget is computed, not measured. It does not include temporary tables, "
         "memory of extensions and the kernel's page tables."
     )
-    if not tuning["live"]:
+    if not tuning.live:
         yield "The advice is for a machine as described, not for a server that was examined."
     yield (
         "Each load compares all the settings together. It does not show what each of them "

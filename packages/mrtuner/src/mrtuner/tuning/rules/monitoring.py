@@ -96,8 +96,8 @@ def log_temp_files_above_a_size(situation: Situation) -> Verdict:
 @rule("log_autovacuum_min_duration", source=LOGGING, risk="a log line for each long autovacuum",
       suggestion=True)  # fmt: skip
 def log_autovacuum_min_duration_for_long_ones(situation: Situation) -> Verdict:
-    """One minute as a suggestion (the default is never before 15, ten minutes since): shows tables
-    on which vacuum is slow, and dead rows that it may not remove.
+    """One minute, as a suggestion: shows tables on which vacuum is slow, and dead rows that it may
+    not remove. The default is ten minutes; before 15 it is never.
     """
     if _is_set(situation, "log_autovacuum_min_duration", "-1", "600000"):
         return Keep(SET)
@@ -126,7 +126,7 @@ def log_min_duration_sample_default() -> Verdict:
       risk="a standby or consumer that falls further behind must be set up again",
       suggestion=True)  # fmt: skip
 def max_slot_wal_keep_size_by_disk(situation: Situation) -> Verdict:
-    """A quarter of the volume that WAL lies on, as a suggestion: an abandoned slot otherwise keeps
+    """A quarter of the volume that WAL lies on, as a suggestion. An abandoned slot otherwise keeps
     WAL until the disk is full and the server stops.
     """
     if _is_set(situation, "max_slot_wal_keep_size"):
@@ -188,7 +188,7 @@ def _volume_of_wal(situation: Situation) -> Bytes | None:
 @rule("temp_file_limit", source="documentation: Resource Consumption, Disk",
       risk="cancels statements that write more temporary data", suggestion=True)  # fmt: skip
 def temp_file_limit_by_disk(situation: Situation) -> Verdict:
-    """A tenth of the disk for each session (a quarter for OLAP), as a suggestion: one runaway join
+    """A tenth of the disk for each session, a quarter for OLAP, as a suggestion. One runaway join
     otherwise fills the disk with temporary files, and the server stops.
     """
     if _is_set(situation, "temp_file_limit"):

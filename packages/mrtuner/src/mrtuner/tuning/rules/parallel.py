@@ -48,9 +48,9 @@ def _workers(memory: Memory | None) -> Expr:
 def max_worker_processes_for_parallel_workers(
     memory: Memory | None, situation: Situation
 ) -> Verdict:
-    """The parallel workers plus four for extensions and logical replication, never below the
-    server's own default of 8 (PgTune goes below it on four to seven CPUs), nor below what a live
-    server has: a slot that nobody uses costs next to nothing.
+    """The parallel workers, plus four for extensions and logical replication. Never below the
+    server's own default of 8, nor below what a live server has: a slot that nobody uses costs next
+    to nothing. PgTune goes below 8 on four to seven CPUs.
     """
     wanted = greatest(8, _workers(memory) + 4)
     running = situation.running.get("max_worker_processes")
@@ -63,10 +63,10 @@ def max_worker_processes_for_parallel_workers(
 def max_parallel_workers_per_gather_by_workload(
     workload: Workload, workers: ParallelWorkers | None, situation: Situation
 ) -> Verdict:
-    """Half the CPUs, up to 16, where a few large queries run; at most two where many small ones
-    do, since they would only take workers from each other. Where a fifth of the planned workers
-    could not start although there is one for each CPU, half of what is in force: a plan that
-    counts on helpers which never come is the wrong plan.
+    """Half the CPUs, up to 16, where a few large queries run. At most two where many small ones do:
+    more would only take workers from each other. Half of what is in force if there is a worker for
+    each CPU and yet a fifth of those planned could not start. A plan that counts on workers which
+    never come is the wrong plan.
     """
     if workers and workers.missing >= MANY_MISSING and _one_for_each_cpu(situation):
         now = int(situation.running.get("max_parallel_workers_per_gather", 2))

@@ -18,9 +18,9 @@ DOC = "documentation: Query Planning, Planner Cost Constants"
     risk="none: an estimate for the planner, it allocates no memory",
 )
 def effective_cache_size_by_memory(situation: Situation, chosen: Chosen) -> Verdict:
-    """What is left for shared buffers and the kernel's cache when the sessions expected to be
-    active (--active, or those seen, or two for each CPU) hold their sorts: three quarters of
-    memory at most, half on a desktop, and never less than shared_buffers.
+    """What is left for shared buffers and the kernel's cache when all active sessions hold their
+    sorts. Three quarters of memory at most, half on a desktop, and never less than shared_buffers.
+    Active are as many sessions as --active says, or as were seen, or else two for each CPU.
     """
     desktop = situation.workload is Workload.DESKTOP
     most = MEMORY / 2 if desktop else MEMORY * 3 / 4
@@ -77,9 +77,9 @@ def _uncached(storage: Storage) -> Verdict:
 
 @rule("jit", source="documentation: Just-in-Time Compilation", risk="long queries may slow down")
 def jit_by_workload(workload: Workload, jit_time: JitTime | None, situation: Situation) -> Verdict:
-    """Off, except for OLAP, where the version's default stays (19 turned it off) unless compiling
-    was measured to take a quarter of the time of the statements that were compiled: compiling
-    costs more than a short query takes.
+    """Off, since compiling costs more than a short query takes. For OLAP the version's default
+    stays; 19 turned it off. It is off for OLAP too if compiling took a quarter of the time of the
+    statements that were compiled.
     """
     share = jit_time.share if jit_time else None
     if jit_time and share is not None and share >= 0.25:

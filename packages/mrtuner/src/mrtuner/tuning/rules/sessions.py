@@ -36,10 +36,9 @@ A_SESSION = 32 * MiB
     always=True,
 )
 def max_connections_by_memory(connections: Connections, situation: Situation) -> Verdict:
-    """The number given with --connections, plus what the server keeps for superusers and reserved
-    roles: it refuses to start without them, and applications cannot use them. Without the
-    option, what a live server has; else the workload's usual number, at most one for each 32 MB of
-    memory, and at least ten.
+    """The number given with --connections. Without it, what a live server has. Without both, the
+    workload's usual number: at least ten, and at most one for each 32 MB of memory. Then what the
+    server keeps for superusers and reserved roles is added, since applications cannot use it.
     """
     if connections.wanted is not None:
         reserved = reserved_sessions(situation)
@@ -114,7 +113,7 @@ def transaction_timeout_by_workload(workload: Workload) -> Verdict:
     suggestion=True,
 )
 def lock_timeout_for_schema_changes(workload: Workload) -> Verdict:
-    """Five seconds, as a suggestion, for the role that runs migrations: while ALTER TABLE waits for
+    """Five seconds, as a suggestion, for the role that runs migrations. While ALTER TABLE waits for
     a lock, every later query of that table waits behind it.
     """
     if workload is Workload.DESKTOP:
@@ -189,8 +188,9 @@ def tcp_keepalives_count_six(situation: Situation) -> Verdict:
 def max_locks_per_transaction_for_partitions(
     situation: Situation, partitions: Partitions | None
 ) -> Verdict:
-    """Left as it is, unless the active sessions, each reading the largest partitioned table without
-    pruning, would need more locks than all sessions have together; then as many, as a suggestion.
+    """Left as it is, unless the active sessions may need more locks than all sessions have
+    together. Then as many as they need if each reads the largest partitioned table without
+    pruning, as a suggestion.
     """
     sessions = int(situation.running.get("max_connections", 0))
     if partitions is None or not sessions:

@@ -14,8 +14,8 @@ LARGEST = 64 * MiB
 
 
 def slru_buffers_where_they_miss(name: str, situation: Situation, slrus: Slrus | None) -> Verdict:
-    """Twice what is in force, 64 MB at most, where the cache was measured to read more than ten
-    pages a second and for more than a hundredth of all requests; else left as it is.
+    """Left as it is, unless the cache was measured to read more than ten pages a second, and for
+    more than a hundredth of all requests. Then twice what is in force, 64 MB at most.
     """
     reads, misses = (of.get(name, 0.0) for of in (slrus.reads, slrus.misses)) if slrus else (0, 0)
     now = int(situation.running.get(name, 0)) * 8 * KiB

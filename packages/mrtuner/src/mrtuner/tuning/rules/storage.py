@@ -52,9 +52,8 @@ AHEAD_SOURCE = DOC + "; 18: aio_init.c, method_worker.c"
 
 @rule("effective_io_concurrency", source=AHEAD_SOURCE, risk="scans load the storage more")
 def effective_io_concurrency_by_storage(storage: Storage, situation: Situation) -> Verdict:
-    """By kind of storage: 128 for SSD and network volumes, 256 for NVMe, since 18 no more than a
-    process may have in flight (io_max_concurrency, 64 unless it is set). Left as it is on hard
-    disks.
+    """128 for SSD and network volumes, 256 for NVMe. From 18 on no more than a process may have in
+    flight: io_max_concurrency, or 64 if that is not set. Left as it is on hard disks.
     """
     if storage is Storage.HDD:
         return Keep("a disk has few heads: the version's default keeps them busy")
@@ -103,11 +102,11 @@ def _at_once(situation: Situation) -> int | None:
     own=OwnValue.LEFT,
 )
 def backend_flush_after_by_kernel(situation: Situation) -> Verdict:
-    """256 kB for web, OLTP and mixed on network volumes, on machines up to 4 GB, and where this
-    server's backends are seen to write much; not if all data fit a quarter of memory. Without it
-    the kernel gathers what backends write and sends it in one burst, behind which every commit
-    waits: on a small volume, stalls of 4 to 20 s were measured, and 0.1 s with it. In memory on
-    fast storage it cost a few per cent, so it stays at 0 there.
+    """256 kB for web, OLTP and mixed in three cases: on network volumes, on machines up to 4 GB,
+    and if this server's backends are seen to write much. Not if all data fit a quarter of memory.
+    Without it the kernel gathers what backends write and sends it in one burst, behind which every
+    commit waits. On a small volume, stalls of 4 to 20 s were measured, and 0.1 s with it. In memory
+    on fast storage it cost a few per cent, so it stays at 0 there.
     """
     if situation.workload in {Workload.OLAP, Workload.DESKTOP}:
         return Keep("throughput of large writes matters more than stalls")

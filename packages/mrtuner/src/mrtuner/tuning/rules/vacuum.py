@@ -79,8 +79,9 @@ def maintenance_work_mem_by_memory(workload: Workload) -> Verdict:
     risk="if too low, a vacuum scans indexes more than once",
 )
 def autovacuum_work_mem_by_budget(situation: Situation) -> Verdict:
-    """A sixty-fourth of memory, 1 GB at most before 17 (6 bytes a dead row), 256 MB since (far
-    fewer): set apart from maintenance_work_mem, since every worker may take it.
+    """A sixty-fourth of memory. At most 256 MB from 17 on, where dead rows take little memory; at
+    most 1 GB before, where each takes 6 bytes. It is set apart from maintenance_work_mem, since
+    every worker may take it.
     """
     most = 256 * MiB if situation.major >= 17 else GiB
     return Change(

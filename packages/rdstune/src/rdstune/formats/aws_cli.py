@@ -12,7 +12,8 @@ import shlex
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from mrtuner.formats.parameter_group import Group, GroupFormat, GroupLine, comments
+from mrtuner.formats.line import comments
+from rdstune.formats.group import Group, GroupFormat, GroupLine
 
 #: Source: ModifyDBParameterGroupMessage.
 BATCH: Final = 20

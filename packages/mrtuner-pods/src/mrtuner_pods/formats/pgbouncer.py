@@ -7,8 +7,8 @@ pool belongs to one user and one database, in one process.
 from __future__ import annotations
 
 from mrtuner.errors import Refused
-from mrtuner.formats.application.model import Application, ApplicationFormat
 from mrtuner.formats.line import one_line
+from mrtuner_pods.formats.model import Application, ApplicationFormat
 
 
 def write(application: Application) -> str:

@@ -10,7 +10,8 @@ from __future__ import annotations
 import json
 from typing import Final
 
-from mrtuner.formats.parameter_group import Group, GroupFormat, GroupLine, comments
+from mrtuner.formats.line import comments
+from rdstune.formats.group import Group, GroupFormat, GroupLine
 
 _NOTES: Final = (
     "AWS CDK, Python. Use the group by name: rds.ParameterGroup.from_parameter_group_name(scope, "

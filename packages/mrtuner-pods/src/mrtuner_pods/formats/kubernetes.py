@@ -9,9 +9,9 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
-from mrtuner.formats.application.model import PUMA, Application, ApplicationFormat
 from mrtuner.formats.line import one_line
 from mrtuner.units import MiB
+from mrtuner_pods.formats.model import PUMA, Application, ApplicationFormat
 
 
 def write(application: Application) -> str:

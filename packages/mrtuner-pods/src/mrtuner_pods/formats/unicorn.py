@@ -5,8 +5,8 @@ Source: unicorn's documentation, Unicorn::Configurator: worker_processes, preloa
 
 from __future__ import annotations
 
-from mrtuner.formats.application.model import Application, ApplicationFormat
 from mrtuner.formats.line import one_line
+from mrtuner_pods.formats.model import Application, ApplicationFormat
 
 
 def write(application: Application) -> str:

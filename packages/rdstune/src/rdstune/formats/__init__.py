@@ -15,7 +15,8 @@ from types import MappingProxyType
 from typing import Final
 
 from mrtuner.formats.line import known, one_line
-from mrtuner.formats.parameter_group import (
+from rdstune.formats import aws_cli, cdk, cloudformation, pulumi, terraform
+from rdstune.formats.group import (
     LONGEST,
     Group,
     GroupFormat,
@@ -24,7 +25,6 @@ from mrtuner.formats.parameter_group import (
     checked_lines,
     checked_name,
 )
-from mrtuner.formats.rds_groups import aws_cli, cdk, cloudformation, pulumi, terraform
 
 __all__ = ["GROUP_FORMATS", "GroupLine", "render_group"]
 

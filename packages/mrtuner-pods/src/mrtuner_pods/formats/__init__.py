@@ -11,7 +11,8 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
-from mrtuner.formats.application import (
+from mrtuner.formats.line import known
+from mrtuner_pods.formats import (
     gunicorn,
     hikaricp,
     kubernetes,
@@ -20,8 +21,7 @@ from mrtuner.formats.application import (
     sqlalchemy,
     unicorn,
 )
-from mrtuner.formats.application.model import Application, ApplicationFormat, Deployment
-from mrtuner.formats.line import known
+from mrtuner_pods.formats.model import Application, ApplicationFormat, Deployment
 
 __all__ = ["FORMATS", "NAMES", "Application", "Deployment", "render"]
 

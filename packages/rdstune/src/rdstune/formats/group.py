@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import textwrap
 import unicodedata
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -23,7 +22,6 @@ _FAMILY: Final = re.compile(r"(aurora-)?postgres(ql)?[0-9]+(\.[0-9]+)?")
 _PARAMETER: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*")
 _METHODS: Final = ("immediate", "pending-reboot")
 _BREAKING: Final = ("Cc", "Cs", "Zl", "Zp")
-_WIDTH: Final = 96
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,18 +71,6 @@ class GroupFormat:
     name: str
     summary: str  # one line for --help
     write: Callable[[Group], str]
-
-
-def comments(notes: Iterable[str], mark: str = "# ") -> str:
-    rows = [row for note in notes for row in _wrapped(one_line(note), mark)]
-    return "".join(f"{row}\n" for row in rows)
-
-
-def _wrapped(note: str, mark: str) -> list[str]:
-    return textwrap.wrap(
-        note, _WIDTH, initial_indent=mark, subsequent_indent=mark,
-        break_long_words=False, break_on_hyphens=False,
-    )  # fmt: skip
 
 
 def checked_name(name: str) -> str:

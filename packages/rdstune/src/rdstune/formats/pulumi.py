@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from mrtuner.formats.parameter_group import Group, GroupFormat, GroupLine, comments
-from mrtuner.formats.rds_groups.cdk import quoted
+from mrtuner.formats.line import comments
+from rdstune.formats.cdk import quoted
+from rdstune.formats.group import Group, GroupFormat, GroupLine
 
 
 def write(group: Group) -> str:

@@ -13,7 +13,7 @@ from typing import Final
 
 from mrtuner.formats import manifest
 from mrtuner.formats.line import Line
-from mrtuner.formats.parameter_group import Group, GroupFormat, GroupLine
+from rdstune.formats.group import Group, GroupFormat, GroupLine
 
 _NO_METHOD: Final = (
     "CloudFormation has no apply method: dynamic parameters change at once, static ones "

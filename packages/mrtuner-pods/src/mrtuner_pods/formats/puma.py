@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from mrtuner.formats.application.model import PUMA, Application, ApplicationFormat
 from mrtuner.formats.line import one_line
+from mrtuner_pods.formats.model import PUMA, Application, ApplicationFormat
 
 #: The plan assumes no wait. Puma 7 and 8 distribute requests by their much shorter wait.
 _ACCEPT_AT_ONCE: Final = (

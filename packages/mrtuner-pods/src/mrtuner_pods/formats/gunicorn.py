@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from mrtuner.formats.application.model import Application, ApplicationFormat
 from mrtuner.formats.line import one_line
+from mrtuner_pods.formats.model import Application, ApplicationFormat
 
 _ONE_QUEUE: Final = (
     "# No request waits beside an idle worker. Idle connections would take the threads' places.\n"

@@ -5,8 +5,8 @@ Source: SQLAlchemy's documentation, Connection Pooling: QueuePool, pool_size and
 
 from __future__ import annotations
 
-from mrtuner.formats.application.model import Application, ApplicationFormat
 from mrtuner.formats.line import one_line
+from mrtuner_pods.formats.model import Application, ApplicationFormat
 
 
 def write(application: Application) -> str:

@@ -9,7 +9,7 @@ import pytest
 
 from mrtuner.aws.errors import AwsError
 from mrtuner.aws.session import Account, client
-from mrtuner.aws.snapshots import ALREADY_EXISTS, Snapshot, copy_snapshot
+from rdstune.fleet.aws_snapshots import ALREADY_EXISTS, Snapshot, copy_snapshot
 
 ANSWER = b"""<ErrorResponse xmlns="http://rds.amazonaws.com/doc/2014-10-31/"><Error>
 <Type>Sender</Type><Code>DBSnapshotAlreadyExists</Code><Message>in words of tomorrow</Message>

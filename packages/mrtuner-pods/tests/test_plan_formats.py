@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from mrtuner.errors import BadValue, Refused
-from mrtuner.formats.application import FORMATS, Application, render
+from mrtuner_pods.formats import FORMATS, Application, render
 
 APPLICATION = Application(
     title="for 400/s of 27 ms", server="puma", pods=6, workers=4, threads=3, pool=3,

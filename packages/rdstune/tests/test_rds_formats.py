@@ -16,8 +16,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mrtuner.errors import BadValue
-from mrtuner.formats.parameter_group import Method
-from mrtuner.formats.rds_groups import GROUP_FORMATS, GroupLine, render_group
+from rdstune.formats import GROUP_FORMATS, GroupLine, render_group
+from rdstune.formats.group import Method
 
 #: Name → value and method; None where the format has no place for a method.
 Found = dict[str, tuple[str, str | None]]
