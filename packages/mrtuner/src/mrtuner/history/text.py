@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from textwrap import wrap
 from typing import Any, Final
 
-from mrtuner.history.analysis.changes import PACE
+from mrtuner.history.recording.rounds import PACE
 from mrtuner.tables import GAP, aligned
 from mrtuner.units import pretty_bytes, pretty_duration
 from mrtuner.wording import cut, first_few, plural

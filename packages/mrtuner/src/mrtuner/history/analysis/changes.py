@@ -20,9 +20,6 @@ _CHANGED: Final = (
     "storage_throughput", "multi_az", "memory", "cpus",
 )  # fmt: skip
 
-#: Events that the recorder causes itself: how often it samples a source.
-PACE: Final = "pace"
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HistoryChange:

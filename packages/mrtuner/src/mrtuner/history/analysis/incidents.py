@@ -14,9 +14,10 @@ from statistics import median
 from typing import Annotated, Any, Final, TypeVar
 
 from mrtuner.described import Doc
-from mrtuner.history.analysis.changes import PACE, HistoryChange
+from mrtuner.history.analysis.changes import HistoryChange
 from mrtuner.history.analysis.period import IN_PERIOD, HistoryPeriod, as_sampled
 from mrtuner.history.reading import History
+from mrtuner.history.recording.rounds import PACE
 from mrtuner.postgres.blocking import roots
 from mrtuner.units import pretty_duration
 from mrtuner.wording import cut, enumerated, plural
