@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from statistics import median
 from typing import Annotated, Any, Final, TypeVar
@@ -23,6 +23,8 @@ from mrtuner.units import pretty_duration
 from mrtuner.wording import cut, enumerated, plural
 
 T = TypeVar("T")
+#: The search reads every sample of every statement: a day of 500 of them takes 3 s.
+_LONGEST: Final = timedelta(days=1)
 #: Samples of one queue are at most this far apart: a busy recorder samples less often. A queue this
 #: long is worth a sentence.
 _APART: Final = timedelta(seconds=30)
@@ -66,13 +68,15 @@ def incidents(
 ) -> tuple[Incident, ...]:
     """Return what went wrong, in order of time; `changes` are those of the period.
 
-    What is kept as summaries only, since it is older, is not looked at: see `Source.keep`.
+    Events are told of all of it, the rest of its last day. What is kept as summaries only, since it
+    is older, is not looked at (see `Source.keep`): `not_looked_for` names all of that.
     """
+    within = searched(about)
     found = [
-        *_lock_queues(history, about),
-        *_storms(history, about),
-        *_slower(history, about, changes),
-        *_forced_checkpoints(history, about),
+        *_lock_queues(history, within),
+        *_storms(history, within),
+        *_slower(history, within, changes),
+        *_forced_checkpoints(history, within),
         *(
             Incident(kind="event", begin=one.at, end=one.at, text=f"{one.what}: {one.detail}",
                      screen="changes")
@@ -80,6 +84,11 @@ def incidents(
         ),
     ]  # fmt: skip
     return tuple(sorted(found, key=lambda one: (one.begin, one.kind, one.text)))
+
+
+def searched(about: HistoryPeriod) -> HistoryPeriod:
+    """Return the part of a period in which samples are searched: its last day."""
+    return replace(about, begin=max(about.begin, about.end - _LONGEST))
 
 
 def _near(
