@@ -40,8 +40,10 @@ _SESSIONS: Final = 0.25
 _CALLS: Final = 20
 #: Statements that become slower within this time of each other do so together.
 _AT_ONCE: Final = timedelta(minutes=4)
-#: The change before it: no older than this, and not one of the recorder's own.
+#: The change before it: no older than this, and not one of the recorder's own. Statements and
+#: changes are each seen up to a minute later.
 _JUST_BEFORE: Final = timedelta(minutes=10)
+_SEEN_LATER: Final = timedelta(minutes=2)
 #: Checkpoints before their time: so many, each within this time of the one before.
 _FORCED: Final = 3
 _CLOSE: Final = timedelta(minutes=5)
@@ -273,7 +275,7 @@ def _slower_at_once(
         told = f"{len(group)} statements took longer; {told}"
     before = [
         one for one in changes
-        if begin - _JUST_BEFORE <= one.at <= begin + timedelta(minutes=1)
+        if begin - _JUST_BEFORE <= one.at <= begin + _SEEN_LATER
         and one.what not in {*_EVENTS, PACE}
     ]  # fmt: skip
     cause = f"; just before: {enumerated(one.detail for one in before[:3])}" if before else ""
