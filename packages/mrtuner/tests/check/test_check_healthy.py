@@ -144,6 +144,39 @@ def test_many_tables_are_checked_within_five_seconds(number: int, new_cluster: N
     assert not report.unjudged
 
 
+def test_keys_that_the_application_numbers_are_found_only_near_their_end(
+    new_cluster: NewCluster,
+) -> None:
+    """Of int4, 70 % are 1,503,238,553. Hashes reach its end from the first row on."""
+    cluster = new_cluster()
+    sql(
+        cluster.dsn(),
+        "CREATE TABLE full_ (id int PRIMARY KEY)",
+        "INSERT INTO full_ SELECT 1503230000 + n FROM generate_series(1, 9000) AS n",
+        "CREATE TABLE half (id int PRIMARY KEY)",
+        "INSERT INTO half SELECT 1400000000 + n FROM generate_series(1, 9000) AS n",
+        "CREATE TABLE hash (id int PRIMARY KEY)",
+        "INSERT INTO hash SELECT DISTINCT hashint4(n) FROM generate_series(1, 9000) AS n",
+        "CREATE TABLE big (id bigint PRIMARY KEY)",
+        "INSERT INTO big SELECT 1503230000 + n FROM generate_series(1, 9000) AS n",
+        "CREATE TABLE counted (id serial PRIMARY KEY)",
+        "INSERT INTO counted SELECT 1503230000 + n FROM generate_series(1, 9000) AS n",
+        "ANALYZE",
+        "CREATE ROLE monitor LOGIN IN ROLE pg_monitor",
+    )
+    (found,) = [one for one in checked(cluster).findings if one.id == "key-exhausted"]
+    assert found.text == (
+        "70% of public.full_.id (integer) is used: 644,244,647 numbers were left at the last "
+        "ANALYZE"
+    )
+    assert found.severity == "to do"
+    blind = checked(cluster, "monitor")
+    assert "key-exhausted" not in {one.id for one in blind.findings}
+    (lack,) = [one for one in blind.unjudged if one.name == "key-exhausted"]
+    assert "public.full_, public.half, public.hash" in lack.why
+    assert "GRANT SELECT" in (lack.supply or "")
+
+
 def test_a_locked_table_delays_no_other_check(new_cluster: NewCluster) -> None:
     """Nothing that is read needs a lock on a user's table."""
     cluster = new_cluster()

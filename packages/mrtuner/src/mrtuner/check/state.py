@@ -124,6 +124,19 @@ class SequenceUse:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class IntegerKey:
+    """A unique integer column that no sequence fills."""
+
+    schema: str
+    table: str
+    column: str
+    type: str
+    last: int | None  # the highest value that the last ANALYZE saw; None: the role may not see it
+    most: int  # what the type can hold
+    readable: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Index:
     """An index that deserves a look: invalid, never used, or covered by another one."""
 
@@ -193,6 +206,7 @@ class State:
     receiver: Receiver | None = None  # None: it is a primary
     subscriptions: tuple[Subscription, ...] = ()
     sequences: tuple[SequenceUse, ...] = ()
+    keys: tuple[IntegerKey, ...] = ()
     indexes: tuple[Index, ...] = ()
     unanalyzed: tuple[UnanalyzedTable, ...] = ()
     databases: tuple[DatabaseHealth, ...] = ()
