@@ -141,6 +141,24 @@ def test_orders_in_names_stay_data_and_no_literal_or_secret_is_told(hostile: Clu
     assert sql(hostile.dsn(), "SELECT count(*) FROM pg_class WHERE relname ~ '^ignore'") != [(0,)]
 
 
+def test_a_check_may_add_the_last_day_of_the_server_s_history(
+    embedded: Cluster, store: Path
+) -> None:
+    """Ten checkpoints of that hour came before their time; another server was not recorded."""
+    places = Places(servers={"db:5432": embedded.dsn(), "crm": embedded.dsn()}, history=store)
+    with_history = {"history": True, "memory": "8GB"}
+    _, (without, found, other) = asked(
+        places,
+        ("check", {"server": "db:5432", "memory": "8GB"}),
+        ("check", {"server": "db:5432", **with_history}),
+        ("check", {"server": "crm", **with_history}),
+    )
+    assert "checkpoints came before their time" not in text(without)
+    assert "10 checkpoints came before their time" in text(found)
+    assert other.is_error
+    assert "crm" in text(other)
+
+
 def test_what_a_tool_does_not_know_is_refused_with_a_hint() -> None:
     places = Places(servers={})
     refused: list[tuple[str, dict[str, Any], str]] = [

@@ -254,6 +254,14 @@ TROUBLES = (
         remedy='ALTER TABLE "public"."visits" ALTER COLUMN "id" TYPE bigint;',
     ),
     Trouble(
+        id="key-exhausted", severity="danger", heals=True,
+        plant=_sql("CREATE TABLE hits (id int PRIMARY KEY)",
+                   "INSERT INTO hits SELECT 2040100465 + n FROM generate_series(1, 9000) AS n",
+                   "ANALYZE hits"),
+        says=r"95% of public\.hits\.id \(integer\) is used: 107,374,182 numbers were left",
+        remedy='ALTER TABLE "public"."hits" ALTER COLUMN "id" TYPE bigint;',
+    ),
+    Trouble(
         id="invalid-index", severity="to do", plant=_failed_build,
         says=r"index public\.orders_who of orders is invalid",
         remedy='REINDEX INDEX CONCURRENTLY "public"."orders_who";',

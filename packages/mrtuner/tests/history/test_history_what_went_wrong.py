@@ -10,14 +10,17 @@ from pathlib import Path
 
 import psycopg
 import pytest
+from click.testing import CliRunner
 from conftest import NewCluster
+from history_data import MIDNIGHT, SECOND
 from history_story import BEGIN, INSTANCE, of_source, sample
 
 from mrtuner.answers import history
 from mrtuner.bench.load.pgbench import find_pgbench
+from mrtuner.cli import main
 from mrtuner.history.recording.sample import Sample
 from mrtuner.history.recording.source import built_in
-from mrtuner.history.store.writer import Batch, Writer
+from mrtuner.history.store.writer import Batch, Event, Writer
 from servers import sql
 
 TEXTS = {7: "LOCK TABLE stock", 8: "UPDATE stock SET n = n - ?", 9: "SELECT * FROM orders"}
@@ -153,6 +156,48 @@ def test_three_checkpoints_before_their_time_are_told_and_two_are_not(tmp_path: 
     assert recorded(tmp_path, *checkpoints([0] * 10 + [1, 0, 1] + [0] * 10)) == []
     (told,) = recorded(tmp_path / "three", *checkpoints([0] * 10 + [1, 0, 2] + [0] * 10))
     assert told.startswith(f"{clock(BEGIN + 9 * 60)} {clock(BEGIN + 12 * 60)} 3 checkpoints came")
+
+
+def test_a_storm_before_the_last_day_is_not_searched_and_that_is_said(tmp_path: Path) -> None:
+    """Two days: only the second is searched, in Python and as text; a crash is told of both."""
+    storm = connections([30] * 100 + [180] * 10 + [30] * 100)
+    crash = Event(
+        at=MIDNIGHT + (BEGIN + 5) * SECOND, instance=INSTANCE, kind="crash", detail="it recovered"
+    )
+    with Writer(tmp_path, built_in().values()) as writer:
+        writer.commit([Batch(
+            instance=INSTANCE, events=(crash,),
+            samples=(*storm, sample("connections", BEGIN + 2 * 86_400)),
+        )])  # fmt: skip
+    found = history(tmp_path, since="3d")
+    assert [one.text for one in found.incidents] == ["crash: it recovered"]
+    assert found.not_looked_for[0].startswith("queues for locks, storms of connections, slower ")
+    assert found.not_looked_for[0].endswith("not before 2026-11-24 02:00:00 UTC")
+    done = CliRunner().invoke(main, ["history", "show", "--since", "3d", "--dir", str(tmp_path)])
+    assert "\nNot looked for: queues for locks, storms of connections" in done.stdout
+    told = " ".join(done.stdout.split())
+    assert (
+        "Not looked for: sessions were not recorded: queues for locks are not looked for." in told
+    )
+
+
+def test_nothing_went_wrong_is_said_only_if_all_was_looked_at(tmp_path: Path) -> None:
+    def shown(*without: str) -> str:
+        place = tmp_path / "-".join(("store", *without))
+        names = {"sessions", "connections", "statements", "checkpoints"} - {*without}
+        with Writer(place, built_in().values()) as writer:
+            writer.commit([Batch(instance=INSTANCE, samples=tuple(
+                sample(name, second, *([of_source("connections", clients=5, active=1, maximum=9)]
+                                       if name == "connections" else []))
+                for second in range(BEGIN, BEGIN + 300, 5) for name in names
+            ))])  # fmt: skip
+        return CliRunner().invoke(main, ["history", "show", "--dir", str(place)]).stdout
+
+    assert "\nNothing went wrong.\n" in shown()
+    assert "Not looked for" not in shown()
+    without = shown("statements")
+    assert "\nNothing went wrong in what was looked at.\n" in without
+    assert "Not looked for: statements were not recorded: slower statements are not" in without
 
 
 @pytest.mark.slow

@@ -68,7 +68,6 @@ def test_a_quiet_period_that_was_recorded_has_nothing_to_tell(store: Path) -> No
         ("2026-11-23T01:30", "2026-11-23T02:10", "nothing was recorded before 2026-11-23 02:00:00"),
         ("2026-11-23T02:50", "2026-11-23T03:10", "nothing was recorded after 2026-11-23 02:59:59"),
         ("2026-11-22T02:50", "2026-11-22T03:10", "nothing was recorded in this period"),
-        ("2026-11-21T03:00", "2026-11-23T03:00", "incidents are looked for in a day at most"),
     ],
 )
 def test_what_was_not_recorded_is_named(store: Path, begin: str, end: str, said: str) -> None:
@@ -76,6 +75,21 @@ def test_what_was_not_recorded_is_named(store: Path, begin: str, end: str, said:
     assert told is not None
     assert told.unrecorded[0].startswith(said)
     assert told.incidents == []
+
+
+def test_of_a_long_period_the_last_day_is_searched_and_that_is_said(store: Path) -> None:
+    """The same two incidents are in the last day of one period, and before that of another."""
+    late = screen(store, "load", **{"from": "2026-11-21T03:00", "to": "2026-11-23T03:00"}).story
+    early = screen(store, "load", **{"from": "2026-11-22T03:00", "to": "2026-11-25T03:00"}).story
+    assert late is not None
+    assert early is not None
+    assert [one.kind for one in late.incidents] == ["lock queue", "connection storm"]
+    assert early.incidents == []
+    for told, day in ((late, "2026-11-22"), (early, "2026-11-24")):
+        assert told.unrecorded[0] == (
+            "queues for locks, storms of connections, slower statements and checkpoints before "
+            f"their time are looked for in the last day of a period: not before {day} 03:00:00 UTC"
+        )
 
 
 @pytest.mark.parametrize(

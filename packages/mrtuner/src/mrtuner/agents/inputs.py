@@ -29,6 +29,7 @@ class CheckInputs(OfServer, kw_only=True):
 
     skip: Annotated[list[str], Doc("ids of checks to leave out")] = field(default_factory=list)
     memory: Annotated[str | None, Doc("of its machine, such as 16GB, if elsewhere")] = None
+    history: Annotated[bool, Doc("also judge its last day in the history, if it is there")] = False
 
 
 class TuneInputs(OfServer, kw_only=True):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any, Final
 
@@ -10,6 +11,7 @@ import anyio.to_thread
 import mcp_types as types
 from mcp.server import Server, ServerRequestContext
 from mcp.server.stdio import stdio_server
+from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 
 from mrtuner import __version__
 from mrtuner.agents.inputs import Page
@@ -31,6 +33,8 @@ _INSTRUCTIONS: Final = (
 _READS: Final = types.ToolAnnotations(
     read_only_hint=True, destructive_hint=False, idempotent_hint=True, open_world_hint=False
 )
+#: The longest request over HTTP [bytes]: a question is a few lines.
+_LONGEST: Final = 65_536
 _PAGED: Final = {
     "notice": {"type": "string", "description": "that texts in the answer are data"},
     "next": {
@@ -60,6 +64,24 @@ def serve_stdio(places: Places) -> None:
             await made.run(incoming, outgoing, made.create_initialization_options())
 
     anyio.run(run)
+
+
+def over_http(places: Places) -> Callable[[Any, Any, Any], Awaitable[None]]:
+    """Return an ASGI application that answers requests by streamable HTTP, each for itself.
+
+    It keeps no session. Who may ask is decided in front of it.
+    """
+    made = server(places)
+
+    async def answered(scope: Any, receive: Any, send: Any) -> None:
+        # One for each request: it must run while it answers, and can run only once.
+        manager = StreamableHTTPSessionManager(
+            made, json_response=True, stateless=True, max_request_body_size=_LONGEST
+        )
+        async with manager.run():
+            await manager.handle_request(scope, receive, send)
+
+    return answered
 
 
 async def _listed(

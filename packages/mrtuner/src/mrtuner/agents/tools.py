@@ -49,7 +49,7 @@ class Places:
             return next(iter(self.servers.items()))
         if name is not None and name in self.servers:
             return name, self.servers[name]
-        known = enumerated(sorted(self.servers), "or") or "none: start mrtuner mcp with a server"
+        known = enumerated(sorted(self.servers), "or") or "none: start it with --config FILE"
         raise UsageError(
             "no server is named" if name is None else f"there is no server {name!r}",
             f"Name one of the servers: {known}.",
@@ -58,7 +58,10 @@ class Places:
     def recorded(self) -> Path:
         """Where the history is. UsageError without one."""
         if self.history is None:
-            raise UsageError("there is no history", "Start mrtuner mcp with --history DIR.")
+            raise UsageError(
+                "there is no history",
+                "Start mrtuner mcp with --history DIR, or mrtuner serve --mcp on a local history.",
+            )
         return self.history
 
 
@@ -115,7 +118,10 @@ def check(places: Places, said: CheckInputs) -> CheckDocument:
     `unjudged`: they have not passed. Start here.
     """
     name, dsn = places.dsn(said.server)
-    found = answers.check(dsn, skip=said.skip, **_machine(memory=said.memory))
+    found = answers.check(
+        dsn, skip=said.skip, history=places.recorded() if said.history else None,
+        instance=name if said.history else None, **_machine(memory=said.memory),
+    )  # fmt: skip
     return check_document([replace(found, target=name)])
 
 

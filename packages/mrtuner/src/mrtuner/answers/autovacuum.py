@@ -52,12 +52,16 @@ def vacuum(
         sample=sample,
         sleep=sleep,
         thresholds=Thresholds() if long is None else Thresholds(long=long),
-        recorded=None if history is None else _recorded(history, instance),
+        recorded=None if history is None else busiest_rates(history, instance),
     )
 
 
-def _recorded(directory: Path | str, instance: str | None) -> Mapping[tuple[str, int], Rates]:
-    """Rates of the busiest day, by database and oid."""
+def busiest_rates(directory: Path | str, instance: str | None) -> Mapping[tuple[str, int], Rates]:
+    """Return the rates of each table's busiest day of a week, by database and oid.
+
+    Raises:
+        UsageError: there is no such history or instance, or tables were not recorded.
+    """
     from dataclasses import asdict
 
     from mrtuner.history.analysis.busiest_day import busiest_days

@@ -9,10 +9,10 @@ from typing import Any
 
 from mrtuner.answers.fleet_shares import recorded_cpus, used
 from mrtuner.answers.last_hour import DAY, HOUR, by_instance, last_hours, sessions_at_work
-from mrtuner.history.analysis.changes import PACE
 from mrtuner.history.reading import History
 from mrtuner.history.recorded.machine import Facts, facts_by_instance
 from mrtuner.history.recorded.server import machine_of
+from mrtuner.history.recording.rounds import PACE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -53,7 +53,7 @@ def judged(target: str, state: State, skip: frozenset[str] = frozenset()) -> Che
     passed: list[str] = []
     unjudged: list[Missing] = []
     known = checks()
-    if state.incidents is None:
+    if state.recorded is None:
         skip |= {one.id for one in known.values() if HISTORY in one.needs}
     for check in known.values():
         if check.id in skip:

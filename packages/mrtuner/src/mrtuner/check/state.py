@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING
 from mrtuner.facts import Missing
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import datetime
+
+    from mrtuner.history.analysis.free_space import FreeSpace
     from mrtuner.history.analysis.incidents import Incident
+    from mrtuner.history.analysis.role_peaks import RolePeak
+    from mrtuner.limits import Limits
     from mrtuner.postgres.model import Server
     from mrtuner.tuning import Tuning
     from mrtuner.vacuum import Vacuum
@@ -124,6 +130,19 @@ class SequenceUse:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class IntegerKey:
+    """A unique integer column that no sequence fills."""
+
+    schema: str
+    table: str
+    column: str
+    type: str
+    last: int | None  # the highest value that the last ANALYZE saw; None: the role may not see it
+    most: int  # what the type can hold
+    readable: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Index:
     """An index that deserves a look: invalid, never used, or covered by another one."""
 
@@ -177,6 +196,19 @@ class ExtensionVersion:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Recorded:
+    """What a history tells of the day before its last sample."""
+
+    end: datetime  # of that day
+    incidents: Sequence[Incident]
+    not_looked_for: Sequence[str]  # by the search for incidents, one sentence each
+    filesystems: Sequence[FreeSpace]  # empty: those of the host were not recorded
+    role_peaks: Sequence[RolePeak] | None  # None: sessions were not counted by role
+    limits: Limits | None  # those that the host reached; None: not known
+    no_limits: str  # why they are not known
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class State:
     """What was read, at one moment; what could not be read is in `missing`, by the part's name."""
 
@@ -193,12 +225,13 @@ class State:
     receiver: Receiver | None = None  # None: it is a primary
     subscriptions: tuple[Subscription, ...] = ()
     sequences: tuple[SequenceUse, ...] = ()
+    keys: tuple[IntegerKey, ...] = ()
     indexes: tuple[Index, ...] = ()
     unanalyzed: tuple[UnanalyzedTable, ...] = ()
     databases: tuple[DatabaseHealth, ...] = ()
     collations: tuple[Collation, ...] = ()
     extensions: tuple[ExtensionVersion, ...] = ()
-    incidents: tuple[Incident, ...] | None = None  # of the last day; None: no history was given
+    recorded: Recorded | None = None  # None: no history was given
     counted_for: float | None = None  # seconds since this database's statistics were reset
     missing: Mapping[str, Missing]
 

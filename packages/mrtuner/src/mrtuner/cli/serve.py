@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from mrtuner.cli.common import options, prerequisites, terminal
+from mrtuner.cli.common import options, prerequisites, targets, terminal
 from mrtuner.cli.common.aws_options import account_options
 from mrtuner.cli.history.store_options import place_option
 from mrtuner.errors import MissingPart, MrTunerError, Refused, UsageError
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from mrtuner.history.remote import RemoteStore
     from mrtuner.history.store.s3 import Place
     from mrtuner.web.access import Access
+    from mrtuner.web.app import Agents
 
 _LOOPBACK: Final = "127.0.0.1"
 
@@ -58,13 +59,18 @@ _LOOPBACK: Final = "127.0.0.1"
     "--records", type=click.Path(path_type=Path, file_okay=False, exists=True), metavar="DIR",
     help="Also show the benchmark records below this directory.",
 )  # fmt: skip
+@click.option(
+    "--mcp", is_flag=True,
+    help="Also answer agents at /mcp, as mrtuner mcp does; they need the password.",
+)  # fmt: skip
+@targets.config_option
 @click.option("--open", "browser", is_flag=True, help="Open the page in the browser.")
 @account_options
 @options.json_option
 def command(
     place: str | None, host: str, port: int, password_file: Path | None,
     tls_cert: Path | None, tls_key: Path | None, behind_proxy: bool, records: Path | None,
-    browser: bool, account: Account, as_json: bool,
+    mcp: bool, config: Path | None, browser: bool, account: Account, as_json: bool,
 ) -> None:  # fmt: skip
     """Show a history in the browser: load, statements, headroom, WAL, I/O, vacuum, locks.
 
@@ -77,6 +83,7 @@ def command(
       ssh -L 8080:127.0.0.1:8080 bastion mrtuner serve      # then open http://127.0.0.1:8080/
       mrtuner serve --host 0.0.0.0 --port 443 --password-file /etc/mrtuner/password \\
         --tls-cert /etc/mrtuner/cert.pem --tls-key /etc/mrtuner/key.pem
+      mrtuner serve --password-file /etc/mrtuner/password --mcp --config fleet.toml
 
     It reads the history and changes nothing. A recorder may write at the same time.
     """
@@ -84,8 +91,10 @@ def command(
 
     named = history_place(place)
     of_s3 = () if isinstance(named, Path) else ("boto3", "fsspec")
-    prerequisites.require("argon2", "duckdb", "starlette", "uvicorn", *of_s3)
+    of_agents = ("mcp",) if mcp else ()
+    prerequisites.require("argon2", "duckdb", "starlette", "uvicorn", *of_s3, *of_agents)
     _refuse_unsafe(host, password_file, (tls_cert, tls_key), behind_proxy=behind_proxy)
+    _refuse_open_tools(password_file, config, mcp=mcp)
     from mrtuner.documents import as_builtins
     from mrtuner.web.app import STATIC
     from mrtuner.web.document import Serving
@@ -93,6 +102,8 @@ def command(
     if not (STATIC / "index.html").is_file():
         raise MissingPart("the page has not been built", "In a checkout, run: make page.")
     access = None if password_file is None else _access(password_file, behind_proxy=behind_proxy)
+    far = behind_proxy or not _is_loopback(host)
+    agents = _agents(named, config, far=far) if mcp else None
     with _store(named, account) as store, _listening(host, port) as listener:
         scheme = "https" if tls_cert else "http"
         address = f"{scheme}://{_openable(host)}:{listener.getsockname()[1]}/"
@@ -101,7 +112,7 @@ def command(
         if browser:
             click.launch(address)
         _serve(
-            store, listener, access, records,
+            store, listener, access, records, agents,
             ssl_certfile=tls_cert, ssl_keyfile=tls_key, proxy_headers=behind_proxy,
         )  # fmt: skip
 
@@ -123,6 +134,28 @@ def _refuse_unsafe(
             "the password would cross the network unencrypted",
             "Give --tls-cert and --tls-key, or --behind-proxy if a proxy speaks TLS.",
         )
+
+
+def _refuse_open_tools(password_file: Path | None, config: Path | None, *, mcp: bool) -> None:
+    if config is not None and not mcp:
+        raise UsageError("--config names servers for agents", "Add --mcp, or omit --config.")
+    if mcp and password_file is None:
+        raise Refused(
+            "anyone on this machine could ask the tools of --mcp",
+            "Give --password-file FILE, or let the agent start mrtuner mcp itself.",
+        )
+
+
+def _agents(place: Path | Place, config: Path | None, *, far: bool) -> Agents:
+    """Return what answers agents; from `far` away, they use a host name that is not known here."""
+    from mrtuner.agents.server import over_http
+    from mrtuner.agents.tools import Places
+    from mrtuner.web.app import LOOPBACK, Agents
+
+    servers = {} if config is None else targets.servers_named((), config)
+    history = place if isinstance(place, Path) else None
+    app = over_http(Places(servers=servers, history=history))
+    return Agents(app=app, hosts=("*",) if far else LOOPBACK)
 
 
 @contextmanager
@@ -150,16 +183,16 @@ def _on_s3(place: Place, account: Account) -> RemoteStore:
 
 def _serve(
     store: Path | RemoteStore, listener: socket.socket, access: Access | None,
-    records: Path | None = None, **more: Any,
+    records: Path | None = None, agents: Agents | None = None, **more: Any,
 ) -> None:  # fmt: skip
-    with server(store, access, records, **more) as found:
+    with server(store, access, records, agents, **more) as found:
         found.run(sockets=[listener])
 
 
 @contextmanager
 def server(
     store: Path | RemoteStore, access: Access | None = None, records: Path | None = None,
-    **more: Any,
+    agents: Agents | None = None, **more: Any,
 ) -> Iterator[uvicorn.Server]:  # fmt: skip
     """Yield the viewer as a server that is not running yet; the store is closed at the end."""
     import uvicorn
@@ -170,7 +203,7 @@ def server(
     shown = (
         app(store, records=records)
         if access is None
-        else app(store, hosts=("*",), access=access, records=records)
+        else app(store, hosts=("*",), access=access, records=records, agents=agents)
     )
     config = uvicorn.Config(
         shown, log_level="warning", server_header=False, lifespan="off", limit_concurrency=200,

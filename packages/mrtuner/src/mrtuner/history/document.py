@@ -35,12 +35,12 @@ class HistoryMinute(Struct):
 
 
 class HistoryChangeEntry(Struct):
-    """A setting that changed, or an event."""
+    """A setting or a schema that changed, or an event."""
 
     at: Annotated[datetime, Doc("UTC")]
     what: Annotated[
         str,
-        Doc("setting, restart, crash, failover, upgrade, reset, clock, lost, gap, full, …"),
+        Doc("setting, schema, restart, crash, failover, upgrade, reset, clock, lost, gap, full, …"),
     ]
     detail: Annotated[str, Doc("in words")]
 
@@ -63,6 +63,9 @@ class HistorySummary(Document, tag="mrtuner.history/1"):
     incidents: Annotated[list[Incident], Doc("what went wrong, in the order of time")] = field(
         default_factory=list
     )
+    not_looked_for: Annotated[
+        list[str], Doc("what incidents could not show, a sentence each; empty: nothing")
+    ] = field(default_factory=list)
 
 
 class HistoryComparison(Document, tag="mrtuner.history.compare/1"):
@@ -189,4 +192,5 @@ def _summary(about: Summary) -> dict[str, Any]:
         "gaps": list(about.gaps),
         "damaged": list(about.damaged),
         "incidents": list(about.incidents),
+        "not_looked_for": list(about.not_looked_for),
     }  # fmt: skip

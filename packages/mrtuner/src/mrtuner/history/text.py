@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from textwrap import wrap
 from typing import Any, Final
 
-from mrtuner.history.analysis.changes import PACE
+from mrtuner.history.recording.rounds import PACE
 from mrtuner.tables import GAP, aligned
 from mrtuner.units import pretty_bytes, pretty_duration
 from mrtuner.wording import cut, first_few, plural
@@ -55,10 +55,13 @@ def lines(told: Told, width: int) -> Iterator[str]:
 
 
 def _incidents(told: Told, width: int) -> Iterator[str]:
-    """Yield what went wrong as sentences, or that nothing did as far as was recorded."""
+    """Yield what could not be looked for, then what went wrong, or that nothing did."""
     yield ""
+    lacking = told["not_looked_for"]
+    for why in lacking:
+        yield from wrap(f"Not looked for: {why}.", width, subsequent_indent=GAP)
     if not told["incidents"]:
-        yield "Nothing went wrong, as far as was recorded."
+        yield "Nothing went wrong" + (" in what was looked at." if lacking else ".")
     begin, end = _ends(told["period"])
     for one in told["incidents"][:_INCIDENTS]:
         first, last = (_when(one[name]) for name in ("begin", "end"))

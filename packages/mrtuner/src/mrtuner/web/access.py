@@ -1,7 +1,8 @@
 """Access to the viewer: one password, sessions, and a limit on failed attempts.
 
 Without a session, everything but the login is refused. Sessions are in memory and end with
-the process; or they are signed, for Lambda functions, which share no memory.
+the process; or they are signed, for Lambda functions, which share no memory. Agents have no
+session: each of their requests carries the password.
 """
 
 from __future__ import annotations
@@ -39,6 +40,8 @@ _SHORTEST: Final = 12
 _LONGEST_BODY: Final = 4096
 #: The longest that a form may take to arrive [s].
 _PATIENCE: Final = 10.0
+#: Where agents ask. No cookie opens it, so that no page of another site can use one.
+AGENTS: Final = "/mcp"
 #: Paths that the login page needs, open without a session.
 _OPEN: Final = ("/login", "/icon.svg", "/assets/")
 
@@ -52,6 +55,7 @@ class Access:
     failed: dict[str, deque[float]] = field(default_factory=dict)  # by client
     proxies: int = 0  # in front of this server, each of which adds its client to X-Forwarded-For
     lock: threading.Lock = field(default_factory=threading.Lock)
+    proven: str | None = None  # digest of the password, once an agent gave it: a hash takes long
 
     def logged_in(self, headers: Mapping[str, str]) -> bool:
         """Whether a request has a session."""
@@ -65,19 +69,41 @@ class Access:
         Raises:
             TooManyAttempts: from this client.
         """
+        # One at a time: a hash costs memory and time on purpose.
+        with self.lock:
+            return self._begin_session() if self._is(password, address) else None
+
+    def knows(self, headers: Mapping[str, str], address: str) -> bool:
+        """Whether a request carries the password: ``Authorization: Bearer PASSWORD``.
+
+        Raises:
+            TooManyAttempts: from this client.
+        """
+        scheme, _, password = headers.get("authorization", "").partition(" ")
+        if scheme.lower() != "bearer" or not password:
+            return False
+        digest = _digest(password)
+        with self.lock:
+            if self.proven is not None and hmac.compare_digest(self.proven, digest):
+                return True
+            if not self._is(password, address):
+                return False
+            self.proven = digest
+            return True
+
+    def _is(self, password: str, address: str) -> bool:
+        """Whether it is the password; the caller holds the lock."""
         from argon2 import PasswordHasher
         from argon2.exceptions import VerificationError
 
-        # One at a time: a hash costs memory and time on purpose.
         client = client_of(address)
-        with self.lock:
-            self._refuse_too_many_attempts(client)
-            try:
-                PasswordHasher().verify(self.hashed, password)
-            except VerificationError:
-                self.failed.setdefault(client, deque()).append(time.monotonic())
-                return None
-            return self._begin_session()
+        self._refuse_too_many_attempts(client)
+        try:
+            PasswordHasher().verify(self.hashed, password)
+        except VerificationError:
+            self.failed.setdefault(client, deque()).append(time.monotonic())
+            return False
+        return True
 
     def _begin_session(self) -> str:
         token = secrets.token_urlsafe(32)
@@ -193,10 +219,12 @@ class Gate:
         answer: Any = self.app
         if path == "/login":
             answer = await _login(request, self.access)
-        elif path == "/logout" and request.method == "POST" and _own(request):
+        elif path == "/logout" and request.method == "POST" and own(request):
             self.access.log_out(request.headers)
             answer = RedirectResponse("/login", status_code=303)
             answer.delete_cookie(_COOKIE, path="/", secure=True, httponly=True, samesite="strict")
+        elif path == AGENTS:
+            answer = await _refused_agent(request, self.access) or self.app
         elif not _is_open(path) and not self.access.logged_in(request.headers):
             answer = RedirectResponse("/login", status_code=303)
             if path.startswith("/api/"):
@@ -211,7 +239,7 @@ async def _login(request: Request, access: Access) -> Response:
 
     if request.method != "POST":
         return _page()
-    if not _own(request):
+    if not own(request):
         return _page("The request came from another site.", 403)
     body = await _body(request)
     if body is None:
@@ -230,6 +258,24 @@ async def _login(request: Request, access: Access) -> Response:
         samesite="strict",
     )  # fmt: skip
     return answer
+
+
+async def _refused_agent(request: Request, access: Access) -> Response | None:
+    """Return why an agent's request is refused; None if it carries the password."""
+    from starlette.concurrency import run_in_threadpool
+    from starlette.responses import JSONResponse
+
+    address = _address(request, access.proxies)
+    try:
+        if await run_in_threadpool(access.knows, request.headers, address):
+            return None
+    except TooManyAttempts:
+        told = {"message": "too many attempts", "hint": "Wait a minute."}
+        return JSONResponse({"error": told}, status_code=429, headers={"Retry-After": "60"})
+    told = {
+        "message": "no access", "hint": "Send the viewer's password: Authorization: Bearer …",
+    }  # fmt: skip
+    return JSONResponse({"error": told}, status_code=401, headers={"WWW-Authenticate": "Bearer"})
 
 
 def _address(request: Request, proxies: int) -> str:
@@ -262,8 +308,8 @@ async def _body(request: Request) -> bytes | None:
     return body
 
 
-def _own(request: Request) -> bool:
-    """Whether a form came from this site's own page.
+def own(request: Request) -> bool:
+    """Whether a request came from this site's own page, or from no page.
 
     Browsers say so in Sec-Fetch-Site, which no script can set. Older ones send only Origin, which
     never matches behind a proxy that changes Host. A request with neither header is accepted.

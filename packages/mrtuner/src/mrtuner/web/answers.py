@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, Final
 from mrtuner import __version__
 from mrtuner.answers.overview import overview
 from mrtuner.errors import BadValue, UsageError
-from mrtuner.history.analysis.changes import PACE
 from mrtuner.history.analysis.period import HistoryPeriod
 from mrtuner.history.analysis.series import Series, grid, shifted
 from mrtuner.history.reading import History
+from mrtuner.history.recording.rounds import PACE
 from mrtuner.web.journal import attributed_changes
 from mrtuner.web.period import earlier, period_of
 from mrtuner.web.screens import SCREENS

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from mrtuner.aws.errors import AwsError
 from mrtuner.errors import BadValue, MissingPart, MrTunerError, Refused, UsageError
-from mrtuner.web.access import Access, Gate
+from mrtuner.web.access import AGENTS, Access, Gate, own
 from mrtuner.web.shared import SharedHistory
 
 if TYPE_CHECKING:
@@ -36,15 +37,15 @@ HEADERS: Final = {
 }
 #: Tells the tuner page that the rules run on the server, so the browser need not load them.
 _ENGINE: Final = '<meta name="engine" content="server" />'
-_LOOPBACK: Final = ("127.0.0.1", "localhost", "[::1]")
+LOOPBACK: Final = ("127.0.0.1", "localhost", "[::1]")
 _LONGEST_QUERY: Final = 4096
 #: A file whose name has a hash of its contents, as Vite writes it.
 _HASHED: Final = re.compile(r"/assets/[\w.]+-[\w-]{8}\.\w+$")
 
 
 def app(
-    store: Path | RemoteStore, *, hosts: tuple[str, ...] = _LOOPBACK,
-    access: Access | None = None, records: Path | None = None,
+    store: Path | RemoteStore, *, hosts: tuple[str, ...] = LOOPBACK,
+    access: Access | None = None, records: Path | None = None, agents: Agents | None = None,
 ) -> Starlette:  # fmt: skip
     """Return the viewer of a store; the caller closes its `state.store` at the end.
 
@@ -54,6 +55,7 @@ def app(
             cannot reach this server through a name of its own.
         access: The login; None for none, which is only safe on the loopback address.
         records: A directory of benchmark records to show as well.
+        agents: What answers agents, at `AGENTS`; only with a login.
     """
     from starlette.applications import Starlette
     from starlette.middleware import Middleware
@@ -102,6 +104,7 @@ def app(
             Route("/api/screens/{name}", screen),
             Route("/api/tune", tune),
             *(_record_routes(records) if records else ()),
+            *(_agent_routes(agents) if agents and access else ()),
             Route("/tuner.html", tuner),
             Mount("/", _Cached(StaticFiles(directory=str(STATIC), html=True, check_dir=False))),
         ],
@@ -139,6 +142,34 @@ def _record_routes(directory: Path) -> Iterator[Route]:
 
     for path, answer in (("", listed), ("/page", page), ("/style", style)):
         yield Route(f"/api/records{path}", _or_error(answer))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Agents:
+    """The tools of agents as an ASGI application, and the host names that a request may use."""
+
+    app: Any
+    hosts: tuple[str, ...]
+
+
+def _agent_routes(agents: Agents) -> Iterator[Route]:
+    """Yield the route of agents: POST only, and from no page of another site."""
+    from starlette.middleware.trustedhost import TrustedHostMiddleware
+    from starlette.requests import Request
+    from starlette.routing import Route
+
+    async def answered(scope: Any, receive: Any, send: Any) -> None:
+        request = Request(scope, receive)
+        answer: Any = agents.app
+        if not own(request):
+            answer = _error(403, "the request came from another site", "Ask from a program.")
+        elif request.method != "POST":
+            answer = _error(405, f"{request.method} is not supported", "Agents use POST.")
+            answer.headers["Allow"] = "POST"
+        await answer(scope, receive, send)
+
+    hosts = list(agents.hosts)
+    yield Route(AGENTS, TrustedHostMiddleware(answered, allowed_hosts=hosts, www_redirect=False))
 
 
 def _or_error(answer: Callable[[Request], Response]) -> Callable[[Request], Response]:

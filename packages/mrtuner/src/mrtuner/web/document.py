@@ -64,7 +64,7 @@ class ScreenChange(Struct):
     """A change, drawn as a line on every chart."""
 
     at: Annotated[float, Doc("seconds since 1970")]
-    what: Annotated[str, Doc("setting, restart, failover, upgrade, gap, …")]
+    what: Annotated[str, Doc("setting, schema, restart, failover, upgrade, gap, …")]
     detail: Annotated[str, Doc("in words")]
     by: Annotated[str, Doc("who changed it, by MrTuner's journal; may be empty")]
     journal: Annotated[

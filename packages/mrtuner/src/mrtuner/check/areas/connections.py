@@ -37,14 +37,10 @@ _TEXT: Final = 100
 )
 def connections_near_limit(state: State) -> Iterator[Finding]:
     """Nearly all connections are in use: soon the server refuses new ones."""
-    settings = [state.setting(name) for name in _SLOTS]
-    most, *reserved = [int(text) if text else 0 for text in settings]
-    if not most:
-        raise CannotJudge("the role may not see max_connections")
     used = sum(group.sessions for group in state.groups)
     yield from _near(
-        "the server", used, most - sum(reserved), state.groups,
-        f"or a pooler in front of it; max_connections is {most}",
+        "the server", used, slots(state), state.groups,
+        f"or a pooler in front of it; max_connections is {state.setting(_SLOTS[0])}",
     )  # fmt: skip
     for limit in state.limits:
         if limit.most > 0 and not limit.superuser:
@@ -57,6 +53,15 @@ def connections_near_limit(state: State) -> Iterator[Finding]:
 
 
 _SLOTS: Final = ("max_connections", "superuser_reserved_connections", "reserved_connections")
+
+
+def slots(state: State) -> int:
+    """Return how many sessions ordinary roles may open; CannotJudge if that cannot be seen."""
+    settings = [state.setting(name) for name in _SLOTS]
+    most, *reserved = [int(text) if text else 0 for text in settings]
+    if not most:
+        raise CannotJudge("the role may not see max_connections")
+    return most - sum(reserved)
 
 
 def _near(

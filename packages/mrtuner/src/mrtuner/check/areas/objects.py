@@ -49,9 +49,7 @@ def sequence_exhausted(state: State) -> Iterator[Finding]:
             basis="pg_sequences, now",
             remedy=(
                 f"ALTER SEQUENCE {sequence} AS bigint;",
-                f"ALTER TABLE {identifier(one.schema)}.{identifier(table[0])} ALTER COLUMN "
-                f"{identifier(table[1])} TYPE bigint;  -- rewrites the table under a lock: large "
-                "ones need a new column instead",
+                _widened(one.schema, table[0], table[1]),
             ) if one.type in {"integer", "smallint"} else (
                 f"ALTER SEQUENCE {sequence} AS bigint NO MAXVALUE;",
             ),
@@ -61,6 +59,47 @@ def sequence_exhausted(state: State) -> Iterator[Finding]:
             f"the role may not read {plural(len(hidden), 'sequence')}: {first_few(hidden, _SHOWN)}",
             "GRANT SELECT ON ALL SEQUENCES IN SCHEMA … TO the role, or pg_read_all_data.",
         )
+
+
+@check(
+    "key-exhausted",
+    judged="70 % (danger: 90 %) of the type of a unique integer column that no sequence fills is "
+    "used",
+    source="documentation: Numeric Types; the shares are chosen",
+    needs=("keys",),
+)
+def key_exhausted(state: State) -> Iterator[Finding]:
+    """A key that the application numbers itself runs out: then every INSERT with a higher number
+    fails. As the last ANALYZE saw it; keys in no order, such as hashes, are left out.
+    """
+    hidden = [f"{one.schema}.{one.table}" for one in state.keys if not one.readable]
+    for one in state.keys:
+        share = (one.last or 0) / one.most
+        if share < _PLAN:
+            continue
+        yield Finding(
+            id="key-exhausted",
+            severity=Severity.DANGER if share >= _HASTE else Severity.TO_DO,
+            text=f"{share:.0%} of {one.schema}.{one.table}.{one.column} ({one.type}) is used: "
+            f"{one.most - (one.last or 0):,} numbers were left at the last ANALYZE",
+            consequence="then every INSERT of a higher number fails: out of range",
+            cost=share,
+            basis="pg_stats, as of the last ANALYZE of the table",
+            remedy=(_widened(one.schema, one.table, one.column),),
+        )
+    if hidden:
+        raise CannotJudge(
+            "the role may not see the statistics of keys that no sequence fills: "
+            f"{first_few(hidden, _SHOWN)}",
+            "GRANT SELECT on these tables to the role, or pg_read_all_data.",
+        )
+
+
+def _widened(schema: str, table: str, column: str) -> str:
+    return (
+        f"ALTER TABLE {identifier(schema)}.{identifier(table)} ALTER COLUMN {identifier(column)} "
+        "TYPE bigint;  -- rewrites the table under a lock: large ones need a new column instead"
+    )
 
 
 @check(

@@ -1,16 +1,34 @@
-"""What a history tells of the last day."""
+"""What a history tells of the last day. Only with --history."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Final
 
-from mrtuner.check.catalogue import check
-from mrtuner.check.state import State
+from mrtuner.check.areas.connections import slots
+from mrtuner.check.catalogue import HISTORY, CannotJudge, check
+from mrtuner.check.state import Recorded, State
 from mrtuner.findings import Finding, Severity
+from mrtuner.limits.sentences import level
+from mrtuner.units import pretty_bytes, pretty_duration
+from mrtuner.vacuum.commands import identifier
+from mrtuner.wording import plural
 
-#: An incident that ended within this time before now may still go on [s].
+#: An incident that ended within this time before now may still go on, and a history that ends
+#: earlier is not one of now [s].
 _STILL: Final = 600.0
+#: A volume that is full within this time deserves a plan, and haste [s]; chosen, not measured.
+_WEEK: Final = 7 * 86_400.0
+_DAY: Final = 86_400.0
+#: A forecast reaches no further ahead than so many times what was seen; chosen, not measured.
+_AHEAD: Final = 7
+_SHOWN: Final = 5
+
+
+def _recorded(state: State) -> Recorded:
+    if state.recorded is None:
+        raise CannotJudge("there is no history", "Give --history DIR, as mrtuner record wrote it.")
+    return state.recorded
 
 
 @check(
@@ -18,11 +36,12 @@ _STILL: Final = 600.0
     judged="a lock queue of 5 s, twice the usual sessions, a statement at twice its usual time, "
     "three checkpoints before their time, a restart or a crash within a day",
     source="the history; the thresholds are chosen",
-    needs=("history",),
+    needs=(HISTORY,),
 )
 def incident(state: State) -> Iterator[Finding]:
     """Something went wrong within the last day, as the history tells. Only with --history."""
-    for one in state.incidents or ():
+    found = _recorded(state)
+    for one in found.incidents:
         ended = one.end.timestamp()
         still = state.at - ended < _STILL
         yield Finding(
@@ -35,3 +54,115 @@ def incident(state: State) -> Iterator[Finding]:
             basis="recorded by mrtuner record",
             remedy=("mrtuner history show --since 24h, or the viewer: mrtuner serve",),
         )
+    lacking = list(found.not_looked_for)
+    if state.at - found.end.timestamp() > _STILL:
+        lacking.insert(0, f"the history ends at {found.end:%Y-%m-%d %H:%M:%S} UTC")
+    if lacking:
+        raise CannotJudge("; ".join(lacking), "See mrtuner history status.")
+
+
+@check(
+    "volume-fills",
+    judged="a volume is full within a week (danger: a day) at the pace of the last day; no further "
+    "ahead than seven times what was recorded",
+    source="the history; the times are chosen",
+    needs=(HISTORY,),
+)
+def volume_fills(state: State) -> Iterator[Finding]:
+    """A volume of the server's host fills up at the pace of the last day. Only with --history."""
+    found = _recorded(state).filesystems
+    if not found:
+        raise CannotJudge(
+            "the volumes of the server's host were not recorded",
+            "Run mrtuner record on the server's host, or skip it: --skip volume-fills.",
+        )
+    for one in found:
+        if one.full_in is None or one.full_in > min(_WEEK, one.seen * _AHEAD):
+            continue
+        lost = one.free / one.full_in * _DAY
+        yield Finding(
+            id="volume-fills",
+            severity=Severity.DANGER if one.full_in <= _DAY else Severity.TO_DO,
+            text=f"{one.mount} has {pretty_bytes(one.free)} free of {pretty_bytes(one.size)} and "
+            f"loses {pretty_bytes(round(lost))} a day",
+            consequence="when it is full, statements fail and the server may stop",
+            harm_in=one.full_in,
+            cost=lost / one.size,
+            basis=f"a line through the free space of {pretty_duration(one.seen)}",
+            remedy=(
+                "Enlarge the volume, or find what grows: the viewer's screen I/O, or SELECT "
+                "datname, pg_size_pretty(pg_database_size(oid)) FROM pg_database ORDER BY "
+                "pg_database_size(oid) DESC;",
+            ),
+        )
+
+
+@check(
+    "ceiling-reached",
+    judged="the load of a day ran flat at a hard limit of the host, or at a level that no known "
+    "limit explains",
+    source="mrtuner limits: docs, Find the limit",
+    needs=(HISTORY,),
+)
+def ceiling_reached(state: State) -> Iterator[Finding]:
+    """A hard limit of the host or of its volume held the load down. Only with --history."""
+    found = _recorded(state)
+    if found.limits is None:
+        raise CannotJudge(found.no_limits)
+    reached = found.limits.pegged
+    if reached:
+        yield Finding(
+            id="ceiling-reached",
+            severity=Severity.TO_DO,
+            text=found.limits.verdict,
+            consequence="statements wait for it, and settings cannot help",
+            cost=float(reached[0].plateau.points),
+            evidence=tuple(
+                f"{one.resource} at {level(one)}"
+                + (f", a limit of {one.ceiling.source}" if one.ceiling else "")
+                for one in reached[:_SHOWN]
+            ),
+            basis="recorded by mrtuner record"
+            + ("" if any(one.confirmed for one in reached) else "; nothing else confirms it"),
+            remedy=found.limits.advice,
+        )
+    if found.limits.unjudged:
+        lacking = [f"{one.name}: {one.why}" for one in found.limits.unjudged]
+        raise CannotJudge("; ".join(lacking), found.limits.unjudged[0].supply)
+
+
+@check(
+    "pools-exceed-limit",
+    judged="the highest numbers of sessions that each role had within a day add up to more than "
+    "ordinary roles may open",
+    source="documentation: Connections and Authentication, max_connections",
+    needs=(HISTORY,),
+)
+def pools_exceed_limit(state: State) -> Iterator[Finding]:
+    """Pools of several roles can together open more sessions than there are: each did so within the
+    last day, at another time than the others. Only with --history.
+    """
+    peaks = _recorded(state).role_peaks
+    if peaks is None:
+        raise CannotJudge("sessions were not counted by role", "GRANT pg_read_all_stats.")
+    most, together = slots(state), sum(one.sessions for one in peaks)
+    if together <= most or len(peaks) < 2:
+        return
+    first = peaks[0]
+    yield Finding(
+        id="pools-exceed-limit",
+        severity=Severity.TO_KNOW,
+        text=f"{plural(len(peaks), 'role')} had {together:,} sessions at their peaks of a day, "
+        f"added up; there are {most:,}",
+        consequence="if they peak at the same time, the server refuses new sessions",
+        cost=together / most,
+        evidence=tuple(
+            f"role {one.role}: {plural(one.sessions, 'session')} at {one.at:%H:%M:%S} UTC"
+            for one in peaks[:_SHOWN]
+        ),
+        basis="recorded by mrtuner record, once a minute",
+        remedy=(
+            f"Smaller pools that fit together, or ALTER ROLE {identifier(first.role)} CONNECTION "
+            "LIMIT for each, so that one cannot take what another needs",
+        ),
+    )

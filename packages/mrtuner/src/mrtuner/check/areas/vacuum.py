@@ -139,7 +139,9 @@ def vacuum_behind(state: State) -> Iterator[Finding]:
             f"{one.table.live:,} live; a vacuum is due at {one.now.trigger:,.0f}"
             for one in worst[:_SHOWN]
         ),
-        basis="pg_stat_all_tables, counters since the last reset",
+        basis="pg_stat_all_tables, now; rates are those of each table's busiest day in the history"
+        if found.recorded
+        else "pg_stat_all_tables, counters since the last reset",
         remedy=(
             "mrtuner vacuum, which computes settings for the server and for each table",
             *(f"VACUUM {qualified(one.table)};" for one in worst[:1]),

@@ -1,4 +1,4 @@
-"""What changed in a period: settings, the machine, and events."""
+"""What changed in a period: settings, schemas, the machine, and events."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Final
 
 from mrtuner.errors import BadValue
 from mrtuner.history.analysis.period import IN_PERIOD, HistoryPeriod
+from mrtuner.history.analysis.schema_changes import schema_changes
 from mrtuner.history.reading import History
 from mrtuner.history.unchanged import while_same
 from mrtuner.notation import write_integer
@@ -19,9 +20,6 @@ _CHANGED: Final = (
     "class_name", "parameter_group", "engine_version", "storage_type", "allocated_storage", "iops",
     "storage_throughput", "multi_az", "memory", "cpus",
 )  # fmt: skip
-
-#: Events that the recorder causes itself: how often it samples a source.
-PACE: Final = "pace"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +35,7 @@ class HistoryChange:
 
 
 def changes(history: History, about: HistoryPeriod) -> tuple[HistoryChange, ...]:
-    """Return the changes of settings and of the machine, and events, in order of time."""
+    """Return the changes of settings, schemas and the machine, and events, in order of time."""
     found = [
         HistoryChange(at=row["time"].replace(tzinfo=UTC), what=row["kind"], detail=row["detail"])
         for row in history.rows(
@@ -46,6 +44,10 @@ def changes(history: History, about: HistoryPeriod) -> tuple[HistoryChange, ...]
         )
     ]  # fmt: skip
     found += _settings(history, about)
+    found += (
+        HistoryChange(at=at, what="schema", detail=detail)
+        for at, detail in schema_changes(history, about)
+    )
     found += machine_changes(history, about)
     return tuple(sorted(found, key=lambda one: (one.at, one.what, one.detail)))
 

@@ -22,6 +22,7 @@ class FreeSpace:
     size: int  # bytes
     free: int  # bytes
     full_in: float | None  # seconds; None: it does not shrink, or was not seen for long enough
+    seen: float  # seconds from the first to the last sample of the period
 
 
 def free_space(history: History, about: HistoryPeriod) -> Sequence[FreeSpace]:
@@ -41,7 +42,7 @@ def free_space(history: History, about: HistoryPeriod) -> Sequence[FreeSpace]:
     found = [
         FreeSpace(
             mount=row["mount"], device=row["device"], size=row["size"], free=row["free"],
-            full_in=_full_in(row["free"], row["growth"], row["seen"]),
+            full_in=_full_in(row["free"], row["growth"], row["seen"]), seen=float(row["seen"]),
         )
         for row in rows
     ]  # fmt: skip

@@ -22,6 +22,7 @@ from mrtuner.history.analysis.changes import HistoryChange, changes
 from mrtuner.history.analysis.gaps import HistoryGap, gaps
 from mrtuner.history.analysis.host_work import HistoryHost, host_work
 from mrtuner.history.analysis.incidents import Incident, incidents
+from mrtuner.history.analysis.not_looked_for import not_looked_for
 from mrtuner.history.analysis.period import IN_PERIOD, HistoryPeriod, view_for
 from mrtuner.history.analysis.statements import (
     HistoryStatement,
@@ -73,6 +74,7 @@ class Summary:
     gaps: tuple[HistoryGap, ...]
     damaged: tuple[str, ...]
     incidents: tuple[Incident, ...] = ()
+    not_looked_for: tuple[str, ...] = ()  # by the search for incidents, one sentence each
 
     @property
     def average_load(self) -> float | None:
@@ -111,6 +113,7 @@ def summary(
         gaps=gaps(history, about),
         damaged=history.damaged,
         incidents=incidents(history, about, changed),
+        not_looked_for=not_looked_for(history, about),
     )
 
 

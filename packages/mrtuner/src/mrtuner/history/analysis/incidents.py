@@ -8,20 +8,23 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from statistics import median
 from typing import Annotated, Any, Final, TypeVar
 
 from mrtuner.described import Doc
-from mrtuner.history.analysis.changes import PACE, HistoryChange
+from mrtuner.history.analysis.changes import HistoryChange
 from mrtuner.history.analysis.period import IN_PERIOD, HistoryPeriod, as_sampled
 from mrtuner.history.reading import History
+from mrtuner.history.recording.rounds import PACE
 from mrtuner.postgres.blocking import roots
 from mrtuner.units import pretty_duration
 from mrtuner.wording import cut, enumerated, plural
 
 T = TypeVar("T")
+#: The search reads every sample of every statement: a day of 500 of them takes 3 s.
+_LONGEST: Final = timedelta(days=1)
 #: Samples of one queue are at most this far apart: a busy recorder samples less often. A queue this
 #: long is worth a sentence.
 _APART: Final = timedelta(seconds=30)
@@ -37,8 +40,10 @@ _SESSIONS: Final = 0.25
 _CALLS: Final = 20
 #: Statements that become slower within this time of each other do so together.
 _AT_ONCE: Final = timedelta(minutes=4)
-#: The change before it: no older than this, and not one of the recorder's own.
+#: The change before it: no older than this, and not one of the recorder's own. Statements and
+#: changes are each seen up to a minute later.
 _JUST_BEFORE: Final = timedelta(minutes=10)
+_SEEN_LATER: Final = timedelta(minutes=2)
 #: Checkpoints before their time: so many, each within this time of the one before.
 _FORCED: Final = 3
 _CLOSE: Final = timedelta(minutes=5)
@@ -65,13 +70,15 @@ def incidents(
 ) -> tuple[Incident, ...]:
     """Return what went wrong, in order of time; `changes` are those of the period.
 
-    What is kept as summaries only, since it is older, is not looked at: see `Source.keep`.
+    Events are told of all of it, the rest of its last day. What is kept as summaries only, since it
+    is older, is not looked at (see `Source.keep`): `not_looked_for` names all of that.
     """
+    within = searched(about)
     found = [
-        *_lock_queues(history, about),
-        *_storms(history, about),
-        *_slower(history, about, changes),
-        *_forced_checkpoints(history, about),
+        *_lock_queues(history, within),
+        *_storms(history, within),
+        *_slower(history, within, changes),
+        *_forced_checkpoints(history, within),
         *(
             Incident(kind="event", begin=one.at, end=one.at, text=f"{one.what}: {one.detail}",
                      screen="changes")
@@ -79,6 +86,11 @@ def incidents(
         ),
     ]  # fmt: skip
     return tuple(sorted(found, key=lambda one: (one.begin, one.kind, one.text)))
+
+
+def searched(about: HistoryPeriod) -> HistoryPeriod:
+    """Return the part of a period in which samples are searched: its last day."""
+    return replace(about, begin=max(about.begin, about.end - _LONGEST))
 
 
 def _near(
@@ -263,7 +275,7 @@ def _slower_at_once(
         told = f"{len(group)} statements took longer; {told}"
     before = [
         one for one in changes
-        if begin - _JUST_BEFORE <= one.at <= begin + timedelta(minutes=1)
+        if begin - _JUST_BEFORE <= one.at <= begin + _SEEN_LATER
         and one.what not in {*_EVENTS, PACE}
     ]  # fmt: skip
     cause = f"; just before: {enumerated(one.detail for one in before[:3])}" if before else ""

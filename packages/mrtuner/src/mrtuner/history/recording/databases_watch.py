@@ -14,7 +14,7 @@ from queue import Queue
 from mrtuner.errors import MrTunerError
 from mrtuner.facts import Missing
 from mrtuner.history.recording.outlet import Outlet
-from mrtuner.history.recording.rounds import Rounds
+from mrtuner.history.recording.rounds import PACE, Rounds
 from mrtuner.history.recording.sample import Sample, Sampler
 from mrtuner.history.recording.silence import SilentSessions
 from mrtuner.history.recording.source import Source
@@ -53,7 +53,7 @@ class DatabasesWatch:
                 self._sample(names, due)
             self.rounds.done(due)
             if told := self.rounds.adjusted():
-                self.outlet.note("pace", told)
+                self.outlet.note(PACE, told)
 
     def _databases(self) -> Sequence[str]:
         with connect(self.dsn) as conn, translated():

@@ -10,7 +10,7 @@ from queue import Queue
 from mrtuner.facts import Missing
 from mrtuner.history.recording.outlet import Outlet
 from mrtuner.history.recording.program import Place
-from mrtuner.history.recording.rounds import Rounds
+from mrtuner.history.recording.rounds import PACE, Rounds
 from mrtuner.history.recording.sample import Programs, Sample
 from mrtuner.history.recording.source import Source
 from mrtuner.history.store.writer import Batch
@@ -64,7 +64,7 @@ class HostWatch:
         self.rounds.done(due)
         self.missing = tuple(programs.missing.values())
         if told := self.rounds.adjusted():
-            self.outlet.note("pace", told)
+            self.outlet.note(PACE, told)
         if samples:
             self.outlet.send(samples)
 

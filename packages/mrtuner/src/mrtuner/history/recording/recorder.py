@@ -24,7 +24,7 @@ from mrtuner.history.recording.budget import BUDGET
 from mrtuner.history.recording.databases_watch import DatabasesWatch
 from mrtuner.history.recording.host_watch import HostWatch
 from mrtuner.history.recording.outlet import Outlet, Tell, timestamp
-from mrtuner.history.recording.rounds import Rounds
+from mrtuner.history.recording.rounds import PACE, Rounds
 from mrtuner.history.recording.sample import Sample, Sampler
 from mrtuner.history.recording.silence import SILENCE, SilentSessions
 from mrtuner.history.recording.source import CONNECTION, Source
@@ -385,7 +385,7 @@ class _Watch:
             if not self.outlet.send(samples, texts, missing):
                 self.known_texts -= texts.keys()
             if told := self.rounds.adjusted():
-                self.outlet.note("pace", told)
+                self.outlet.note(PACE, told)
 
     def _missing_elsewhere(self) -> Iterator[Missing]:
         """Yield what the other threads of this instance cannot read."""

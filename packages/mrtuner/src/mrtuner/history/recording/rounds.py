@@ -9,6 +9,8 @@ from typing import Final
 from mrtuner.history.recording.budget import Budget
 from mrtuner.history.recording.source import Source
 
+#: The kind of the event that a source is sampled more or less often.
+PACE: Final = "pace"
 #: Between two adjustments to the budget [s].
 _ADJUST: Final = 10.0
 

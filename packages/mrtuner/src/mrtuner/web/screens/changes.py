@@ -7,8 +7,8 @@ from datetime import UTC
 from typing import Final
 
 from mrtuner.change.record import Entry
-from mrtuner.history.analysis.changes import PACE
 from mrtuner.history.analysis.gaps import gaps
+from mrtuner.history.recording.rounds import PACE
 from mrtuner.web.journal import attributed_changes, entry, journal_owner
 from mrtuner.web.screens.screen import Chart, Screen, Table, View
 
