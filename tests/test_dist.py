@@ -28,6 +28,7 @@ USES = {
     "mcp": "python -c 'import mrtuner.agents.server'",
     "parquet": "python -c 'from mrtuner.bench.record import parquet; import pyarrow.parquet'",
     "prove": "python -c 'import scipy.stats'",
+    "search": "python -c 'import optuna, scipy.special'",
     "aws": "python -c 'import boto3'",
     "web": "python -c 'import mrtuner.web.app, starlette, uvicorn'",
     "report": "mrtuner cpu --seconds 0.1 --html {tmp}/cpu.html",

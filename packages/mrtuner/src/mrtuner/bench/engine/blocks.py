@@ -95,13 +95,17 @@ class _Campaign:
         self.repeating = False
 
     def run_all(self) -> None:
+        """Run every block, or as many as are enough."""
+        enough, taken = self.prepared.conduct.enough, list[Sample]()
         for block in self.order:
             end = self.teller.step + len(block.labels) * STEPS_OF_A_RUN
             if (block.cell.key, block.phase, block.number) not in self.past.finished:
-                self.run_block(block)
+                taken += self.run_block(block)
             self.teller.step = end
+            if enough is not None and enough(taken):
+                return
 
-    def run_block(self, block: Block) -> None:
+    def run_block(self, block: Block) -> list[Sample]:
         attempt = self.past.begun.get((block.cell.key, block.phase, block.number), 0) + 1
         if attempt > 1:
             self.reject(block, attempt - 1, "interrupted")
@@ -114,6 +118,7 @@ class _Campaign:
         if block.phase == "comparison":
             for one in taken:
                 self.past.add(block.cell, one.label, one.run.tps)
+        return taken
 
     def repeat_block(self, block: Block, attempt: int) -> list[Sample]:
         """Run a block again; its runs count even if they are disturbed."""

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from mrtuner.bench.engine.events import STEPS_OF_A_RUN, Progress, Stage, Teller
 from mrtuner.bench.engine.machine import busiest, noise_between, read
@@ -26,6 +26,9 @@ from mrtuner.host import Host
 from mrtuner.postgres.connect import connect
 from mrtuner.units import Bytes, pretty_bytes
 
+if TYPE_CHECKING:
+    from mrtuner.bench.record.model import Sample
+
 _PREFIX: Final = "mrtuner_bench"
 _QUIET_S: Final = 1.0
 #: Free space to keep: for WAL up to max_wal_size, for growth and for the machine itself.
@@ -40,6 +43,8 @@ class Conduct:
     database: str | None = None  # the name of the one template; None: one for each scale
     theirs: bool = False  # the servers are a user's and already run: an error ends everything
     force: bool = False  # measure on a busy machine, and note it
+    #: Asked after each block, with all runs that count so far: true ends the plan early.
+    enough: Callable[[Sequence[Sample]], bool] | None = None
 
 
 class Preparation:

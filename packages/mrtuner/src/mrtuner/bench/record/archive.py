@@ -161,7 +161,7 @@ def _anything_measured(directory: Path) -> bool:
 def _take_back(directory: Path, made: bool) -> None:
     for name in (_HEAD, _LINES, _LOCK):
         (directory / name).unlink(missing_ok=True)
-    if made:
+    if made and not any(directory.iterdir()):
         directory.rmdir()
 
 

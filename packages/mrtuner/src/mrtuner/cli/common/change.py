@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from mrtuner.change.record import Change, Outcome
     from mrtuner.change.settings.apply import Restart, Standby, Wanted
     from mrtuner.change.transaction import StepName
+    from mrtuner.search.document import SearchDocument
 
 restart_option = click.option(
     "--restart",
@@ -110,15 +111,20 @@ def way_back(done: Change, absent: str, more: Sequence[tuple[str, str]] = ()) ->
 
 
 def wanted_in(path: Path) -> list[Wanted]:
-    """The settings in a conf or JSON file that `mrtuner tune` wrote."""
+    """The settings in a file that `mrtuner tune` wrote, or what `mrtuner search` found.
+
+    `path` is a conf or JSON file, or the directory of a search.
+    """
     from mrtuner.change.settings.apply import Wanted
     from mrtuner.formats import parse
+    from mrtuner.search.record import FILE
 
+    path = path / FILE if path.is_dir() else path
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeError) as error:
         raise MrTunerError(
-            f"cannot read {path}: {error}", "Name a file written by mrtuner tune."
+            f"cannot read {path}: {error}", "Name what mrtuner tune or mrtuner search wrote."
         ) from error
     values = _advised(text) if text.lstrip().startswith("{") else parse("conf", text)
     return [Wanted(name=name, value=value) for name, value in values.items()]
@@ -126,12 +132,32 @@ def wanted_in(path: Path) -> list[Wanted]:
 
 def _advised(text: str) -> dict[str, str]:
     from mrtuner.documents import read
+    from mrtuner.search.document import SearchDocument
     from mrtuner.tuning.document import TuneDocument
 
-    advice = read(text, TuneDocument).advice
+    kinds: tuple[type[TuneDocument | SearchDocument], ...] = (TuneDocument, SearchDocument)
+    found = read(text, *kinds)
+    if isinstance(found, SearchDocument):
+        return _found(found)
     return {
-        item.name: item.value for item in advice if item.verdict == "change" and not item.suggestion
+        item.name: item.value
+        for item in found.advice
+        if item.verdict == "change" and not item.suggestion
     }
+
+
+def _found(search: SearchDocument) -> dict[str, str]:
+    if search.result is None:
+        raise Refused(
+            "the search is not finished, so nothing is confirmed",
+            "Continue it with mrtuner search --resume DIR.",
+        )
+    if not search.result.found:
+        raise Refused(
+            "the search found nothing better than the advice",
+            "Apply the advice: leave out --from.",
+        )
+    return search.result.settings
 
 
 def say_limit(dsn: str, how: Restart) -> None:

@@ -1,0 +1,333 @@
+"""A search for settings on a server of our own, from the advice on, with a record that resumes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Unpack
+
+from mrtuner import __version__
+from mrtuner.answers.proof import busy, pgbench
+from mrtuner.answers.proof_loads import Wish, ask, threads
+from mrtuner.answers.remembered import Tell, silent
+from mrtuner.bench.record.model import now
+from mrtuner.errors import Refused
+from mrtuner.inputs import MachineInputs, checked
+from mrtuner.search import record
+from mrtuner.search.model import (
+    Costs,
+    Schedule,
+    Search,
+    SearchedLoad,
+    SearchedScript,
+    Settings,
+)
+from mrtuner.search.schedule import forecast, schedule
+from mrtuner.tuning import changes, pgtune, tune
+from mrtuner.units import Bytes, GiB, parse_duration, pretty_bytes
+
+if TYPE_CHECKING:
+    from mrtuner.bench.engine.events import Event, Progress, Stage
+    from mrtuner.bench.plan.model import Plan, Workload
+    from mrtuner.search.server import Measurements, OwnServer
+    from mrtuner.search.space import Server
+    from mrtuner.tuning import Tuning
+
+    #: Shows the events of a measurement while its block lasts.
+    Shown = Callable[[], AbstractContextManager[Progress | None]]
+
+DIRECTORY: Final = Path("mrtuner-search")
+BUDGET: Final = "20min"
+#: For WAL, which a trial may let grow, and for the machine itself.
+_RESERVE: Final = Bytes(6 * GiB)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SearchWish:
+    """What is to be searched; None where MrTuner is to choose."""
+
+    builtin: str = "tpcb"
+    scripts: tuple[Path, ...] = ()  # pgbench scripts instead
+    scale: int | None = None
+    clients: int | None = None
+    budget: float | str = BUDGET  # seconds, or text
+    keep: Collection[str] = ()  # settings that stay as advised
+    seed: int | None = None
+
+    def load(self, planned: Schedule) -> Wish:
+        """Return the load as a proof describes it."""
+        return Wish(
+            builtin=self.builtin, scripts=self.scripts, scale=self.scale, clients=self.clients,
+            seed=self.seed, seconds=planned.window, warmup=planned.warmup,
+        )  # fmt: skip
+
+
+def search(
+    directory: Path = DIRECTORY,
+    wish: SearchWish | None = None,
+    *,
+    server_bin: Path | None = None,
+    tell: Tell = silent,
+    progress: Shown = nullcontext,
+    **machine: Unpack[MachineInputs],
+) -> Search:
+    """Search for settings better than the advice, on a server of our own, and confirm them.
+
+    The server is filled by pgbench and removed afterwards. `memory` and `iops` of `machine`, the
+    inputs of `tune`, also limit the server, which takes root. `directory` gets the record after
+    each step; `resume` goes on where an interrupted search was. `result` of the answer has only
+    settings that fresh pairs confirmed.
+
+    Raises:
+        Refused: there is a search in `directory` already.
+        MissingPart: there is no optuna, no scipy, no pgbench, or a limit cannot be set here.
+        MrTunerError: the advice does not run, or several trials in a row do not.
+    """
+    wish = wish or SearchWish()
+    planned = schedule(parse_duration(wish.budget))
+    load = wish.load(planned)
+    load.check(None)
+    record.require_new(directory)
+    given = checked(machine)
+    with _locked(directory), _server(server_bin, given, tell) as own:
+        own.known().require(wish.keep)
+        tuning = tune(own.dsn, **machine)
+        question = ask(load, tuning, own.dsn)
+        _require_space(question.task.plan.scales[0], tuning)
+        made = Search(
+            mrtuner=__version__, postgres=own.version, started=now(),
+            seed=question.task.plan.seed, schedule=planned, keep=tuple(sorted(wish.keep)),
+            load=_load(question.task.plan, given), machine=_plain(given), advice={}, baselines={},
+            busy=busy(tell),
+        )  # fmt: skip
+        for text in (made.load.title, *question.conditions, *forecast(planned)):
+            tell(text)
+        run = _Run(made, own, own.known(), directory, pgbench(server_bin), tell)
+        run.fill()
+        tuning = tune(own.dsn, **machine)  # now it knows how much data there is
+        run.start_from(tuning)
+        return run.carried_out(tuning, progress)
+
+
+def resume(
+    directory: Path,
+    *,
+    server_bin: Path | None = None,
+    tell: Tell = silent,
+    progress: Shown = nullcontext,
+) -> Search:
+    """Go on with an interrupted search; a finished one is returned as it is.
+
+    Raises UsageError if there is none in `directory`, Refused if it ran on another version.
+    """
+    found = record.load(directory)
+    if found.result is not None:
+        return found
+    machine: MachineInputs = {**found.machine}  # type: ignore[typeddict-item]
+    with _locked(directory), _server(server_bin, checked(machine), tell) as own:
+        _require_same(found, own.version)
+        run = _Run(found, own, own.known(), directory, pgbench(server_bin), tell)
+        run.fill()
+        return run.carried_out(tune(own.dsn, **machine), progress)
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """A search on its server."""
+
+    made: Search
+    own: OwnServer
+    known: Server
+    directory: Path
+    program: Path  # pgbench
+    tell: Tell
+
+    def fill(self) -> None:
+        self.tell(f"filling it at scale {self.made.load.scale}")
+        self.own.fill(self.made.load.scale, self.program)
+
+    def start_from(self, tuning: Tuning) -> None:
+        """Record the advice, and what else one might use."""
+        advised = {one.name: one.value for one in tuning.changes}
+        self.made.advice = _texts(advised, self.known)
+        self.made.baselines = _baselines(tuning, self.known, self.tell)
+        record.save(self.made, self.directory)
+
+    def carried_out(self, tuning: Tuning, progress: Shown) -> Search:
+        from mrtuner.search.procedure import Procedure
+
+        with progress() as shown:
+            clock = _Clock(self.made, shown, self.tell)
+            measurements = self._measurements(tuning, clock.moved)
+            measurements.try_out()
+            return Procedure(
+                search=self.made,
+                measuring=measurements,
+                server=self.known,
+                fits=changes.fits(tuning),
+                costs=lambda side: _costs(tuning, side),
+                keep=lambda done: record.save(done, self.directory),
+                tell=clock.say,
+            ).run()
+
+    def _measurements(self, tuning: Tuning, shown: Progress) -> Measurements:
+        from mrtuner.bench.plan.model import GridCell
+        from mrtuner.search.server import Measurements
+
+        made, workload = self.made, _workload(self.made.load)
+        return Measurements(
+            own=self.own, known=self.known, workload=workload,
+            cell=GridCell(workload.name, made.load.scale, made.load.clients),
+            threads=threads(made.load.clients), schedule=made.schedule, seed=made.seed,
+            program=self.program, host=tuning.host, kept=self.directory, progress=shown,
+            taken=len(made.trials) + len(made.ablation),
+        )  # fmt: skip
+
+
+class _Clock:
+    """Shows how much of the budget is spent, whatever runs meanwhile."""
+
+    def __init__(self, made: Search, shown: Progress | None, tell: Tell) -> None:
+        self.budget, self.shown, self.tell = made.schedule.budget, shown, tell
+        self.began = time.monotonic() - sum(one.seconds for one in made.trials)
+
+    def moved(self, event: Event) -> None:
+        """Show an event of a race, which is worth no line that stays: a trial is one line."""
+        from mrtuner.bench.engine.events import Stage
+
+        lasting = {Stage.MEASURED, Stage.NOTE, Stage.DONE}
+        self._show(Stage.MEASURING if event.stage in lasting else event.stage, event.text)
+
+    def say(self, text: str) -> None:
+        """Show a line that stays."""
+        from mrtuner.bench.engine.events import Stage
+
+        if self.shown is None:
+            self.tell(text)
+        else:
+            self._show(Stage.NOTE, text)
+
+    def _show(self, stage: Stage, text: str) -> None:
+        from mrtuner.bench.engine.events import Event
+
+        if self.shown is not None:
+            spent = min(time.monotonic() - self.began, self.budget)
+            self.shown(Event(stage, round(spent), round(self.budget), text))
+
+
+def _load(plan: Plan, given: Mapping[str, Any]) -> SearchedLoad:
+    workload = plan.workloads[0]
+    return SearchedLoad(
+        builtin=workload.builtin,
+        scripts=tuple(SearchedScript(name=one.name, text=one.text) for one in workload.scripts),
+        scale=plan.scales[0], clients=plan.clients[0], memory=given.get("memory"),
+        iops=given.get("iops"),
+    )  # fmt: skip
+
+
+def _workload(of: SearchedLoad) -> Workload:
+    from mrtuner.bench.plan.model import Script, Workload
+
+    if of.builtin is not None:
+        return Workload(name=of.builtin, builtin=of.builtin)
+    scripts = tuple(Script(name=one.name, text=one.text) for one in of.scripts)
+    return Workload(name="scripts", scripts=scripts)
+
+
+@contextmanager
+def _server(server_bin: Path | None, given: Mapping[str, Any], tell: Tell) -> Iterator[OwnServer]:
+    from mrtuner.postgres.binaries import find_binaries
+    from mrtuner.search.server import own_server
+
+    tell(f"starting a temporary PostgreSQL {find_binaries(server_bin).version}")
+    with own_server(server_bin, memory=given.get("memory"), iops=given.get("iops")) as own:
+        yield own
+
+
+def _baselines(tuning: Tuning, known: Server, tell: Tell) -> dict[str, dict[str, str]]:
+    """Return what else one might use; what this build does not accept is left out, and said."""
+    found: dict[str, dict[str, str]] = {"default": {}}
+    machine = pgtune.machine_of(tuning.situation)
+    if machine is None:
+        tell("PgTune's values are not compared: the memory or the CPUs are not known")
+        return found
+    theirs = {name: one.value for name, one in pgtune.settings(machine).items()}
+    refused = known.refuses(theirs)
+    if refused:
+        tell(f"left out of PgTune's values: {', '.join(refused)}")
+    kept = {name: text for name, text in theirs.items() if name not in refused}
+    return found | {"pgtune": _texts(kept, known)}
+
+
+def _texts(side: Settings, known: Server) -> dict[str, str]:
+    """Return settings in their shortest form, without those that are the default anyway."""
+    texts = {name: known.shown(name, text) for name, text in side.items()}
+    return {name: text for name, text in texts.items() if text != known.default(name)}
+
+
+def _costs(tuning: Tuning, side: Settings) -> Costs:
+    """Return the worst case of memory, and of recovery after a crash."""
+    from mrtuner.tuning.feasibility import in_force
+
+    situation = replace(tuning.situation, running={**tuning.situation.running, **side})
+    budget = in_force(situation)
+    wal = side.get("max_wal_size", "1GB")
+    return Costs(
+        memory=None if budget is None else int(budget.total),
+        replay=f"up to {wal} of WAL (max_wal_size)",
+    )
+
+
+def _require_space(scale: int, tuning: Tuning) -> None:
+    """Refuse data too large for the disk: a full disk ruins more than a search."""
+    from mrtuner.bench.server.scratch import size_of_databases
+
+    need = Bytes(size_of_databases(scale, 1) + _RESERVE)
+    free = tuning.host.disk_free.value if tuning.host and tuning.host.disk_free else None
+    if free is not None and need > free:
+        raise Refused(
+            f"the data and their WAL need {pretty_bytes(need)}, but the disk has "
+            f"{pretty_bytes(Bytes(free))} free",
+            "Give a smaller --scale.",
+        )
+
+
+def _require_same(found: Search, postgres: str) -> None:
+    changed = [
+        f"{name} was {before}, is {now}"
+        for name, before, now in (
+            ("MrTuner", found.mrtuner, __version__), ("PostgreSQL", found.postgres, postgres),
+        )
+        if before != now
+    ]  # fmt: skip
+    if changed:
+        raise Refused(
+            f"the search was begun with other versions: {'; '.join(changed)}",
+            "Continue it with those, or begin another in a new directory.",
+        )
+
+
+@contextmanager
+def _locked(directory: Path) -> Iterator[None]:
+    from mrtuner.bench.record.archive import locked
+    from mrtuner.postgres.connect import translated
+
+    with ExitStack() as stack:
+        stack.enter_context(locked(directory))
+        stack.enter_context(translated())
+        yield
+
+
+def _plain(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return inputs as JSON has them."""
+    return {
+        name: sorted(value)
+        if isinstance(value, frozenset)
+        else str(value)  # a member of an enumeration
+        if isinstance(value, str)
+        else value
+        for name, value in given.items()
+    }

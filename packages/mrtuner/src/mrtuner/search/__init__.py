@@ -1,0 +1,1 @@
+"""Settings better than the advice for one load: searched for in races, confirmed afresh."""

@@ -1,0 +1,76 @@
+"""What a search found: only what fresh pairs confirmed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from mrtuner.search.model import (
+    Costs,
+    Difference,
+    Measured,
+    Search,
+    SearchResult,
+    Settings,
+    differences,
+)
+from mrtuner.search.space import Server
+from mrtuner.stats.comparison import Verdict
+from mrtuner.wording import enumerated, plural
+
+#: So many settings are named in the headline; more are counted.
+_NAMED: Final = 3
+
+
+def conclude(search: Search, server: Server, costs: Callable[[Settings], Costs]) -> SearchResult:
+    """Return the result of a search whose measurements are done."""
+    seen = search.confirmation
+    if seen is None or seen.verdict is not Verdict.BETTER:
+        return SearchResult(
+            found=False, headline=_nothing(search), settings={}, differences=(), measured=seen,
+            before=costs(search.advice), after=None,
+        )  # fmt: skip
+    side = search.side(search.candidate or 0)
+    if search.reduced is not None and search.reduced.verdict is Verdict.BETTER:
+        side, seen = search.reduced_side, search.reduced
+    changed = differences(search.advice, side, server.default)
+    return SearchResult(
+        found=True,
+        headline=f"{interval(seen)} against the advice, by {_named(changed)}",
+        settings=dict(side),
+        differences=tuple(
+            Difference(name=name, advice=a, value=b, restart=server.parameters[name].restart)
+            for name, (a, b) in changed.items()
+        ),
+        measured=seen, before=costs(search.advice), after=costs(side),
+    )  # fmt: skip
+
+
+def _named(changed: Mapping[str, tuple[str, str]]) -> str:
+    if len(changed) > _NAMED:
+        return plural(len(changed), "setting")
+    return enumerated(f"{name} = {value}" for name, (_, value) in changed.items())
+
+
+def interval(seen: Measured) -> str:
+    """Return a gain with its 95 % interval: ``+8.1 % (+5.2 % to +11.0 %)``."""
+    if seen.low is None or seen.high is None:
+        return f"{percent(seen.ratio)} (one pair, so no interval)"
+    return f"{percent(seen.ratio)} ({percent(seen.low)} to {percent(seen.high)})"
+
+
+def percent(ratio: float) -> str:
+    """Return a ratio as a gain: ``+8.1 %``."""
+    return f"{(ratio - 1) * 100:+.1f} %"
+
+
+def _nothing(search: Search) -> str:
+    seen = search.confirmation
+    if seen is None:
+        return "nothing better than the advice was found: nothing else could be measured"
+    text = (
+        f"nothing better than the advice was found; the closest, in fresh pairs: {interval(seen)}"
+    )
+    if seen.detectable is None:
+        return text
+    return f"{text}; a gain from {seen.detectable * 100:.1f} % on would have been seen"

@@ -1,0 +1,263 @@
+"""A search: what it was asked, what it tried, and what it found. All of it is in its record."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from math import isfinite
+from typing import Annotated, Any, Final, Literal
+
+from mrtuner.described import Doc
+from mrtuner.stats.comparison import Comparison, Verdict
+
+#: Values by the names of settings, as in a configuration file.
+Settings = Mapping[str, str]
+#: default: what initdb gives; pgtune: PgTune's values; proposed: by the optimiser.
+Origin = Literal["default", "pgtune", "proposed"]
+#: better: the best so far from then on; stopped: worse, or a guard tripped; failed: it did not run.
+Outcome = Literal["better", "not better", "stopped", "failed"]
+#: What a setting must be worth, or it goes back to the advice.
+WORTH: Final = 0.01
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SearchedScript:
+    """A pgbench script."""
+
+    name: Annotated[str, Doc("the file's name")]
+    text: Annotated[str, Doc("the script")]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SearchedLoad:
+    """The load, and the server that it runs on."""
+
+    builtin: Annotated[str | None, Doc("a script of pgbench's own; null with `scripts`")]
+    scripts: Annotated[tuple[SearchedScript, ...], Doc("scripts in pgbench's language")]
+    scale: Annotated[int, Doc("pgbench's scale factor")]
+    clients: Annotated[int, Doc("number of sessions")]
+    memory: Annotated[int | None, Doc("bytes that the server may use; null: no limit")]
+    iops: Annotated[int | None, Doc("I/O operations per second of its volume; null: no limit")]
+
+    @property
+    def title(self) -> str:
+        """``tpcb, scale 10, 8 clients``."""
+        what = self.builtin or ", ".join(one.name for one in self.scripts)
+        return f"{what}, scale {self.scale}, {self.clients} clients"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Schedule:
+    """How the budget is spent; fixed before the first run."""
+
+    budget: Annotated[float, Doc("seconds in all, without filling the server")]
+    window: Annotated[int, Doc("seconds of one run")]
+    warmup: Annotated[int, Doc("seconds of the load before each run, which do not count")]
+    pairs: Annotated[int, Doc("pairs of runs of a trial that is not stopped")]
+    search: Annotated[float, Doc("share of the budget for trials")]
+    confirmation: Annotated[float, Doc("share for fresh pairs of the winner and the advice")]
+    ablation: Annotated[float, Doc("share for taking the winner's settings back one by one")]
+    reduced: Annotated[float, Doc("share for fresh pairs of what is left then")]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evidence:
+    """Something that may hold the load back, and what was seen of it under the advice."""
+
+    mechanism: Annotated[str, Doc("its name")]
+    meaning: Annotated[str, Doc("what was measured")]
+    value: Annotated[float | None, Doc("what was seen; null if it could not be seen")]
+    least: Annotated[float, Doc("from this value on, its settings are searched")]
+
+    @property
+    def binds(self) -> bool:
+        """Whether enough of it was seen."""
+        return self.value is not None and self.value >= self.least
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SearchedSetting:
+    """A setting that is searched, and where."""
+
+    name: Annotated[str, Doc("the parameter")]
+    mechanism: Annotated[str, Doc("what it may relieve")]
+    why: Annotated[str, Doc("how")]
+    advice: Annotated[str, Doc("its value in the advice")]
+    values: Annotated[tuple[str, ...], Doc("the values that are tried; empty: a range")]
+    low: Annotated[str | None, Doc("the range, on a logarithmic scale")]
+    high: Annotated[str | None, Doc("its upper end")]
+    special: Annotated[tuple[str, ...], Doc("values with a meaning of their own, beside the range")]
+    restart: Annotated[bool, Doc("whether it needs a restart")]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SettingLeftOut:
+    """A setting that is not searched."""
+
+    name: Annotated[str, Doc("the parameter")]
+    why: Annotated[str, Doc("why not")]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trial:
+    """Other settings in a race with the best so far."""
+
+    number: Annotated[int, Doc("from 1; 0 is the advice")]
+    origin: Annotated[Origin, Doc("where the settings come from")]
+    settings: Annotated[dict[str, str], Doc("every setting of this side")]
+    place: Annotated[dict[str, float], Doc("where they lie in what is searched; for resuming")]
+    against: Annotated[int, Doc("number of the trial that was the best so far")]
+    pairs: Annotated[
+        tuple[tuple[float, float], ...],
+        Doc("transactions per second of the best so far and of this trial, pair by pair"),
+    ]
+    outcome: Annotated[Outcome, Doc("how it ended")]
+    because: Annotated[str, Doc("why")]
+    score: Annotated[
+        float | None,
+        Doc("logarithm of the ratio to the advice, over all races between; null if it failed"),
+    ]
+    seconds: Annotated[float, Doc("how long it took")]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measured:
+    """A ratio of throughputs with its 95 % interval."""
+
+    verdict: Annotated[Verdict, Doc("the second side against the first")]
+    ratio: Annotated[float, Doc("the second side over the first")]
+    low: Annotated[float | None, Doc("lower end of its 95 % interval; null with a single pair")]
+    high: Annotated[float | None, Doc("upper end; null with a single pair")]
+    pairs: Annotated[int, Doc("pairs of runs that count")]
+    detectable: Annotated[
+        float | None, Doc("the gain that so many pairs show with 80 % power: 0.05 is 5 %")
+    ]
+    cautions: Annotated[tuple[str, ...], Doc("why there is no verdict, and what weakens one")]
+    seconds: Annotated[float, Doc("how long it took")]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Worth:
+    """What one setting of the winner is worth: the winner over the winner without it."""
+
+    name: Annotated[str, Doc("the parameter")]
+    advice: Annotated[str, Doc("its value in the advice")]
+    value: Annotated[str, Doc("its value in the winner")]
+    measured: Annotated[Measured | None, Doc("null if the budget had no room")]
+
+    @property
+    def little(self) -> bool:
+        """Whether it was measured, and is not worth a percent."""
+        return self.measured is not None and self.measured.ratio < 1 + WORTH
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Difference:
+    """A setting that differs from the advice."""
+
+    name: Annotated[str, Doc("the parameter")]
+    advice: Annotated[str, Doc("its value in the advice")]
+    value: Annotated[str, Doc("what was found")]
+    restart: Annotated[bool, Doc("whether it needs a restart")]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Costs:
+    """What settings cost at worst."""
+
+    memory: Annotated[int | None, Doc("bytes that the server may need; null if unknown")]
+    replay: Annotated[str | None, Doc("recovery after a crash, in words; null if unknown")]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SearchResult:
+    """What the search found."""
+
+    found: Annotated[bool, Doc("whether something better than the advice was confirmed")]
+    headline: Annotated[str, Doc("the result in a sentence")]
+    settings: Annotated[dict[str, str], Doc("every setting found; empty if nothing was")]
+    differences: Annotated[tuple[Difference, ...], Doc("where they differ from the advice")]
+    measured: Annotated[Measured | None, Doc("against the advice, in fresh pairs; null: none ran")]
+    before: Annotated[Costs | None, Doc("what the advice costs")]
+    after: Annotated[Costs | None, Doc("what the settings found cost")]
+
+
+@dataclass(kw_only=True)
+class Search:
+    """A search that runs, was interrupted or is finished."""
+
+    mrtuner: str
+    postgres: str
+    started: str
+    load: SearchedLoad
+    machine: Mapping[str, Any]
+    keep: tuple[str, ...]
+    seed: int
+    schedule: Schedule
+    advice: Mapping[str, str]
+    baselines: Mapping[str, Mapping[str, str]]
+    busy: str | None = None
+    calibration: Measured | None = None
+    evidence: list[Evidence] = field(default_factory=list)
+    searched: list[SearchedSetting] = field(default_factory=list)
+    left_out: list[SettingLeftOut] = field(default_factory=list)
+    trials: list[Trial] = field(default_factory=list)
+    candidate: int | None = None
+    confirmation: Measured | None = None
+    ablation: list[Worth] = field(default_factory=list)
+    reduced: Measured | None = None
+    result: SearchResult | None = None
+
+    def side(self, number: int) -> Settings:
+        """The settings of a trial; of number 0, the advice."""
+        return self.advice if number == 0 else self.trials[number - 1].settings
+
+    @property
+    def best(self) -> int:
+        """The number of the trial that won its race last; 0 for the advice."""
+        won = [one.number for one in self.trials if one.outcome == "better"]
+        return won[-1] if won else 0
+
+    def score(self, number: int) -> float:
+        """The logarithm of a trial's ratio to the advice."""
+        return 0.0 if number == 0 else self.trials[number - 1].score or 0.0
+
+    @property
+    def reduced_side(self) -> Settings:
+        """The winner without the settings that are worth little."""
+        side = self.side(self.candidate or 0)
+        for one in self.ablation:
+            if one.little:
+                side = taken_back(side, one.name, self.advice)
+        return side
+
+
+def taken_back(side: Settings, name: str, advice: Settings) -> dict[str, str]:
+    """Return a side with one setting as advised."""
+    others = {key: text for key, text in side.items() if key != name}
+    return others | ({name: advice[name]} if name in advice else {})
+
+
+def differences(
+    advice: Settings, other: Settings, default: Callable[[str], str]
+) -> dict[str, tuple[str, str]]:
+    """Return the settings that differ: their values in the advice and in `other`, by name.
+
+    `default` gives the value of a setting that one side leaves alone.
+    """
+    pairs = {
+        name: (advice.get(name, default(name)), other.get(name, default(name)))
+        for name in dict.fromkeys((*advice, *other))
+    }
+    return {name: (a, b) for name, (a, b) in pairs.items() if a != b}
+
+
+def measured(
+    seen: Comparison, verdict: Verdict, cautions: tuple[str, ...], seconds: float
+) -> Measured:
+    """Return a comparison as it is recorded."""
+    low, high, mde = (one if isfinite(one) else None for one in (seen.low, seen.high, seen.mde))
+    return Measured(
+        verdict=verdict, ratio=seen.ratio, low=low if high is not None else None, high=high,
+        pairs=seen.pairs, detectable=mde, cautions=cautions, seconds=round(seconds, 1),
+    )  # fmt: skip

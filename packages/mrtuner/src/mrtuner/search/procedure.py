@@ -1,0 +1,296 @@
+"""The search itself: races, a confirmation in fresh pairs, and what each setting is worth.
+
+It starts from the advice and ends with it unless something better is confirmed. Everything is kept
+after each step, so that an interrupted search goes on where it was.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from math import log
+from typing import Final, Protocol
+
+from mrtuner.errors import MrTunerError, Refused, interrupted
+from mrtuner.search import model, race
+from mrtuner.search.conclusion import conclude
+from mrtuner.search.model import Costs, Measured, Origin, Search, Settings, Trial, Worth
+from mrtuner.search.optimiser import Optimiser, Proposal
+from mrtuner.search.race import Raced
+from mrtuner.search.schedule import confirming, pair_seconds
+from mrtuner.search.space import Server, choose, dimensions
+from mrtuner.stats.comparison import FEWEST_PAIRS, Verdict, compare
+
+#: A trial that does not run counts like one with half the throughput.
+_FAILED: Final = log(0.5)
+#: Proposals that may not be tried, or were tried before, until the box counts as exhausted.
+_PATIENCE: Final = 50
+#: So many trials that do not run one after the other are no accident.
+_FAILURES: Final = 3
+#: Pairs of the advice with itself; what is seen in the first, after the start, does not count.
+_PROFILE: Final = 3
+#: Every so many trials, settings that need a restart may change; in the others only the rest.
+_RESTARTS: Final = 3
+
+Enough = Callable[[Raced], bool]
+
+
+class Measuring(Protocol):
+    """Runs the load under two sides in turn."""
+
+    def race(
+        self, first: Settings, second: Settings, pairs: int, enough: Enough, title: str
+    ) -> Raced:
+        """Measure pairs until there are so many, or enough; MrTunerError if a side does not run."""
+
+
+@dataclass(kw_only=True)
+class Procedure:
+    """A search that is carried out, or carried on."""
+
+    search: Search
+    measuring: Measuring
+    server: Server
+    fits: Callable[[Settings], bool]  # whether settings stay within the memory budget
+    costs: Callable[[Settings], Costs]
+    keep: Callable[[Search], None]  # writes the record
+    tell: Callable[[str], None]
+    at_random: bool = False  # for comparison only
+
+    def run(self) -> Search:
+        """Carry out what is not done yet, and return the search.
+
+        Raises MrTunerError if several trials in a row do not run, or the advice does not.
+        """
+        found = self.search
+        if found.result is not None:
+            return found
+        if found.candidate is None:
+            self._profile()
+            self._baselines()
+            self._trials()
+            self._choose_candidate()
+        if found.candidate and found.confirmation is None:
+            self._confirm(found.candidate)
+        if found.confirmation is not None and found.confirmation.verdict is Verdict.BETTER:
+            self._take_back()
+            self._reduce()
+        found.result = conclude(found, self.server, self.costs)
+        self.keep(found)
+        return found
+
+    # Trials
+
+    def _profile(self) -> None:
+        """Run the advice against itself: its noise, and what holds it back; choose what to search.
+
+        No side restarts meanwhile: a cold cache would look like a load that reads.
+        """
+        search = self.search
+        if search.calibration is not None:
+            return
+        raced = self.measuring.race(search.advice, search.advice, _PROFILE, _never, "the advice")
+        search.calibration = _measured(raced)
+        search.evidence = list(raced.evidence)
+        search.searched, search.left_out = choose(
+            search.evidence, self.server, search.advice, search.keep
+        )
+        self.keep(search)
+        for text in _chosen(search):
+            self.tell(text)
+
+    def _baselines(self) -> None:
+        """Race what else one might use."""
+        tried = {one.origin for one in self.search.trials}
+        origins: tuple[Origin, ...] = ("default", "pgtune")
+        for origin in origins:
+            side = self.search.baselines.get(origin)
+            if side is not None and origin not in tried:
+                self._try(origin, dict(side), {})
+
+    def _trials(self) -> None:
+        """Race what the optimiser proposes, until the share of the budget is spent."""
+        search = self.search
+        if not search.searched:
+            return
+        optimiser = self._optimiser()
+        while self._spent() < search.schedule.budget * search.schedule.search:
+            proposal = self._proposal(optimiser)
+            if proposal is None:
+                self.tell("every value in the box was tried")
+                return
+            side = self._side(proposal.settings)
+            done = self._try("proposed", side, proposal.place)
+            optimiser.tell(proposal, _FAILED if done.score is None else done.score)
+
+    def _optimiser(self) -> Optimiser:
+        search = self.search
+        done = [one for one in search.trials if one.origin == "proposed"]
+        box = dimensions(search.searched, self.server)
+        seed = search.seed + len(done)
+        made = Optimiser(box, seed, search.advice, at_random=self.at_random)
+        for one in done:
+            made.add(one.place, _FAILED if one.score is None else one.score)
+        return made
+
+    def _proposal(self, optimiser: Optimiser) -> Proposal | None:
+        """Return the next settings that fit the memory budget and were not tried before."""
+        tried = [dict(self.search.advice), *(one.settings for one in self.search.trials)]
+        held = self._held(len(tried))
+        for _ in range(_PATIENCE):
+            proposal = optimiser.ask(held)
+            side = self._side(proposal.settings)
+            if side not in tried and self.fits(side):
+                return proposal
+            known = tried.index(side) if side in tried else None
+            optimiser.tell(proposal, None if known is None else self.search.score(known))
+        return None
+
+    def _held(self, number: int) -> Settings:
+        """Return the settings that this trial takes from the best so far.
+
+        A restart costs both sides their caches in every run, so most trials do without.
+        """
+        if number % _RESTARTS == 0:
+            return {}
+        best = self.search.side(self.search.best)
+        return {
+            one.name: best.get(one.name, self.server.default(one.name))
+            for one in self.search.searched
+            if one.restart
+        }
+
+    def _side(self, changed: Settings) -> dict[str, str]:
+        """Return the advice with these values; one that is the default anyway is left out."""
+        advice = self.search.advice
+        return dict(advice) | {
+            name: text
+            for name, text in changed.items()
+            if name in advice or text != self.server.default(name)
+        }
+
+    def _spent(self) -> float:
+        calibrated = self.search.calibration.seconds if self.search.calibration else 0.0
+        return calibrated + sum(one.seconds for one in self.search.trials)
+
+    def _try(self, origin: Origin, side: dict[str, str], place: Mapping[str, float]) -> Trial:
+        """Race a side with the best so far, and record it."""
+        search, number = self.search, len(self.search.trials) + 1
+        best = search.best
+        what = f"trial {number}" if origin == "proposed" else f"trial {number} ({origin})"
+        raced, began = Raced(pairs=()), time.monotonic()
+        error: MrTunerError | None = None
+        try:
+            raced = self.measuring.race(
+                search.side(best), side, search.schedule.pairs,
+                lambda seen: race.stop(seen) is not None, what,
+            )  # fmt: skip
+        except MrTunerError as failure:
+            if isinstance(failure, Refused) or interrupted(failure):
+                raise
+            error = failure
+            raced = replace(raced, seconds=time.monotonic() - began)
+        ended, because = race.outcome(raced, search.schedule.pairs)
+        if error is not None:
+            ended, because = "failed", error.message
+        score = search.score(best) + race.gain(raced.pairs) if raced.pairs else None
+        done = Trial(
+            number=number, origin=origin, settings=side, place=dict(place), against=best,
+            pairs=tuple(raced.pairs), outcome=ended, because=because, score=score,
+            seconds=round(raced.seconds, 1),
+        )  # fmt: skip
+        search.trials.append(done)
+        self.keep(search)
+        self.tell(f"{what}: {said(done)}")
+        if error is not None and self._failing():
+            raise error
+        return done
+
+    def _failing(self) -> bool:
+        last = self.search.trials[-_FAILURES:]
+        return len(last) == _FAILURES and all(one.outcome == "failed" for one in last)
+
+    # What comes after
+
+    def _choose_candidate(self) -> None:
+        """Choose the best so far; if nothing beat the advice, what came closest to it."""
+        search = self.search
+        best = search.best
+        scored = [one for one in search.trials if one.score is not None]
+        if best == 0 and scored:
+            best = max(scored, key=lambda one: one.score or 0.0).number
+        search.candidate = best
+        self.keep(search)
+
+    def _confirm(self, candidate: int) -> None:
+        search = self.search
+        pairs = confirming(search, search.schedule.confirmation)
+        self.tell(f"trial {candidate} against the advice: {pairs} fresh pairs")
+        raced = self.measuring.race(
+            search.advice, search.side(candidate), pairs, _never, "confirmation"
+        )
+        search.confirmation = _measured(raced)
+        self.keep(search)
+
+    def _take_back(self) -> None:
+        """Measure the winner against itself with one setting as advised, for each setting."""
+        search = self.search
+        winner = search.side(search.candidate or 0)
+        changed = model.differences(search.advice, winner, self.server.default)
+        room = search.schedule.ablation * search.schedule.budget / pair_seconds(search)
+        pairs = int(room / len(changed))
+        done = {one.name for one in search.ablation}
+        for name, (advised, value) in changed.items():
+            if name in done:
+                continue
+            seen = None
+            if pairs >= FEWEST_PAIRS and len(changed) > 1:
+                without = model.taken_back(winner, name, search.advice)
+                self.tell(f"what {name} is worth: {pairs} pairs")
+                seen = _measured(
+                    self.measuring.race(without, winner, pairs, _never, f"without {name}")
+                )
+            search.ablation.append(Worth(name=name, advice=advised, value=value, measured=seen))
+            self.keep(search)
+
+    def _reduce(self) -> None:
+        """Confirm what is left without the settings that are worth little, if anything is."""
+        search = self.search
+        little = [one.name for one in search.ablation if one.little]
+        if search.reduced is not None or not 0 < len(little) < len(search.ablation):
+            return
+        side = search.reduced_side
+        pairs = confirming(search, search.schedule.reduced)
+        self.tell(f"without {', '.join(little)} against the advice: {pairs} fresh pairs")
+        search.reduced = _measured(
+            self.measuring.race(search.advice, side, pairs, _never, "reduced")
+        )
+        self.keep(search)
+
+
+def said(trial: Trial) -> str:
+    """Return how a trial ended, in words."""
+    if not trial.pairs:
+        return f"{trial.outcome}: {trial.because}"
+    seen = compare(trial.pairs)
+    return f"{seen.gain:+.1%} on trial {trial.against}, {trial.outcome}: {trial.because}"
+
+
+def _never(_seen: Raced) -> bool:
+    return False
+
+
+def _measured(raced: Raced) -> Measured | None:
+    if not raced.pairs:
+        return None
+    return model.measured(compare(raced.pairs), raced.verdict, raced.cautions, raced.seconds)
+
+
+def _chosen(search: Search) -> list[str]:
+    binding = [one for one in search.evidence if one.binds]
+    words = (
+        ", ".join(f"{one.mechanism} ({one.value:g})" for one in binding) or "nothing in particular"
+    )
+    names = ", ".join(one.name for one in search.searched) or "none"
+    return [f"what binds: {words}", f"settings searched: {names}"]

@@ -1,0 +1,110 @@
+"""What holds the load back under the advice: the evidence that chooses the settings to search."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from statistics import fmean
+from typing import TYPE_CHECKING, Any, Final
+
+from mrtuner.search.model import Evidence
+
+if TYPE_CHECKING:
+    from mrtuner.bench.record.model import Sample
+
+_TABLE: Final = Path(__file__).with_name("knobs.json")
+#: Waits that say nothing about the length of a statement itself.
+_OF_OTHERS: Final = ("io:wal", "lwlock:wal", "lock:")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mechanism:
+    """Something that may hold a load back: seen in wait events, or in a counter."""
+
+    name: str
+    meaning: str
+    least: float
+    waits: tuple[str, ...] = ()
+    counter: str | None = None
+
+
+@cache
+def table() -> Mapping[str, Any]:
+    """Return knobs.json: mechanisms, the settings that act on them, and those never touched."""
+    found: Mapping[str, Any] = json.loads(_TABLE.read_text(encoding="utf-8"))
+    return found
+
+
+def mechanisms() -> list[Mechanism]:
+    """Return what may hold a load back."""
+    return [
+        Mechanism(**{**one, "waits": tuple(one.get("waits", ()))}) for one in table()["mechanisms"]
+    ]
+
+
+def evidence(samples: Sequence[Sample], cpus: int) -> tuple[Evidence, ...]:
+    """Return what was seen of each mechanism in the runs of one side, on this many CPUs."""
+    return tuple(
+        Evidence(
+            mechanism=one.name, meaning=one.meaning, value=_rounded(_seen(one, samples, cpus)),
+            least=one.least,
+        )
+        for one in mechanisms()
+    )  # fmt: skip
+
+
+def _seen(one: Mechanism, samples: Sequence[Sample], cpus: int) -> float | None:
+    if one.waits:
+        return _waiting(samples, one.waits)
+    if one.counter == "checkpoints requested":
+        return fmean(sample.checkpoints_requested for sample in samples) if samples else None
+    if one.counter == "cpu":
+        return _busy(samples, cpus)
+    if one.counter == "latency":
+        return _latency(samples)
+    view, _, column = (one.counter or "").partition(".")
+    return _per_transaction(samples, view, column)
+
+
+def _waiting(samples: Sequence[Sample], events: Sequence[str]) -> float | None:
+    """Return the share of the active sessions seen in these events; None if none was seen."""
+    seen: Counter[str] = Counter()
+    for sample in samples:
+        seen.update({name.casefold(): count for name, count in sample.waits.items()})
+    if not seen:
+        return None
+    begins = tuple(event.casefold() for event in events)
+    return sum(count for name, count in seen.items() if name.startswith(begins)) / seen.total()
+
+
+def _busy(samples: Sequence[Sample], cpus: int) -> float | None:
+    shares = [
+        fmean(map(sum, zip(sample.series["cpu user"], sample.series["cpu system"], strict=False)))
+        for sample in samples
+        if sample.series.get("cpu user") and sample.series.get("cpu system")
+    ]
+    return fmean(shares) / cpus if shares else None
+
+
+def _latency(samples: Sequence[Sample]) -> float | None:
+    """Return the mean time of a transaction [ms], less the share spent waiting for WAL or locks."""
+    counted = [sample for sample in samples if sample.times.counts]
+    if not counted:
+        return None
+    waiting = _waiting(samples, _OF_OTHERS) or 0.0
+    return fmean(sample.times.mean for sample in counted) / 1000 * (1 - waiting)
+
+
+def _per_transaction(samples: Sequence[Sample], view: str, column: str) -> float | None:
+    known = [sample for sample in samples if view in sample.deltas and sample.run.transactions]
+    if not known:
+        return None
+    return fmean(sample.deltas[view].get(column, 0.0) / sample.run.transactions for sample in known)
+
+
+def _rounded(value: float | None) -> float | None:
+    return None if value is None else float(f"{value:.3g}")

@@ -1,0 +1,79 @@
+"""The rules of a race: when a trial is stopped, and when it becomes the best so far.
+
+The bounds are those of Student's t on the logarithms of the ratios, of one side: losing takes an
+upper bound of 95 %, winning a lower one of 90 %. A trial that wins by chance costs nothing: the
+winner is measured again, in pairs that no race has seen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from math import log
+from statistics import fmean
+from typing import TYPE_CHECKING, Final
+
+from mrtuner.stats.comparison import FEWEST_PAIRS, Pair, Verdict, compare
+
+if TYPE_CHECKING:
+    from mrtuner.search.model import Evidence, Outcome
+
+#: A trial that is surely slower than this share of the best so far is stopped.
+_LOST: Final = 0.95
+#: Below this share of the throughput, one pair is enough.
+_COLLAPSED: Final = 0.5
+#: p99 latency beyond this multiple, in so many pairs, stops a trial.
+_SLOW, _SLOW_PAIRS = 1.5, 2
+#: Transactions that may fail where those of the best so far do not.
+_ERRORS: Final = 0.001
+_UPPER, _LOWER = 0.10, 0.20  # alpha of two-sided intervals: one-sided 95 % and 90 %
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Raced:
+    """Pairs of runs: the best so far, or whatever is compared with, comes first in each."""
+
+    pairs: Sequence[Pair]  # transactions per second, the checkpoint left behind included
+    slowest: Sequence[Pair] = ()  # p99 latency [µs]
+    failed: Pair = (0.0, 0.0)  # shares of transactions that failed
+    verdict: Verdict = Verdict.UNDECIDED
+    cautions: tuple[str, ...] = ()
+    evidence: tuple[Evidence, ...] = field(default=())  # of the first side
+    seconds: float = 0.0
+
+
+def stop(raced: Raced) -> str | None:
+    """Return why a trial is stopped after these pairs; None while it may go on."""
+    if not raced.pairs:
+        return None
+    before, now = raced.pairs[-1]
+    if now < _COLLAPSED * before:
+        return f"its throughput fell to {now / before:.0%} of the best so far"
+    if raced.failed[1] > raced.failed[0] + _ERRORS:
+        return f"{raced.failed[1]:.1%} of its transactions failed"
+    slow = sum(1 for a, b in raced.slowest if b > _SLOW * a)
+    if slow >= _SLOW_PAIRS:
+        return f"its p99 latency was over {_SLOW:g} times that of the best so far in {slow} pairs"
+    if len(raced.pairs) >= FEWEST_PAIRS and _high(raced.pairs) < _LOST:
+        return f"it is over {1 - _LOST:.0%} slower, by the upper 95 % bound"
+    return None
+
+
+def outcome(raced: Raced, wanted: int) -> tuple[Outcome, str]:
+    """Return how a race ended, and why; a race cut short by its rules has under `wanted` pairs."""
+    if (why := stop(raced)) is not None:
+        return "stopped", why
+    if len(raced.pairs) < FEWEST_PAIRS:
+        return "not better", f"{len(raced.pairs)} of {wanted} pairs could be compared"
+    if compare(raced.pairs, alpha=_LOWER).low > 1:
+        return "better", "its lower 90 % bound is above the best so far"
+    return "not better", "it is not surely better than the best so far"
+
+
+def gain(pairs: Sequence[Pair]) -> float:
+    """Return the mean logarithm of the ratios."""
+    return fmean(log(b / a) for a, b in pairs)
+
+
+def _high(pairs: Sequence[Pair]) -> float:
+    return compare(pairs, alpha=_UPPER).high

@@ -1,0 +1,77 @@
+"""How a budget of time is spent: lengths of runs, numbers of pairs, and a forecast of both."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from mrtuner.errors import UsageError
+from mrtuner.search.model import Schedule, Search
+from mrtuner.stats.comparison import FEWEST_BLOCKS
+from mrtuner.units import pretty_duration
+
+#: A search with less would be a confirmation alone.
+_LEAST: Final = 20.0
+_MOST: Final = 24 * 3600.0
+_SHARES: Final = {"search": 0.5, "confirmation": 0.25, "ablation": 0.15, "reduced": 0.1}
+_PAIRS: Final = 4
+#: The length of a window follows from this many trials; those that lose early make room for more.
+_TRIALS: Final = 8
+_SHORTEST, _LONGEST = 2, 20  # seconds of a window; what waits is seen once a second
+_WARMUP: Final = 3
+#: Seconds that a run takes besides: two checkpoints, connections, switching settings.
+_BESIDE: Final = 1.0
+#: More pairs cost time that longer windows use better.
+_MOST_PAIRS: Final = 30
+
+
+def schedule(budget: float) -> Schedule:
+    """Return how a budget [s] is spent; UsageError if it is too short or too long."""
+    if not _LEAST <= budget <= _MOST:
+        raise UsageError(
+            f"a budget of {pretty_duration(budget)} is not between {pretty_duration(_LEAST)} "
+            f"and {pretty_duration(_MOST)}",
+            "Give --budget 20min, for example.",
+        )
+    run = budget * _SHARES["search"] / (_TRIALS * _PAIRS * 2) - _BESIDE
+    warmup = min(_WARMUP, int(run / 3))
+    window = max(_SHORTEST, min(_LONGEST, int(run - warmup)))
+    return Schedule(budget=budget, window=window, warmup=warmup, pairs=_PAIRS, **_SHARES)
+
+
+def pair_seconds(search: Search) -> float:
+    """Return what a pair takes [s]: as measured so far, else as expected."""
+    planned = search.schedule
+    done = [(len(one.pairs), one.seconds) for one in search.trials if one.pairs]
+    if search.calibration is not None:
+        done.append((search.calibration.pairs, search.calibration.seconds))
+    if not done:
+        return 2 * (planned.window + planned.warmup + _BESIDE)
+    pairs, seconds = sum(count for count, _ in done), sum(time for _, time in done)
+    return max(seconds / pairs, 2.0 * planned.window)
+
+
+def confirming(search: Search, share: float) -> int:
+    """Return how many pairs a share of the budget has room for: at least six."""
+    room = int(share * search.schedule.budget / pair_seconds(search))
+    return max(FEWEST_BLOCKS, min(_MOST_PAIRS, room))
+
+
+def forecast(planned: Schedule) -> list[str]:
+    """Return the plan in sentences, before anything runs."""
+    pair = 2 * (planned.window + planned.warmup + _BESIDE)
+    trial = pair * planned.pairs
+
+    def pairs(share: float) -> int:
+        return max(FEWEST_BLOCKS, min(_MOST_PAIRS, int(share * planned.budget / pair)))
+
+    return [
+        f"{pretty_duration(planned.budget)} in all; a run measures {planned.window} s, after "
+        f"{planned.warmup} s of warm-up",
+        f"{planned.search:.0%} for trials: about {int(planned.budget * planned.search / trial)}, "
+        f"each of {planned.pairs} pairs with the best so far; those that lose are stopped early",
+        f"{planned.confirmation:.0%} for the winner against the advice: about "
+        f"{pairs(planned.confirmation)} fresh pairs",
+        f"{planned.ablation:.0%} for what each of its settings is worth",
+        f"{planned.reduced:.0%} for what is left without those worth under 1 %: about "
+        f"{pairs(planned.reduced)} fresh pairs",
+    ]

@@ -1,0 +1,266 @@
+"""A server of our own for a search: filled once, then switched between two sides, run by run."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from statistics import fmean
+from typing import TYPE_CHECKING, Final
+
+from mrtuner.bench.engine.preparation import Conduct
+from mrtuner.bench.engine.run import RunFiles
+from mrtuner.bench.load.pgbench import initialise
+from mrtuner.bench.plan.model import GridCell, Plan, Variant, Workload
+from mrtuner.bench.proof import RunningServer
+from mrtuner.bench.record.model import Sample
+from mrtuner.bench.series import Task, measure
+from mrtuner.bench.server import guard, instance, scratch, sites
+from mrtuner.bench.server.session import one_row
+from mrtuner.bench.server.standing import DATABASE
+from mrtuner.bench.verdict.judge import verdicts
+from mrtuner.bench.verdict.pairs import (
+    Measure,
+    latency,
+    throughput,
+    throughput_with_checkpoint,
+)
+from mrtuner.errors import MrTunerError
+from mrtuner.postgres.connect import connect
+from mrtuner.search.profile import evidence
+from mrtuner.search.race import Raced
+from mrtuner.search.space import Server
+from mrtuner.stats.comparison import Verdict
+
+if TYPE_CHECKING:
+    from mrtuner.bench.engine.events import Progress
+    from mrtuner.host.model import Host
+    from mrtuner.postgres.connect import Connection
+    from mrtuner.search.model import Schedule, Settings
+
+_FIRST, _SECOND = "baseline", "candidate"
+#: For filling only.
+_FILLING: Final = {"max_wal_size": "4GB", "maintenance_work_mem": "64MB", "wal_compression": "on"}
+#: A reload is a signal: it arrives a little later.
+_RELOAD_S, _POLL_S = 10.0, 0.02
+
+
+@dataclass(kw_only=True)
+class OwnServer:
+    """A running cluster of ours on a site of `mrtuner.bench`, with its limits."""
+
+    site: sites.Site
+    group: Path | None
+    limits: Variant  # its memory and its IOPS
+    settings: dict[str, str] | None = None  # what it was started with, and reloaded since
+
+    @property
+    def dsn(self) -> str:
+        return self.site.cluster.dsn()
+
+    @property
+    def version(self) -> str:
+        return str(self.site.cluster.binaries.version)
+
+    def put(self, settings: Mapping[str, str], *, restart: bool) -> None:
+        """Put settings into force, by a restart or by a reload.
+
+        Raises ConnectError if the server does not start with them, MrTunerError if one of them
+        does not take effect.
+        """
+        self.site.configure(sites.settings_text(replace(self.limits, settings=settings)))
+        if restart or self.settings is None:
+            self.settings = None
+            self.site.cluster.stop()
+            with instance.inside(self.group):
+                self.site.cluster.start()
+            self.site.admit()
+        elif settings != self.settings:
+            self.settings = None
+            self._reload()
+        self.settings = dict(settings)
+
+    def _reload(self) -> None:
+        loaded = "SELECT pg_conf_load_time()"
+        with connect(self.dsn) as session:
+            before = one_row(session, loaded)[0]
+            session.execute("SELECT pg_reload_conf()")
+        deadline = time.monotonic() + _RELOAD_S
+        while time.monotonic() < deadline:
+            with connect(self.dsn) as session:  # a new session has what the postmaster has read
+                if one_row(session, loaded)[0] != before:
+                    self._require_all(session)
+                    return
+            time.sleep(_POLL_S)
+        raise MrTunerError("the server did not reload its settings", "See its log.")
+
+    @staticmethod
+    def _require_all(session: Connection) -> None:
+        query = "SELECT name, error FROM pg_file_settings WHERE error IS NOT NULL"
+        wrong = session.execute(query).fetchall()
+        if wrong:
+            text = "; ".join(f"{name}: {error}" for name, error in wrong)
+            raise MrTunerError(f"settings did not take effect: {text}", "See the server's log.")
+
+    def known(self) -> Server:
+        """Return what this server's parameters are, and the values that its build accepts."""
+        from mrtuner.catalog import parameters
+
+        query = "SELECT name, enumvals FROM pg_settings WHERE vartype = 'enum'"
+        with connect(self.dsn) as session:
+            rows = session.execute(query).fetchall()
+            names = {name for (name,) in session.execute("SELECT name FROM pg_settings")}
+        known = parameters(self.site.cluster.binaries.major)
+        return Server(
+            parameters={name: one for name, one in known.items() if name in names},
+            accepted={name: tuple(values) for name, values in rows},
+        )
+
+    def fill(self, scale: int, program: Path) -> None:
+        """Create pgbench's tables, vacuumed, in a database of their own."""
+        self.put(_FILLING, restart=True)
+        with connect(self.dsn) as session:
+            session.execute(f"CREATE DATABASE {DATABASE}")
+        inside = self.site.cluster.dsn(DATABASE)
+        initialise(inside, scale, program=program)
+        scratch.settle(inside)
+
+
+@contextmanager
+def own_server(
+    server_bin: Path | None, *, memory: int | None, iops: int | None
+) -> Iterator[OwnServer]:
+    """A fresh, running server with the settings that initdb gives; it is removed afterwards.
+
+    `memory` [bytes] limits it, its page cache included, and `iops` caps its volume: as root, with
+    control groups, else MissingPart.
+    """
+    limits = Variant(name="search", memory=memory, iops=iops)
+    instance.require(memory=memory is not None, volume=iops is not None)
+    with ExitStack() as stack:
+        site = sites.make(stack, limits, server_bin)
+        group = sites.group(stack, limits, site)
+        stack.callback(site.cluster.stop, "immediate")
+        made = OwnServer(site=site, group=group, limits=limits)
+        made.put({}, restart=True)
+        yield made
+
+
+@dataclass(kw_only=True)
+class Measurements:
+    """Races on a server of ours, by the engine of `mrtuner.bench`."""
+
+    own: OwnServer
+    known: Server
+    workload: Workload
+    cell: GridCell
+    threads: int
+    schedule: Schedule
+    seed: int
+    program: Path
+    host: Host | None
+    kept: Path  # directory of the records of what is reported
+    progress: Progress
+    taken: int  # races so far: each has a seed of its own
+
+    def race(
+        self, first: Settings, second: Settings, pairs: int, enough: Callable[[Raced], bool],
+        title: str,
+    ) -> Raced:  # fmt: skip
+        """Measure pairs of runs, in random order within each; see `procedure.Measuring`."""
+        began = time.monotonic()
+        self.taken += 1
+        restart = self.known.restarts(first, second)
+        sides = {_FIRST: first, _SECOND: second}
+        if self.own.settings is None or self.known.restarts(self.own.settings, first):
+            self.own.put(first, restart=True)
+        servers = {name: self._side(side, restart) for name, side in sides.items()}
+        plan = self._plan(sides, pairs)
+        conduct = Conduct(
+            what="search", database=DATABASE, theirs=True, force=True,
+            enough=lambda taken: enough(self._raced(taken)),
+        )  # fmt: skip
+        done = measure(
+            Task(title=title, why="a race of a search", plan=plan), servers,
+            program=self.program, host=self.host, progress=self.progress, conduct=conduct,
+            keep=self._place(title),
+        )  # fmt: skip
+        record = done.record
+        judged = next(iter(verdicts(record)), None)  # None without a pair that has a ratio
+        return replace(
+            self._raced(record.samples),
+            verdict=Verdict.UNDECIDED if judged is None else judged.verdict,
+            cautions=() if judged is None else (*judged.refused, *judged.cautions),
+            seconds=time.monotonic() - began,
+        )
+
+    def try_out(self) -> None:
+        """Run the load once; MrTunerError with what is wrong with a script of the user's."""
+        with guard.temporary_directory("mrtuner-search-") as place:
+            files = RunFiles(self._plan({_FIRST: {}, _SECOND: {}}, 1), place, self.program)
+            files.driver(self.cell).try_out(scratch.in_database(self.own.dsn, DATABASE))
+
+    def _side(self, settings: Settings, restart: bool) -> RunningServer:
+        own = self.own
+        return RunningServer(
+            own.dsn, lambda: own.put(settings, restart=restart), own.site.cluster.data
+        )
+
+    def _plan(self, sides: Mapping[str, Settings], count: int) -> Plan:
+        limits = self.own.limits
+        return Plan(
+            name="search", workloads=(self.workload,), scales=(self.cell.scale,),
+            clients=(self.cell.clients,), threads=self.threads,
+            variants=tuple(
+                Variant(name=name, settings=side, memory=limits.memory, iops=limits.iops)
+                for name, side in sides.items()
+            ),
+            blocks=count, seconds=self.schedule.window, warmup=self.schedule.warmup,
+            # Time is limited, and a disturbed pair costs no more than its share of the interval.
+            steal_limit=1.0, foreign_limit=1.0, seed=(self.seed + self.taken) & 0x7FFFFFFF,
+            standing=True,
+        )  # fmt: skip
+
+    def _place(self, title: str) -> Path | None:
+        """Where a record is kept: trials are in the record of the search."""
+        if title not in {"confirmation", "reduced"}:
+            return None
+        place = self.kept / title
+        shutil.rmtree(place, ignore_errors=True)  # of an interrupted attempt
+        return place
+
+    def _raced(self, taken: Sequence[Sample]) -> Raced:
+        """Return the pairs of runs so far."""
+        read = throughput if self.workload.reads_only else throughput_with_checkpoint
+        sides = [
+            {one.block: one for one in taken if one.label == name} for name in (_FIRST, _SECOND)
+        ]
+        both = sorted(sides[0].keys() & sides[1].keys())
+        return Raced(
+            pairs=_values(sides, both, read), slowest=_values(sides, both, latency(0.99)),
+            failed=(_failed(sides[0].values()), _failed(sides[1].values())),
+            evidence=evidence(_settled(sides[0]), os.cpu_count() or 1),
+        )  # fmt: skip
+
+
+def _settled(side: Mapping[int, Sample]) -> list[Sample]:
+    """Return the runs of a side but for the first, whose caches may be cold."""
+    return [one for block, one in side.items() if block > 1 or len(side) == 1]
+
+
+def _values(
+    sides: Sequence[Mapping[int, Sample]], both: Sequence[int], read: Measure
+) -> list[tuple[float, float]]:
+    found = [(read(sides[0][block]), read(sides[1][block])) for block in both]
+    return [(a, b) for a, b in found if a and b]
+
+
+def _failed(samples: Iterable[Sample]) -> float:
+    """Return the share of transactions that failed."""
+    runs = [one.run for one in samples]
+    shares = [one.failed / max(one.failed + one.transactions, 1) for one in runs]
+    return fmean(shares) if shares else 0.0

@@ -1,0 +1,163 @@
+"""A search as lines: the result, what binds, the trials, what each setting is worth."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from mrtuner.present.text import Look, heading, paragraph, table
+from mrtuner.search.conclusion import interval, percent
+from mrtuner.search.model import WORTH, Search, SearchedSetting, Trial, Worth
+from mrtuner.stats.comparison import compare
+from mrtuner.units import Bytes, pretty_bytes
+from mrtuner.wording import first_upper, plural
+
+_NOT_MEASURED: Final = "not measured: the budget had no room"
+
+
+def lines(search: Search, look: Look, place: Path) -> Iterator[str]:
+    """Yield the answer; `place` is the directory of its record."""
+    yield look.painted(first_upper(headline(search)), "heading")
+    yield from paragraph(f"{search.load.title}; PostgreSQL {search.postgres}", look)
+    if search.calibration is not None:
+        yield from paragraph(
+            f"the advice against itself, for the noise: {interval(search.calibration)}", look
+        )
+    for text in notes(search):
+        yield from paragraph(text, look, "warning")
+    yield from _differences(search, look)
+    if search.ablation:
+        yield from heading("What each setting is worth", look)
+        worths = [(one.name, one.value, worth(one)) for one in search.ablation]
+        yield from table(("setting", "value", "worth"), worths, look)
+    yield from _binding(search, look)
+    yield from _settings(search, look)
+    yield from _trials(search, look)
+    yield ""
+    for purpose, command in commands(search, place):
+        yield f"{purpose}: {command}"
+
+
+def headline(search: Search) -> str:
+    """Return the result in a sentence."""
+    if search.result is None:
+        return f"unfinished after {plural(len(search.trials), 'trial')}"
+    return search.result.headline
+
+
+def notes(search: Search) -> Iterator[str]:
+    """Yield what weakens the result."""
+    if search.busy is not None:
+        yield f"other programs used this machine: {search.busy}"
+    seen = search.result.measured if search.result else None
+    yield from seen.cautions if seen else ()
+    for one in search.evidence:
+        if one.value is None:
+            yield f"{one.mechanism} could not be seen, so its settings were not searched"
+
+
+def costs(search: Search) -> Iterator[str]:
+    """Yield what the settings found cost, against the advice."""
+    found = search.result
+    if found is None or found.before is None or found.after is None:
+        return
+    restarts = [one.name for one in found.differences if one.restart]
+    yield f"a restart, for {', '.join(restarts)}" if restarts else "no restart"
+    sizes = [one.memory for one in (found.before, found.after)]
+    if None not in sizes:
+        before, after = (pretty_bytes(Bytes(size or 0)) for size in sizes)
+        yield f"memory at worst: {after}; as advised {before}"
+    if found.after.replay:
+        yield f"recovery after a crash: {found.after.replay}; as advised {found.before.replay}"
+
+
+def worth(one: Worth) -> str:
+    """Return what a setting is worth, and whether it stays."""
+    if one.measured is None:
+        return _NOT_MEASURED
+    text = interval(one.measured)
+    return f"{text}: not shown to be worth {WORTH * 100:g} %" if one.little else text
+
+
+def gain(one: Trial) -> str:
+    """Return a trial's gain on what it raced."""
+    return percent(compare(one.pairs).ratio) if one.pairs else "unknown"
+
+
+def changed(search: Search, one: Trial) -> str:
+    """Return where a trial differs from the advice, in the settings that are searched."""
+    if one.origin != "proposed":
+        return {"default": "what initdb gives", "pgtune": "PgTune's values"}[one.origin]
+    advice = {entry.name: entry.advice for entry in search.searched}
+    values = {name: one.settings.get(name, text) for name, text in advice.items()}
+    return ", ".join(
+        f"{name}={text}" for name, text in values.items() if text != advice[name]
+    ) or "as advised"  # fmt: skip
+
+
+def commands(search: Search, place: Path) -> Iterator[tuple[str, str]]:
+    """Yield what to do next: its purpose, and the command."""
+    where = shlex.quote(str(place))
+    if search.result is None:
+        yield "to go on", f"mrtuner search --resume {where}"
+    elif search.result.found:
+        yield "to apply it", f"mrtuner apply postgresql://USER@HOST/DATABASE --from {where}"
+
+
+def _differences(search: Search, look: Look) -> Iterator[str]:
+    if search.result is None or not search.result.differences:
+        return
+    yield from heading("Differences from the advice", look)
+    rows = [
+        (one.name, one.advice, one.value, "restart" if one.restart else "reload")
+        for one in search.result.differences
+    ]
+    yield from table(("setting", "advice", "found", "takes"), rows, look)
+    for text in costs(search):
+        yield from paragraph(text, look)
+
+
+def _binding(search: Search, look: Look) -> Iterator[str]:
+    yield from heading("What binds", look)
+    rows = [
+        (one.mechanism, "unknown" if one.value is None else f"{one.value:g}",
+         f"{one.least:g}", "yes" if one.binds else "", one.meaning)
+        for one in search.evidence
+    ]  # fmt: skip
+    if rows:
+        yield from table(("mechanism", "seen", "from", "binds", "meaning"), rows, look)
+    else:
+        yield from paragraph("not seen yet", look)
+
+
+def _trials(search: Search, look: Look) -> Iterator[str]:
+    if not search.trials:
+        return
+    yield from heading(plural(len(search.trials), "trial"), look)
+    rows = [
+        (str(one.number), one.origin, gain(one), f"trial {one.against}", one.outcome,
+         changed(search, one))
+        for one in search.trials
+    ]  # fmt: skip
+    yield from table(("", "from", "gain", "on", "ended", "settings"), rows, look)
+
+
+def _settings(search: Search, look: Look) -> Iterator[str]:
+    yield from heading("Settings searched", look)
+    rows = [(one.name, one.advice, span(one), one.why) for one in search.searched]
+    if rows:
+        yield from table(("setting", "advice", "tried", "why"), rows, look)
+    else:
+        yield from paragraph("none: no setting acts on what binds", look)
+    yield from heading("Settings left out", look)
+    yield from table(("setting", "why"), [(one.name, one.why) for one in search.left_out], look)
+
+
+def span(one: SearchedSetting) -> str:
+    """Return where a setting is searched, in words."""
+    if one.values:
+        return ", ".join(one.values)
+    special = f" or {', '.join(one.special)}" if one.special else ""
+    return f"{one.low} to {one.high}{special}"

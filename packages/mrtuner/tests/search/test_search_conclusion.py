@@ -1,0 +1,93 @@
+"""What a search may claim: written by hand, one confirmation and one ablation at a time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from search_surface import ADVICE, SERVER, new_search
+
+from mrtuner.search.conclusion import conclude
+from mrtuner.search.model import Costs, Measured, Search, SearchResult, Trial, Worth
+from mrtuner.stats.comparison import Verdict
+
+WINNER = ADVICE | {"max_wal_size": "4GB", "commit_delay": "150"}
+
+
+def measured(verdict: Verdict, ratio: float, **other: Any) -> Measured:
+    known: dict[str, Any] = {
+        "verdict": verdict, "ratio": ratio, "low": ratio - 0.02, "high": ratio + 0.02, "pairs": 8,
+        "detectable": 0.031, "cautions": (), "seconds": 100.0,
+    }  # fmt: skip
+    return Measured(**known | other)
+
+
+def a_search(confirmation: Measured | None) -> Search:
+    search = new_search(1)
+    search.trials = [
+        Trial(
+            number=1, origin="proposed", settings=dict(WINNER), place={}, against=0,
+            pairs=((100.0, 200.0),), outcome="better", because="", score=0.69, seconds=1.0,
+        )
+    ]  # fmt: skip
+    search.candidate, search.confirmation = 1, confirmation
+    return search
+
+
+def concluded(search: Search) -> SearchResult:
+    return conclude(search, SERVER, lambda side: Costs(memory=len(side), replay=None))
+
+
+def test_only_the_confirmed_figure_is_reported_not_that_of_the_trial() -> None:
+    found = concluded(a_search(measured(Verdict.BETTER, 1.08)))
+    assert found.headline == (
+        "+8.0 % (+6.0 % to +10.0 %) against the advice, "
+        "by max_wal_size = 4GB and commit_delay = 150"
+    )
+    assert found.settings == WINNER
+    assert [(one.name, one.advice, one.value, one.restart) for one in found.differences] == [
+        ("max_wal_size", "1GB", "4GB", False), ("commit_delay", "0", "150", False),
+    ]  # fmt: skip
+    assert (found.before, found.after) == (
+        Costs(memory=4, replay=None), Costs(memory=5, replay=None),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("verdict", [Verdict.UNDECIDED, Verdict.EQUIVALENT, Verdict.WORSE])
+def test_what_is_not_confirmed_is_not_found(verdict: Verdict) -> None:
+    found = concluded(a_search(measured(verdict, 1.02)))
+    assert (found.found, found.settings, found.differences) == (False, {}, ())
+    assert found.headline == (
+        "nothing better than the advice was found; the closest, in fresh pairs: "
+        "+2.0 % (+0.0 % to +4.0 %); a gain from 3.1 % on would have been seen"
+    )
+
+
+def test_a_single_pair_has_no_interval_and_no_bound_is_made_up() -> None:
+    seen = measured(Verdict.UNDECIDED, 1.02, low=None, high=None, detectable=None, pairs=1)
+    assert concluded(a_search(seen)).headline == (
+        "nothing better than the advice was found; the closest, in fresh pairs: "
+        "+2.0 % (one pair, so no interval)"
+    )
+
+
+def test_a_setting_that_is_worth_little_goes_only_if_the_rest_is_confirmed_too() -> None:
+    search = a_search(measured(Verdict.BETTER, 1.08))
+    search.ablation = [
+        Worth(name="max_wal_size", advice="1GB", value="4GB",
+              measured=measured(Verdict.BETTER, 1.07)),
+        Worth(name="commit_delay", advice="0", value="150",
+              measured=measured(Verdict.UNDECIDED, 1.009)),
+    ]  # fmt: skip
+    search.reduced = measured(Verdict.UNDECIDED, 1.05)
+    assert concluded(search).settings == WINNER
+    search.reduced = measured(Verdict.BETTER, 1.06)
+    found = concluded(search)
+    assert found.settings == ADVICE | {"max_wal_size": "4GB"}
+    assert found.headline == "+6.0 % (+4.0 % to +8.0 %) against the advice, by max_wal_size = 4GB"
+
+
+def test_more_than_three_settings_are_counted() -> None:
+    search = a_search(measured(Verdict.BETTER, 1.08))
+    search.trials[0].settings.update(io_workers="8", wal_compression="pglz")
+    assert concluded(search).headline.endswith(" against the advice, by 4 settings")

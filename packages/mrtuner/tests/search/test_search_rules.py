@@ -1,0 +1,164 @@
+"""When a trial is stopped and when it wins; what is searched and where: worked out by hand."""
+
+from __future__ import annotations
+
+import pytest
+from search_surface import ADVICE, SERVER, all_binds
+
+from mrtuner.errors import BadValue, UsageError
+from mrtuner.search.model import Evidence
+from mrtuner.search.optimiser import Optimiser
+from mrtuner.search.race import Raced, outcome, stop
+from mrtuner.search.schedule import forecast, schedule
+from mrtuner.search.space import MOST, choose, dimensions
+
+
+def raced(*ratios: float, **more: object) -> Raced:
+    return Raced(pairs=[(100.0, 100.0 * one) for one in ratios], **more)  # type: ignore[arg-type]
+
+
+def test_a_trial_is_stopped_once_its_upper_bound_is_below_minus_five_percent() -> None:
+    """ln 0.90, 0.88, 0.89: mean -0.1166, sd 0.0112, t(0.95, 2) = 2.920: upper -0.0977 = 0.907."""
+    assert stop(raced(0.90, 0.88)) is None, "two pairs are too few"
+    assert stop(raced(0.90, 0.88, 0.89)) == "it is over 5% slower, by the upper 95 % bound"
+
+
+def test_a_trial_that_may_be_within_five_percent_goes_on() -> None:
+    """ln 0.80, 0.95, 0.90: mean -0.1266, sd 0.0881: upper -0.1266 + 0.1485 = 1.02."""
+    assert stop(raced(0.80, 0.95, 0.90)) is None
+
+
+def test_one_pair_at_less_than_half_stops_a_trial() -> None:
+    assert stop(raced(0.49)) == "its throughput fell to 49% of the best so far"
+    assert stop(raced(0.51)) is None
+
+
+def test_failed_transactions_stop_a_trial() -> None:
+    assert stop(raced(1.0, failed=(0.0, 0.002))) == "0.2% of its transactions failed"
+    assert stop(raced(1.0, failed=(0.002, 0.002))) is None, "the best so far has as many"
+
+
+def test_a_slow_tail_stops_a_trial_the_second_time() -> None:
+    once = [(1000.0, 1600.0), (1000.0, 1400.0)]
+    assert stop(raced(1.0, 1.0, slowest=once)) is None
+    twice = [(1000.0, 1600.0), (1000.0, 1501.0)]
+    assert "p99 latency was over 1.5 times" in str(stop(raced(1.0, 1.0, slowest=twice)))
+
+
+def test_a_trial_wins_by_its_lower_bound_and_not_by_its_mean() -> None:
+    """ln 1.10, 1.08, 1.09, 1.11: mean 0.0907, sd 0.0119, t(0.90, 3) = 1.638: lower 0.081.
+
+    ln 1.20, 0.95, 1.05, 1.02: mean 0.0500, sd 0.0981: lower -0.030.
+    """
+    assert outcome(raced(1.10, 1.08, 1.09, 1.11), 4)[0] == "better"
+    assert outcome(raced(1.20, 0.95, 1.05, 1.02), 4)[0] == "not better"
+    assert outcome(raced(1.5, 1.5), 4) == ("not better", "2 of 4 pairs could be compared")
+
+
+def test_what_is_not_seen_is_not_searched_and_the_reason_is_its_number() -> None:
+    seen = [
+        Evidence(mechanism="WAL flushes", meaning="", value=0.4, least=0.1),
+        Evidence(mechanism="data reads", meaning="", value=0.01, least=0.05),
+        Evidence(mechanism="temporary files", meaning="", value=None, least=1.0),
+    ]
+    searched, left_out = choose(seen, SERVER, ADVICE, ())
+    assert [one.name for one in searched] == ["commit_delay"]
+    why = {one.name: one.why for one in left_out}
+    assert why["shared_buffers"] == "data reads: 0.01, below 0.05"
+    assert why["work_mem"] == "temporary files: could not be seen"
+    assert why["fsync"] == "it risks data"
+    assert why["autovacuum"].startswith("the harm comes later")
+
+
+def test_never_more_settings_than_a_search_can_tell_apart() -> None:
+    searched, left_out = choose(list(all_binds()), SERVER, ADVICE, ["max_wal_size"])
+    assert len(searched) == MOST == 8
+    assert "max_wal_size" not in {one.name for one in searched}
+    assert {one.why for one in left_out if one.name == "max_wal_size"} == {"it was to be kept"}
+
+
+def test_a_setting_to_keep_that_does_not_exist_is_refused() -> None:
+    with pytest.raises(BadValue, match="--keep names wrok_mem"):
+        SERVER.require(["work_mem", "wrok_mem"])
+
+
+def test_the_box_is_a_quarter_to_four_times_the_advice() -> None:
+    searched, _ = choose(list(all_binds()), SERVER, ADVICE, ())
+    box = {one.name: one for one in dimensions(searched, SERVER)}
+    wal, delay, reads = (
+        box[name] for name in ("max_wal_size", "commit_delay", "effective_io_concurrency")
+    )
+    assert (wal.text(0.0), wal.text(0.5), wal.text(1.0)) == ("256MB", "1GB", "4GB")
+    # commit_delay is 0 in the advice: a fifth of the range stands for it, the rest is around 300.
+    assert (delay.text(0.1), delay.text(0.2), delay.text(0.6), delay.text(1.0)) == (
+        "0", "75", "300", "1200",
+    )  # fmt: skip
+    assert (reads.text(0.0), reads.text(0.6), reads.text(1.0)) == ("0", "32", "128")
+    assert box["shared_buffers"].setting.values == ("256MB", "512MB", "1GB", "2GB", "4GB")
+    assert box["wal_buffers"].setting.values == ("-1", "4MB", "8MB", "16MB", "32MB", "64MB")
+    assert box["wal_compression"].setting.values == ("off", "pglz"), "on is pglz"
+
+
+def test_the_advice_is_among_the_values_that_need_a_restart_however_odd_it_is() -> None:
+    """6026MB: a quarter is 1506.5MB, in quarters of a power of two 1536MB, and so on."""
+    searched, _ = choose(list(all_binds()), SERVER, ADVICE | {"shared_buffers": "6026MB"}, ())
+    (buffers,) = (one for one in searched if one.name == "shared_buffers")
+    assert buffers.values == ("1536MB", "3GB", "6026MB", "12GB", "24104MB")
+
+
+def test_a_place_and_its_value_lead_to_each_other() -> None:
+    searched, _ = choose(list(all_binds()), SERVER, ADVICE, ())
+    for one in dimensions(searched, SERVER):
+        at = one.place(one.setting.advice)
+        assert at is not None, one.name
+        assert one.text(at) == one.setting.advice, one.name
+
+
+def test_a_box_ends_at_the_bounds_of_the_parameter() -> None:
+    advice = {"io_workers": "20"}  # at most 32 in 18
+    searched, _ = choose(list(all_binds()), SERVER, advice, ())
+    (workers,) = (one for one in searched if one.name == "io_workers")
+    assert (workers.low, workers.high) == ("5", "32")
+
+
+def test_the_optimiser_proposes_only_valid_values_of_the_box() -> None:
+    searched, _ = choose(list(all_binds()), SERVER, ADVICE, ())
+    box = {one.name: one for one in dimensions(searched, SERVER)}
+    optimiser = Optimiser(list(box.values()), 1, ADVICE)
+    for number in range(20):
+        proposal = optimiser.ask()
+        assert proposal.settings.keys() == {one.name for one in searched}
+        for name, text in proposal.settings.items():
+            SERVER.parameters[name].parse(text)
+        optimiser.tell(proposal, None if number % 5 == 0 else number / 100)
+    held = optimiser.ask({"shared_buffers": "2GB", "wal_buffers": "5MB"}).settings
+    assert held["shared_buffers"] == "2GB"
+    assert held["wal_buffers"] in box["wal_buffers"].setting.values, "5MB is not in the box"
+
+
+def test_a_restart_is_needed_only_between_sides_that_differ_in_what_needs_one() -> None:
+    assert not SERVER.restarts(ADVICE, ADVICE | {"commit_delay": "100"})
+    assert SERVER.restarts(ADVICE, ADVICE | {"wal_buffers": "4MB"})
+    assert not SERVER.restarts({}, {"shared_buffers": "128MB"}), "it is the default"
+
+
+def test_a_value_that_the_build_lacks_or_that_risks_data_is_refused() -> None:
+    assert SERVER.refuses({"wal_compression": "lz4", "work_mem": "8MB", "fsync": "off"}) == [
+        "wal_compression", "fsync",
+    ]  # fmt: skip
+
+
+def test_a_budget_becomes_lengths_and_shares() -> None:
+    """20 min: half for 8 trials of 4 pairs, 9.4 s a run: 1 s besides, 2 s warm-up, 6 s measured."""
+    planned = schedule(1200)
+    assert (planned.window, planned.warmup, planned.pairs) == (6, 2, 4)
+    assert planned.search + planned.confirmation + planned.ablation + planned.reduced == 1
+    assert forecast(planned)[0] == (
+        "20 min in all; a run measures 6 s, after 2 s of warm-up"
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("seconds", [5.0, 100_000.0])
+def test_a_budget_without_sense_is_refused(seconds: float) -> None:
+    with pytest.raises(UsageError, match="is not between"):
+        schedule(seconds)

@@ -1,0 +1,185 @@
+"""A search on a real server: settings take effect, races run in pairs, winners are confirmed."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from signal import SIGINT, SIGKILL, Signals
+
+import pytest
+from click.testing import CliRunner
+from search_surface import new_search
+
+from mrtuner.bench.load.pgbench import find_pgbench
+from mrtuner.bench.plan.model import GridCell, Workload
+from mrtuner.cli import main
+from mrtuner.errors import ConnectError, MrTunerError
+from mrtuner.search.model import Costs, Schedule
+from mrtuner.search.procedure import Procedure
+from mrtuner.search.race import Raced
+from mrtuner.search.record import load, save
+from mrtuner.search.server import Measurements, OwnServer, own_server
+from mrtuner.stats.comparison import Verdict
+from servers import binaries, sql
+
+pytestmark = pytest.mark.timed
+#: As short as a search can be: a run is a second, a trial one pair.
+TINY = Schedule(
+    budget=20, window=1, warmup=0, pairs=1, search=0.5, confirmation=0.25, ablation=0.15,
+    reduced=0.1,
+)  # fmt: skip
+
+
+@pytest.fixture
+def own() -> Iterator[OwnServer]:
+    programs = binaries(18)
+    with own_server(programs.directory, memory=None, iops=None) as made:
+        yield made
+
+
+def shown(own: OwnServer, name: str) -> str:
+    return str(sql(own.dsn, f"SHOW {name}")[0][0])
+
+
+def test_settings_take_effect_by_reload_and_by_restart_and_go_away_again(own: OwnServer) -> None:
+    began = own.site.cluster.pid
+    own.put({"work_mem": "7MB"}, restart=False)
+    assert (shown(own, "work_mem"), own.site.cluster.pid) == ("7MB", began)
+    own.put({"shared_buffers": "64MB"}, restart=True)
+    assert (shown(own, "shared_buffers"), shown(own, "work_mem")) == ("64MB", "4MB")
+    assert own.site.cluster.pid != began
+    own.put({}, restart=True)
+    assert shown(own, "shared_buffers") == "128MB"
+
+
+def test_settings_that_the_server_refuses_are_an_error_and_the_next_ones_work(
+    own: OwnServer,
+) -> None:
+    with pytest.raises(MrTunerError, match="did not take effect: work_mem"):
+        own.put({"work_mem": "1kB"}, restart=False)
+    with pytest.raises(ConnectError, match="does not start"):
+        own.put({"shared_buffers": "100TB"}, restart=True)
+    own.put({"work_mem": "5MB"}, restart=False)
+    assert shown(own, "work_mem") == "5MB"
+
+
+def test_what_this_build_accepts_is_read_from_it(own: OwnServer) -> None:
+    known = own.known()
+    enumvals = sql(own.dsn, "SELECT enumvals FROM pg_settings WHERE name = 'wal_compression'")
+    assert list(known.accepted["wal_compression"]) == enumvals[0][0]
+    assert known.refuses({"wal_compression": "no such"}) == ["wal_compression"]
+
+
+def test_a_search_of_seconds_from_the_advice_to_a_result(own: OwnServer, tmp_path: Path) -> None:
+    program = find_pgbench(binaries(18))
+    own.fill(1, program)
+    known = own.known()
+    search = new_search(1)
+    search.schedule, search.baselines = TINY, {}
+    search.advice = {"random_page_cost": "1.1"}
+    measuring = Measurements(
+        own=own, known=known, workload=Workload(name="tpcb", builtin="tpcb"),
+        cell=GridCell("tpcb", 1, 2), threads=1, schedule=TINY, seed=1, program=program, host=None,
+        kept=tmp_path, progress=lambda _event: None, taken=0,
+    )  # fmt: skip
+    done = Procedure(
+        search=search, measuring=measuring, server=known, fits=lambda _side: True,
+        costs=lambda _side: Costs(memory=None, replay=None),
+        keep=lambda now: save(now, tmp_path), tell=lambda _text: None,
+    ).run()  # fmt: skip
+    seen = {one.mechanism: one.value for one in done.evidence}
+    assert (seen["WAL volume"] or 0) > 0, "TPC-B changes pages right after a checkpoint"
+    assert seen["temporary files"] == 0
+    assert done.left_out
+    assert done.result is not None
+    assert load(tmp_path) == done
+    assert done.calibration is not None
+    assert done.calibration.pairs == 3
+    if done.trials:  # a machine may show nothing that binds
+        assert done.confirmation is not None
+        assert done.confirmation.pairs == 6
+        assert (tmp_path / "confirmation" / "run.json").is_file()
+        found = done.confirmation.verdict is Verdict.BETTER
+        assert done.result.found is found
+
+
+def test_a_race_ends_when_it_is_enough(own: OwnServer, tmp_path: Path) -> None:
+    program = find_pgbench(binaries(18))
+    own.fill(1, program)
+    measuring = Measurements(
+        own=own, known=own.known(), workload=Workload(name="select", builtin="select"),
+        cell=GridCell("select", 1, 2), threads=1, schedule=TINY, seed=1, program=program,
+        host=None, kept=tmp_path, progress=lambda _event: None, taken=0,
+    )  # fmt: skip
+    seen = list[Raced]()
+
+    def two(raced: Raced) -> bool:
+        seen.append(raced)
+        return len(raced.pairs) == 2
+
+    raced = measuring.race({}, {"work_mem": "8MB"}, 9, two, "a race")
+    assert [len(one.pairs) for one in seen] == [1, 2]
+    assert len(raced.pairs) == 2
+    assert raced.seconds > 4
+    assert raced.failed == (0.0, 0.0)
+    assert all(value > 0 for pair in raced.slowest for value in pair)
+    assert list(tmp_path.iterdir()) == [], "the record of a trial is that of the search"
+
+
+def test_settings_to_keep_and_data_too_large_are_refused_before_anything_is_filled(
+    tmp_path: Path,
+) -> None:
+    place = tmp_path / "search"
+    for arguments, message in (
+        (["--keep", "wrok_mem"], "--keep names wrok_mem, which this version does not have"),
+        (["--scale", "100000000"], "the data and their WAL need "),
+    ):
+        done = CliRunner().invoke(
+            main,
+            ["search", "--embedded", "--server-bin", str(binaries(18).directory),
+             "--dir", str(place), *arguments],
+        )  # fmt: skip
+        assert done.exit_code in {2, 4}
+        assert message in done.stderr
+        assert "filling" not in done.stderr
+        assert not place.exists(), "the hint can be followed with the same directory"
+
+
+@pytest.mark.slow
+def test_a_search_is_interrupted_then_killed_and_goes_on_to_its_result(tmp_path: Path) -> None:
+    place, program = tmp_path / "search", Path(sys.executable).parent / "mrtuner"
+    programs = ["--server-bin", str(binaries(18).directory)]
+    begin = ["--embedded", "--scale", "1", "--clients", "2", "--budget", "60s", "--seed", "1"]
+    first = interrupted([program, "search", *begin, "--dir", place, *programs], "trial 1", SIGINT)
+    assert f"to go on: mrtuner search --resume {place}" in first
+    assert "Traceback" not in first
+    (one,) = load(place).trials
+    interrupted([program, "search", "--resume", place, *programs], "trial 2", SIGKILL)
+    assert load(place).trials[0] == one
+    done = subprocess.run(
+        [program, "search", "--resume", place, *programs, "--json"], capture_output=True,
+        text=True, check=True, timeout=200,
+    )  # fmt: skip
+    found = json.loads(done.stdout)
+    assert [one["origin"] for one in found["trials"][:2]] == ["default", "pgtune"]
+    assert found["confirmation"]["pairs"] >= 6
+    assert found["result"]["found"] is (found["confirmation"]["verdict"] == "better")
+    waits = [one for one in found["evidence"] if one["mechanism"] == "WAL flushes"]
+    assert waits[0]["value"] is not None
+
+
+def interrupted(command: list[str | Path], at: str, how: Signals) -> str:
+    """Run a command until it says something, send it a signal, and return what it said."""
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as child:
+        assert child.stderr is not None
+        said = ""
+        for line in child.stderr:
+            said += line
+            if at in line:
+                child.send_signal(how)
+                break
+        said += child.stderr.read()
+    return said
