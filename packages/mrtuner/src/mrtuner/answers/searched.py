@@ -31,6 +31,7 @@ from mrtuner.units import Bytes, GiB, parse_duration, pretty_bytes
 
 if TYPE_CHECKING:
     from mrtuner.bench.engine.events import Event, Progress, Stage
+    from mrtuner.bench.load.pgbench import Builtin
     from mrtuner.bench.plan.model import Plan, Workload
     from mrtuner.search.server import Measurements, OwnServer
     from mrtuner.search.space import Server
@@ -49,7 +50,7 @@ _RESERVE: Final = Bytes(6 * GiB)
 class SearchWish:
     """What is to be searched; None where MrTuner is to choose."""
 
-    builtin: str = "tpcb"
+    builtin: Builtin = "tpcb"
     scripts: tuple[Path, ...] = ()  # pgbench scripts instead
     scale: int | None = None
     clients: int | None = None

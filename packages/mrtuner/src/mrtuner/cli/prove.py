@@ -25,9 +25,10 @@ from mrtuner.errors import UsageError
 if TYPE_CHECKING:
     from mrtuner.answers.proof import Proof
     from mrtuner.answers.proof_loads import Question, Wish
+    from mrtuner.bench.load.pgbench import Builtin
     from mrtuner.change.settings.apply import Restart, Wanted
 
-SCRIPTS: Final = ("tpcb", "select", "simple-update")
+SCRIPTS: Final[tuple[Builtin, ...]] = ("tpcb", "select", "simple-update")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

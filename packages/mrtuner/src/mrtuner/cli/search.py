@@ -16,6 +16,7 @@ from mrtuner.errors import UsageError
 
 if TYPE_CHECKING:
     from mrtuner.answers.searched import SearchWish
+    from mrtuner.bench.load.pgbench import Builtin
     from mrtuner.search.model import Search
 
 _DIRECTORY: Final = Path("mrtuner-search")
@@ -156,10 +157,10 @@ def _check_nothing_else(ctx: click.Context) -> None:
             )
 
 
-def _load(name: str) -> tuple[str, tuple[Path, ...]]:
+def _load(name: str) -> tuple[Builtin, tuple[Path, ...]]:
     """Return the builtin script, and the user's own instead of it."""
     if name in SCRIPTS:
-        return name, ()
+        return SCRIPTS[SCRIPTS.index(name)], ()
     if not Path(name).is_file():
         raise UsageError(
             f"unknown load {name!r}", f"Give {', '.join(SCRIPTS)} or a pgbench script."

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from math import isfinite
 from typing import Annotated, Any, Final, Literal
 
+from mrtuner.bench.load.pgbench import Builtin
 from mrtuner.described import Doc
 from mrtuner.stats.comparison import Comparison, Verdict
 
@@ -32,7 +33,7 @@ class SearchedScript:
 class SearchedLoad:
     """The load, and the server that it runs on."""
 
-    builtin: Annotated[str | None, Doc("a script of pgbench's own; null with `scripts`")]
+    builtin: Annotated[Builtin | None, Doc("a script of pgbench's own; null with `scripts`")]
     scripts: Annotated[tuple[SearchedScript, ...], Doc("scripts in pgbench's language")]
     scale: Annotated[int, Doc("pgbench's scale factor")]
     clients: Annotated[int, Doc("number of sessions")]
