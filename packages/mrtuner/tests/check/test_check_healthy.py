@@ -135,7 +135,8 @@ def test_many_tables_are_checked_within_five_seconds(number: int, new_cluster: N
         sql(
             cluster.dsn(),
             "DO $$ BEGIN FOR i IN 1..500 LOOP "
-            f"EXECUTE format('CREATE TABLE t_{batch}_%s (id serial PRIMARY KEY, a text)', i); "
+            f"EXECUTE format('CREATE TABLE t_{batch}_%s (id serial PRIMARY KEY, a text, "
+            "own int UNIQUE)', i); "
             f"EXECUTE format('CREATE INDEX ON t_{batch}_%s (a, id)', i); END LOOP; END $$",
         )
     began = time.monotonic()

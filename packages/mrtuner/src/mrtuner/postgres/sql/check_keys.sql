@@ -1,19 +1,13 @@
 -- Unique integer columns that no sequence fills, of which half of the type is used, or whose statistics
--- the role may not see. The highest value is the one that the last ANALYZE saw: max() would take a lock
--- on each table. Values in no order, such as hashes, do not run out: their correlation is near 0.
-WITH filled AS MATERIALIZED (
-    SELECT d.refobjid AS relation, d.refobjsubid AS number
+-- the role may not see. A column with a default is left out: that is nextval() nearly always. The
+-- highest value is the one that the last ANALYZE saw: max() would take a lock on each table. Values in
+-- no order, such as hashes, do not run out: their correlation is near 0.
+WITH owned AS MATERIALIZED (
+    SELECT d.refobjid AS relation, d.refobjsubid::int2 AS number
     FROM pg_catalog.pg_sequence AS q
     JOIN pg_catalog.pg_depend AS d ON d.objid = q.seqrelid
     WHERE d.classid = 'pg_catalog.pg_class'::regclass AND d.refobjsubid > 0
       AND d.deptype IN ('a', 'i')
-    UNION
-    SELECT v.adrelid, v.adnum
-    FROM pg_catalog.pg_attrdef AS v
-    JOIN pg_catalog.pg_depend AS d ON d.objid = v.oid
-    JOIN pg_catalog.pg_sequence AS q ON q.seqrelid = d.refobjid
-    WHERE d.classid::bigint = 'pg_catalog.pg_attrdef'::regclass::bigint
-      AND d.refclassid::bigint = 'pg_catalog.pg_class'::regclass::bigint
 ), key AS MATERIALIZED (
     SELECT DISTINCT n.nspname AS schema, c.relname AS table, a.attname AS column,
            format_type(a.atttypid, NULL) AS type,
@@ -24,18 +18,24 @@ WITH filled AS MATERIALIZED (
     JOIN pg_catalog.pg_class AS c ON c.oid = i.indrelid
     JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace
     JOIN pg_catalog.pg_attribute AS a ON a.attrelid = c.oid AND a.attnum = i.indkey[0]
-    LEFT JOIN filled AS f ON f.relation = c.oid AND f.number = a.attnum
     WHERE i.indisunique AND i.indnkeyatts = 1 AND a.atttypid IN ('int2'::regtype, 'int4'::regtype)
-      AND c.relkind = 'r' AND c.relpersistence <> 't' AND f.relation IS NULL
+      AND NOT a.atthasdef AND a.attidentity = ''
+      AND c.relkind = 'r' AND c.relpersistence <> 't'
       AND n.nspname NOT IN ('pg_catalog', 'information_schema', 'pg_toast')
+      -- NOT IN is hashed; an anti-join may compare each column with each sequence.
+      AND (c.oid, a.attnum) NOT IN (SELECT relation, number FROM owned)
 ), used AS (
     SELECT k.schema, k.table, k.column, k.type, k.most, k.readable,
            h.bounds[array_upper(h.bounds, 1)] AS last
     FROM key AS k
-    LEFT JOIN pg_catalog.pg_stats AS s
-        ON k.readable AND s.schemaname = k.schema AND s.tablename = k.table
-           AND s.attname = k.column AND abs(s.correlation) >= 0.5
-    LEFT JOIN LATERAL (SELECT s.histogram_bounds::text::bigint[] AS bounds) AS h ON true
+    -- OFFSET 0: each key is looked up by its name; joined, all statistics are read for each key.
+    LEFT JOIN LATERAL (
+        SELECT s.histogram_bounds::text::bigint[] AS bounds
+        FROM pg_catalog.pg_stats AS s
+        WHERE k.readable AND s.schemaname = k.schema AND s.tablename = k.table
+          AND s.attname = k.column AND abs(s.correlation) >= 0.5
+        OFFSET 0
+    ) AS h ON true
 )
 SELECT schema, "table", "column", type, most, readable, last FROM used
 WHERE NOT readable OR last >= most / 2
