@@ -45,7 +45,7 @@ def sources(context: Context, one: Instruction, words: Sequence[str]) -> Iterato
         BadValue: a word names nothing, a dangling link, or only what the ignore file excludes.
     """
     for word in words:
-        found = [path for path in _named(context, word) if _is_there(context, path)]
+        found = [path for path in _named(context, word) if os.path.lexists(context.root / path)]
         if not found:
             raise _missing(one, word, "is not in the context")
         copied = [taken for path in found if (taken := _source(context, path)) is not None]
@@ -85,10 +85,6 @@ def _names_in(context: Context, directory: str) -> list[str]:
         return sorted(os.listdir(context.root / directory), key=os.fsencode)  # noqa: PTH208
     except OSError:
         return []
-
-
-def _is_there(context: Context, path: str) -> bool:
-    return os.path.lexists(context.root / path)
 
 
 def _source(context: Context, path: str) -> Source | None:

@@ -16,6 +16,7 @@ from mrtuner_pods.connections.document import (
     CountRead,
     PodsCheckDocument,
 )
+from mrtuner_pods.connections.judge import count
 from mrtuner_pods.connections.model import total
 from mrtuner_pods.connections.remedies import (
     FewerConnections,
@@ -64,7 +65,7 @@ def verdict(told: PodsCheckDocument) -> str:
     """Return whether it fits, in one sentence with both numbers of the limit that decides."""
     limit = next(one for one in told.limits if one.name == told.first)
     least = "at least " if told.unjudged and limit.reachable is not None else ""
-    reached = least + _count(limit.reachable)
+    reached = least + count(limit.reachable)
     what = "clients" if limit.clients else "connections"
     when = _DURING[told.stage]
     if told.fits:
@@ -99,13 +100,13 @@ def _terms(
     yield (title, "can be reached", "how")
     for one in terms:
         kind = "" if one.kind in {"other", "pooler"} else f" ({one.kind})"
-        yield (f"{one.name}{kind}", _count(one.reachable), one.how)
+        yield (f"{one.name}{kind}", count(one.reachable), one.how)
     servers = list(dict.fromkeys(one.server for one in terms if one.server))
     for server in servers:
         own = _sum([one for one in terms if one.server in {None, server}])
-        yield (f"together at {server}", _count(own), "")
+        yield (f"together at {server}", count(own), "")
     if len(terms) > 1 and not servers:
-        yield ("together", _count(together), "")
+        yield ("together", count(together), "")
 
 
 def _stages(told: PodsCheckDocument) -> Iterator[tuple[str, ...]]:
@@ -116,12 +117,12 @@ def _stages(told: PodsCheckDocument) -> Iterator[tuple[str, ...]]:
         if one.fits and told.unjudged:
             mark = "not known"
         checked = ", checked" if one.stage == told.stage else ""
-        yield (one.stage, _count(one.reachable), mark + checked)
+        yield (one.stage, count(one.reachable), mark + checked)
 
 
 def _limits(limits: Sequence[ConnectionLimit]) -> Iterator[str]:
     rows = [("limit", "admits", "can be reached")]
-    rows += [(one.name, f"{one.admits:,}", _count(one.reachable)) for one in limits]
+    rows += [(one.name, f"{one.admits:,}", count(one.reachable)) for one in limits]
     yield from aligned(rows, right={1, 2})
     for one in limits:
         yield from _wrapped(f"{one.name}: {one.how}", "  ")
@@ -158,7 +159,7 @@ def _compared(rows: Sequence[ComparedCount]) -> Iterator[str]:
 
 def _compared_row(one: ComparedCount) -> tuple[str, ...]:
     addresses = "–" if one.addresses is None else f"{one.addresses:,}"
-    counted = (_count(one.rest), _count(one.reachable))
+    counted = (count(one.rest), count(one.reachable))
     return (one.name, *counted, f"{one.seen:,}", addresses, one.verdict)
 
 
@@ -288,11 +289,7 @@ def _memory(needs: MemoryNeeded) -> str:
 
 def _numbers(numbers: Sequence[CountRead]) -> Iterator[str]:
     for one in numbers:
-        yield from _wrapped(f"{one.of}: {one.name} {_count(one.value)} ({one.source})", "  ")
-
-
-def _count(number: int | None) -> str:
-    return "unbounded" if number is None else f"{number:,}"
+        yield from _wrapped(f"{one.of}: {one.name} {count(one.value)} ({one.source})", "  ")
 
 
 def _wrapped(text: str, indent: str) -> Iterator[str]:

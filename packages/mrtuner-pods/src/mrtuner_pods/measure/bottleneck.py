@@ -18,7 +18,7 @@ from statistics import fmean
 from typing import Final
 
 from mrtuner.host.cpus import counted_cpus
-from mrtuner_pods.measure.reading import Measurement, ProcessUse, QuotaUse
+from mrtuner_pods.measure.reading import Measurement, QuotaUse
 
 #: A quota holds processes back if it was used up in at least this share of the periods.
 _THROTTLED: Final = 0.05
@@ -147,7 +147,7 @@ def _by_one_thread(seen: Measurement) -> Bottleneck | None:
     full = [one for one in seen.processes if least <= one.cpu <= most]
     if not full or sum(one.cpu for one in full) < _USED * seen.cpu:
         return None
-    taking_part = max(_taking_part(one) for one in full)
+    taking_part = max(sum(cpu >= _TAKES_PART * one.cpu for cpu in one.threads) for one in full)
     which = f"{full[0].name} ({full[0].pid})"
     used = f"{which} used {full[0].cpu:.2f} CPUs, and hardly waited for one"
     if taking_part > 1:
@@ -162,10 +162,6 @@ def _by_one_thread(seen: Measurement) -> Bottleneck | None:
         evidence=(used, "one of its threads used nearly all of that"),
         action="Run more processes, or let several threads do the work.",
     )
-
-
-def _taking_part(one: ProcessUse) -> int:
-    return sum(cpu >= _TAKES_PART * one.cpu for cpu in one.threads)
 
 
 def _by_nothing_of_the_cpu(seen: Measurement) -> Bottleneck:

@@ -76,7 +76,7 @@ def _of_ceilings(
 ) -> Iterator[Share]:
     """Yield what disk and CPU carried, as a share of what they could carry at that moment."""
     for name, chart, resource in (one for one in CARRIED if carried.get(one[1])):
-        per_unit = 1 / _scale(chart)
+        per_unit = 1 / next(one.scale for one in HOST_CHARTS if one.name == chart)
         held = [one.ceilings(resource) for one in parts]
         values: list[float | None] = []
         labels = Counter[str]()
@@ -95,10 +95,6 @@ def _of_ceilings(
 def _sum(values: Sequence[float | None], scale: float) -> float | None:
     known = [value for value in values if value is not None]
     return sum(known) * scale if len(known) == len(values) else None
-
-
-def _scale(chart: str) -> float:
-    return next(one.scale for one in HOST_CHARTS if one.name == chart)
 
 
 def label(resource: Resource, name: str, value: float) -> str:

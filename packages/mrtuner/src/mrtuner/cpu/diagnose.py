@@ -148,12 +148,8 @@ def cause(
     if known[name] < _WORTH * alone:
         return Cause.UNKNOWN
     if name == "cpu":
-        return _of_cpu(threads)
+        return Cause.SIBLINGS if threads.shared else Cause.FREQUENCY
     return _of_delay(after, usable) if name == "delay" else _of_rest(after)
-
-
-def _of_cpu(threads: SiblingThreads) -> Cause:
-    return Cause.SIBLINGS if threads.shared else Cause.FREQUENCY
 
 
 def _of_delay(after: CpuLevel, usable: Usable) -> Cause:
@@ -178,7 +174,8 @@ def _threads(record: Record) -> SiblingThreads:
     found = tuple((pair.first, pair.second) for pair in record.pairs if pair.siblings)
     if found:
         return SiblingThreads(
-            per_core=1 + max(_partners(found, cpu) for pair in found for cpu in pair),
+            per_core=1
+            + max(sum(cpu in other for other in found) for pair in found for cpu in pair),
             how="pairs of CPUs slow each other",
             pairs=found,
             hidden=(shown or 1) == 1,
@@ -188,10 +185,6 @@ def _threads(record: Record) -> SiblingThreads:
     how = record.topology.source + tried
     shared = any(len(core) > 1 for core in record.topology.cores)
     return SiblingThreads(per_core=shown, how=how, pairs=(), hidden=False, shared=shared)
-
-
-def _partners(pairs: Sequence[tuple[int, int]], cpu: int) -> int:
-    return sum(cpu in pair for pair in pairs)
 
 
 def _best(found: Sequence[CpuLevel], most: float | None) -> int | None:

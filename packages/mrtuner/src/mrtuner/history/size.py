@@ -137,14 +137,10 @@ def _view(
         rows=sum(file.rows for file in files),
         bytes=total,
         recent=recent,
-        first=None if first is None else _time(first),
+        first=None if first is None else datetime.fromtimestamp(first / MICRO, UTC),
         per_day=per_day,
         at_most=None if per_day is None else round(per_day * keep * MICRO / _DAY),
     )
-
-
-def _time(at: int) -> datetime:
-    return datetime.fromtimestamp(at / MICRO, UTC)
 
 
 def verify(directory: Path) -> HistoryCheck:

@@ -267,6 +267,10 @@ class Server:
     active: int = 0  # client backends running a statement now
     missing: tuple[Missing, ...] = ()
 
+    def text(self, name: str) -> str | None:
+        """Return a setting's value as pg_settings has it; None if the role may not see it."""
+        return self.settings[name].setting if name in self.settings else None
+
     @property
     def major(self) -> int:
         return self.version_num // 10000

@@ -112,7 +112,7 @@ def compare(
         ratio=_exp(mean),
         low=_exp(inside[0]),
         high=_exp(inside[1]),
-        hodges_lehmann=_exp(_hodges_lehmann(logs)),
+        hodges_lehmann=_exp(median(_walsh_averages(logs))),
         hl_low=None if hl is None else _exp(hl[0]),
         hl_high=None if hl is None else _exp(hl[1]),
         sd=sd,
@@ -252,10 +252,6 @@ def _p_value(mean: float, sd: float, pairs: int) -> float:
 
 def _walsh_averages(logs: Sequence[float]) -> list[float]:
     return sorted((x + y) / 2 for x, y in combinations_with_replacement(logs, 2))
-
-
-def _hodges_lehmann(logs: Sequence[float]) -> float:
-    return median(_walsh_averages(logs))
 
 
 def _signed_rank_interval(logs: Sequence[float], alpha: float) -> Interval | None:

@@ -126,7 +126,7 @@ def _answer(rule: Rule, situation: Situation, chosen: Chosen) -> Verdict:
         return Unknown((SIGHT,))
     supplied, missing = {}, []
     for argument, kind, optional in _needs(rule.decide):
-        fact = _fact(kind, situation, chosen)
+        fact = chosen if kind is Chosen else _FACTS[kind](situation)
         if fact is None and not optional:
             missing.append(_SUPPLY_OF[kind])
         supplied[argument] = fact
@@ -183,10 +183,6 @@ _SUPPLY_OF: Mapping[type, str] = {
     Rto: "--rto",
     Data: "--data",
 }
-
-
-def _fact(kind: type, situation: Situation, chosen: Chosen) -> object:
-    return chosen if kind is Chosen else _FACTS[kind](situation)
 
 
 def _evaluate(

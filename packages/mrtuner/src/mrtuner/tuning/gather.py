@@ -289,7 +289,7 @@ def _believed(said: Flags, found: HugePages | None, server: Server | None) -> It
     """Say what --huge-pages rests on, for a server that runs: what is free, or only the word."""
     if not said.huge_pages or server is None:
         return
-    status = _text_of(server, "huge_pages_status")
+    status = server.text("huge_pages_status")
     got = "" if status is None else f" (huge_pages_status is {status})"
     if found is None:
         text = f"--huge-pages: none are free on this machine{got}, so page tables count"
@@ -305,7 +305,7 @@ def _believed(said: Flags, found: HugePages | None, server: Server | None) -> It
 
 def _in_force(server: Server, pages: Reserved | None) -> str | None:
     """Return the proof that the server's shared memory is in huge pages now; None without one."""
-    status, wanted = _text_of(server, "huge_pages_status"), _text_of(server, "huge_pages")
+    status, wanted = server.text("huge_pages_status"), server.text("huge_pages")
     if status in {"on", "off"}:
         return "huge_pages_status" if status == "on" else None
     if wanted == "on":
@@ -320,20 +320,16 @@ def _in_force(server: Server, pages: Reserved | None) -> str | None:
 def _shared_memory(server: Server) -> int:
     """An upper bound on the server's present shared memory; 0 if hidden."""
     buffers, wal = _size_of(server, "shared_buffers"), _size_of(server, "wal_buffers")
-    sessions = _text_of(server, "max_connections")
-    workers = _text_of(server, "max_worker_processes")
+    sessions = server.text("max_connections")
+    workers = server.text("max_worker_processes")
     if not (buffers and sessions and workers):
         return 0
     return shared_bound(buffers, wal, int(sessions) + int(workers)).evaluate({})
 
 
-def _text_of(server: Server, name: str) -> str | None:
-    return server.settings[name].setting if name in server.settings else None
-
-
 def _size_of(server: Server, name: str) -> int:
     """A setting counted in blocks of 8 kB, in bytes; 0 if hidden."""
-    text = _text_of(server, name)
+    text = server.text(name)
     return int(text) * 8 * KiB if text and int(text) > 0 else 0
 
 

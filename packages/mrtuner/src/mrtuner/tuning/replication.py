@@ -29,13 +29,13 @@ def notices(server: Server) -> Iterator[Notice]:
         yield Notice(
             Level.WARNING, f"replay cancelled queries on this standby: {causes}. {_CHOICE}"
         )
-    if _value(server, "max_standby_streaming_delay") == "-1":
+    if server.text("max_standby_streaming_delay") == "-1":
         yield Notice(
             Level.WARNING,
             "max_standby_streaming_delay is -1: a long query holds up replay without limit, and a "
             "failover then waits for it",
         )
-    if _value(server, "hot_standby_feedback") == "on":
+    if server.text("hot_standby_feedback") == "on":
         yield Notice(
             Level.INFO,
             "hot_standby_feedback is on: a long query here keeps dead rows on the primary",
@@ -51,7 +51,3 @@ _CHOICE: Final = (
 def _causes(conflicts: Conflicts) -> str:
     counted = ((getattr(conflicts, name), words) for name, words in _CAUSES.items())
     return enumerated(f"{number:,} for {words}" for number, words in counted if number)
-
-
-def _value(server: Server, name: str) -> str | None:
-    return server.settings[name].setting if name in server.settings else None

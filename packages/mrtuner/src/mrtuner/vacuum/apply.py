@@ -248,7 +248,7 @@ def _off(
     conn: Connection, entries: Sequence[Entry], expected: Sequence[str | None]
 ) -> tuple[str, ...]:
     """The names of entries that differ from what is expected."""
-    now = _values(conn, _names(entries))
+    now = _values(conn, tuple(one.name for one in entries))
     return tuple(
         one.name for one, value in zip(entries, expected, strict=True) if now[one.name] != value
     )
@@ -289,7 +289,3 @@ def _split(name: str) -> tuple[str, str]:
     """Split into quoted table and parameter; a parameter's name contains no space."""
     relation, _, parameter = name.rpartition(" ")
     return relation, parameter
-
-
-def _names(entries: Sequence[Entry]) -> tuple[str, ...]:
-    return tuple(one.name for one in entries)

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Final
+from typing import Final, TypeVar
 
 from mrtuner.counter_resets import was_reset
 from mrtuner.vacuum.model import Moment, Rates, Sample, Table
 
+_Number = TypeVar("_Number", int, float)
 _COUNTERS = ("inserted", "updated", "hot_updated", "deleted", "vacuums")
 
 
@@ -99,9 +100,7 @@ def _growth(before: Table | None, after: Table, seconds: float) -> _Growth:
         seconds=seconds,
         **counted,
         newpage_updated=_less(after.newpage_updated, before.newpage_updated if before else 0),
-        vacuum_seconds=_less_seconds(
-            after.vacuum_seconds, before.vacuum_seconds if before else 0.0
-        ),
+        vacuum_seconds=_less(after.vacuum_seconds, before.vacuum_seconds if before else 0.0),
         toast_inserted=(toast.inserted if toast else 0) - (was.inserted if was else 0),
         toast_deleted=(toast.deleted if toast else 0) - (was.deleted if was else 0),
         vanished=_balance(after) - (_balance(before) if before else 0),
@@ -124,12 +123,8 @@ def _balance(table: Table) -> int:
     return table.inserted - table.deleted - table.live
 
 
-def _less(after: int | None, before: int | None) -> int | None:
+def _less(after: _Number | None, before: _Number | None) -> _Number | None:
     return None if after is None else after - (before or 0)
-
-
-def _less_seconds(after: float | None, before: float | None) -> float | None:
-    return None if after is None else after - (before or 0.0)
 
 
 def _rates(grown: Sequence[_Growth], gaps: int) -> Rates:

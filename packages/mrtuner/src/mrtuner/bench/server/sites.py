@@ -17,6 +17,7 @@ from mrtuner.bench.server import guard, instance, layers
 from mrtuner.errors import BadValue, MissingPart
 from mrtuner.postgres.binaries import Binaries, find_binaries
 from mrtuner.postgres.cluster import Cluster
+from mrtuner.postgres.conf_file import entry
 from mrtuner.postgres.server_user import scratch_directory
 from mrtuner.units import Bytes, GiB
 
@@ -115,7 +116,7 @@ def group(stack: ExitStack, variant: Variant, site: Site) -> Path | None:
 def settings_text(variant: Variant) -> str:
     """Text of a variant's file: its conf without placement settings, then its settings."""
     lines = [line for line in (variant.conf or "").splitlines() if not _misplaced(line, variant)]
-    lines += [f"{name} = '{_quoted(value)}'" for name, value in variant.settings.items()]
+    lines += [entry(name, value) for name, value in variant.settings.items()]
     return "".join(f"{line}\n" for line in lines)
 
 
@@ -129,7 +130,3 @@ def _misplaced(line: str, variant: Variant) -> bool:
             "Put all settings in one file.",
         )
     return name[1].lower() in PLACEMENT
-
-
-def _quoted(value: str) -> str:
-    return value.replace("\\", "\\\\").replace("'", "''")

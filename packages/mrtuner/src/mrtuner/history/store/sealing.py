@@ -83,7 +83,7 @@ def _move(writer: Writer, source: Source, begin: int, end: int) -> int:
         for view, query in views.items():
             if con.execute(f"SELECT 1 FROM ({query}) LIMIT 1").fetchone() is not None:
                 place = number + len(files)
-                path = _path(writer, view, begin, place)
+                path = _in_partition(writer, layout.partition_of(view, begin), place)
                 parquet.write(
                     con, query, lake, path, order_of(source, view), names_of(source, view)
                 )
@@ -127,10 +127,6 @@ def _apart(source: Source, view: str) -> tuple[str, ...]:
     """Return the columns by which a summary groups."""
     further = summaries.named(view)
     return source.rollup_by if further is None else further.by
-
-
-def _path(writer: Writer, view: str, at: int, number: int) -> str:
-    return _in_partition(writer, layout.partition_of(view, at), number)
 
 
 def _in_partition(writer: Writer, partition: str, number: int) -> str:
