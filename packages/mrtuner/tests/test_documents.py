@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, is_dataclass
 from typing import Annotated
 
+import msgspec
 import pytest
 
 import mrtuner
 from mrtuner import documents
+from mrtuner.described import Omissible, document_name
 from mrtuner.documents import Doc, Struct, convert, field
 from mrtuner.errors import BadValue
 from mrtuner.tuning.document import TuneDocument, tune_document
@@ -101,3 +103,41 @@ def test_every_kind_is_found_once_and_has_a_schema() -> None:
     tags = [documents.tag(kind) for kind in documents.kinds("mrtuner", "rdstune")]
     assert "mrtuner.tune/1" in tags
     assert len(set(tags)) == len(tags)
+
+
+@document_name("WrittenRecord")
+@dataclass(frozen=True, slots=True)
+class Record:
+    """A record."""
+
+    size: Annotated[int, Doc("bytes")] = 8192
+    notes: Annotated[tuple[str, ...], Omissible("what is worth knowing")] = ()
+
+
+class Holder(Struct):
+    """A document of one record."""
+
+    record: Annotated[Record, Doc("it")]
+
+
+def test_a_record_has_its_name_in_documents_and_may_lack_only_what_is_omissible() -> None:
+    made = documents.schema(Holder)["$defs"]
+    assert made["Holder"]["properties"]["record"]["$ref"] == "#/$defs/WrittenRecord"
+    record = made["WrittenRecord"]
+    assert record["title"] == "WrittenRecord"
+    assert record["required"] == ["size"]
+    assert "default" not in record["properties"]["size"]
+    assert record["properties"]["notes"]["default"] == []
+
+
+def test_records_have_slots_or_fields_left_at_their_defaults_would_not_be_written() -> None:
+    """msgspec writes what an instance of a class without slots holds itself."""
+    kinds = documents.kinds("mrtuner", "rdstune", "mrtuner_pods", "mrtuner_image")
+    records = {
+        record
+        for kind in kinds
+        for record in documents._records(msgspec.inspect.type_info(kind)).values()
+        if is_dataclass(record)
+    }
+    assert len(records) > 50
+    assert not [record.__name__ for record in records if "__slots__" not in vars(record)]

@@ -10,7 +10,7 @@ import pytest
 
 from mrtuner.documents import read
 from mrtuner.vacuum.document import TableEntry, TableRates, VacuumDocument
-from mrtuner.vacuum.page import computed, measured, page, picture
+from mrtuner.vacuum.page import computed, page, picture
 
 NEVER = dict.fromkeys(("produce", "vacuum", "measured", "busy"))
 RATES = dict.fromkeys(TableRates.__struct_fields__, 0) | {
@@ -123,10 +123,3 @@ def test_a_database_with_nothing_to_say_has_a_page_too() -> None:
 def test_names_cannot_become_markup() -> None:
     html = page(told(table(name="<script>alert(1)</script>")))
     assert "<script>" not in html
-
-
-def test_a_measured_run_is_drawn_as_it_was() -> None:
-    series = {"defaults": [0, 10, 20], "ours": [0, 5, 0]}
-    one = {"name": "job", "kind": "queue-like", "rows": 9, "dead_a_second": 5, "series": series}
-    (panel,) = measured({"at": [0.0, 2.0, 4.0], "tables": [one]})
-    assert (list(panel.now.dead), list(panel.then.dead)) == ([0, 10, 20], [0, 5, 0])

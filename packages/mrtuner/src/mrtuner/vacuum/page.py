@@ -5,7 +5,7 @@ Both use only the document ``mrtuner.vacuum/1``, so they can be recreated from t
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import inf
 from pathlib import Path
@@ -108,20 +108,6 @@ def _teeth(name: str, work: VacuumRound, rate: float, span: float) -> DeadRowsLi
         dead += [rate * (every + takes), rate * takes]
     since = span + takes - (rounds * every if rounds else 0.0)
     return DeadRowsLine(name, [*at, span + takes], [*dead, rate * since])
-
-
-def measured(experiment: Mapping[str, Any]) -> list[Panel]:
-    """Return the experiment of docs/vacuum.json: the same load with the defaults and with ours."""
-    at = experiment["at"]
-    return [
-        Panel(
-            f"{one['name']}: {one['kind']}, {one['rows']:,} rows, "
-            f"{one['dead_a_second']:,} of them die per second",
-            DeadRowsLine("defaults", at, one["series"]["defaults"]),
-            DeadRowsLine("as advised", at, one["series"]["ours"]),
-        )
-        for one in experiment["tables"]
-    ]
 
 
 def picture(panels: Sequence[Panel], *, key: str) -> str:

@@ -10,6 +10,7 @@ import click
 from mrtuner.cli.common import options, terminal
 from mrtuner.errors import UsageError
 from mrtuner.wording import first_few
+from rdstune.cli.group_options import GROUP_OPTIONS
 
 if TYPE_CHECKING:
     from rdstune.formats import GroupLine
@@ -20,7 +21,7 @@ FORMATS: Final = ("terraform", "cloudformation", "cdk", "pulumi", "aws-cli", "js
 
 @options.command("render")
 @options.format_option(FORMATS)
-@options.group_options
+@GROUP_OPTIONS
 @click.option("--name", metavar="NAME", help="Name of the group.  [default: mrtuner-FAMILY]")
 @click.option("--description", metavar="TEXT", help="Description of the group.")
 @click.option(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mrtuner.cli.common import checks, options, terminal
+from rdstune.cli.group_options import GROUP_OPTIONS
 
 if TYPE_CHECKING:
     from rdstune.group.derive import Design
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @options.command("show")
-@options.group_options
+@GROUP_OPTIONS
 @click.option("--all-classes", is_flag=True, help="Show a table of the values on every class.")
 @options.html_option("Write an HTML page with the group, every class and a chart.")
 @checks.check_option("the values do not fit on some class")

@@ -140,21 +140,6 @@ def _help(declared: Input) -> str:
 
 #: What `mrtuner.tune` can be told about a machine; the names are its arguments.
 machine_options = stacked(*(declared_option(argument) for argument in MACHINE))
-#: What a parameter group is designed for; the names are those of `rds.group.design`.
-group_options = stacked(
-    click.option("--class", "class_name", required=True, metavar="CLASS",
-                 help="Instance class, such as db.r6g.xlarge."),
-    click.option(
-        "--family", "family_name", required=True, metavar="FAMILY",
-        help="Parameter group family, such as postgres17 or aurora-postgresql16.",
-    ),
-    declared_option("workload", default="mixed"),
-    declared_option("connections"),
-    declared_option("disk", "storage", help="Size of the volume.  [default: 100GB]"),
-    click.option("--smallest", metavar="CLASS",
-                 help="Smallest class that the group has to fit.  [default: every class]"),
-)  # fmt: skip
-
 
 json_option = click.option(
     "--json", "as_json", is_flag=True, help="Write one JSON document to stdout."
