@@ -33,6 +33,7 @@ from mrtuner.errors import MrTunerError
 from mrtuner.postgres.connect import connect
 from mrtuner.search.profile import evidence
 from mrtuner.search.race import Raced
+from mrtuner.search.schedule import warming
 from mrtuner.search.space import Server
 from mrtuner.stats.comparison import Verdict
 
@@ -198,11 +199,18 @@ class Measurements:
             seconds=time.monotonic() - began,
         )
 
-    def try_out(self) -> None:
-        """Run the load once; MrTunerError with what is wrong with a script of the user's."""
+    def warm_up(self, advice: Settings) -> None:
+        """Start with the advice and run the load for a while: what was just filled is not steady.
+
+        Raises MrTunerError with what is wrong with a script of the user's.
+        """
+        self.own.put(advice, restart=True)
+        inside = scratch.in_database(self.own.dsn, DATABASE)
         with guard.temporary_directory("mrtuner-search-") as place:
-            files = RunFiles(self._plan({_FIRST: {}, _SECOND: {}}, 1), place, self.program)
-            files.driver(self.cell).try_out(scratch.in_database(self.own.dsn, DATABASE))
+            plan = self._plan({_FIRST: advice, _SECOND: advice}, 1)
+            driver = RunFiles(plan, place, self.program).driver(self.cell)
+            driver.try_out(inside)
+            driver.run(inside, warming(self.schedule), plan.seed)
 
     def _side(self, settings: Settings, restart: bool) -> RunningServer:
         own = self.own
