@@ -17,7 +17,7 @@ WINNER = ADVICE | {"max_wal_size": "4GB", "commit_delay": "150"}
 def measured(verdict: Verdict, ratio: float, **other: Any) -> Measured:
     known: dict[str, Any] = {
         "verdict": verdict, "ratio": ratio, "low": ratio - 0.02, "high": ratio + 0.02, "pairs": 8,
-        "detectable": 0.031, "cautions": (), "seconds": 100.0,
+        "detectable": 0.031, "refused": (), "cautions": (), "seconds": 100.0,
     }  # fmt: skip
     return Measured(**known | other)
 
@@ -91,3 +91,16 @@ def test_more_than_three_settings_are_counted() -> None:
     search = a_search(measured(Verdict.BETTER, 1.08))
     search.trials[0].settings.update(io_workers="8", wal_compression="pglz")
     assert concluded(search).headline.endswith(" against the advice, by 4 settings")
+
+
+def test_a_gain_without_a_verdict_says_what_forbids_it() -> None:
+    seen = measured(
+        Verdict.UNDECIDED, 1.307, low=1.036, high=1.649,
+        refused=("runs within a block vary by 36 % (robust CV), more than 15 %",),
+    )  # fmt: skip
+    found = concluded(a_search(seen))
+    assert not found.found
+    assert found.headline == (
+        "nothing better than the advice is confirmed: +30.7 % (+3.6 % to +64.9 %) in fresh pairs, "
+        "but runs within a block vary by 36 % (robust CV), more than 15 %"
+    )

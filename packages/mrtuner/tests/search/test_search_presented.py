@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from conftest import NewCluster
 from search_surface import Surface, flat, new_search, procedure
 
 from mrtuner.cli import main
@@ -16,6 +17,7 @@ from mrtuner.errors import Refused
 from mrtuner.search.model import Difference, Measured, SearchResult, Worth
 from mrtuner.search.record import load, save
 from mrtuner.stats.comparison import Verdict
+from servers import sql
 
 
 @pytest.fixture
@@ -24,7 +26,8 @@ def found(tmp_path: Path) -> Path:
     search = procedure(new_search(1, minutes=20), Surface(1)).run()
     measured = Measured(
         verdict=Verdict.BETTER, ratio=1.081, low=1.052, high=1.11, pairs=8, detectable=0.03,
-        cautions=("the slowest 1 % of transactions take longer (1.20×)",), seconds=160.0,
+        refused=(), cautions=("the slowest 1 % of transactions take longer (1.20×)",),
+        seconds=160.0,
     )  # fmt: skip
     little = replace(measured, verdict=Verdict.UNDECIDED, ratio=1.004, low=0.99, high=1.018)
     search.ablation = [
@@ -127,3 +130,21 @@ def test_a_directory_with_a_search_is_not_overwritten(found: Path) -> None:
     done = CliRunner().invoke(main, ["search", "--embedded", "--dir", str(found)])
     assert done.exit_code == 4
     assert "--resume" in done.stderr.splitlines()[-1]
+
+
+def test_what_was_found_is_put_into_force_by_apply(
+    found: Path, new_cluster: NewCluster, tmp_path: Path
+) -> None:
+    cluster = new_cluster()
+    search = load(found)
+    assert search.result is not None
+    search.result = replace(search.result, settings={"max_wal_size": "4GB", "commit_delay": "150"})
+    save(search, found)
+    done = CliRunner().invoke(
+        main,
+        ["apply", cluster.dsn(), "--from", str(found), "--yes", "--journal",
+         str(tmp_path / "journal")],
+    )  # fmt: skip
+    assert done.exit_code == 0, done.stderr
+    assert sql(cluster.dsn(), "SHOW max_wal_size")[0][0] == "4GB"
+    assert sql(cluster.dsn(), "SHOW commit_delay")[0][0] == "150"

@@ -154,7 +154,7 @@ def test_a_budget_becomes_lengths_and_shares() -> None:
     assert (planned.window, planned.warmup, planned.pairs) == (6, 2, 4)
     assert planned.search + planned.confirmation + planned.ablation + planned.reduced == 1
     assert forecast(planned)[0] == (
-        "20 min in all; a run measures 6 s, after 2 s of warm-up"
+        "20 min in all, after filling and 36 s of load; a run measures 6 s, after 2 s of warm-up"
     )  # fmt: skip
 
 

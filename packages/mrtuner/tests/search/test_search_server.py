@@ -85,6 +85,8 @@ def test_a_search_of_seconds_from_the_advice_to_a_result(own: OwnServer, tmp_pat
         cell=GridCell("tpcb", 1, 2), threads=1, schedule=TINY, seed=1, program=program, host=None,
         kept=tmp_path, progress=lambda _event: None, taken=0,
     )  # fmt: skip
+    measuring.warm_up(search.advice)
+    assert shown(own, "random_page_cost") == "1.1"
     done = Procedure(
         search=search, measuring=measuring, server=known, fits=lambda _side: True,
         costs=lambda _side: Costs(memory=None, replay=None),
@@ -146,6 +148,22 @@ def test_settings_to_keep_and_data_too_large_are_refused_before_anything_is_fill
         assert message in done.stderr
         assert "filling" not in done.stderr
         assert not place.exists(), "the hint can be followed with the same directory"
+
+
+def test_a_script_that_does_not_run_is_an_error_of_its_own_and_no_failed_trial(
+    tmp_path: Path,
+) -> None:
+    script = tmp_path / "bad.sql"
+    script.write_text("SELECT no_such_column FROM pgbench_branches;\n", encoding="utf-8")
+    place = tmp_path / "search"
+    done = CliRunner().invoke(
+        main,
+        ["search", "--embedded", "--server-bin", str(binaries(18).directory), "--scale", "1",
+         "--load", str(script), "--budget", "60s", "--dir", str(place)],
+    )  # fmt: skip
+    assert done.exit_code == 1
+    assert "no_such_column" in done.stderr
+    assert not place.exists(), "the script can be mended and the same command given again"
 
 
 @pytest.mark.slow

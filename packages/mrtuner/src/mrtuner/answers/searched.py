@@ -25,7 +25,7 @@ from mrtuner.search.model import (
     SearchedScript,
     Settings,
 )
-from mrtuner.search.schedule import forecast, schedule
+from mrtuner.search.schedule import forecast, schedule, warming
 from mrtuner.tuning import changes, pgtune, tune
 from mrtuner.units import Bytes, GiB, parse_duration, pretty_bytes
 
@@ -151,11 +151,10 @@ class _Run:
         self.own.fill(self.made.load.scale, self.program)
 
     def start_from(self, tuning: Tuning) -> None:
-        """Record the advice, and what else one might use."""
+        """Take the advice, and what else one might use."""
         advised = {one.name: one.value for one in tuning.changes}
         self.made.advice = _texts(advised, self.known)
         self.made.baselines = _baselines(tuning, self.known, self.tell)
-        record.save(self.made, self.directory)
 
     def carried_out(self, tuning: Tuning, progress: Shown) -> Search:
         from mrtuner.search.procedure import Procedure
@@ -163,7 +162,8 @@ class _Run:
         with progress() as shown:
             clock = _Clock(self.made, shown, self.tell)
             measurements = self._measurements(tuning, clock.moved)
-            measurements.try_out()
+            clock.say(f"the load runs for {warming(self.made.schedule)} s first")
+            measurements.warm_up(self.made.advice)
             return Procedure(
                 search=self.made,
                 measuring=measurements,

@@ -68,6 +68,11 @@ def _nothing(search: Search) -> str:
     seen = search.confirmation
     if seen is None:
         return "nothing better than the advice was found: nothing else could be measured"
+    if seen.refused:
+        return (
+            f"nothing better than the advice is confirmed: {interval(seen)} in fresh pairs, but "
+            f"{seen.refused[0]}"
+        )
     text = (
         f"nothing better than the advice was found; the closest, in fresh pairs: {interval(seen)}"
     )

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from math import isfinite
 from typing import Annotated, Any, Final, Literal
 
 from mrtuner.bench.load.pgbench import Builtin
 from mrtuner.described import Doc
-from mrtuner.stats.comparison import Comparison, Verdict
+from mrtuner.stats.comparison import Verdict
 
 #: Values by the names of settings, as in a configuration file.
 Settings = Mapping[str, str]
@@ -133,7 +132,8 @@ class Measured:
     detectable: Annotated[
         float | None, Doc("the gain that so many pairs show with 80 % power: 0.05 is 5 %")
     ]
-    cautions: Annotated[tuple[str, ...], Doc("why there is no verdict, and what weakens one")]
+    refused: Annotated[tuple[str, ...], Doc("why there is no verdict")]
+    cautions: Annotated[tuple[str, ...], Doc("what weakens the verdict")]
     seconds: Annotated[float, Doc("how long it took")]
 
 
@@ -251,14 +251,3 @@ def differences(
         for name in dict.fromkeys((*advice, *other))
     }
     return {name: (a, b) for name, (a, b) in pairs.items() if a != b}
-
-
-def measured(
-    seen: Comparison, verdict: Verdict, cautions: tuple[str, ...], seconds: float
-) -> Measured:
-    """Return a comparison as it is recorded."""
-    low, high, mde = (one if isfinite(one) else None for one in (seen.low, seen.high, seen.mde))
-    return Measured(
-        verdict=verdict, ratio=seen.ratio, low=low if high is not None else None, high=high,
-        pairs=seen.pairs, detectable=mde, cautions=cautions, seconds=round(seconds, 1),
-    )  # fmt: skip

@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from math import log
+from math import isfinite, log
 from typing import Final, Protocol
 
 from mrtuner.errors import MrTunerError, Refused, interrupted
@@ -30,6 +30,7 @@ _PATIENCE: Final = 50
 _FAILURES: Final = 3
 #: Pairs of the advice with itself; what is seen in the first, after the start, does not count.
 _PROFILE: Final = 3
+_BASELINE: Final = FEWEST_PAIRS
 #: Every so many trials, settings that need a restart may change; in the others only the rest.
 _RESTARTS: Final = 3
 
@@ -178,12 +179,14 @@ class Procedure:
         """Race a side with the best so far, and record it."""
         search, number = self.search, len(self.search.trials) + 1
         best = search.best
+        # Baselines restart the server in every run, and are there to be compared with.
+        pairs = search.schedule.pairs if origin == "proposed" else _BASELINE
         what = f"trial {number}" if origin == "proposed" else f"trial {number} ({origin})"
         raced, began = Raced(pairs=()), time.monotonic()
         error: MrTunerError | None = None
         try:
             raced = self.measuring.race(
-                search.side(best), side, search.schedule.pairs,
+                search.side(best), side, min(pairs, search.schedule.pairs),
                 lambda seen: race.stop(seen) is not None, what,
             )  # fmt: skip
         except MrTunerError as failure:
@@ -191,7 +194,7 @@ class Procedure:
                 raise
             error = failure
             raced = replace(raced, seconds=time.monotonic() - began)
-        ended, because = race.outcome(raced, search.schedule.pairs)
+        ended, because = race.outcome(raced, pairs)
         if error is not None:
             ended, because = "failed", error.message
         score = search.score(best) + race.gain(raced.pairs) if raced.pairs else None
@@ -282,9 +285,17 @@ def _never(_seen: Raced) -> bool:
 
 
 def _measured(raced: Raced) -> Measured | None:
+    """Return a race as it is recorded; None without a pair."""
     if not raced.pairs:
         return None
-    return model.measured(compare(raced.pairs), raced.verdict, raced.cautions, raced.seconds)
+    seen = compare(raced.pairs)
+    inside = seen.pairs > 1  # with one pair, there is no interval
+    return Measured(
+        verdict=raced.verdict, ratio=seen.ratio, low=seen.low if inside else None,
+        high=seen.high if inside else None, pairs=seen.pairs,
+        detectable=seen.mde if isfinite(seen.mde) else None, refused=raced.refused,
+        cautions=raced.cautions, seconds=round(raced.seconds, 1),
+    )  # fmt: skip
 
 
 def _chosen(search: Search) -> list[str]:

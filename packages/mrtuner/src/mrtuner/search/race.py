@@ -37,7 +37,8 @@ class Raced:
     slowest: Sequence[Pair] = ()  # p99 latency [µs]
     failed: Pair = (0.0, 0.0)  # shares of transactions that failed
     verdict: Verdict = Verdict.UNDECIDED
-    cautions: tuple[str, ...] = ()
+    refused: tuple[str, ...] = ()  # why there is no verdict
+    cautions: tuple[str, ...] = ()  # what weakens it
     evidence: tuple[Evidence, ...] = field(default=())  # of the first side
     seconds: float = 0.0
 

@@ -20,6 +20,8 @@ _SHORTEST, _LONGEST = 2, 20  # seconds of a window; what waits is seen once a se
 _WARMUP: Final = 3
 #: Seconds that a run takes besides: two checkpoints, connections, switching settings.
 _BESIDE: Final = 1.0
+#: After filling, the load runs for this share of the budget first, up to two minutes.
+_WARMING, _LONGEST_WARMING = 0.03, 120
 #: More pairs cost time that longer windows use better.
 _MOST_PAIRS: Final = 30
 
@@ -36,6 +38,11 @@ def schedule(budget: float) -> Schedule:
     warmup = min(_WARMUP, int(run / 3))
     window = max(_SHORTEST, min(_LONGEST, int(run - warmup)))
     return Schedule(budget=budget, window=window, warmup=warmup, pairs=_PAIRS, **_SHARES)
+
+
+def warming(planned: Schedule) -> int:
+    """Return how long the load runs before the first pair [s], besides the budget."""
+    return min(_LONGEST_WARMING, max(planned.window, round(planned.budget * _WARMING)))
 
 
 def pair_seconds(search: Search) -> float:
@@ -65,8 +72,8 @@ def forecast(planned: Schedule) -> list[str]:
         return max(FEWEST_BLOCKS, min(_MOST_PAIRS, int(share * planned.budget / pair)))
 
     return [
-        f"{pretty_duration(planned.budget)} in all; a run measures {planned.window} s, after "
-        f"{planned.warmup} s of warm-up",
+        f"{pretty_duration(planned.budget)} in all, after filling and {warming(planned)} s of load"
+        f"; a run measures {planned.window} s, after {planned.warmup} s of warm-up",
         f"{planned.search:.0%} for trials: about {int(planned.budget * planned.search / trial)}, "
         f"each of {planned.pairs} pairs with the best so far; those that lose are stopped early",
         f"{planned.confirmation:.0%} for the winner against the advice: about "

@@ -33,6 +33,7 @@ from mrtuner.errors import MrTunerError
 from mrtuner.postgres.connect import connect
 from mrtuner.search.profile import evidence
 from mrtuner.search.race import Raced
+from mrtuner.search.schedule import warming
 from mrtuner.search.space import Server
 from mrtuner.stats.comparison import Verdict
 
@@ -179,7 +180,9 @@ class Measurements:
         if self.own.settings is None or self.known.restarts(self.own.settings, first):
             self.own.put(first, restart=True)
         servers = {name: self._side(side, restart) for name, side in sides.items()}
-        plan = self._plan(sides, pairs)
+        # With cold caches, less shared_buffers would look better than more.
+        warmup = max(self.schedule.warmup, self.schedule.window if restart else 0)
+        plan = self._plan(sides, pairs, warmup)
         conduct = Conduct(
             what="search", database=DATABASE, theirs=True, force=True,
             enough=lambda taken: enough(self._raced(taken)),
@@ -194,15 +197,23 @@ class Measurements:
         return replace(
             self._raced(record.samples),
             verdict=Verdict.UNDECIDED if judged is None else judged.verdict,
-            cautions=() if judged is None else (*judged.refused, *judged.cautions),
+            refused=() if judged is None else judged.refused,
+            cautions=() if judged is None else judged.cautions,
             seconds=time.monotonic() - began,
         )
 
-    def try_out(self) -> None:
-        """Run the load once; MrTunerError with what is wrong with a script of the user's."""
+    def warm_up(self, advice: Settings) -> None:
+        """Start with the advice and run the load for a while: what was just filled is not steady.
+
+        Raises MrTunerError with what is wrong with a script of the user's.
+        """
+        self.own.put(advice, restart=True)
+        inside = scratch.in_database(self.own.dsn, DATABASE)
         with guard.temporary_directory("mrtuner-search-") as place:
-            files = RunFiles(self._plan({_FIRST: {}, _SECOND: {}}, 1), place, self.program)
-            files.driver(self.cell).try_out(scratch.in_database(self.own.dsn, DATABASE))
+            plan = self._plan({_FIRST: advice, _SECOND: advice}, 1, 0)
+            driver = RunFiles(plan, place, self.program).driver(self.cell)
+            driver.try_out(inside)
+            driver.run(inside, warming(self.schedule), plan.seed)
 
     def _side(self, settings: Settings, restart: bool) -> RunningServer:
         own = self.own
@@ -210,7 +221,7 @@ class Measurements:
             own.dsn, lambda: own.put(settings, restart=restart), own.site.cluster.data
         )
 
-    def _plan(self, sides: Mapping[str, Settings], count: int) -> Plan:
+    def _plan(self, sides: Mapping[str, Settings], count: int, warmup: int) -> Plan:
         limits = self.own.limits
         return Plan(
             name="search", workloads=(self.workload,), scales=(self.cell.scale,),
@@ -219,7 +230,7 @@ class Measurements:
                 Variant(name=name, settings=side, memory=limits.memory, iops=limits.iops)
                 for name, side in sides.items()
             ),
-            blocks=count, seconds=self.schedule.window, warmup=self.schedule.warmup,
+            blocks=count, seconds=self.schedule.window, warmup=warmup,
             # Time is limited, and a disturbed pair costs no more than its share of the interval.
             steal_limit=1.0, foreign_limit=1.0, seed=(self.seed + self.taken) & 0x7FFFFFFF,
             standing=True,

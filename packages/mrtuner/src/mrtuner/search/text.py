@@ -52,7 +52,9 @@ def notes(search: Search) -> Iterator[str]:
     if search.busy is not None:
         yield f"other programs used this machine: {search.busy}"
     seen = search.result.measured if search.result else None
-    yield from seen.cautions if seen else ()
+    if seen is not None:
+        yield from (f"no verdict: {why}" for why in seen.refused)
+        yield from seen.cautions
     for one in search.evidence:
         if one.value is None:
             yield f"{one.mechanism} could not be seen, so its settings were not searched"
