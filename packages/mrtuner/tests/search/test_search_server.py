@@ -11,17 +11,19 @@ from signal import SIGINT, SIGKILL, Signals
 
 import pytest
 from click.testing import CliRunner
-from search_surface import new_search
+from conftest import NewCluster
+from search_surface import all_binds, new_search
 
 from mrtuner.bench.load.pgbench import find_pgbench
 from mrtuner.bench.plan.model import GridCell, Workload
 from mrtuner.cli import main
 from mrtuner.errors import ConnectError, MrTunerError
-from mrtuner.search.model import Costs, Schedule
+from mrtuner.search.model import Costs, Schedule, SearchedSetting
 from mrtuner.search.procedure import Procedure
 from mrtuner.search.race import Raced
 from mrtuner.search.record import load, save
-from mrtuner.search.server import Measurements, OwnServer, own_server
+from mrtuner.search.server import Measurements, OwnServer, known, own_server
+from mrtuner.search.space import choose, dimensions
 from mrtuner.stats.comparison import Verdict
 from servers import binaries, sql
 
@@ -66,29 +68,52 @@ def test_settings_that_the_server_refuses_are_an_error_and_the_next_ones_work(
     assert shown(own, "work_mem") == "5MB"
 
 
+def test_every_end_of_every_range_takes_effect_on_every_major(
+    each_major: int, new_cluster: NewCluster
+) -> None:
+    cluster = new_cluster(each_major)
+    there = known(cluster.dsn(), each_major)
+    searched = list[SearchedSetting]()
+    for mechanism in all_binds():  # one at a time: together they are more than are searched
+        searched += choose([mechanism], there, {}, ())[0]
+    box = dimensions(searched, there)
+    assert len(box) >= 14
+    for last in (0.0, 1.0):
+        ends = {
+            one.name: one.text(last * ((len(one.setting.values) or 2) - 1))
+            for one in box
+            if one.name != "shared_buffers"  # 512MB may be more than a test's machine has
+        }
+        cluster.configure(ends)
+        cluster.restart()
+        computed = {"wal_buffers": "4MB"} if ends["wal_buffers"] == "-1" else {}
+        found = {name: sql(cluster.dsn(), f"SHOW {name}")[0][0] for name in ends}
+        assert found == ends | computed
+
+
 def test_what_this_build_accepts_is_read_from_it(own: OwnServer) -> None:
-    known = own.known()
+    accepted = own.known()
     enumvals = sql(own.dsn, "SELECT enumvals FROM pg_settings WHERE name = 'wal_compression'")
-    assert list(known.accepted["wal_compression"]) == enumvals[0][0]
-    assert known.refuses({"wal_compression": "no such"}) == ["wal_compression"]
+    assert list(accepted.accepted["wal_compression"]) == enumvals[0][0]
+    assert accepted.refuses({"wal_compression": "no such"}) == ["wal_compression"]
 
 
 def test_a_search_of_seconds_from_the_advice_to_a_result(own: OwnServer, tmp_path: Path) -> None:
     program = find_pgbench(binaries(18))
     own.fill(1, program)
-    known = own.known()
+    there = own.known()
     search = new_search(1)
     search.schedule, search.baselines = TINY, {}
     search.advice = {"random_page_cost": "1.1"}
     measuring = Measurements(
-        own=own, known=known, workload=Workload(name="tpcb", builtin="tpcb"),
+        own=own, known=there, workload=Workload(name="tpcb", builtin="tpcb"),
         cell=GridCell("tpcb", 1, 2), threads=1, schedule=TINY, seed=1, program=program, host=None,
         kept=tmp_path, progress=lambda _event: None, taken=0,
     )  # fmt: skip
     measuring.warm_up(search.advice)
     assert shown(own, "random_page_cost") == "1.1"
     done = Procedure(
-        search=search, measuring=measuring, server=known, fits=lambda _side: True,
+        search=search, measuring=measuring, server=there, fits=lambda _side: True,
         costs=lambda _side: Costs(memory=None, replay=None),
         keep=lambda now: save(now, tmp_path), tell=lambda _text: None,
     ).run()  # fmt: skip

@@ -164,6 +164,7 @@ class _Run:
             measurements = self._measurements(tuning, clock.moved)
             clock.say(f"the load runs for {warming(self.made.schedule)} s first")
             measurements.warm_up(self.made.advice)
+            clock.begin()
             return Procedure(
                 search=self.made,
                 measuring=measurements,
@@ -193,7 +194,12 @@ class _Clock:
 
     def __init__(self, made: Search, shown: Progress | None, tell: Tell) -> None:
         self.budget, self.shown, self.tell = made.schedule.budget, shown, tell
-        self.began = time.monotonic() - sum(one.seconds for one in made.trials)
+        self.spent = sum(one.seconds for one in made.trials)
+        self.began = time.monotonic()
+
+    def begin(self) -> None:
+        """Count from now on: what came before is no part of the budget."""
+        self.began = time.monotonic()
 
     def moved(self, event: Event) -> None:
         """Show an event of a race, which is worth no line that stays: a trial is one line."""
@@ -215,7 +221,7 @@ class _Clock:
         from mrtuner.bench.engine.events import Event
 
         if self.shown is not None:
-            spent = min(time.monotonic() - self.began, self.budget)
+            spent = min(self.spent + time.monotonic() - self.began, self.budget)
             self.shown(Event(stage, round(spent), round(self.budget), text))
 
 

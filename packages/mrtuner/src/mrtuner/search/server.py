@@ -108,18 +108,8 @@ class OwnServer:
             raise MrTunerError(f"settings did not take effect: {text}", "See the server's log.")
 
     def known(self) -> Server:
-        """Return what this server's parameters are, and the values that its build accepts."""
-        from mrtuner.catalog import parameters
-
-        query = "SELECT name, enumvals FROM pg_settings WHERE vartype = 'enum'"
-        with connect(self.dsn) as session:
-            rows = session.execute(query).fetchall()
-            names = {name for (name,) in session.execute("SELECT name FROM pg_settings")}
-        known = parameters(self.site.cluster.binaries.major)
-        return Server(
-            parameters={name: one for name, one in known.items() if name in names},
-            accepted={name: tuple(values) for name, values in rows},
-        )
+        """Return what is known of this server."""
+        return known(self.dsn, self.site.cluster.binaries.major)
 
     def fill(self, scale: int, program: Path) -> None:
         """Create pgbench's tables, vacuumed, in a database of their own."""
@@ -129,6 +119,20 @@ class OwnServer:
         inside = self.site.cluster.dsn(DATABASE)
         initialise(inside, scale, program=program)
         scratch.settle(inside)
+
+
+def known(dsn: str, major: int) -> Server:
+    """Return a server's parameters, and the values that its build accepts."""
+    from mrtuner.catalog import parameters
+
+    with connect(dsn) as session:
+        query = "SELECT name, enumvals FROM pg_settings WHERE vartype = 'enum'"
+        accepted = {name: tuple(values) for name, values in session.execute(query).fetchall()}
+        names = {name for (name,) in session.execute("SELECT name FROM pg_settings")}
+    return Server(
+        parameters={name: one for name, one in parameters(major).items() if name in names},
+        accepted=accepted,
+    )
 
 
 @contextmanager
