@@ -108,9 +108,9 @@ def test_parts_of_a_script_are_timed_apart(template: Cluster) -> None:
     [found] = from_dict(Series(measured=(measured,)).to_dict()).findings
     ratios = dict(found.parts)
     assert list(ratios) == ["first", "second"]
-    # By hand: 190/70 and 50/170. On a busy machine all parts take longer, and both are nearer to 1.
-    assert 1.3 < ratios["first"] < 2.9
-    assert 0.25 < ratios["second"] < 0.8
+    # By hand: 190/70 = 2.7 and 50/170 = 0.29. A busy machine lengthens all parts, one side's more.
+    assert 1.3 < ratios["first"] < 4
+    assert 0.2 < ratios["second"] < 0.8
 
 
 def test_what_we_read_ourselves_leaves_the_kernels_cache(tmp_path: Path) -> None:
