@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from mrtuner.inputs import Workload
 from mrtuner.units import GiB
 
 if TYPE_CHECKING:
@@ -22,12 +23,19 @@ class Measurement:
     row: str
     memory: tuple[int, int]  # bytes, both ends included
     iops: tuple[int, int] | None = None  # of the data volume; None: storage was not the limit
+    workload: Workload | None = None  # None: any
+    larger_data: bool = False  # only where the data are known to be larger than memory
     says: str = ""  # the result, where it is told and not only pointed to
 
     def covers(self, situation: Situation) -> bool:
         """Whether the machine is known to lie within the range; an unknown fact does not."""
         memory, volume = situation.memory, situation.throughput
         if memory is None or not self.memory[0] <= memory.size <= self.memory[1]:
+            return False
+        if self.workload not in {None, situation.workload}:
+            return False
+        data = situation.data
+        if self.larger_data and (data is None or data.size <= memory.size):
             return False
         if self.iops is None:
             return True
@@ -40,7 +48,9 @@ TWO_FIFTHS: Final = Measurement(row="row-two-fifths", memory=(GiB, 2 * GiB), iop
 #: shared_buffers of five eighths of memory, the same load.
 FIVE_EIGHTHS: Final = Measurement(row="row-five-eighths", memory=(GiB, GiB), iops=(3000, 3000))
 #: commit_delay of 1 to 2 ms, the same load.
-SHARED_FLUSHES: Final = Measurement(row="row-commit-delay", memory=(GiB, GiB), iops=(3000, 3000))
+SHARED_FLUSHES: Final = Measurement(
+    row="row-commit-delay", memory=(GiB, GiB), iops=(3000, 3000), workload=Workload.OLTP
+)
 #: backend_flush_after of 256 kB on the same volume.
 FLUSH_AFTER: Final = Measurement(row="row-flush-after", memory=(GiB, 2 * GiB), iops=(3000, 3000))
 #: All of the advice against all of PgTune's values, for the same load.
@@ -48,6 +58,8 @@ AGAINST_PGTUNE: Final = Measurement(
     row="row-against-pgtune",
     memory=(GiB, GiB),
     iops=(3000, 3000),
+    workload=Workload.OLTP,
+    larger_data=True,
     says=(
         "measured on such a machine, 16 sessions: 1.88 times PgTune's throughput (1.73 to 2.04), "
         "0.45 of its p99 (0.43 to 0.47), longest wait 0.14 s against 2.9 s"

@@ -247,10 +247,7 @@ def differences(tuning: Tuning) -> list[PeerDifference]:
 
 def measured_against(situation: Situation) -> str | None:
     """What the advice gained over PgTune on such a machine, and the row; None: not measured."""
-    data, memory = situation.data, situation.memory
-    if situation.workload is not Workload.OLTP or not (data and memory):
-        return None
-    if data.size <= memory.size or not AGAINST_PGTUNE.covers(situation):
+    if not AGAINST_PGTUNE.covers(situation):
         return None
     return f"{AGAINST_PGTUNE.says} (docs/measured-results.md, {AGAINST_PGTUNE.row})"
 
