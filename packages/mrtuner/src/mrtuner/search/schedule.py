@@ -52,33 +52,38 @@ def pair_seconds(search: Search) -> float:
     if search.calibration is not None:
         done.append((search.calibration.pairs, search.calibration.seconds))
     if not done:
-        return 2 * (planned.window + planned.warmup + _BESIDE)
+        return _expected(planned)
     pairs, seconds = sum(count for count, _ in done), sum(time for _, time in done)
     return max(seconds / pairs, 2.0 * planned.window)
 
 
 def confirming(search: Search, share: float) -> int:
     """Return how many pairs a share of the budget has room for: at least six."""
-    room = int(share * search.schedule.budget / pair_seconds(search))
-    return max(FEWEST_BLOCKS, min(_MOST_PAIRS, room))
+    return _pairs(share * search.schedule.budget, pair_seconds(search))
+
+
+def _expected(planned: Schedule) -> float:
+    """Return what a pair takes [s] before any was measured."""
+    return 2 * (planned.window + planned.warmup + _BESIDE)
+
+
+def _pairs(seconds: float, pair: float) -> int:
+    """Return how many pairs are measured in this time [s]."""
+    return max(FEWEST_BLOCKS, min(_MOST_PAIRS, int(seconds / pair)))
 
 
 def forecast(planned: Schedule) -> list[str]:
     """Return the plan in sentences, before anything runs."""
-    pair = 2 * (planned.window + planned.warmup + _BESIDE)
+    pair = _expected(planned)
     trial = pair * planned.pairs
-
-    def pairs(share: float) -> int:
-        return max(FEWEST_BLOCKS, min(_MOST_PAIRS, int(share * planned.budget / pair)))
-
     return [
         f"{pretty_duration(planned.budget)} in all, after filling and {warming(planned)} s of load"
         f"; a run measures {planned.window} s, after {planned.warmup} s of warm-up",
         f"{planned.search:.0%} for trials: about {int(planned.budget * planned.search / trial)}, "
         f"each of {planned.pairs} pairs with the best so far; those that lose are stopped early",
         f"{planned.confirmation:.0%} for the winner against the advice: about "
-        f"{pairs(planned.confirmation)} fresh pairs",
+        f"{_pairs(planned.confirmation * planned.budget, pair)} fresh pairs",
         f"{planned.ablation:.0%} for what each of its settings is worth",
         f"{planned.reduced:.0%} for what is left without those worth under 1 %: about "
-        f"{pairs(planned.reduced)} fresh pairs",
+        f"{_pairs(planned.reduced * planned.budget, pair)} fresh pairs",
     ]
