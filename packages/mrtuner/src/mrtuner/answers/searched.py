@@ -94,7 +94,8 @@ def search(
     record.require_new(directory)
     given = checked(machine)
     with _locked(directory), _server(server_bin, given, tell) as own:
-        own.known().require(wish.keep)
+        known = own.known()
+        known.require(wish.keep)
         tuning = tune(own.dsn, **machine)
         question = ask(load, tuning, own.dsn)
         _require_space(question.task.plan.scales[0], tuning)
@@ -106,7 +107,7 @@ def search(
         )  # fmt: skip
         for text in (made.load.title, *question.conditions, *forecast(planned)):
             tell(text)
-        run = _Run(made, own, own.known(), directory, pgbench(server_bin), tell)
+        run = _Run(made, own, known, directory, pgbench(server_bin), tell)
         run.fill()
         tuning = tune(own.dsn, **machine)  # now it knows how much data there is
         run.start_from(tuning)

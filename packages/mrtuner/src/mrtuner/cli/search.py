@@ -173,6 +173,7 @@ def _found(
 ) -> Search:
     from mrtuner.answers import search
     from mrtuner.answers.searched import resume
+    from mrtuner.search.record import FILE
 
     shown: Any = {"tell": terminal.print_note, "progress": progress.of_measurement}
     try:
@@ -180,7 +181,7 @@ def _found(
             return resume(place, server_bin=server_bin, **shown)
         return search(place, wish, server_bin=server_bin, **shown, **machine)
     except KeyboardInterrupt:
-        if (place / "search.json").exists():
+        if (place / FILE).exists():
             terminal.print_note(f"to go on: mrtuner search --resume {place}")
         raise
 

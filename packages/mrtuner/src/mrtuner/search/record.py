@@ -15,6 +15,11 @@ if TYPE_CHECKING:
 FILE: Final = "search.json"
 
 
+def file_of(place: Path) -> Path:
+    """Return the record of a search, which is named by its directory or by itself."""
+    return place / FILE if place.is_dir() else place
+
+
 def require_new(directory: Path) -> None:
     """Refuse a directory that has a search already."""
     if (directory / FILE).exists():
@@ -57,7 +62,7 @@ def load(place: Path) -> Search:
     from mrtuner.documents import convert, read
     from mrtuner.search.document import SearchDocument
 
-    path = place / FILE if place.is_dir() else place
+    path = file_of(place)
     if not path.exists():
         raise UsageError(
             f"there is no search in {place}", "Give the directory that mrtuner search wrote."

@@ -117,9 +117,9 @@ def wanted_in(path: Path) -> list[Wanted]:
     """
     from mrtuner.change.settings.apply import Wanted
     from mrtuner.formats import parse
-    from mrtuner.search.record import FILE
+    from mrtuner.search.record import file_of
 
-    path = path / FILE if path.is_dir() else path
+    path = file_of(path)
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeError) as error:
