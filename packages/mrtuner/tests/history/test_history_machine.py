@@ -47,6 +47,7 @@ SOMEWHERE = Host(
     swap=None,
     clock=Fact("tsc", "clocksource0"),
     vm=Fact(VirtualMemory(overcommit_memory=0, swappiness=60, ram=Bytes(2**35)), "/proc/sys/vm"),
+    volume_iops=Fact(3000, "cgroup v2 io.max of /pg"),
     missing=(Missing("disk_free", "it is hidden", "--disk"), Missing("swap", "it is hidden")),
 )
 

@@ -1,7 +1,7 @@
 """From a data directory down to the devices, and the limits that control groups set on them.
 
 The files are written as Linux writes them; sources are named in mrtuner.host.devices and
-mrtuner.limits.cgroup_io_limits.
+mrtuner.host.io_limits.
 """
 
 from __future__ import annotations
@@ -11,11 +11,14 @@ from pathlib import Path, PurePosixPath
 
 import pytest
 
+from mrtuner.facts import Fact
+from mrtuner.host import probe
 from mrtuner.host.devices import Counted, Device, counted, layers
+from mrtuner.host.io_limits import limits_of
 from mrtuner.host.tree import Tree
 from mrtuner.limits import Resource
-from mrtuner.limits.cgroup_io_limits import limits_of
 from mrtuner.limits.host_ceilings import rates, read, watched_host
+from mrtuner.units import Bytes
 
 DATA = PurePosixPath("/data/pg")
 
@@ -111,14 +114,26 @@ def test_every_group_above_the_server_may_limit_any_layer(unified: Path) -> None
     found, unseen = limits_of(tree, layers(tree, DATA))
     assert unseen == ()
     assert [
-        (one.device.name, one.ceiling.resource, one.ceiling.value, one.ceiling.source)
+        (one.device.name, one.rule, one.value, one.source)
         for one in found
     ] == [
-        ("dm-0", Resource.READ_THROUGHPUT, 2_097_152,
-         "cgroup v2 io.max of /db.slice/pg.service"),
-        ("dm-0", Resource.WRITE_IOPS, 120, "cgroup v2 io.max of /db.slice/pg.service"),
-        ("sdb", Resource.WRITE_IOPS, 900, "cgroup v2 io.max of /db.slice"),
+        ("dm-0", "read_bandwidth", 2_097_152, "cgroup v2 io.max of /db.slice/pg.service"),
+        ("dm-0", "write_iops", 120, "cgroup v2 io.max of /db.slice/pg.service"),
+        ("sdb", "write_iops", 900, "cgroup v2 io.max of /db.slice"),
     ]  # fmt: skip
+
+
+def test_a_probed_machine_has_the_lowest_of_them_as_what_its_volume_can_do(unified: Path) -> None:
+    found = probe(unified, pid=4711, data_directory=Path("/data/pg"))
+    source = "cgroup v2 io.max of /db.slice/pg.service"
+    assert found.volume_iops == Fact(120, source)
+    assert found.volume_bandwidth == Fact(Bytes(2_097_152), source)
+
+
+def test_a_machine_without_such_limits_has_none(lvm: Path) -> None:
+    mounted(lvm, "253:0 / /data rw - ext4 /dev/mapper/vg-data rw")
+    found = probe(lvm, pid=4711, data_directory=Path("/data/pg"))
+    assert found.volume_iops is found.volume_bandwidth is None
 
 
 def test_of_version_2_the_group_that_is_limited_is_counted(unified: Path) -> None:
@@ -150,7 +165,7 @@ def version_1(lvm: Path) -> Path:
 def test_of_version_1_only_the_server_s_own_group_counts(version_1: Path) -> None:
     tree = Tree(version_1, 4711)
     found, _ = limits_of(tree, layers(tree, DATA))
-    assert [(one.device.name, one.ceiling.value) for one in found] == [("sdb", 5_000_000)]
+    assert [(one.device.name, one.value) for one in found] == [("sdb", 5_000_000)]
 
 
 def test_merged_requests_count_and_sectors_are_512_bytes(version_1: Path) -> None:

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+import mrtuner
 from machine import needs
 from mrtuner.bench.server.instance import Volume, volume
 from mrtuner.limits import Limits, Resource
@@ -64,6 +65,14 @@ def limited(place: Volume, kind: str, value: int) -> Iterator[None]:
         yield
     finally:
         file.write_text(f"{rule} 0")
+
+
+def test_tune_knows_what_the_limit_lets_the_volume_do(place: Volume, server: Cluster) -> None:
+    with limited(place, "write_iops", 3000), limited(place, "read_bps", 125_000_000):
+        given = {item.name: item for item in mrtuner.tune(server.dsn()).given}
+    assert given["iops"].value == "3000"
+    assert given["iops"].source.startswith("cgroup v1 blkio.throttle.write_iops_device of /")
+    assert given["throughput"].value == "119 MB"
 
 
 def pushed(cluster: Cluster) -> Limits:

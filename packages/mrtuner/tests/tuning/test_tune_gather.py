@@ -13,6 +13,7 @@ from mrtuner.host.model import Host
 from mrtuner.inputs import Storage
 from mrtuner.postgres.model import Activity, Override, Platform, Relation, Server, Setting, Slru
 from mrtuner.tuning import gather, tune_server
+from mrtuner.tuning.advice import Input
 from mrtuner.tuning.situation import (
     BufferWrites,
     DeadRows,
@@ -114,6 +115,30 @@ def test_a_flag_wins_and_the_contradiction_is_said() -> None:
         "--storage is hdd, but /sys/block shows nvme",
         "--disk is 1 TB, but statvfs shows 500 GB",
     ]
+
+
+def test_limits_of_a_control_group_are_what_the_volume_can_do() -> None:
+    limited = host(
+        volume_iops=Fact(3000, "cgroup v2 io.max of /pg"),
+        volume_bandwidth=Fact(Bytes(125_000_000), "cgroup v2 io.max of /pg"),
+    )
+    gathered = gather.live(gather.flags(), server(), limited)
+    assert gathered.situation.throughput == Throughput(3000, Bytes(125_000_000))
+    assert [item for item in gathered.given if item.source.startswith("cgroup")] == [
+        Input("iops", "3000", "cgroup v2 io.max of /pg"),
+        Input("throughput", "119 MB", "cgroup v2 io.max of /pg"),
+    ]
+    only = host(volume_iops=Fact(3000, "cgroup v2 io.max of /pg"))
+    assert gather.live(gather.flags(iops=500), server(), only).situation.throughput == (
+        Throughput(500, None)
+    )
+
+
+def test_counts_are_not_told_as_sizes() -> None:
+    gathered = gather.described(gather.flags(memory="64GB", iops=100_000, active=70_000))
+    assert {item.name: item.value for item in gathered.given} == {
+        "memory": "64 GB", "iops": "100000", "active": "70000", "pg": "18", "workload": "mixed",
+    }  # fmt: skip
 
 
 def test_a_flag_that_agrees_is_no_contradiction() -> None:

@@ -67,4 +67,7 @@ class Host:
     wal_free: Fact[Bytes] | None = None
     vm: Fact[VirtualMemory] | None = None
     io_uring: Fact[IoUring] | None = None
+    #: Requests and bytes a second that control groups allow the data volume; None: no limit.
+    volume_iops: Fact[int] | None = None
+    volume_bandwidth: Fact[Bytes] | None = None
     missing: tuple[Missing, ...] = ()

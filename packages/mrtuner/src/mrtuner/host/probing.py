@@ -10,6 +10,7 @@ from mrtuner.facts import Fact, Missing
 from mrtuner.host import cpus as processors
 from mrtuner.host import memory as ram
 from mrtuner.host.disk import disk, wal_disk
+from mrtuner.host.io_limits import volume_limits
 from mrtuner.host.io_uring import io_uring
 from mrtuner.host.model import Host
 from mrtuner.host.mounts import place_of
@@ -29,6 +30,7 @@ def probe(root: Path, *, pid: int | None = None, data_directory: Path | None = N
     architecture, kernel, clock = processors.architecture(tree), _kernel(tree), _clock(tree)
     kind, (disk_size, disk_free) = storage(tree, place), disk(tree, place)
     wal_size, wal_free, unseen = wal_disk(tree, place) if data_directory else (None, None, None)
+    iops, bandwidth = volume_limits(tree, place.path) if data_directory else (None, None)
     huge_pages, swap = ram.huge_pages(tree), ram.swap(tree)
     found: tuple[object, ...] = (
         memory, cpus, architecture, kernel, kind, disk_size, disk_free,
@@ -50,6 +52,8 @@ def probe(root: Path, *, pid: int | None = None, data_directory: Path | None = N
         wal_free=wal_free,
         vm=_known(virtual_memory(tree)),
         io_uring=io_uring(tree),
+        volume_iops=iops,
+        volume_bandwidth=bandwidth,
         missing=tuple(each for each in found if isinstance(each, Missing)),
     )
 

@@ -8,7 +8,7 @@ as an unknown ceiling.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import PurePosixPath
@@ -27,9 +27,9 @@ from mrtuner.host.counters import (
 )
 from mrtuner.host.cpus import bounds
 from mrtuner.host.devices import Counted, Device, counted, layers
+from mrtuner.host.io_limits import Limit, Rule, limits_of
 from mrtuner.host.tree import Tree
 from mrtuner.limits.ceilings import Ceiling, CeilingKind, Resource
-from mrtuner.limits.cgroup_io_limits import limits_of
 from mrtuner.units import KiB
 
 _MBPS: Final = 125_000  # bytes per second in a megabit per second
@@ -69,7 +69,7 @@ def watched_host(tree: Tree, data_directory: PurePosixPath | None) -> WatchedHos
     device = chosen.device if chosen else next(iter(devices), None)
     interface = default_interface(tree)
     cpus, quota, cpu = _cpu(tree)
-    ceilings = [limit.ceiling for limit in limits]
+    ceilings = [_of_volume(limit) for limit in limits]
     ceilings += [*_network(tree, interface), cpu, *_memory(tree)]
     return WatchedHost(
         tree=tree,
@@ -131,6 +131,21 @@ def _disk_rates(
 
 
 # Finding things.
+
+
+_RESOURCES: Final[Mapping[Rule, Resource]] = {
+    "read_bandwidth": Resource.READ_THROUGHPUT,
+    "write_bandwidth": Resource.WRITE_THROUGHPUT,
+    "read_iops": Resource.READ_IOPS,
+    "write_iops": Resource.WRITE_IOPS,
+}
+
+
+def _of_volume(limit: Limit) -> Ceiling:
+    return Ceiling(
+        resource=_RESOURCES[limit.rule], part="cgroup", kind=CeilingKind.SUSTAINED,
+        value=limit.value, source=limit.source, note=f"on {limit.device.name}",
+    )  # fmt: skip
 
 
 def _about(

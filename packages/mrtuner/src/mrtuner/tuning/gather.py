@@ -50,6 +50,8 @@ Choice = TypeVar("Choice", bound=StrEnum)
 NEWEST = 18
 #: initdb's own databases take some 25 MB.
 SOME_DATA = 256 * MiB
+#: Inputs in bytes; the others count something.
+_SIZES = frozenset(["memory", "disk", "wal-disk", "throughput", "data"])
 #: A window [s] long enough for its average to reflect a server's usual load.
 LONG = 6 * 3600
 
@@ -117,15 +119,17 @@ class _Collector:
     said: set[str] = field(default_factory=set)  # facts that a flag supplied
 
     def pick(self, name: str, said: T | None, found: Fact[T] | None) -> T | None:
+        shown = None if found is None else _text(name, found.value)
         if said is not None:
-            self.given.append(Input(name, _text(said), f"--{name}"))
+            given = _text(name, said)
+            self.given.append(Input(name, given, f"--{name}"))
             self.said.add(name)
             if found is not None and found.value != said:
-                text = f"--{name} is {_text(said)}, but {found.source} shows {_text(found.value)}"
+                text = f"--{name} is {given}, but {found.source} shows {shown}"
                 self.notices.append(Notice(Level.WARNING, text))
             return said
-        if found is not None:
-            self.given.append(Input(name, _text(found.value), found.source))
+        if found is not None and shown is not None:
+            self.given.append(Input(name, shown, found.source))
             return found.value
         return None
 
@@ -137,12 +141,12 @@ class _Collector:
 
     def assume(self, name: str, value: T) -> T:
         """Return the default for a value that was not given, and record it."""
-        self.given.append(Input(name, _text(value), f"assumed; change it with --{name}"))
+        self.given.append(Input(name, _text(name, value), f"assumed; change it with --{name}"))
         return value
 
 
-def _text(value: object) -> str:
-    return pretty_bytes(value) if isinstance(value, int) and value > 65536 else str(value)
+def _text(name: str, value: object) -> str:
+    return pretty_bytes(value) if name in _SIZES and isinstance(value, int) else str(value)
 
 
 def described(said: Flags) -> Gathered:
@@ -179,8 +183,8 @@ def _gather(said: Flags, host: Host | None, server: Server | None) -> Gathered:
     size = collect.pick("disk", said.disk, host.disk_size if host else None)
     free = host.disk_free.value if host and host.disk_free else None
     wal_size = collect.pick("wal-disk", said.wal_disk, host.wal_size if host else None)
-    iops = collect.pick("iops", said.iops, None)
-    bandwidth = collect.pick("throughput", said.throughput, None)
+    iops = collect.pick("iops", said.iops, host.volume_iops if host else None)
+    bandwidth = collect.pick("throughput", said.throughput, host.volume_bandwidth if host else None)
     if said.rto is not None:
         collect.given.append(Input("rto", pretty_duration(said.rto), "--rto"))
     data = collect.pick("data", said.data, _data(server))

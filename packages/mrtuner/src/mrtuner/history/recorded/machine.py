@@ -118,6 +118,8 @@ _SCALARS: Final[Mapping[str, Callable[[str], Any]]] = {
     "clock": str,
     "wal_size": lambda text: Bytes(int(text)),
     "wal_free": lambda text: Bytes(int(text)),
+    "volume_iops": int,
+    "volume_bandwidth": lambda text: Bytes(int(text)),
 }
 
 
