@@ -1,13 +1,15 @@
-"""Settings on a small volume: which win where requests bind, and what they cost where they do not.
+r"""Settings on a small volume: which win where requests bind, and what they cost where they do not.
 
-    python bench/small_volume.py --clients 16 --blocks 6 --arm sb25:shared_buffers=256MB \
-        --arm sb62:shared_buffers=640MB --reload "" --reload commit_delay=2000
+    python bench/small_volume.py --clients 16 --blocks 6 --arm pgtune --arm advice \
+        --arm more:shared_buffers=640MB --reload "" --reload commit_delay=500
+    python bench/small_volume.py --load inserts --clients 8 --arm advice --reload "" \
+        --reload commit_delay=500
 
-Each --arm is a server of its own on a copy of the same data, in a cgroup of --memory; each
---reload is tried on every arm without a restart. One run at a time, in random order within blocks,
-each after a CHECKPOINT and a lead-in and followed by a timed CHECKPOINT, whose seconds are charged.
-No two runs share a random seed: repeated keys would be found in memory. Linux, as root. Rows go to
-a JSON file.
+Each --arm is a server of its own on a copy of the same data, in a cgroup of --memory: the advice
+with other settings, or PgTune's values if it is called pgtune. Each --reload is tried on every arm
+without a restart. One run at a time, in random order within blocks, each after a CHECKPOINT and a
+lead-in and followed by a timed CHECKPOINT, whose seconds are charged. No two runs share a random
+seed: repeated keys would be found in memory. Linux, as root. Rows go to a JSON file.
 """
 
 from __future__ import annotations
@@ -20,12 +22,29 @@ from dataclasses import replace
 from itertools import count, product
 from pathlib import Path
 
-from worth import GIB, SCENARIOS, Arm, _one, _say, _servers, advised
+from worth import GIB, SCENARIOS, Arm, advised, measured_run, pgtunes, say, started
 
-from mrtuner.bench.load.pgbench import Load, run
+from mrtuner.bench.load.pgbench import Load, run_logged
 from mrtuner.bench.plan.order import blocks
 from mrtuner.bench.server.instance import volume
 from mrtuner.units import Bytes, parse_bytes
+
+HERE = Path(__file__).parent
+LOADS = {
+    "tpcb": ["--builtin=tpcb-like"],
+    "reads": ["--builtin=select-only@9", "--builtin=simple-update@1"],
+    "inserts": [f"--file={HERE / 'inserts.sql'}"],
+}
+#: What `inserts` writes to: a key in random order and one in order, each with an index.
+TABLE = """
+CREATE TABLE events (
+    id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, key uuid UNIQUE, account int,
+    at timestamptz, body text
+);
+CREATE INDEX ON events (account, at);
+INSERT INTO events (key, account, at, body)
+    SELECT gen_random_uuid(), n, now(), repeat('payload ', 20) FROM generate_series(1, 2000000) AS n
+"""
 
 
 def main() -> None:
@@ -36,10 +55,22 @@ def main() -> None:
     arms = {}
     for text in options.arm:
         name, _, pairs = text.partition(":")
-        arms[name] = advised(scenario) | _pairs(pairs)
+        base = (
+            pgtunes(scenario, literally=options.server_bin is not None)
+            if name == "pgtune"
+            else advised(scenario)
+        )
+        if options.server_bin and name != "pgtune":
+            base |= {"wal_compression": "lz4"}  # as for a live server whose build has it
+        arms[name] = base | _pairs(pairs)
+    script = LOADS[options.load]
     with ExitStack() as stack:
         disk = stack.enter_context(volume(Bytes(options.gib * GIB)))
-        servers = {arm.name: arm for arm in _servers(stack, disk.place, scenario, arms)}
+        servers = {
+            arm.name: arm for arm in started(stack, disk.place, scenario, arms, options.server_bin)
+        }
+        for arm in servers.values() if options.load == "inserts" else ():
+            arm.sql(TABLE)
         disk.throttle(options.iops, bandwidth=options.bandwidth)
         seeds = count(options.seed)
         load = Load(
@@ -54,10 +85,12 @@ def main() -> None:
                 arm = servers[name]
                 _reload(arm, _pairs(reloaded))
                 pgbench = arm.cluster.binaries.program("pgbench")
-                run(arm.dsn(), replace(load, seconds=3), seed=next(seeds), program=pgbench)
-                row = _one(arm, load, None, number, next(seeds), pgbench)
-                rows.append(row | {"reloaded": reloaded})
-                _say(" ".join(f"{key}={value}" for key, value in rows[-1].items()))
+                lead_in = replace(load, seconds=3)
+                run_logged(arm.dsn(), lead_in, script, seed=next(seeds), program=pgbench)
+                row = measured_run(arm, load, script, number, next(seeds), pgbench)
+                rows.append({"load": options.load, "clients": options.clients, **row})
+                rows[-1]["reloaded"] = reloaded
+                say(" ".join(f"{key}={value}" for key, value in rows[-1].items()))
     Path(options.output).write_text(json.dumps({"arms": arms, "runs": rows}, indent=1))
 
 
@@ -79,6 +112,8 @@ def _options() -> argparse.Namespace:
     )
     parser.add_argument("--arm", action="append", required=True, help="NAME:setting=value,…")
     parser.add_argument("--reload", action="append", required=True, help="setting=value,… or ''")
+    parser.add_argument("--load", choices=LOADS, default="tpcb")
+    parser.add_argument("--server-bin", type=Path, help="another installation, such as Debian's")
     parser.add_argument("--memory", type=parse_bytes, default=GIB)
     parser.add_argument("--bandwidth", type=parse_bytes, default=125_000_000)
     for name, usual in (("scale", 200), ("clients", 16), ("iops", 3000), ("seconds", 12),

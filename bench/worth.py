@@ -39,17 +39,21 @@ from mrtuner.bench.load.pgbench import BUILTIN, Load, LoadRun, run, run_logged
 from mrtuner.bench.plan.order import blocks
 from mrtuner.bench.server.instance import inside, memory_limit, volume
 from mrtuner.bench.server.standing import DATABASE, copied, filled
+from mrtuner.inputs import Storage, Workload
 from mrtuner.postgres.binaries import find_binaries
 from mrtuner.postgres.cluster import Cluster
 from mrtuner.stats.comparison import compare
+from mrtuner.tuning.pgtune import PgTuneInputs
+from mrtuner.tuning.pgtune import settings as settings_of_pgtune
 from mrtuner.units import Bytes, parse_bytes
 
 GIB = 2**30
+REFUSED = frozenset(["wal_compression", "io_method"])
 
 
 @dataclass(frozen=True, kw_only=True)
 class Scenario:
-    """A machine, its load, and what PgTune's page gives for it."""
+    """A machine and its load."""
 
     memory: int
     cpus: int
@@ -59,35 +63,8 @@ class Scenario:
     seconds: int
     blocks: int
     warm_up: int  # once, for each arm
-    pgtune: dict[str, str]
 
 
-#: By PgTune's formulas of July 2026 (commit 7caef27) for oltp, SSD, 100 connections, 18. The two
-#: lines that a build without lz4 and liburing refuses to start with are left out, as its user
-#: would have to: wal_compression = lz4, io_method = io_uring.
-PGTUNE_2G = {
-    "max_connections": "100",
-    "shared_buffers": "512MB",
-    "effective_cache_size": "1536MB",
-    "maintenance_work_mem": "128MB",
-    "checkpoint_completion_target": "0.9",
-    "wal_buffers": "16MB",
-    "default_statistics_target": "100",
-    "random_page_cost": "1.1",
-    "effective_io_concurrency": "200",
-    "work_mem": "4369kB",
-    "huge_pages": "off",
-    "jit": "off",
-    "min_wal_size": "2GB",
-    "max_wal_size": "8GB",
-}
-PGTUNE_16G = PGTUNE_2G | {
-    "shared_buffers": "4GB",
-    "effective_cache_size": "12GB",
-    "maintenance_work_mem": "1GB",
-    "work_mem": "37282kB",
-    "huge_pages": "try",
-}
 SCENARIOS = {
     "memory": Scenario(
         memory=16 * GIB,
@@ -98,7 +75,6 @@ SCENARIOS = {
         seconds=120,
         blocks=6,
         warm_up=30,
-        pgtune=PGTUNE_16G,
     ),
     "small": Scenario(
         memory=2 * GIB,
@@ -109,12 +85,27 @@ SCENARIOS = {
         seconds=180,
         blocks=6,
         warm_up=120,
-        pgtune=PGTUNE_2G,
     ),
 }
 
 
-def advised(scenario: Scenario) -> dict[str, str]:
+def pgtunes(scenario: Scenario, *, literally: bool = False) -> dict[str, str]:
+    """Return PgTune's values for oltp on SSD with 100 connections.
+
+    Without the two lines that a build without lz4 and liburing refuses to start with, as its user
+    would have to leave them out, unless they are taken `literally`.
+    """
+    machine = PgTuneInputs(
+        memory=scenario.memory, cpus=scenario.cpus, connections=100, workload=Workload.OLTP,
+        storage=Storage.SSD, major=18,
+    )  # fmt: skip
+    left_out = frozenset() if literally else REFUSED
+    return {
+        name: one.value for name, one in settings_of_pgtune(machine).items() if name not in left_out
+    }
+
+
+def advised(scenario: Scenario, **more: Any) -> dict[str, str]:
     """Return our advice for the same machine, as any caller gets it."""
     tuning = mrtuner.tune(
         memory=scenario.memory,
@@ -123,6 +114,7 @@ def advised(scenario: Scenario) -> dict[str, str]:
         workload="oltp",
         connections=100,
         postgres=18,
+        **more,
     )
     return {item.name: item.value for item in tuning.changes}
 
@@ -162,7 +154,7 @@ def main() -> None:
         if getattr(options, name) is not None
     }
     scenario = replace(scenario, **changed)
-    arms = {"default": {"max_connections": "100"}, "pgtune": scenario.pgtune}
+    arms = {"default": {"max_connections": "100"}, "pgtune": pgtunes(scenario)}
     arms["mrtuner"] = advised(scenario)
     for extra in options.extra or []:  # name:base:key=value,key=value
         name, base, pairs = extra.split(":")
@@ -172,7 +164,7 @@ def main() -> None:
     with ExitStack() as stack:
         stack.enter_context(huge_pages(options.huge_pages))
         disk = stack.enter_context(volume(Bytes(options.gib * GIB)))
-        servers = _servers(stack, disk.place, scenario, arms)
+        servers = started(stack, disk.place, scenario, arms)
         if scenario.iops:
             disk.throttle(scenario.iops)
         rows = _measure(servers, scenario, options)
@@ -182,16 +174,20 @@ def main() -> None:
     _tell(rows, list(arms))
 
 
-def _servers(
-    stack: ExitStack, place: Path, scenario: Scenario, arms: dict[str, dict[str, str]]
+def started(
+    stack: ExitStack,
+    place: Path,
+    scenario: Scenario,
+    arms: dict[str, dict[str, str]],
+    server_bin: Path | None = None,
 ) -> list[Arm]:
     """A server for each arm on a copy of the same data, started inside its own limit."""
-    binaries = find_binaries()
-    _say(f"loading scale {scenario.scale}")
+    binaries = find_binaries(server_bin)
+    say(f"loading scale {scenario.scale}")
     template = filled(binaries, place / "template", scenario.scale)
     servers = []
     for name, settings in arms.items():
-        _say(f"copying to {name}")
+        say(f"copying to {name}")
         cluster = copied(template, place / name)
         cluster.configure(settings | {"port": cluster.port})
         group = (
@@ -214,9 +210,12 @@ def _measure(
     load = Load(
         script=options.script, scale=scenario.scale, clients=scenario.clients, threads=1, seconds=30
     )
+    script = [f"--builtin={BUILTIN[load.script]}"]
+    if options.rate:
+        script.append(f"--rate={options.rate}")
     pgbench = servers[0].cluster.binaries.program("pgbench")
     for arm in servers:
-        _say(f"warming {arm.name}")
+        say(f"warming {arm.name}")
         run(arm.dsn(), replace(load, seconds=scenario.warm_up), seed=seed, program=pgbench)
         arm.checkpoint()
     by_name = {arm.name: arm for arm in servers}
@@ -226,18 +225,18 @@ def _measure(
             arm = by_name[name]
             seconds = arm.checkpoint_timeout() if options.cycle else scenario.seconds
             timed = replace(load, seconds=seconds)
-            rows.append(_one(arm, timed, options.rate, number, seed + number, pgbench))
-            _say(" ".join(f"{key}={value}" for key, value in rows[-1].items()))
+            rows.append(measured_run(arm, timed, script, number, seed + number, pgbench))
+            say(" ".join(f"{key}={value}" for key, value in rows[-1].items()))
     return rows
 
 
-def _one(
-    arm: Arm, load: Load, rate: int | None, block: int, seed: int, pgbench: Path
+def measured_run(
+    arm: Arm, load: Load, script: list[str], block: int, seed: int, pgbench: Path
 ) -> dict[str, Any]:
+    """One run between two checkpoints as a row; `script` holds pgbench's options for its load."""
     arm.sql("VACUUM pgbench_branches, pgbench_tellers")
     arm.checkpoint()
     wal = int(arm.sql("SELECT wal_bytes FROM pg_stat_wal")[0][0])
-    script = [f"--builtin={BUILTIN[load.script]}", *([f"--rate={rate}"] if rate else [])]
     done, _ = run_logged(arm.dsn(), load, script, seed=seed, program=pgbench)
     wal = int(arm.sql("SELECT wal_bytes FROM pg_stat_wal")[0][0]) - wal
     debt = arm.checkpoint()
@@ -297,7 +296,7 @@ def huge_pages(count: int) -> Iterator[None]:
             knob.write_text(before)
 
 
-def _say(text: str) -> None:
+def say(text: str) -> None:
     sys.stderr.write(f"{time.strftime('%H:%M:%S')} {text}\n")
 
 
