@@ -67,13 +67,15 @@ def backlog_case(seed: int, *, days: int = 3, kind: str | None = None, least: in
     step = 300 if random.random() < 1 / 6 else 60
     metrics = _measured(random, rate, size, queue, blind=kind != "neighbour") | balances
     metrics = {name: _averaged(values, step, name in balances) for name, values in metrics.items()}
-    found = [_in_points(each, np.isfinite(metrics["ReadIOPS"]), step) for each in truths]
-    long = [each for each in found if holds(each, least * 60 // step, 900 // step)]
+    known = np.isfinite(metrics["ReadIOPS"])
+    whole = [_in_points(each, known, step, 1.0) for each in truths]
+    long = [each for each in whole if holds(each, least * 60 // step, 900 // step)]
+    partly = [_in_points(each, known, step, 0.5) for each in truths]
     return Case(
         seed=seed, kind=kind, instance=instance, volume=volume,
         series=Series(start=datetime(2026, 5, 4, tzinfo=UTC), step=step, metrics=metrics),
         truths=tuple(long),
-        hints=tuple(each for each in found if each not in long and each.minutes.any()),
+        hints=tuple(each for each in partly if each.minutes.any()),
     )  # fmt: skip
 
 
@@ -193,7 +195,7 @@ def _served(
 
     truths = [
         Limiter(resource=limits[which].resource, part=limits[which].part, level=level,
-                minutes=by_minute(mark) == 1)
+                minutes=mark)
         for (which, level), mark in marks.items()
     ]  # fmt: skip
     rate = by_minute(done)
@@ -245,7 +247,8 @@ def _averaged(values: Values, step: int, balance: bool) -> Values:
     return averaged
 
 
-def _in_points(limiter: Limiter, known: Mask, step: int) -> Limiter:
-    """The limiter at the points of the series that it held as a whole."""
-    whole = limiter.minutes.reshape(-1, step // 60).all(axis=1)
-    return replace(limiter, minutes=whole & known)
+def _in_points(limiter: Limiter, known: Mask, step: int, share: float) -> Limiter:
+    """The limiter at the points of the series that it held for this share."""
+    points = step // 60 * _PARTS
+    held = limiter.minutes.reshape(-1, points).mean(axis=1) >= share
+    return replace(limiter, minutes=held & known)

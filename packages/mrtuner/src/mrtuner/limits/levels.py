@@ -5,17 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
-from mrtuner.limits.ceilings import Ceiling, CeilingKind, Resource
+from mrtuner.limits.ceilings import Ceiling, Resource
 from mrtuner.limits.confirmation import used_up
 from mrtuner.limits.metrics.series import Series
-from mrtuner.stats.plateaus import (
-    LONGEST_RUN_AT_LEAST,
-    Plateau,
-    densest,
-    numpy,
-    plateaus,
-    stretches,
-)
+from mrtuner.stats.plateaus import HOLE, SOLID, Plateau, inside, numpy, plateaus, runs, stretches
 
 if TYPE_CHECKING:
     from mrtuner.stats.plateaus import Mask, Values
@@ -24,13 +17,13 @@ if TYPE_CHECKING:
 #: more than nominal (443 of 437.5 in the field), and a bit less if minutes are incomplete.
 LOW: Final = 0.965
 HIGH: Final = 1.025
-#: For a known ceiling reached repeatedly for only a few points, as bursts are in five-minute
-#: averages: minutes of a stretch, total minutes, and the largest spread of its points.
-AGAIN: Final = (10, 30, 0.005)
-#: A known ceiling is also looked for in this many minutes in a row that stay near it, however
-#: noisy: about as many as those among which a level has to stand out.
-HELD: Final = 180
-NOISE: Final = 0.02
+#: A known ceiling is also looked for in runs that stay near it, however rough or short: minutes of
+#: a run and in total, and the largest share of a run's points above the level. Demand that a
+#: ceiling does not cut off goes above as often as below.
+HELD: Final = (10, 15)
+ABOVE: Final = 0.1
+#: Rough levels stand out in moving means over so many seconds.
+MEANS: Final = 300
 #: An unknown level below this share of the peak is background, not a ceiling.
 UNKNOWN_AT_LEAST: Final = 0.1
 
@@ -73,17 +66,62 @@ def flat(
     }
 
 
-def again(
+def held(
     series: Series, known: Sequence[Ceiling], every: Mapping[Resource, Values]
 ) -> dict[Resource, list[Plateau]]:
-    """Levels of known ceilings that are reached often but never for long, or with much noise."""
-    return {
-        resource: [
-            *_again(series, known, resource, every[resource]),
-            *_held(series, known, resource, every[resource]),
-        ]
-        for resource in DISK & every.keys()
-    }
+    """Runs near known ceilings of the disk: too short or too rough to stand out by themselves.
+
+    Each needs a queue that confirms it.
+    """
+    run, whole = (-(-minutes * 60 // series.step) for minutes in HELD)
+    found: dict[Resource, list[Plateau]] = {}
+    for one in known:
+        if one.resource in DISK and (values := every.get(one.resource)) is not None:
+            near = _fitting(values, one)
+            spans = [
+                (start, end) for start, end in runs(near, hole=HOLE, shortest=max(run, 3))
+                if _cut_off(values[start:end], near[start:end])
+            ]  # fmt: skip
+            at = inside(spans, len(values))
+            plateau = stretches(values, at, shortest=max(run, 3), fewest=max(whole, 3), counted=near)
+            if plateau is not None:
+                found.setdefault(one.resource, []).append(plateau)
+    for resource in DISK & every.keys():
+        found.setdefault(resource, []).extend(_rough(series, known, resource, every))
+    return found
+
+
+def _rough(
+    series: Series, known: Sequence[Ceiling], resource: Resource, every: Mapping[Resource, Values]
+) -> Iterator[Plateau]:
+    """Levels that are flat in moving means, where each mean is not made of two other levels."""
+    values = every[resource]
+    means = _means(values, MEANS // series.step)
+    for one in plateaus(means, at_least=_background(every, known, resource)):
+        at = inside(one.spans, len(values))
+        near = at & (values >= LOW * one.level) & (values <= HIGH * one.level)
+        if near.any() and _cut_off(values[at], near[at]):
+            yield one
+
+
+def _means(values: Values, points: int) -> Values:
+    """Moving means of so many points, of those that exist; as they are for a point or less."""
+    np = numpy()
+    if points < 2:
+        return values
+    known, window = np.isfinite(values), np.ones(points)
+    total = np.convolve(np.where(known, values, 0.0), window, "same")
+    count = np.convolve(known, window, "same")
+    means: Values = np.where(known, total / np.maximum(count, 1), np.nan)
+    return means
+
+
+def _cut_off(values: Values, near: Mask) -> bool:
+    """Whether a run stays at its level, and next to nothing is above it."""
+    np = numpy()
+    known = np.isfinite(values)
+    above = known & (values > HIGH * np.median(values[near]))
+    return bool(near.sum() >= SOLID * known.sum() and above.sum() <= ABOVE * known.sum())
 
 
 def totals(series: Series) -> dict[Resource, Values]:
@@ -124,51 +162,6 @@ def _without_credits(
             continue
         if (found := stretches(values, empty & _fitting(values, one))) is not None:
             yield found
-
-
-def _again(
-    series: Series, known: Sequence[Ceiling], resource: Resource, values: Values
-) -> Iterator[Plateau]:
-    """Levels of known ceilings that are reached often but never for long.
-
-    A few points within half a per cent of each other are not a plateau by themselves: they need
-    a queue that confirms them.
-    """
-    run, whole, apart = AGAIN
-    for one in known:
-        if one.resource is not resource:
-            continue
-        shortest = max(-(-run * 60 // series.step), 3)
-        fewest = max(-(-whole * 60 // series.step), 6)
-        if (found := _near(values, _fitting(values, one), apart, (shortest, fewest))) is not None:
-            yield found
-
-
-def _held(
-    series: Series, known: Sequence[Ceiling], resource: Resource, values: Values
-) -> Iterator[Plateau]:
-    """Long stretches near a known ceiling, whose noise hides that they are flat.
-
-    Where a load is at its ceiling most of the time, nothing around it makes the level stand out.
-    """
-    least = max(-(-HELD * 60 // series.step), LONGEST_RUN_AT_LEAST)
-    for one in known:
-        if one.resource is resource and one.kind is not CeilingKind.FORMER:
-            fitting = _fitting(values, one)
-            found = _near(values, fitting, NOISE, (least, least), counted=fitting)
-            if found is not None:
-                yield found
-
-
-def _near(
-    values: Values, fitting: Mask, apart: float, least: tuple[int, int], counted: Mask | None = None
-) -> Plateau | None:
-    """Stretches within a share `apart` of the level where most of the fitting points are."""
-    level = densest(values[fitting], apart)
-    if level is None:
-        return None
-    near = fitting & (numpy().abs(values / level - 1) <= apart)
-    return stretches(values, near, shortest=least[0], fewest=least[1], counted=counted)
 
 
 def _fitting(values: Values, ceiling: Ceiling) -> Mask:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from mrtuner.limits.ceilings import Ceiling, CeilingKind, Resource
 from mrtuner.limits.confirmation import Evidence, Support, balances, nearby, sessions, waiting
-from mrtuner.limits.levels import DISK, HIGH, LOW, UNKNOWN_AT_LEAST, again, busiest, flat, totals
+from mrtuner.limits.levels import DISK, HIGH, LOW, UNKNOWN_AT_LEAST, busiest, flat, held, totals
 from mrtuner.limits.metrics.series import Series
 from mrtuner.stats.plateaus import BAND, Plateau, inside, united
 
@@ -76,9 +76,9 @@ class Findings:
 def reached_ceilings(series: Series, known: Sequence[Ceiling]) -> Findings:
     """Find every ceiling, known or not, in every resource with metrics."""
     every = totals(series)
-    often, rarely = flat(series, known, every), again(series, known, every)
-    busy = [plateau for some in (often, rarely) for one in DISK for plateau in some.get(one, ())]
-    calm = ~_widened(busy, series.points)
+    often, rarely = flat(series, known, every), held(series, known, every)
+    calm = ~_busy(every, [(one, level) for some in (often, rarely) for one in DISK
+                          for level in some.get(one, ())], series.points)  # fmt: skip
 
     def judged(levels: Mapping[Resource, Sequence[Plateau]]) -> list[Pegged | Steady]:
         return [
@@ -293,10 +293,15 @@ def _of_the_disk(
         yield from sessions(series, there, elsewhere)
 
 
-def _widened(busy: Sequence[Plateau], length: int) -> Mask:
-    """Every flat stretch, plus a few points around it while a queue drains."""
-    spans = [(max(a - 3, 0), b + 3) for one in busy for a, b in one.spans]
-    return inside(spans, length)
+def _busy(
+    every: Mapping[Resource, Values], flat_: Sequence[tuple[Resource, Plateau]], length: int
+) -> Mask:
+    """Every flat stretch, plus a few points around it while a queue drains, and what is at its level."""
+    busy = inside([(max(a - 3, 0), b + 3) for _, one in flat_ for a, b in one.spans], length)
+    for resource, one in flat_:
+        values = every[resource]
+        busy |= (values >= LOW * one.level) & (values <= HIGH * one.level)
+    return busy
 
 
 def _without_shadows(
@@ -334,9 +339,10 @@ def _weight(one: Pegged) -> tuple[bool, bool, bool, float]:
 
     What a balance confirms is a ceiling of its own.
     """
-    off = abs(one.plateau.level / one.ceiling.value - 1) if one.ceiling else 0.0
-    flat_ = one.plateau.spread + OFF * off
-    return one.ceiling is None, _is_former(one), not _by_a_balance(one), flat_
+    if one.ceiling is None:  # several echoes can lie in one ceiling: the surest level counts
+        return True, False, True, one.plateau.spread / one.plateau.points**0.5
+    flat_ = one.plateau.spread + OFF * abs(one.plateau.level / one.ceiling.value - 1)
+    return False, _is_former(one), not _by_a_balance(one), flat_
 
 
 def _by_a_balance(one: Pegged) -> bool:
