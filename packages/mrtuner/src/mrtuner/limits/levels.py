@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from mrtuner.limits.ceilings import Ceiling, Resource
 from mrtuner.limits.confirmation import used_up
 from mrtuner.limits.metrics.series import Series
-from mrtuner.stats.plateaus import HOLE, SOLID, Plateau, inside, numpy, plateaus, runs, stretches
+from mrtuner.stats.plateaus import BAND, HOLE, SOLID, Plateau, inside, numpy, plateaus, runs, stretches
 
 if TYPE_CHECKING:
     from mrtuner.stats.plateaus import Mask, Values
@@ -22,8 +22,8 @@ HIGH: Final = 1.025
 #: ceiling does not cut off goes above as often as below.
 HELD: Final = (10, 15)
 ABOVE: Final = 0.1
-#: Rough levels stand out in moving means over so many seconds.
-MEANS: Final = 300
+#: Rough levels stand out in moving means of so many points.
+MEANS: Final = 5
 #: An unknown level below this share of the peak is background, not a ceiling.
 UNKNOWN_AT_LEAST: Final = 0.1
 
@@ -69,59 +69,53 @@ def flat(
 def held(
     series: Series, known: Sequence[Ceiling], every: Mapping[Resource, Values]
 ) -> dict[Resource, list[Plateau]]:
-    """Runs near known ceilings of the disk: too short or too rough to stand out by themselves.
+    """Runs of the disk that are too short or too rough to stand out by themselves.
 
-    Each needs a queue that confirms it.
+    They are near a known ceiling, or flat in moving means. Each needs a queue that confirms it.
     """
-    run, whole = (-(-minutes * 60 // series.step) for minutes in HELD)
+    least = tuple(max(-(-minutes * 60 // series.step), 3) for minutes in HELD)
     found: dict[Resource, list[Plateau]] = {}
-    for one in known:
-        if one.resource in DISK and (values := every.get(one.resource)) is not None:
-            near = _fitting(values, one)
-            spans = [
-                (start, end) for start, end in runs(near, hole=HOLE, shortest=max(run, 3))
-                if _cut_off(values[start:end], near[start:end])
-            ]  # fmt: skip
-            at = inside(spans, len(values))
-            plateau = stretches(values, at, shortest=max(run, 3), fewest=max(whole, 3), counted=near)
-            if plateau is not None:
-                found.setdefault(one.resource, []).append(plateau)
     for resource in DISK & every.keys():
-        found.setdefault(resource, []).extend(_rough(series, known, resource, every))
+        values = every[resource]
+        means = plateaus(_means(values), at_least=_background(every, known, resource))
+        near = [_fitting(values, one.value) for one in known if one.resource is resource]
+        near += [
+            inside(one.spans, len(values)) & _fitting(values, one.level) for one in means
+        ]  # fmt: skip
+        runs_ = (_cut_off(values, each, least) for each in near)
+        found[resource] = [one for one in runs_ if one is not None]
     return found
 
 
-def _rough(
-    series: Series, known: Sequence[Ceiling], resource: Resource, every: Mapping[Resource, Values]
-) -> Iterator[Plateau]:
-    """Levels that are flat in moving means, where each mean is not made of two other levels."""
-    values = every[resource]
-    means = _means(values, MEANS // series.step)
-    for one in plateaus(means, at_least=_background(every, known, resource)):
-        at = inside(one.spans, len(values))
-        near = at & (values >= LOW * one.level) & (values <= HIGH * one.level)
-        if near.any() and _cut_off(values[at], near[at]):
-            yield one
-
-
-def _means(values: Values, points: int) -> Values:
-    """Moving means of so many points, of those that exist; as they are for a point or less."""
+def _cut_off(values: Values, near: Mask, least: tuple[int, ...]) -> Plateau | None:
+    """Those runs of these points that stay at their level, with next to nothing above it."""
     np = numpy()
-    if points < 2:
+    shortest, fewest = least
+    if near.sum() < fewest:
+        return None
+    level = float(np.median(values[near]))
+    off = np.abs(values / level - 1)
+    near = near & (off <= max(BAND / 2, 3 * 1.4826 * float(np.median(off[near]))))
+    known = np.isfinite(values)
+    spans = [
+        (start, end) for start, end in runs(near, hole=HOLE, shortest=shortest)
+        if near[start:end].sum() >= SOLID * (points := known[start:end].sum())
+        and (values[start:end] > HIGH * level).sum() <= ABOVE * points
+    ]  # fmt: skip
+    at = inside(spans, len(values))
+    return stretches(values, at, shortest=shortest, fewest=fewest, counted=near)
+
+
+def _means(values: Values) -> Values:
+    """Moving means of the points that exist; a series of very few stays as it is."""
+    np = numpy()
+    if len(values) < MEANS:
         return values
-    known, window = np.isfinite(values), np.ones(points)
+    known, window = np.isfinite(values), np.ones(MEANS)
     total = np.convolve(np.where(known, values, 0.0), window, "same")
     count = np.convolve(known, window, "same")
     means: Values = np.where(known, total / np.maximum(count, 1), np.nan)
     return means
-
-
-def _cut_off(values: Values, near: Mask) -> bool:
-    """Whether a run stays at its level, and next to nothing is above it."""
-    np = numpy()
-    known = np.isfinite(values)
-    above = known & (values > HIGH * np.median(values[near]))
-    return bool(near.sum() >= SOLID * known.sum() and above.sum() <= ABOVE * known.sum())
 
 
 def totals(series: Series) -> dict[Resource, Values]:
@@ -160,10 +154,10 @@ def _without_credits(
     for one in known:
         if one.resource is not resource or (empty := used_up(series, one)) is None:
             continue
-        if (found := stretches(values, empty & _fitting(values, one))) is not None:
+        if (found := stretches(values, empty & _fitting(values, one.value))) is not None:
             yield found
 
 
-def _fitting(values: Values, ceiling: Ceiling) -> Mask:
-    at: Mask = (values >= LOW * ceiling.value) & (values <= HIGH * ceiling.value)
+def _fitting(values: Values, level: float) -> Mask:
+    at: Mask = (values >= LOW * level) & (values <= HIGH * level)
     return at
