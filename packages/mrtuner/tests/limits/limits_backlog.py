@@ -1,7 +1,7 @@
-"""Cases with known truth by a fourth hand: work that is left over when a limit has served its share.
+"""Cases with known truth by a fourth hand: work that is left over when a limit has served.
 
-`backlog_case(seed)` keeps a queue. Statements arrive, a job keeps so many operations in flight, each
-limit serves what it can in 15 seconds, and the rest waits: a limit held if something was left over
+`backlog_case(seed)` keeps a queue. Statements arrive, a job keeps operations in flight, each limit
+serves what it can in 15 seconds, and the rest waits: a limit held if something was left over
 in the whole minute. Levels are off nominal and rough, queues and latencies are noisy and rounded,
 minutes are missing, a sixth of the series has five-minute averages. The kinds aim at what was
 missed before: short jobs, limits that hold for most of the time, two limits in turn, unknown ones.
@@ -43,7 +43,7 @@ KINDS: Final[Mapping[str, float]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Job:
-    """What keeps `flight` operations of `size` bytes in flight; with a pace, no more than it asks."""
+    """What keeps `flight` operations of `size` bytes in flight, or runs at a pace."""
 
     start: int  # of a part
     end: int
@@ -127,8 +127,9 @@ def _jobs(random: Any, kind: str, limits: list[Bucket], service: float, minutes:
     def job(start: float, lasts: float, size: float, over: float) -> _Job:
         most = _capacity(limits, size, burst=True)
         flight = max(over * most * service, 1.0)
-        return _Job(start=int(start * _PARTS), end=int((start + lasts) * _PARTS), size=size,
-                    flight=flight, pace=over * _capacity(limits, size) if over < 1 else None)  # fmt: skip
+        pace = over * _capacity(limits, size) if over < 1 else None
+        begins, ends = int(start * _PARTS), int((start + lasts) * _PARTS)
+        return _Job(start=begins, end=ends, size=size, flight=flight, pace=pace)
 
     size = float(np.exp(random.uniform(np.log(8), np.log(256)))) * KiB
     over = float(np.exp(random.uniform(np.log(1.6), np.log(12))))
@@ -174,7 +175,9 @@ def _served(
         pages = asked[part] + left / seconds
         rates = [each.flight / service if each.pace is None else each.pace for each in now]
         want = pages + sum(rates)
-        size = (8 * KiB * pages + sum(r * each.size for r, each in zip(rates, now, strict=True))) / want
+        size = (
+            8 * KiB * pages + sum(r * each.size for r, each in zip(rates, now, strict=True))
+        ) / want
         ends = [operations(each, each.now(), size) * wobble[part] for each in limits]
         which = int(np.argmin(ends))
         share = min(1.0, ends[which] / want)
@@ -187,7 +190,9 @@ def _served(
             key = (which, limits[which].now())
             marks.setdefault(key, np.zeros(parts, dtype=bool))[part] = True
         for each in limits:
-            each.spend(carried[part] if each.resource is Resource.THROUGHPUT else done[part], seconds)
+            each.spend(
+                carried[part] if each.resource is Resource.THROUGHPUT else done[part], seconds
+            )
 
     def by_minute(values: Values) -> Values:
         averages: Values = values.reshape(-1, _PARTS).mean(axis=1)

@@ -8,7 +8,17 @@ from typing import TYPE_CHECKING, Final
 from mrtuner.limits.ceilings import Ceiling, Resource
 from mrtuner.limits.confirmation import used_up
 from mrtuner.limits.metrics.series import Series
-from mrtuner.stats.plateaus import BAND, HOLE, SOLID, Plateau, inside, numpy, plateaus, runs, stretches
+from mrtuner.stats.plateaus import (
+    BAND,
+    HOLE,
+    SOLID,
+    Plateau,
+    inside,
+    numpy,
+    plateaus,
+    runs,
+    stretches,
+)
 
 if TYPE_CHECKING:
     from mrtuner.stats.plateaus import Mask, Values
@@ -78,9 +88,9 @@ def held(
     for resource in DISK & every.keys():
         values = every[resource]
         means = plateaus(_means(values), at_least=_background(every, known, resource))
-        near = [_fitting(values, one.value) for one in known if one.resource is resource]
+        near = [fitting(values, one.value) for one in known if one.resource is resource]
         near += [
-            inside(one.spans, len(values)) & _fitting(values, one.level) for one in means
+            inside(one.spans, len(values)) & fitting(values, one.level) for one in means
         ]  # fmt: skip
         runs_ = (_cut_off(values, each, least) for each in near)
         found[resource] = [one for one in runs_ if one is not None]
@@ -154,10 +164,11 @@ def _without_credits(
     for one in known:
         if one.resource is not resource or (empty := used_up(series, one)) is None:
             continue
-        if (found := stretches(values, empty & _fitting(values, one.value))) is not None:
+        if (found := stretches(values, empty & fitting(values, one.value))) is not None:
             yield found
 
 
-def _fitting(values: Values, level: float) -> Mask:
+def fitting(values: Values, level: float) -> Mask:
+    """The points that belong to a ceiling at this level."""
     at: Mask = (values >= LOW * level) & (values <= HIGH * level)
     return at

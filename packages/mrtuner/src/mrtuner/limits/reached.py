@@ -13,7 +13,17 @@ from typing import TYPE_CHECKING, Final
 
 from mrtuner.limits.ceilings import Ceiling, CeilingKind, Resource
 from mrtuner.limits.confirmation import Evidence, Support, balances, nearby, sessions, waiting
-from mrtuner.limits.levels import DISK, HIGH, LOW, UNKNOWN_AT_LEAST, busiest, flat, held, totals
+from mrtuner.limits.levels import (
+    DISK,
+    HIGH,
+    LOW,
+    UNKNOWN_AT_LEAST,
+    busiest,
+    fitting,
+    flat,
+    held,
+    totals,
+)
 from mrtuner.limits.metrics.series import Series
 from mrtuner.stats.plateaus import BAND, Plateau, inside, united
 
@@ -99,7 +109,7 @@ def reached_ceilings(series: Series, known: Sequence[Ceiling]) -> Findings:
     unfilled = [(one, _unfilled(one, each)) for one in each]
     steady += [found for _, found in unfilled if found]
     full = [one for one, found in unfilled if found is None]
-    real, shadows = _without_shadows(full, steady, series.points)
+    real, shadows = _without_shadows(full, steady, every)
     return Findings(pegged=tuple(real), steady=(*steady, *shadows))
 
 
@@ -296,16 +306,15 @@ def _of_the_disk(
 def _busy(
     every: Mapping[Resource, Values], flat_: Sequence[tuple[Resource, Plateau]], length: int
 ) -> Mask:
-    """Every flat stretch, plus a few points around it while a queue drains, and what is at its level."""
+    """Every flat stretch, a few points around it while a queue drains, and what is at its level."""
     busy = inside([(max(a - 3, 0), b + 3) for _, one in flat_ for a, b in one.spans], length)
     for resource, one in flat_:
-        values = every[resource]
-        busy |= (values >= LOW * one.level) & (values <= HIGH * one.level)
+        busy |= fitting(every[resource], one.level)
     return busy
 
 
 def _without_shadows(
-    pegged: Sequence[Pegged], steady: Sequence[Steady], length: int
+    pegged: Sequence[Pegged], steady: Sequence[Steady], every: Mapping[Resource, Values]
 ) -> tuple[list[Pegged], list[Steady]]:
     """Drop shadows: throughput at a ceiling makes IOPS flat in the same minutes, or vice versa.
 
@@ -314,8 +323,8 @@ def _without_shadows(
     real: list[Pegged] = []
     shadows: list[Steady] = []
     for one in sorted(pegged, key=_weight):
-        over = next((other for other in real if _shadows(other, one, length)), None)
-        echo = next((other for other in real if _echoes(other, one, length)), None)
+        over = next((other for other in real if _shadows(other, one, every)), None)
+        echo = next((other for other in real if _echoes(other, one, every)), None)
         because = f"{over.resource} is at its ceiling in the same minutes" if over else ""
         if echo and not over:
             because = (
@@ -324,7 +333,7 @@ def _without_shadows(
             )
             shadows.append(Steady(resource=one.resource, plateau=one.plateau, because=because))
             continue
-        if not over and (even := next((e for e in steady if _shadows(e, one, length)), None)):
+        if not over and (even := next((e for e in steady if _shadows(e, one, every)), None)):
             because = f"{even.resource} is steady in the same minutes ({even.because})"
         if because:
             because += ", which explains it"
@@ -349,28 +358,33 @@ def _by_a_balance(one: Pegged) -> bool:
     return any(said.says is Support.CONFIRMS and not said.ratio for said in one.evidence)
 
 
-def _echoes(over: Pegged, under: Pegged, length: int) -> bool:
+def _echoes(over: Pegged, under: Pegged, every: Mapping[Resource, Values]) -> bool:
     """Whether `under`, at the value of a known ceiling by chance, only repeats `over`."""
     if over.resource is under.resource or not {over.resource, under.resource} <= DISK:
         return False
     if over.ceiling is None or _is_former(over) or _by_a_balance(under):
         return False
+    length = len(every[over.resource])
     there = inside(under.plateau.spans, length)
     return bool((there & inside(over.plateau.spans, length)).sum() >= ECHO * there.sum())
 
 
-def _shadows(over: Pegged | Steady, under: Pegged, length: int) -> bool:
-    """Whether too little of `under` remains outside the time of `over`."""
+def _shadows(over: Pegged | Steady, under: Pegged, every: Mapping[Resource, Values]) -> bool:
+    """Whether too little of `under` remains outside the time of `over`.
+
+    That includes rough points at its level, which are in no run.
+    """
     if over.resource is under.resource or not {over.resource, under.resource} <= DISK:
         return False
     if isinstance(over, Steady) and not over.refuted:
         return False
     if under.ceiling is not None and under.ceiling.kind is not CeilingKind.FORMER:
         return False
-    there = inside(under.plateau.spans, length)
+    values = every[over.resource]
+    there = inside(under.plateau.spans, len(values))
     spans = [(max(a - AROUND, 0), b + AROUND) for a, b in over.plateau.spans]
-    left = there & ~inside(spans, length)
-    return bool(left.sum() < min(LASTS_AT_UNKNOWN[0], 0.3 * there.sum() + 1))
+    left = there & ~inside(spans, len(values)) & ~fitting(values, over.plateau.level)
+    return bool(left.sum() <= (1 - ECHO) * there.sum() + 1)
 
 
 def pegged_mask(pegged: Sequence[Pegged], resource: Resource, length: int) -> Mask:
