@@ -103,9 +103,12 @@ def _cut_off(values: Values, near: Mask, least: tuple[int, ...]) -> Plateau | No
     shortest, fewest = least
     if near.sum() < fewest:
         return None
-    level = float(np.median(values[near]))
-    off = np.abs(values / level - 1)
-    near = near & (off <= max(BAND / 2, 3 * 1.4826 * float(np.median(off[near]))))
+    level, kept = float(np.median(values[near])), np.zeros(len(values), dtype=bool)
+    for start, end in runs(near, hole=HOLE, shortest=shortest):
+        inner, at = near[start:end], values[start:end]
+        off = np.abs(at / np.median(at[inner]) - 1)
+        kept[start:end] = inner & (off <= max(BAND / 2, 3 * 1.4826 * float(np.median(off[inner]))))
+    near = kept
     known = np.isfinite(values)
     spans = [
         (start, end) for start, end in runs(near, hole=HOLE, shortest=shortest)
