@@ -103,7 +103,8 @@ def _cut_off(values: Values, near: Mask, least: tuple[int, ...]) -> Plateau | No
     shortest, fewest = least
     if near.sum() < fewest:
         return None
-    level, kept = float(np.median(values[near])), np.zeros(len(values), dtype=bool)
+    level = float(np.median(values[near]))
+    kept: Mask = np.zeros(len(values), dtype=bool)
     for start, end in runs(near, hole=HOLE, shortest=shortest):
         inner, at = near[start:end], values[start:end]
         off = np.abs(at / np.median(at[inner]) - 1)
