@@ -106,8 +106,8 @@ def _cut_off(values: Values, near: Mask, least: tuple[int, ...]) -> Plateau | No
     level = float(np.median(values[near]))
     kept: Mask = np.zeros(len(values), dtype=bool)
     for start, end in runs(near, hole=HOLE, shortest=shortest):
-        inner, at = near[start:end], values[start:end]
-        off = np.abs(at / np.median(at[inner]) - 1)
+        inner, run = near[start:end], values[start:end]
+        off = np.abs(run / np.median(run[inner]) - 1)
         kept[start:end] = inner & (off <= max(BAND / 2, 3 * 1.4826 * float(np.median(off[inner]))))
     near = kept
     known = np.isfinite(values)
