@@ -26,8 +26,8 @@ from mrtuner.limits.reached import Pegged, reached_ceilings
 NEAR = 0.03
 #: Classes of time at a limit: lower bound [h], and name.
 LENGTHS: Final = (
-    (8, "over 8 h"), (4, "4 to 8 h"), (2, "2 to 4 h"), (1, "1 to 2 h"), (0.5, "0.5 to 1 h"),
-    (0, "under 0.5 h"),
+    (8, "over 8 h"), (4, "4 to 8 h"), (2, "2 to 4 h"), (1, "1 to 2 h"),
+    (0.75, "45 to 59 min"), (0.5, "30 to 44 min"), (0.25, "15 to 29 min"), (0, "under 15 min"),
 )  # fmt: skip
 
 
@@ -145,8 +145,8 @@ def report(counted: Accuracy) -> list[str]:
 def length(minutes: float) -> str:
     """Name the class of a time at a limit.
 
-    >>> length(59), length(60), length(480)
-    ('0.5 to 1 h', '1 to 2 h', 'over 8 h')
+    >>> length(29), length(30), length(60), length(480)
+    ('15 to 29 min', '30 to 44 min', '1 to 2 h', 'over 8 h')
     """
     return next(name for hours, name in LENGTHS if minutes >= 60 * hours)
 

@@ -32,7 +32,7 @@ _WEIGHTS: Final = (0.13, 0.17, 0.15, 0.25, 0.1, 0.1, 0.1)
 
 
 @dataclass(slots=True)
-class _Bucket:
+class Bucket:
     """A limit with credits; `full` is their number."""
 
     resource: Resource
@@ -57,7 +57,7 @@ def batch_case(seed: int, *, days: int = 5) -> Case:
     random = np.random.default_rng([77, 5, seed])
     kind = str(random.choice(KINDS, p=_WEIGHTS))
     instance, volume = _machine(random)
-    limits = _limits(random, kind, instance, volume)
+    limits = limits_of(random, kind, instance, volume)
     size = float(np.exp(random.uniform(np.log(8), np.log(96)))) * KiB
     least = min(
         each.rate / (size if each.resource is Resource.THROUGHPUT else 1) for each in limits
@@ -66,21 +66,21 @@ def batch_case(seed: int, *, days: int = 5) -> Case:
     service = float(random.choice([0.0006, 0.001, 0.0025]))
     pace, own = _sessions(random, kind, minutes, least)
     metrics, truths = _run(random, limits, size, pace, own, service, _pauses(random, kind, minutes))
-    long = [each for each in truths if _lasts(each, 30, 15)]
+    long = [each for each in truths if holds(each, 30, 15)]
     return Case(
         seed=seed, kind=kind, instance=instance, volume=volume,
         series=Series(start=datetime(2026, 4, 6, tzinfo=UTC), step=60, metrics=metrics),
-        truths=tuple(long), hints=tuple(each for each in truths if not _lasts(each, 30, 15)
+        truths=tuple(long), hints=tuple(each for each in truths if not holds(each, 30, 15)
                                         and each.minutes.sum() >= 6),
     )  # fmt: skip
 
 
-def _operations(limit: _Bucket, rate: float, size: float) -> float:
+def operations(limit: Bucket, rate: float, size: float) -> float:
     """A limit's rate in operations per second of so many bytes."""
     return rate / size if limit.resource is Resource.THROUGHPUT else rate
 
 
-def _lasts(limiter: Limiter, total: int, row: int) -> bool:
+def holds(limiter: Limiter, total: int, row: int) -> bool:
     longest = max((end - start for start, end in runs(limiter.minutes)), default=0)
     return bool(limiter.minutes.sum() >= total and longest >= row)
 
@@ -99,13 +99,13 @@ def _machine(random: Any) -> tuple[InstanceClass, Volume]:
     return instance, volume_of("io1", 400, iops=int(random.choice([2000, 5000, 12000, 18000])))
 
 
-def _limits(random: Any, kind: str, instance: InstanceClass, volume: Volume) -> list[_Bucket]:
-    def burst(rate: float, most: float, resource: Resource, metric: str) -> _Bucket:
+def limits_of(random: Any, kind: str, instance: InstanceClass, volume: Volume) -> list[Bucket]:
+    def burst(rate: float, most: float, resource: Resource, metric: str) -> Bucket:
         full = (most - rate) * 60 * BURST_MINUTES
         if most <= rate:
-            return _Bucket(resource, "instance", rate)
+            return Bucket(resource, "instance", rate)
         left = full * float(random.choice([1.0, 1.0, 0.3, 0.02]))
-        return _Bucket(resource, "instance", rate, most, full, metric, left)
+        return Bucket(resource, "instance", rate, most, full, metric, left)
 
     mbps, top = instance.ebs_baseline_mbps or 0, instance.ebs_max_mbps or 0
     iops, most = instance.ebs_baseline_iops or 0, instance.ebs_max_iops or 0
@@ -116,16 +116,16 @@ def _limits(random: Any, kind: str, instance: InstanceClass, volume: Volume) -> 
     if volume.iops and volume.burst_iops:
         full = 5_400_000.0 * volume.stripes
         left = full * float(random.uniform(0.05, 1))
-        found.append(_Bucket(Resource.IOPS, "volume", volume.iops, volume.burst_iops, full,
+        found.append(Bucket(Resource.IOPS, "volume", volume.iops, volume.burst_iops, full,
                              "BurstBalance", left))  # fmt: skip
     elif volume.iops:
-        found.append(_Bucket(Resource.IOPS, "volume", volume.iops))
+        found.append(Bucket(Resource.IOPS, "volume", volume.iops))
     if volume.throughput:
-        found.append(_Bucket(Resource.THROUGHPUT, "volume", volume.throughput))
+        found.append(Bucket(Resource.THROUGHPUT, "volume", volume.throughput))
     if kind == "neighbour":
         lowest = min(each.rate for each in found if each.resource is Resource.THROUGHPUT)
         found.append(
-            _Bucket(Resource.THROUGHPUT, "unknown", lowest * float(random.uniform(0.35, 0.8)))
+            Bucket(Resource.THROUGHPUT, "unknown", lowest * float(random.uniform(0.35, 0.8)))
         )
     return found
 
@@ -192,7 +192,7 @@ def _sessions(random: Any, kind: str, minutes: int, least: float) -> tuple[Value
 
 
 def _run(
-    random: Any, limits: list[_Bucket], size: float, asked: Values, job: Values, service: float,
+    random: Any, limits: list[Bucket], size: float, asked: Values, job: Values, service: float,
     pauses: Values,
 ) -> tuple[dict[str, Values], list[Limiter]]:  # fmt: skip
     np = numpy()
@@ -215,7 +215,7 @@ def _run(
                 balances[each.metric][minute] = 100 * each.left / each.full
         for part in range(_PARTS):
             want = asked[minute] * within[minute, part]
-            ends = [_operations(each, each.now(), sizes[minute]) for each in limits]
+            ends = [operations(each, each.now(), sizes[minute]) for each in limits]
             which = int(np.argmin(ends))
             most = ends[which] * (1 + noise[minute, part] + drift[minute])
             rate = min(want, most)

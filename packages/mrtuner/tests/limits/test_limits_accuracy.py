@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 from limits_accuracy import Source, measure
+from limits_backlog import backlog_case
 from limits_batch import batch_case
 from limits_generate import case
 from limits_lab.scenarios import scenario
@@ -29,6 +32,14 @@ def test_precision_and_recall_over_cases_by_another_hand() -> None:
     assert found.right.total() > 30
     assert found.precision >= AT_LEAST, found.mistakes
     assert found.recall >= AT_LEAST, found.mistakes
+
+
+def test_precision_and_recall_of_short_jobs() -> None:
+    """From 15 minutes on, without a queue's metrics in a twelfth of the cases."""
+    found = measure(range(50_000, 50_040), source=partial(backlog_case, kind="short", least=15))
+    assert found.right.total() > 25
+    assert found.precision >= AT_LEAST, found.mistakes
+    assert found.recall >= 0.9, found.mistakes
 
 
 @pytest.mark.slow

@@ -64,6 +64,18 @@ def test_the_whole_time_at_a_ceiling_is_counted(share: float, noise: float) -> N
     assert found.plateau.longest <= found.plateau.points
 
 
+@pytest.mark.parametrize("waits", [1.0, 20.0])
+@pytest.mark.parametrize("minutes", [18, 45])
+def test_a_short_and_rough_time_at_a_ceiling_is_found_if_requests_wait(
+    minutes: int, waits: float
+) -> None:
+    """One time at 2,000 IOPS with 1.5 % of noise, in a day at 400 with 1.5 %."""
+    series = held(minutes / 1440, 0.015, waits=waits, minutes=1440)
+    found = limits(series, class_name="db.r5.large", storage=IO1).pegged
+    assert [one.ceiling and one.ceiling.name for one in found] == ["volume iops"] * (waits > 1)
+    assert all(abs(one.plateau.points - minutes) <= 2 for one in found)
+
+
 def test_an_even_load_just_below_a_ceiling_is_none() -> None:
     """All day at 98 % of the ceiling, each operation in 1 ms: two in flight, and none waits."""
     series = held(1.0, 0.003, waits=1.0)

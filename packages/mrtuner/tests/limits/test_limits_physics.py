@@ -319,7 +319,7 @@ def test_results_are_told_by_kind_ceiling_and_length() -> None:
         )
     right, wrong, missed = Detection.RIGHT, Detection.WRONG, Detection.MISSED
     assert counted.by("kind") == {"even": {wrong: 1}, "volume": {right: 1, missed: 1}}
-    assert list(counted.by("length")) == ["0.5 to 1 h", "1 to 2 h", "over 8 h"]
+    assert list(counted.by("length")) == ["45 to 59 min", "1 to 2 h", "over 8 h"]
     assert any(line.split() == ["volume", "iops", "1", "1", "1"] for line in report(counted))
 
 

@@ -90,7 +90,14 @@ def waiting(series: Series, there: Mask, elsewhere: Mask) -> Iterator[Evidence]:
             yield _idle(metric, taken.requests)
         elif off.sum() >= _ENOUGH:
             taken = replace(taken, before=float(np.median(times[off])))
-            yield _compared(series, metric, replace(taken, larger=_bytes_more(series, at, off)))
+            said = _compared(series, metric, replace(taken, larger=_bytes_more(series, at, off)))
+            calm = taken.before < WAITS * (USUAL_TIME + _bytes_of(series, off) / REQUEST_RATE)
+            # Where a lower ceiling holds for the rest of the time, it waits even longer there.
+            yield (
+                said
+                if calm or series.apart or said.says is not Support.CONTRADICTS
+                else _alone(metric, taken, _bytes_of(series, at))
+            )
         elif taken.requests >= FEW_REQUESTS and not series.apart:
             yield _alone(metric, taken, _bytes_of(series, at))
 

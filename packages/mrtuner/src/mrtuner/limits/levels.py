@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
-from mrtuner.limits.ceilings import Ceiling, CeilingKind, Resource
+from mrtuner.limits.ceilings import Ceiling, Resource
 from mrtuner.limits.confirmation import used_up
 from mrtuner.limits.metrics.series import Series
 from mrtuner.stats.plateaus import (
-    LONGEST_RUN_AT_LEAST,
+    BAND,
+    HOLE,
+    SOLID,
     Plateau,
-    densest,
+    inside,
     numpy,
     plateaus,
+    runs,
     stretches,
 )
 
@@ -24,13 +27,13 @@ if TYPE_CHECKING:
 #: more than nominal (443 of 437.5 in the field), and a bit less if minutes are incomplete.
 LOW: Final = 0.965
 HIGH: Final = 1.025
-#: For a known ceiling reached repeatedly for only a few points, as bursts are in five-minute
-#: averages: minutes of a stretch, total minutes, and the largest spread of its points.
-AGAIN: Final = (10, 30, 0.005)
-#: A known ceiling is also looked for in this many minutes in a row that stay near it, however
-#: noisy: about as many as those among which a level has to stand out.
-HELD: Final = 180
-NOISE: Final = 0.02
+#: A known ceiling is also looked for in runs that stay near it, however rough or short: minutes of
+#: a run and in total, and the largest share of a run's points above the level. Demand that a
+#: ceiling does not cut off goes above as often as below.
+HELD: Final = (10, 15)
+ABOVE: Final = 0.1
+#: Rough levels stand out in moving means of so many points.
+MEANS: Final = 5
 #: An unknown level below this share of the peak is background, not a ceiling.
 UNKNOWN_AT_LEAST: Final = 0.1
 
@@ -73,17 +76,60 @@ def flat(
     }
 
 
-def again(
+def held(
     series: Series, known: Sequence[Ceiling], every: Mapping[Resource, Values]
 ) -> dict[Resource, list[Plateau]]:
-    """Levels of known ceilings that are reached often but never for long, or with much noise."""
-    return {
-        resource: [
-            *_again(series, known, resource, every[resource]),
-            *_held(series, known, resource, every[resource]),
-        ]
-        for resource in DISK & every.keys()
-    }
+    """Runs of the disk that are too short or too rough to stand out by themselves.
+
+    They are near a known ceiling, or flat in moving means. Each needs a queue that confirms it.
+    """
+    least = tuple(max(-(-minutes * 60 // series.step), 3) for minutes in HELD)
+    found: dict[Resource, list[Plateau]] = {}
+    for resource in DISK & every.keys():
+        values = every[resource]
+        means = plateaus(_means(values), at_least=_background(every, known, resource))
+        near = [fitting(values, one.value) for one in known if one.resource is resource]
+        near += [
+            inside(one.spans, len(values)) & fitting(values, one.level) for one in means
+        ]  # fmt: skip
+        runs_ = (_cut_off(values, each, least) for each in near)
+        found[resource] = [one for one in runs_ if one is not None]
+    return found
+
+
+def _cut_off(values: Values, near: Mask, least: tuple[int, ...]) -> Plateau | None:
+    """Those runs of these points that stay at their level, with next to nothing above it."""
+    np = numpy()
+    shortest, fewest = least
+    if near.sum() < fewest:
+        return None
+    level = float(np.median(values[near]))
+    kept: Mask = np.zeros(len(values), dtype=bool)
+    for start, end in runs(near, hole=HOLE, shortest=shortest):
+        inner, run = near[start:end], values[start:end]
+        off = np.abs(run / np.median(run[inner]) - 1)
+        kept[start:end] = inner & (off <= max(BAND / 2, 3 * 1.4826 * float(np.median(off[inner]))))
+    near = kept
+    known = np.isfinite(values)
+    spans = [
+        (start, end) for start, end in runs(near, hole=HOLE, shortest=shortest)
+        if near[start:end].sum() >= SOLID * (points := known[start:end].sum())
+        and (values[start:end] > HIGH * level).sum() <= ABOVE * points
+    ]  # fmt: skip
+    at = inside(spans, len(values))
+    return stretches(values, at, shortest=shortest, fewest=fewest, counted=near)
+
+
+def _means(values: Values) -> Values:
+    """Moving means of the points that exist; a series of very few stays as it is."""
+    np = numpy()
+    if len(values) < MEANS:
+        return values
+    known, window = np.isfinite(values), np.ones(MEANS)
+    total = np.convolve(np.where(known, values, 0.0), window, "same")
+    count = np.convolve(known, window, "same")
+    means: Values = np.where(known, total / np.maximum(count, 1), np.nan)
+    return means
 
 
 def totals(series: Series) -> dict[Resource, Values]:
@@ -122,55 +168,11 @@ def _without_credits(
     for one in known:
         if one.resource is not resource or (empty := used_up(series, one)) is None:
             continue
-        if (found := stretches(values, empty & _fitting(values, one))) is not None:
+        if (found := stretches(values, empty & fitting(values, one.value))) is not None:
             yield found
 
 
-def _again(
-    series: Series, known: Sequence[Ceiling], resource: Resource, values: Values
-) -> Iterator[Plateau]:
-    """Levels of known ceilings that are reached often but never for long.
-
-    A few points within half a per cent of each other are not a plateau by themselves: they need
-    a queue that confirms them.
-    """
-    run, whole, apart = AGAIN
-    for one in known:
-        if one.resource is not resource:
-            continue
-        shortest = max(-(-run * 60 // series.step), 3)
-        fewest = max(-(-whole * 60 // series.step), 6)
-        if (found := _near(values, _fitting(values, one), apart, (shortest, fewest))) is not None:
-            yield found
-
-
-def _held(
-    series: Series, known: Sequence[Ceiling], resource: Resource, values: Values
-) -> Iterator[Plateau]:
-    """Long stretches near a known ceiling, whose noise hides that they are flat.
-
-    Where a load is at its ceiling most of the time, nothing around it makes the level stand out.
-    """
-    least = max(-(-HELD * 60 // series.step), LONGEST_RUN_AT_LEAST)
-    for one in known:
-        if one.resource is resource and one.kind is not CeilingKind.FORMER:
-            fitting = _fitting(values, one)
-            found = _near(values, fitting, NOISE, (least, least), counted=fitting)
-            if found is not None:
-                yield found
-
-
-def _near(
-    values: Values, fitting: Mask, apart: float, least: tuple[int, int], counted: Mask | None = None
-) -> Plateau | None:
-    """Stretches within a share `apart` of the level where most of the fitting points are."""
-    level = densest(values[fitting], apart)
-    if level is None:
-        return None
-    near = fitting & (numpy().abs(values / level - 1) <= apart)
-    return stretches(values, near, shortest=least[0], fewest=least[1], counted=counted)
-
-
-def _fitting(values: Values, ceiling: Ceiling) -> Mask:
-    at: Mask = (values >= LOW * ceiling.value) & (values <= HIGH * ceiling.value)
+def fitting(values: Values, level: float) -> Mask:
+    """The points that belong to a ceiling at this level."""
+    at: Mask = (values >= LOW * level) & (values <= HIGH * level)
     return at

@@ -13,7 +13,17 @@ from typing import TYPE_CHECKING, Final
 
 from mrtuner.limits.ceilings import Ceiling, CeilingKind, Resource
 from mrtuner.limits.confirmation import Evidence, Support, balances, nearby, sessions, waiting
-from mrtuner.limits.levels import DISK, HIGH, LOW, UNKNOWN_AT_LEAST, again, busiest, flat, totals
+from mrtuner.limits.levels import (
+    DISK,
+    HIGH,
+    LOW,
+    UNKNOWN_AT_LEAST,
+    busiest,
+    fitting,
+    flat,
+    held,
+    totals,
+)
 from mrtuner.limits.metrics.series import Series
 from mrtuner.stats.plateaus import BAND, Plateau, inside, united
 
@@ -76,9 +86,9 @@ class Findings:
 def reached_ceilings(series: Series, known: Sequence[Ceiling]) -> Findings:
     """Find every ceiling, known or not, in every resource with metrics."""
     every = totals(series)
-    often, rarely = flat(series, known, every), again(series, known, every)
-    busy = [plateau for some in (often, rarely) for one in DISK for plateau in some.get(one, ())]
-    calm = ~_widened(busy, series.points)
+    often, rarely = flat(series, known, every), held(series, known, every)
+    calm = ~_busy(every, [(one, level) for some in (often, rarely) for one in DISK
+                          for level in some.get(one, ())], series.points)  # fmt: skip
 
     def judged(levels: Mapping[Resource, Sequence[Plateau]]) -> list[Pegged | Steady]:
         return [
@@ -99,7 +109,7 @@ def reached_ceilings(series: Series, known: Sequence[Ceiling]) -> Findings:
     unfilled = [(one, _unfilled(one, each)) for one in each]
     steady += [found for _, found in unfilled if found]
     full = [one for one, found in unfilled if found is None]
-    real, shadows = _without_shadows(full, steady, series.points)
+    real, shadows = _without_shadows(full, steady, every)
     return Findings(pegged=tuple(real), steady=(*steady, *shadows))
 
 
@@ -293,14 +303,18 @@ def _of_the_disk(
         yield from sessions(series, there, elsewhere)
 
 
-def _widened(busy: Sequence[Plateau], length: int) -> Mask:
-    """Every flat stretch, plus a few points around it while a queue drains."""
-    spans = [(max(a - 3, 0), b + 3) for one in busy for a, b in one.spans]
-    return inside(spans, length)
+def _busy(
+    every: Mapping[Resource, Values], flat_: Sequence[tuple[Resource, Plateau]], length: int
+) -> Mask:
+    """Every flat stretch, a few points around it while a queue drains, and what is at its level."""
+    busy = inside([(max(a - 3, 0), b + 3) for _, one in flat_ for a, b in one.spans], length)
+    for resource, one in flat_:
+        busy |= fitting(every[resource], one.level)
+    return busy
 
 
 def _without_shadows(
-    pegged: Sequence[Pegged], steady: Sequence[Steady], length: int
+    pegged: Sequence[Pegged], steady: Sequence[Steady], every: Mapping[Resource, Values]
 ) -> tuple[list[Pegged], list[Steady]]:
     """Drop shadows: throughput at a ceiling makes IOPS flat in the same minutes, or vice versa.
 
@@ -309,8 +323,8 @@ def _without_shadows(
     real: list[Pegged] = []
     shadows: list[Steady] = []
     for one in sorted(pegged, key=_weight):
-        over = next((other for other in real if _shadows(other, one, length)), None)
-        echo = next((other for other in real if _echoes(other, one, length)), None)
+        over = next((other for other in real if _shadows(other, one, every)), None)
+        echo = next((other for other in real if _echoes(other, one, every)), None)
         because = f"{over.resource} is at its ceiling in the same minutes" if over else ""
         if echo and not over:
             because = (
@@ -319,7 +333,7 @@ def _without_shadows(
             )
             shadows.append(Steady(resource=one.resource, plateau=one.plateau, because=because))
             continue
-        if not over and (even := next((e for e in steady if _shadows(e, one, length)), None)):
+        if not over and (even := next((e for e in steady if _shadows(e, one, every)), None)):
             because = f"{even.resource} is steady in the same minutes ({even.because})"
         if because:
             because += ", which explains it"
@@ -334,37 +348,43 @@ def _weight(one: Pegged) -> tuple[bool, bool, bool, float]:
 
     What a balance confirms is a ceiling of its own.
     """
-    off = abs(one.plateau.level / one.ceiling.value - 1) if one.ceiling else 0.0
-    flat_ = one.plateau.spread + OFF * off
-    return one.ceiling is None, _is_former(one), not _by_a_balance(one), flat_
+    if one.ceiling is None:  # several echoes can lie in one ceiling: the surest level counts
+        return True, False, True, one.plateau.spread / one.plateau.points**0.5
+    flat_ = one.plateau.spread + OFF * abs(one.plateau.level / one.ceiling.value - 1)
+    return False, _is_former(one), not _by_a_balance(one), flat_
 
 
 def _by_a_balance(one: Pegged) -> bool:
     return any(said.says is Support.CONFIRMS and not said.ratio for said in one.evidence)
 
 
-def _echoes(over: Pegged, under: Pegged, length: int) -> bool:
+def _echoes(over: Pegged, under: Pegged, every: Mapping[Resource, Values]) -> bool:
     """Whether `under`, at the value of a known ceiling by chance, only repeats `over`."""
     if over.resource is under.resource or not {over.resource, under.resource} <= DISK:
         return False
     if over.ceiling is None or _is_former(over) or _by_a_balance(under):
         return False
+    length = len(every[over.resource])
     there = inside(under.plateau.spans, length)
     return bool((there & inside(over.plateau.spans, length)).sum() >= ECHO * there.sum())
 
 
-def _shadows(over: Pegged | Steady, under: Pegged, length: int) -> bool:
-    """Whether too little of `under` remains outside the time of `over`."""
+def _shadows(over: Pegged | Steady, under: Pegged, every: Mapping[Resource, Values]) -> bool:
+    """Whether too little of `under` remains outside the time of `over`.
+
+    That includes rough points at its level, which are in no run.
+    """
     if over.resource is under.resource or not {over.resource, under.resource} <= DISK:
         return False
     if isinstance(over, Steady) and not over.refuted:
         return False
     if under.ceiling is not None and under.ceiling.kind is not CeilingKind.FORMER:
         return False
-    there = inside(under.plateau.spans, length)
+    values = every[over.resource]
+    there = inside(under.plateau.spans, len(values))
     spans = [(max(a - AROUND, 0), b + AROUND) for a, b in over.plateau.spans]
-    left = there & ~inside(spans, length)
-    return bool(left.sum() < min(LASTS_AT_UNKNOWN[0], 0.3 * there.sum() + 1))
+    left = there & ~inside(spans, len(values)) & ~fitting(values, over.plateau.level)
+    return bool(left.sum() <= (1 - ECHO) * there.sum() + 1)
 
 
 def pegged_mask(pegged: Sequence[Pegged], resource: Resource, length: int) -> Mask:

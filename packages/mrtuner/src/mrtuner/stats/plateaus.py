@@ -101,15 +101,6 @@ def stretches(
                    at=mask if counted is None else counted)  # fmt: skip
 
 
-def densest(values: Values, half: float) -> float | None:
-    """Return the value with the most others within this share on either side; None if empty."""
-    np = numpy()
-    ordered = np.sort(np.log(values[np.isfinite(values) & (values > 0)]))
-    if not len(ordered):
-        return None
-    return float(np.exp(ordered[int(np.argmax(_around(ordered, ordered, half)))]))
-
-
 def _around(ordered: Values, places: Values, half: float) -> Counts:
     """Return, for each place, how many of the values are within `half` of it."""
     first = ordered.searchsorted(places - half, "left")
