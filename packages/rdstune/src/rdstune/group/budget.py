@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import Final
 
 from mrtuner.catalog import MAJORS, parameters
-from mrtuner.catalog.classes import InstanceClass, instance_class
+from mrtuner.catalog.classes import InstanceClass
 from mrtuner.catalog.families import Family
 from mrtuner.catalog.families import family as known_family
 from mrtuner.errors import BadValue
@@ -24,7 +24,7 @@ from rdstune.group.request import GroupRequest
 from rdstune.group.screening import SOME_STORAGE, TOLERANCE, Rough, Screening
 from rdstune.group.sizes import MOST_SHARED, Size, on_class, outside_on
 from rdstune.group.source import Entry, WrittenGroup
-from rdstune.lint.context import ClassMachine, larger_only, listed, sized_for_larger
+from rdstune.lint.context import ClassMachine, Machines, larger_only, listed, sized_for_larger
 from rdstune.lint.findings import Finding, Severity
 
 _LARGEST: Final = 2**63
@@ -37,7 +37,7 @@ _KEPT: Final = 8192
 
 
 def check_budget(
-    values: Mapping[str, str], family: Family, machines: Sequence[ClassMachine]
+    values: Mapping[str, str], family: Family, machines: Machines
 ) -> Iterator[Finding]:
     """Yield findings that name the classes whose memory the group exceeds."""
     counted = _counted(values, family.major)
@@ -47,11 +47,9 @@ def check_budget(
     down, finding = _shared(group, machines)
     if finding is not None:
         yield finding
-    machines = [each for each in machines if each.instance_class.name not in down]
-    kinds = _kinds(family, machines)
-    firsts: dict[int, InstanceClass] = {}
-    for machine, kind in zip(machines, kinds, strict=True):
-        firsts.setdefault(kind, machine.instance_class)
+    if down:
+        machines = tuple(each for each in machines if each.instance_class.name not in down)
+    kinds, firsts, _ = _kinds(family.engine, machines)
     over = {kind: share for kind, each in firsts.items() if (share := group.over(each))}
     if over:
         least = max(over.values()) * (1 - TOLERANCE)
@@ -66,7 +64,7 @@ def keeps_budget(
     group: WrittenGroup,
     entry: Entry,
     family: Family | None,
-    machines: Sequence[ClassMachine],
+    machines: Machines,
     better: str,
 ) -> bool:
     """Whether a group with `better` for one entry still holds on every class where it holds now.
@@ -79,14 +77,14 @@ def keeps_budget(
     new = _readable(_counted({entry.name: better}, known.major), machines)
     before = _Group(values, known, every="max_connections" in {**values, **new})
     after = _Group({**values, **new}, known)
-    kinds = dict(zip(_kinds(known, machines), machines, strict=True))
-    alike = [one.instance_class for one in kinds.values()]
+    _, _, lasts = _kinds(known.engine, machines)
+    alike = lasts.values()
     return all(after.holds(one) for one in alike if before.holds(one)) and any(
         after.starts(one) for one in alike
     )
 
 
-def _readable(values: Mapping[str, str], machines: Sequence[ClassMachine]) -> dict[str, str]:
+def _readable(values: Mapping[str, str], machines: Machines) -> dict[str, str]:
     """Return the values that evaluate to a number on every class."""
 
     points = {id(one.points): one for one in machines}.values()
@@ -159,22 +157,22 @@ def _by_default(request: GroupRequest, each: InstanceClass) -> Rough:
     return Screening({}, request).on(each)
 
 
-def _shared(group: _Group, machines: Sequence[ClassMachine]) -> tuple[set[str], Finding | None]:
+def _shared(group: _Group, machines: Machines) -> tuple[set[str], Finding | None]:
     """Return the classes with too much shared memory for RDS to start the server, and a finding.
 
     A literal that exceeds only small classes is already reported (`more-than-memory`).
     """
-    kinds = _kinds(group.requests[0].family, machines)
-    pairs = list(zip(kinds, machines, strict=True))
-    firsts = {kind: one.instance_class for kind, one in reversed(pairs)}
+    kinds, firsts, lasts = _kinds(group.requests[0].family.engine, machines)
     tried = {kind: group.shared(each) for kind, each in firsts.items()}
+    if all(share <= _MOST for share in tried.values()):
+        return set(), None
+    pairs = zip(kinds, machines, strict=True)
     down = [one.instance_class.name for kind, one in pairs if tried[kind] > _MOST]
     values, request = group.values, group.requests[0]
-    if not down or not (len(down) == len(machines) or is_formula(values.get("shared_buffers", ""))):
+    if not (len(down) == len(machines) or is_formula(values.get("shared_buffers", ""))):
         return set(down), None
-    last = {kind: one.instance_class for kind, one in pairs}
     least = max(tried.values()) * (1 - TOLERANCE)
-    sizes = [_on(values, request, each) for kind, each in last.items() if tried[kind] >= least]
+    sizes = [_on(values, request, each) for kind, each in lasts.items() if tried[kind] >= least]
     worst = max(sizes, key=lambda size: size.shared)
     share, name = float(worst.shared), worst.instance_class.name
     larger = larger_only(machines, down)
@@ -214,18 +212,22 @@ def _counted(values: Mapping[str, str], major: int) -> dict[str, str]:
     }
 
 
-def _kinds(family: Family, machines: Sequence[ClassMachine]) -> tuple[int, ...]:
-    """Return a number for each machine: the same for classes with the same answers."""
-    return _numbered(family.engine, tuple(one.instance_class.name for one in machines))
-
-
 @lru_cache(maxsize=256)
-def _numbered(engine: str, names: tuple[str, ...]) -> tuple[int, ...]:
+def _kinds(
+    engine: str, machines: Machines
+) -> tuple[tuple[int, ...], dict[int, InstanceClass], dict[int, InstanceClass]]:
+    """Return a number for each machine, the same for classes with the same answers.
+
+    And the first and the last class of each number.
+    """
     request = _requests(known_family(f"{engine}{MAJORS[-2]}"), every=False)[0]
     numbers: dict[tuple[object, ...], int] = {}
-    return tuple(
-        numbers.setdefault(request.alike(instance_class(name)), len(numbers)) for name in names
-    )
+    classes = [one.instance_class for one in machines]
+    kinds = tuple(numbers.setdefault(request.alike(each), len(numbers)) for each in classes)
+    firsts: dict[int, InstanceClass] = {}
+    for kind, each in zip(kinds, classes, strict=True):
+        firsts.setdefault(kind, each)
+    return kinds, firsts, dict(zip(kinds, classes, strict=True))
 
 
 def _on(values: Mapping[str, str], request: GroupRequest, each: InstanceClass) -> Size:
