@@ -20,11 +20,12 @@ from mrtuner.formula.grammar import is_formula, parse
 from mrtuner.inputs import Workload
 from mrtuner.tuning.situation import USUAL_CEILING
 from mrtuner.units import pretty_bytes
+from mrtuner.wording import enumerated
 from rdstune.group.request import GroupRequest
 from rdstune.group.screening import SOME_STORAGE, TOLERANCE, Rough, Screening
 from rdstune.group.sizes import MOST_SHARED, Size, on_class, outside_on
 from rdstune.group.source import Entry, WrittenGroup
-from rdstune.lint.context import ClassMachine, Machines, larger_only, listed, sized_for_larger
+from rdstune.lint.context import Machines, larger_only, listed, sized_for_larger
 from rdstune.lint.findings import Finding, Severity
 
 _LARGEST: Final = 2**63
@@ -32,6 +33,8 @@ _MOST: Final = float(MOST_SHARED)
 #: Share of memory that a group may add to a worst case that AWS's own defaults already exceed:
 #: one more worker process is not what breaks it.
 _MORE: Final = Fraction(5, 100)
+#: Share of what the best value saves that another must save to be named beside it.
+_WORTH: Final = 0.1
 #: Cache size: groups times machine sizes.
 _KEPT: Final = 8192
 
@@ -57,7 +60,7 @@ def check_budget(
         sizes = [_on(counted, last, firsts[kind]) for kind, share in over.items() if share >= least]
         pairs = zip(machines, kinds, strict=True)
         broken = [machine.instance_class.name for machine, kind in pairs if kind in over]
-        yield _finding(max(sizes, key=lambda size: size.share), broken, machines)
+        yield _finding(counted, last, max(sizes, key=lambda size: size.share), broken, machines)
 
 
 def keeps_budget(
@@ -240,16 +243,31 @@ def _size(values: frozenset[tuple[str, str]], request: GroupRequest, each: Insta
     return on_class(dict(values), request, each)
 
 
-def _finding(worst: Size, broken: Sequence[str], machines: Sequence[ClassMachine]) -> Finding:
+def _to_lower(values: Mapping[str, str], request: GroupRequest, worst: Size) -> list[str]:
+    """Return which of the group's own values save most if they are halved, two at most."""
+    saved = {}
+    for name, text in worst.values.items():
+        if name != "huge_pages" and (number := float(text)) > 0:
+            halved = Screening({**values, name: str(number / 2)}, request)
+            saved[name] = float(worst.share) - halved.on(worst.instance_class).share
+    worth = [name for name in saved if saved[name] > max(saved.values()) * _WORTH]
+    return sorted(worth, key=saved.__getitem__, reverse=True)[:2]
+
+
+def _finding(
+    values: Mapping[str, str], request: GroupRequest, worst: Size, broken: Sequence[str],
+    machines: Machines,
+) -> Finding:  # fmt: skip
     where, larger = listed(broken, len(machines)), larger_only(machines, broken)
     name, share = worst.instance_class.name, float(worst.share * 100)
     largest = sorted(worst.budget.parts, key=lambda part: part.size, reverse=True)[:2]
     parts = ", ".join(f"{part.name} {pretty_bytes(part.size)} ({part.how})" for part in largest)
+    lower = enumerated(_to_lower(values, request, worst) or worst.values, "or")
     return Finding(
         check="memory-budget",
         severity=sized_for_larger(larger, broken, machines),
         parameter=None,
         what=f"the worst case does not fit into the memory of {where}",
         why=f"{name}: {share:,.0f} % of the memory: {parts}",
-        remedy=larger or "Lower work_mem or max_connections; rdstune show gives values that fit.",
+        remedy=larger or f"Lower {lower}; rdstune show gives values that fit.",
     )

@@ -351,19 +351,18 @@ def _known(entry: Entry, family: Family | None, *, anyone: bool) -> FamilyParame
 def _machines(
     engine: str, classes: tuple[InstanceClass, ...] | None, smallest: InstanceClass | None
 ) -> Machines:
-    if classes is None:
-        classes = tuple(instance_classes(engine).values())
+    each_of = instance_classes(engine).values() if classes is None else classes
     least = smallest.memory if smallest else 0
-    found = [_machine(each, engine) for each in classes if each.memory >= least]
+    named = classes is not None
+    found = [_machine(each, engine, named=named) for each in each_of if each.memory >= least]
     return tuple(sorted(found, key=lambda each: each.memory))
 
 
 @cache
-def _machine(each: InstanceClass, engine: str) -> ClassMachine:
+def _machine(each: InstanceClass, engine: str, *, named: bool) -> ClassMachine:
     memory = class_memory(each, engine)
-    return ClassMachine(
-        instance_class=each, points=_points((memory.low, memory.value, memory.high), each.vcpus)
-    )
+    points = _points((memory.low, memory.value, memory.high), each.vcpus)
+    return ClassMachine(instance_class=each, points=points, named=named)
 
 
 @cache

@@ -34,6 +34,7 @@ class ClassMachine:
 
     instance_class: InstanceClass
     points: tuple[dict[str, int], ...]  # the same object for classes that formulas see as equal
+    named: bool = False  # by the user or in the file: it is in use
 
     @property
     def memory(self) -> int:
@@ -190,7 +191,12 @@ class Subject:
 
 
 def larger_only(machines: Sequence[ClassMachine], refused: Sequence[str]) -> str | None:
-    """Return a clause saying that refused classes are unused; None if they are not the smallest."""
+    """Return a clause saying that refused classes may be unused.
+
+    None if they are not the smallest, or if they were named.
+    """
+    if any(machine.named for machine in machines):
+        return None
     without = set(refused)
     classes = [machine.instance_class for machine in machines]
     most = max(each.memory for each in classes if each.name in without)
