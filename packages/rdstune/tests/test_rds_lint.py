@@ -339,8 +339,8 @@ def test_a_worst_case_beyond_memory_names_the_classes() -> None:
 
 def test_a_remedy_names_what_the_group_sets() -> None:
     """In 30.5 GB: 20 workers of a 32nd each (autovacuum_work_mem of RDS), and 8 GB once."""
-    values = {"maintenance_work_mem": "8388608", "autovacuum_max_workers": "20", "jit": "0"}
-    finding = only(group(**values), "memory-budget", ONE)
+    written = group(maintenance_work_mem="8388608", autovacuum_max_workers="20", jit="0")
+    finding = only(written, "memory-budget", ONE)
     assert finding.remedy.startswith("Lower autovacuum_max_workers or maintenance_work_mem;")
 
 

@@ -44,6 +44,7 @@ class Design:
     without: Mapping[str, str]  # what the main job always sets but this group does not: why
     too_small: tuple[str, ...]  # classes that cannot hold these connections with any values
     sessions: Sessions | None  # counted on this class; None where connections are given
+    smallest: str | None  # class that was given; None: it has to hold on all
 
     @property
     def family(self) -> Family:
@@ -52,6 +53,18 @@ class Design:
     @property
     def values(self) -> dict[str, str]:
         return {setting.name: setting.value for setting in self.settings}
+
+    @property
+    def command_with_connections(self) -> str:
+        """The command that asks for this group with as many connections as are counted active."""
+        words = ["rdstune", "show", "--class", self.instance_class.name]
+        words += ["--family", self.family.name, "--workload", str(self.request.workload)]
+        if self.request.storage != SOME_STORAGE:
+            words += ["--disk", f"{self.request.storage // GiB}GB"]
+        if self.smallest:
+            words += ["--smallest", self.smallest]
+        count = self.sessions.reckoned.active if self.sessions else 0
+        return " ".join([*words, "--connections", str(count)])
 
     def shown(self, name: str, size: Size) -> str:
         """Return a parameter's value on a class, as configuration text: ``8GB``."""
@@ -104,6 +117,7 @@ def design(
         without=_without(request, answer, settings),
         too_small=tuple(sorted({*too_small, *broken}, key=_by_memory)),
         sessions=sessions(request, chosen),
+        smallest=smallest,
     )
 
 

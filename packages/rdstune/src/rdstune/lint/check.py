@@ -295,9 +295,13 @@ def _by_itself(entry: Entry, *about: Any) -> tuple[Finding, ...] | None:
 
     Cached: groups of one company, or of one module, have most of their values in common.
     """
-    asked: list[str] = []
-    subject = replace(_subject(entry, *about), safe=lambda better: bool(asked.append(better)))
-    found = tuple(check(subject))
+    asked = []
+
+    def safe(better: str) -> bool:
+        asked.append(better)
+        return False
+
+    found = tuple(check(replace(_subject(entry, *about), safe=safe)))
     return None if asked else found
 
 
