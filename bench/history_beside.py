@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 from history_mix import INSTANCE, STATEMENT, paths_of
 
 from mrtuner.history.recording.source import Kind, Source
-from mrtuner.history.store import layout, parquet, sealing
+from mrtuner.history.store import layout, sealing
 from mrtuner.history.store.writer import Writer
 from mrtuner.postgres.cluster import free_port
 
@@ -77,8 +77,7 @@ def history(con: Engine, writer: Writer, scratch: Path, exact: bool) -> int:
             "SELECT * REPLACE (time_bucket(INTERVAL 1 MINUTE, time) AS time, 60.0 AS seconds) "
             f"FROM read_parquet({paths}, hive_partitioning = false)"
         )
-        order, names = sealing.order_of(of, of.name), sealing.names_of(of, of.name)
-        parquet.write(con, query, scratch / "exact", f"{of.name}/month/1.parquet", order, names)
+        sealing.write(con, query, scratch / "exact", f"{of.name}/month/1.parquet", of, of.name)
     return _tree(scratch / "exact")
 
 
@@ -96,7 +95,7 @@ def sqlite_wide(con: Engine, writer: Writer, scratch: Path, exact: bool) -> int 
             marks = ", ".join("?" * len(layout.column_names(of)))
             paths = [str(path) for path in paths_of(writer, of.name)]
             sql = (
-                "SELECT * REPLACE (epoch_us(time) AS time) "
+                "SELECT * REPLACE (epoch_us(time) AS time, seconds::DOUBLE AS seconds) "
                 f"FROM read_parquet({paths}, hive_partitioning = false) ORDER BY time"
             )
             for rows in _fetched(con, sql):

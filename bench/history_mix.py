@@ -152,9 +152,7 @@ def put(writer: Writer, con: Engine, of: Source, view: str, query: str, at: int)
     lake = writer.directory / layout.LAKE
     number = sealing._next_number(writer)
     path = f"{layout.partition_of(view, at)}/{number:08}-{writer.id}.parquet"
-    parquet.write(
-        con, query, lake, path, sealing.order_of(of, view), sealing.names_of(of, view)
-    )  # fmt: skip
+    sealing.write(con, query, lake, path, of, view)
     file = parquet.described(con, lake, path, number=number, view=view)
     sealing.adopt(writer, [file], [])
 

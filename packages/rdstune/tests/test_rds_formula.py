@@ -128,9 +128,24 @@ def test_what_aws_refuses_is_refused_with_its_place_and_remedy(
     assert hint in (caught.value.hint or "")
 
 
-def test_a_missing_fact_is_named_with_its_unit() -> None:
-    with pytest.raises(MissingMachine, match=r"AllocatedStorage \(bytes\)"):
-        parse("{AllocatedStorage}").evaluate({MEMORY: GIB})
+@pytest.mark.parametrize(
+    ("variable", "unit", "option"),
+    [
+        (MEMORY, "bytes", "--memory"),
+        ("DBInstanceVCPU", "vCPUs", "--vcpus"),
+        ("AllocatedStorage", "bytes", "--allocated-storage"),
+        ("EndPointPort", "port", "Write the number"),
+    ],
+)
+def test_a_missing_fact_is_named_with_its_unit_and_what_gives_it(
+    variable: str, unit: str, option: str
+) -> None:
+    """A class, which may have been given, has neither a volume nor a port."""
+    with pytest.raises(MissingMachine, match=rf"{variable} \({unit}\)") as caught:
+        parse(f"{{{variable}}}").evaluate({})
+    assert option in (caught.value.hint or "")
+    of_a_class = variable in {MEMORY, "DBInstanceVCPU"}
+    assert ("--class" in (caught.value.hint or "")) is of_a_class
 
 
 @pytest.mark.parametrize(

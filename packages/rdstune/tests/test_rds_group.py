@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from budget_oracle import shared, value, worst_case
-from mrtuner.catalog.classes import InstanceClass, instance_classes
+from mrtuner.catalog.classes import InstanceClass, instance_class, instance_classes
 from mrtuner.catalog.families import families
 from mrtuner.errors import BadValue, DoesNotFit
 from mrtuner.formula.grammar import is_formula, parse
@@ -148,9 +149,25 @@ def test_the_sessions_that_are_promised_hold_by_a_second_budget() -> None:
 
 
 def test_a_class_too_small_for_its_connections_is_refused_with_the_remedy() -> None:
+    """The remedies are of what rdstune takes, and each of them is just enough."""
+    asked: dict[str, Any] = {"family_name": "postgres17", "workload": "oltp"}
     with pytest.raises(DoesNotFit, match="2000 connections do not fit") as caught:
-        design(family_name="postgres17", class_name="db.t4g.micro", connections=2000)
-    assert "--connections" in (caught.value.hint or "")
+        design(class_name="db.t4g.micro", connections=2000, **asked)
+    found = re.fullmatch(
+        r"Set --connections to (\d+) \(a pooler serves more clients with them\), "
+        r"or take a class with .+, such as (\S+)\.",
+        caught.value.hint or "",
+    )
+    assert found is not None, caught.value.hint
+    fewer, larger = int(found[1]), instance_class(found[2])
+    assert design(class_name="db.t4g.micro", connections=fewer, **asked).too_small is not None
+    with pytest.raises(DoesNotFit):
+        design(class_name="db.t4g.micro", connections=fewer + 1, **asked)
+    assert larger.name not in design(class_name=larger.name, connections=2000, **asked).too_small
+    smaller = [each for each in instance_classes("postgres").values() if each.family == "t4g"]
+    [below] = [each for each in smaller if 2 * each.memory == larger.memory]
+    with pytest.raises(DoesNotFit):
+        design(class_name=below.name, connections=2000, **asked)
 
 
 def test_a_class_of_another_engine_is_refused() -> None:

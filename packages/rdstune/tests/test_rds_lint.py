@@ -334,6 +334,25 @@ def test_a_worst_case_beyond_memory_names_the_classes() -> None:
     finding = only(group(work_mem="64000"), "memory-budget", ONE)
     assert finding.severity is Severity.WARNING
     assert finding.what == "the worst case does not fit into the memory of db.r6g.xlarge"
+    assert finding.remedy == "Lower work_mem; rdstune show gives values that fit."
+
+
+def test_a_remedy_names_what_the_group_sets() -> None:
+    """In 30.5 GB: 20 workers of a 32nd each (autovacuum_work_mem of RDS), and 8 GB once."""
+    written = group(maintenance_work_mem="8388608", autovacuum_max_workers="20", jit="0")
+    finding = only(written, "memory-budget", ONE)
+    assert finding.remedy.startswith("Lower autovacuum_max_workers or maintenance_work_mem;")
+
+
+def test_classes_that_were_named_are_not_said_to_be_perhaps_unused() -> None:
+    """300 times twice 64 MB are 38 GB: too much for 1 GiB, which is in use, not for 512."""
+    values = group(work_mem="65536", max_connections="300")
+    named = [instance_class(f"db.{size}") for size in ("t4g.micro", "r6g.16xlarge")]
+    told = lint(values, classes=named)
+    assert any("larger classes" in each.remedy for each in lint(values))
+    assert told
+    assert not any("larger classes" in each.remedy for each in told)
+    assert all(each.severity is not Severity.INFO for each in told)
 
 
 def test_what_is_no_worse_than_awss_defaults_is_not_blamed() -> None:

@@ -56,12 +56,12 @@ def test_the_rough_sum_is_the_budget_to_a_millionth(
 @pytest.mark.slow
 @pytest.mark.quiet
 def test_two_thousand_groups_take_seconds() -> None:
-    """Before, every class of every group had a budget of its own: 275 s of CPU here, now 9."""
+    """3.2 s of CPU here; 7.6 while each group's values were checked anew."""
     draw = random.Random(1)
     groups = [_group(draw, number) for number in range(2000)]
     began = time.process_time()
     found = [lint(group) for group in groups]
-    assert time.process_time() - began < 30
+    assert time.process_time() - began < 5
     assert any(found)
 
 

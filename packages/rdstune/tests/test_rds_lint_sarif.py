@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import json
-import re
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import jsonschema  # type: ignore[import-untyped]
 import pytest
-import yaml
 from click.testing import CliRunner
 
 from rdstune.cli import rdstune
 
-ROOT = Path(__file__).parents[3]
+HOOKS = Path(__file__).parents[3] / ".pre-commit-hooks.yaml"
 WRONG = """\
 resource "aws_db_parameter_group" "app" {
   family = "postgres17"
@@ -104,20 +105,44 @@ def test_each_finding_has_its_rule_its_level_and_its_line(told: dict[str, Any]) 
     assert (unknown["kind"], unknown["level"]) == ("open", "none")
 
 
-def test_the_hook_passes_over_terraform_without_a_group(tmp_path: Path) -> None:
-    [hook] = yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text())
-    program, command, *options = hook["entry"].split()
-    assert (program, command) == ("rdstune", "lint")
-    (tmp_path / "network.tf").write_text('resource "aws_vpc" "main" {\n  cidr_block = "x"\n}\n')
-    (tmp_path / "main.tf").write_text(WRONG)
-    (tmp_path / "notes.md").write_text("")
-    names = [
-        str(each) for each in sorted(tmp_path.iterdir()) if re.search(hook["files"], str(each))
-    ]
-    assert [Path(name).name for name in names] == ["main.tf", "network.tf"]
-    assert run(*options, *names).exit_code == 3
-    assert run(*options, names[1]).exit_code == 0
-    assert run(names[1]).exit_code != 0
+def test_pre_commit_runs_the_hook_and_passes_over_terraform_without_a_group(
+    tmp_path: Path,
+) -> None:
+    hooks, place = tmp_path / "hooks", tmp_path / "place"
+    for directory in (hooks, place):
+        directory.mkdir()
+        git(directory, "init", "--quiet")
+    (hooks / HOOKS.name).write_text(HOOKS.read_text())
+    git(hooks, "add", ".")
+    git(hooks, "commit", "--quiet", "--message", "hooks")
+    (place / "network.tf").write_text('resource "aws_vpc" "main" {\n  cidr_block = "x"\n}\n')
+    (place / "notes.md").write_text(WRONG)
+    git(place, "add", ".")
+    fine = pre_commit(place, hooks)
+    assert (fine.returncode, "Passed" in fine.stdout) == (0, True), fine.stdout + fine.stderr
+    (place / "main.tf").write_text(WRONG)
+    git(place, "add", ".")
+    wrong = pre_commit(place, hooks)
+    assert wrong.returncode == 1
+    assert "main.tf:5: error: shared_buffers" in wrong.stdout
+    assert run(str(place / "network.tf")).exit_code != 0  # without --check it was meant to have one
+
+
+def git(directory: Path, *arguments: str) -> None:
+    somebody = ("-c", "user.name=somebody", "-c", "user.email=somebody@example.com")
+    subprocess.run(["git", "-C", str(directory), *somebody, *arguments], check=True)
+
+
+def pre_commit(place: Path, hooks: Path) -> subprocess.CompletedProcess[str]:
+    """Let pre-commit itself run the hook in a repository."""
+    return subprocess.run(
+        [sys.executable, "-m", "pre_commit", "try-repo", str(hooks), "rdstune-lint", "--all-files"],
+        cwd=place, capture_output=True, text=True, check=False,
+        env=os.environ | {
+            "PRE_COMMIT_HOME": str(place.with_name("home")),
+            "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+        },
+    )  # fmt: skip
 
 
 def test_two_formats_at_once_are_refused(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from mrtuner.units import Bytes, GiB
 from rdstune.group.derive import design
 from rdstune.group.read import read, read_text
 from rdstune.group.sizes import on_class
@@ -142,7 +143,21 @@ def test_a_number_that_gains_nothing_is_not_advertised_as_a_gain() -> None:
     """All counted sessions sort already: with as many connections the worst case is the same."""
     made = design(family_name="aurora-postgresql16", class_name="db.r6g.large", workload="oltp")
     assert made.sessions is not None
-    assert "instead of" not in made.sessions.buys("x")
+    assert "instead of" not in made.sessions.buys
     here = on_class(made.values, made.request, made.instance_class)
     assert here.reckoned is not None
     assert f"to {here.reckoned.open} of them" in made.sessions.promise  # one count, not two
+
+
+def test_the_option_that_gains_something_is_added_to_what_was_given() -> None:
+    made = design(
+        family_name="postgres17", class_name="db.r6g.xlarge", storage=Bytes(500 * GiB),
+        smallest="db.r6g.large",
+    )  # fmt: skip
+    assert made.sessions is not None
+    option = f"--connections {made.sessions.reckoned.active}"
+    assert made.sessions.buys.endswith(f"add {option}.")
+    assert made.command_with_connections == (
+        "rdstune show --class db.r6g.xlarge --family postgres17 --workload mixed --disk 500GB "
+        f"--smallest db.r6g.large {option}"
+    )

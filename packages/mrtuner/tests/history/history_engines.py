@@ -185,6 +185,9 @@ def _others() -> Iterator[Batch]:
                 _sample("sessions", at, of_source(
                     "sessions", pid=step, backend_type="client backend", state="active",
                     query_id=CHEAP)),
+                _sample("relations", at, of_source(
+                    "relations", database="app", schema="public", name="orders", kind="table",
+                    file=50 + step // 40)),
                 _sample("machine", at, of_source(
                     "machine", name="cpus", value=str(4 + step // 50), origin="/proc")),
             ]  # fmt: skip

@@ -164,7 +164,7 @@ def test_of_a_large_file_only_what_a_query_needs_is_read(aws: Any, tmp_path: Pat
         noise = (
             "SELECT make_timestamp(i) AS time, hash(i) AS a, hash(-i) AS b FROM range(40000) t(i)"
         )
-        parquet.write(con, noise, tmp_path, path, ["time"], ["a"])
+        parquet.write(con, noise, tmp_path, path, order=["time"], names=["a"])
         file = parquet.described(con, tmp_path, path, number=1, view="noise")
         expected = con.execute("SELECT bit_xor(hash(i)) FROM range(40000) t(i)").fetchall()
     aws.put_object(Bucket=BUCKET, Key=f"postgres/{path}", Body=(tmp_path / path).read_bytes())

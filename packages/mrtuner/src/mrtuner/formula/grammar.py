@@ -32,6 +32,13 @@ VARIABLES: Final[Mapping[str, str]] = {
     "AllocatedStorage": "bytes",
     "EndPointPort": "port",
 }
+#: What gives a variable its value, for hints.
+_GIVEN_BY: Final = {
+    "DBInstanceClassMemory": "Name an instance class (--class), or give the memory (--memory).",
+    "DBInstanceVCPU": "Name an instance class (--class), or give their number (--vcpus).",
+    "AllocatedStorage": "Give the volume's size (--allocated-storage): a class has none.",
+    "EndPointPort": "Write the number of the port instead.",
+}
 _OF_OTHER_ENGINES: Final = {"TrueIfReplica": "MySQL", "DBInstanceClassHugePagesDefault": "Oracle"}
 FUNCTIONS: Final[Mapping[str, Callable[[list[int]], int]]] = {
     "GREATEST": max,
@@ -276,7 +283,7 @@ def _operand(operand: int | str | Log, machine: Mapping[str, int]) -> int:
         unit = VARIABLES[operand]
         raise MissingMachine(
             f"the formula needs {operand} ({unit}), which was not given",
-            "Name an instance class, or give the value itself.",
+            _GIVEN_BY[operand],
         ) from None
 
 

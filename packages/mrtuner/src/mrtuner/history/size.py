@@ -106,10 +106,7 @@ def _estimated(db: sqlite3.Connection) -> dict[str, int]:
                 sizes = []
                 for number, limit in enumerate(("", " LIMIT 0")):
                     path = f"{view}/{number}/file"
-                    parquet.write(
-                        con, f"FROM ({query}){limit}", Path(place), path,
-                        sealing.order_of(source, view), sealing.names_of(source, view),
-                    )  # fmt: skip
+                    sealing.write(con, f"FROM ({query}){limit}", Path(place), path, source, view)
                     sizes.append((Path(place) / path).stat().st_size)
                 whole, empty = sizes
                 found[view] = round((whole - empty) * _DAY / (end - begin)) + empty

@@ -103,6 +103,5 @@ def _notes(made: Design) -> list[str]:
         notes.append(f"Too small for these sessions: {first_few(made.too_small, 5)}.")
     notes += [f"{name} is left unchanged: {why}." for name, why in made.without.items()]
     if made.sessions is not None:
-        notes.append(f"{made.sessions.promise}.")
-        notes.append(made.sessions.buys(f"--connections {made.sessions.reckoned.active}"))
+        notes += [f"{made.sessions.promise}.", made.sessions.buys]
     return notes

@@ -64,7 +64,7 @@ def advise(
         settings=tuple(one for one in made.settings if one.name not in without),
         notes=(
             *notes,
-            *_of_sessions(made, target),
+            *((made.sessions.promise, made.sessions.buys) if made.sessions else ()),
             *(f"{name} is left out: {why}" for name, why in without.items()),
         ),
     )
@@ -74,15 +74,6 @@ def _connections_in_force(target: Target, account: Account) -> str | None:
     """Return max_connections as set by a user in the attached group; None for the default."""
     rows = rds.parameters(client("rds", account), target.group, target.scope, source="user")
     return next((row.value for row in rows if row.name == "max_connections"), None)
-
-
-def _of_sessions(made: Design, target: Target) -> tuple[str, ...]:
-    """Return the budget for an unknown number of connections, and what stating it would gain."""
-    if made.sessions is None:
-        return ()
-    command = f"rdstune apply {target.identifier} --workload {made.request.workload}"
-    command += f" --connections {made.sessions.reckoned.active}"
-    return made.sessions.promise, made.sessions.buys(command)
 
 
 def _lacking(dsn: str, values: Mapping[str, str]) -> dict[str, str]:

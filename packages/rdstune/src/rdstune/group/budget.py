@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import Final
 
 from mrtuner.catalog import MAJORS, parameters
-from mrtuner.catalog.classes import InstanceClass, instance_class
+from mrtuner.catalog.classes import InstanceClass
 from mrtuner.catalog.families import Family
 from mrtuner.catalog.families import family as known_family
 from mrtuner.errors import BadValue
@@ -20,11 +20,12 @@ from mrtuner.formula.grammar import is_formula, parse
 from mrtuner.inputs import Workload
 from mrtuner.tuning.situation import USUAL_CEILING
 from mrtuner.units import pretty_bytes
+from mrtuner.wording import enumerated
 from rdstune.group.request import GroupRequest
 from rdstune.group.screening import SOME_STORAGE, TOLERANCE, Rough, Screening
 from rdstune.group.sizes import MOST_SHARED, Size, on_class, outside_on
 from rdstune.group.source import Entry, WrittenGroup
-from rdstune.lint.context import ClassMachine, larger_only, listed, sized_for_larger
+from rdstune.lint.context import Machines, larger_only, listed, sized_for_larger
 from rdstune.lint.findings import Finding, Severity
 
 _LARGEST: Final = 2**63
@@ -32,12 +33,14 @@ _MOST: Final = float(MOST_SHARED)
 #: Share of memory that a group may add to a worst case that AWS's own defaults already exceed:
 #: one more worker process is not what breaks it.
 _MORE: Final = Fraction(5, 100)
+#: Share of what the best value saves that another must save to be named beside it.
+_WORTH: Final = 0.1
 #: Cache size: groups times machine sizes.
 _KEPT: Final = 8192
 
 
 def check_budget(
-    values: Mapping[str, str], family: Family, machines: Sequence[ClassMachine]
+    values: Mapping[str, str], family: Family, machines: Machines
 ) -> Iterator[Finding]:
     """Yield findings that name the classes whose memory the group exceeds."""
     counted = _counted(values, family.major)
@@ -47,11 +50,9 @@ def check_budget(
     down, finding = _shared(group, machines)
     if finding is not None:
         yield finding
-    machines = [each for each in machines if each.instance_class.name not in down]
-    kinds = _kinds(family, machines)
-    firsts: dict[int, InstanceClass] = {}
-    for machine, kind in zip(machines, kinds, strict=True):
-        firsts.setdefault(kind, machine.instance_class)
+    if down:
+        machines = tuple(each for each in machines if each.instance_class.name not in down)
+    kinds, firsts, _ = _kinds(family.engine, machines)
     over = {kind: share for kind, each in firsts.items() if (share := group.over(each))}
     if over:
         least = max(over.values()) * (1 - TOLERANCE)
@@ -59,14 +60,14 @@ def check_budget(
         sizes = [_on(counted, last, firsts[kind]) for kind, share in over.items() if share >= least]
         pairs = zip(machines, kinds, strict=True)
         broken = [machine.instance_class.name for machine, kind in pairs if kind in over]
-        yield _finding(max(sizes, key=lambda size: size.share), broken, machines)
+        yield _finding(counted, last, max(sizes, key=lambda size: size.share), broken, machines)
 
 
 def keeps_budget(
     group: WrittenGroup,
     entry: Entry,
     family: Family | None,
-    machines: Sequence[ClassMachine],
+    machines: Machines,
     better: str,
 ) -> bool:
     """Whether a group with `better` for one entry still holds on every class where it holds now.
@@ -79,14 +80,14 @@ def keeps_budget(
     new = _readable(_counted({entry.name: better}, known.major), machines)
     before = _Group(values, known, every="max_connections" in {**values, **new})
     after = _Group({**values, **new}, known)
-    kinds = dict(zip(_kinds(known, machines), machines, strict=True))
-    alike = [one.instance_class for one in kinds.values()]
+    _, _, lasts = _kinds(known.engine, machines)
+    alike = lasts.values()
     return all(after.holds(one) for one in alike if before.holds(one)) and any(
         after.starts(one) for one in alike
     )
 
 
-def _readable(values: Mapping[str, str], machines: Sequence[ClassMachine]) -> dict[str, str]:
+def _readable(values: Mapping[str, str], machines: Machines) -> dict[str, str]:
     """Return the values that evaluate to a number on every class."""
 
     points = {id(one.points): one for one in machines}.values()
@@ -159,22 +160,22 @@ def _by_default(request: GroupRequest, each: InstanceClass) -> Rough:
     return Screening({}, request).on(each)
 
 
-def _shared(group: _Group, machines: Sequence[ClassMachine]) -> tuple[set[str], Finding | None]:
+def _shared(group: _Group, machines: Machines) -> tuple[set[str], Finding | None]:
     """Return the classes with too much shared memory for RDS to start the server, and a finding.
 
     A literal that exceeds only small classes is already reported (`more-than-memory`).
     """
-    kinds = _kinds(group.requests[0].family, machines)
-    pairs = list(zip(kinds, machines, strict=True))
-    firsts = {kind: one.instance_class for kind, one in reversed(pairs)}
+    kinds, firsts, lasts = _kinds(group.requests[0].family.engine, machines)
     tried = {kind: group.shared(each) for kind, each in firsts.items()}
+    if all(share <= _MOST for share in tried.values()):
+        return set(), None
+    pairs = zip(kinds, machines, strict=True)
     down = [one.instance_class.name for kind, one in pairs if tried[kind] > _MOST]
     values, request = group.values, group.requests[0]
-    if not down or not (len(down) == len(machines) or is_formula(values.get("shared_buffers", ""))):
+    if not (len(down) == len(machines) or is_formula(values.get("shared_buffers", ""))):
         return set(down), None
-    last = {kind: one.instance_class for kind, one in pairs}
     least = max(tried.values()) * (1 - TOLERANCE)
-    sizes = [_on(values, request, each) for kind, each in last.items() if tried[kind] >= least]
+    sizes = [_on(values, request, each) for kind, each in lasts.items() if tried[kind] >= least]
     worst = max(sizes, key=lambda size: size.shared)
     share, name = float(worst.shared), worst.instance_class.name
     larger = larger_only(machines, down)
@@ -214,18 +215,22 @@ def _counted(values: Mapping[str, str], major: int) -> dict[str, str]:
     }
 
 
-def _kinds(family: Family, machines: Sequence[ClassMachine]) -> tuple[int, ...]:
-    """Return a number for each machine: the same for classes with the same answers."""
-    return _numbered(family.engine, tuple(one.instance_class.name for one in machines))
-
-
 @lru_cache(maxsize=256)
-def _numbered(engine: str, names: tuple[str, ...]) -> tuple[int, ...]:
+def _kinds(
+    engine: str, machines: Machines
+) -> tuple[tuple[int, ...], dict[int, InstanceClass], dict[int, InstanceClass]]:
+    """Return a number for each machine, the same for classes with the same answers.
+
+    And the first and the last class of each number.
+    """
     request = _requests(known_family(f"{engine}{MAJORS[-2]}"), every=False)[0]
     numbers: dict[tuple[object, ...], int] = {}
-    return tuple(
-        numbers.setdefault(request.alike(instance_class(name)), len(numbers)) for name in names
-    )
+    classes = [one.instance_class for one in machines]
+    kinds = tuple(numbers.setdefault(request.alike(each), len(numbers)) for each in classes)
+    firsts: dict[int, InstanceClass] = {}
+    for kind, each in zip(kinds, classes, strict=True):
+        firsts.setdefault(kind, each)
+    return kinds, firsts, dict(zip(kinds, classes, strict=True))
 
 
 def _on(values: Mapping[str, str], request: GroupRequest, each: InstanceClass) -> Size:
@@ -238,16 +243,31 @@ def _size(values: frozenset[tuple[str, str]], request: GroupRequest, each: Insta
     return on_class(dict(values), request, each)
 
 
-def _finding(worst: Size, broken: Sequence[str], machines: Sequence[ClassMachine]) -> Finding:
+def _to_lower(values: Mapping[str, str], request: GroupRequest, worst: Size) -> list[str]:
+    """Return which of the group's own values save most if they are halved, two at most."""
+    saved = {}
+    for name, text in worst.values.items():
+        if name != "huge_pages" and (number := float(text)) > 0:
+            halved = Screening({**values, name: str(number / 2)}, request)
+            saved[name] = float(worst.share) - halved.on(worst.instance_class).share
+    worth = [name for name in saved if saved[name] > max(saved.values()) * _WORTH]
+    return sorted(worth, key=saved.__getitem__, reverse=True)[:2]
+
+
+def _finding(
+    values: Mapping[str, str], request: GroupRequest, worst: Size, broken: Sequence[str],
+    machines: Machines,
+) -> Finding:  # fmt: skip
     where, larger = listed(broken, len(machines)), larger_only(machines, broken)
     name, share = worst.instance_class.name, float(worst.share * 100)
     largest = sorted(worst.budget.parts, key=lambda part: part.size, reverse=True)[:2]
     parts = ", ".join(f"{part.name} {pretty_bytes(part.size)} ({part.how})" for part in largest)
+    lower = enumerated(_to_lower(values, request, worst) or worst.values, "or")
     return Finding(
         check="memory-budget",
         severity=sized_for_larger(larger, broken, machines),
         parameter=None,
         what=f"the worst case does not fit into the memory of {where}",
         why=f"{name}: {share:,.0f} % of the memory: {parts}",
-        remedy=larger or "Lower work_mem or max_connections; rdstune show gives values that fit.",
+        remedy=larger or f"Lower {lower}; rdstune show gives values that fit.",
     )

@@ -41,18 +41,20 @@ class Sessions:
             f"open and {_range(active)} sorting at the same time, but no more"
         )
 
-    def buys(self, command: str) -> str:
-        """Return what a number of connections would gain, and the command that sets it."""
+    @property
+    def buys(self) -> str:
+        """Return what a number of connections would gain, and the option that gives it."""
+        option = f"add --connections {self.reckoned.active}."
         now, then = pretty_bytes(self.worst), pretty_bytes(self.worst_then)
         more = ""
         if now == then and self.work_mem_then <= self.work_mem:
-            return f"All of them may sort already. To admit no more: {command}"
+            return f"All of them may sort already. To admit no more, {option}"
         if self.work_mem_then > self.work_mem:
             sizes = pretty_bytes(self.work_mem_then), pretty_bytes(self.work_mem)
             more = ", and work_mem could be up to {} instead of {}".format(*sizes)
         return (
             f"With at most {self.reckoned.active} connections, all of them may sort; the worst "
-            f"case is then {then} instead of {now}{more}: {command}"
+            f"case is then {then} instead of {now}{more}: {option}"
         )
 
     @property

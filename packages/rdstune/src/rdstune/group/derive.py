@@ -13,13 +13,13 @@ from typing import Final
 from mrtuner.catalog import parameters
 from mrtuner.catalog.classes import InstanceClass, instance_class, instance_classes
 from mrtuner.catalog.families import Family, family
-from mrtuner.errors import BadValue
+from mrtuner.errors import BadValue, DoesNotFit
 from mrtuner.formula.class_memory import Estimate
 from mrtuner.inputs import Workload
 from mrtuner.tuning.advice import Advice
-from mrtuner.tuning.feasibility import Solution, refuse_overflow
+from mrtuner.tuning.feasibility import Solution, most_sessions, refuse_overflow
 from mrtuner.tuning.notices import DEFAULT_WORK_MEM
-from mrtuner.units import Bytes, GiB
+from mrtuner.units import Bytes, GiB, pretty_bytes
 from rdstune.group.connections import Sessions, sessions
 from rdstune.group.group_settings import Held, Setting, group_settings
 from rdstune.group.request import GroupRequest, fixed
@@ -44,6 +44,7 @@ class Design:
     without: Mapping[str, str]  # what the main job always sets but this group does not: why
     too_small: tuple[str, ...]  # classes that cannot hold these connections with any values
     sessions: Sessions | None  # counted on this class; None where connections are given
+    smallest: str | None  # class that was given; None: it has to hold on all
 
     @property
     def family(self) -> Family:
@@ -58,6 +59,10 @@ class Design:
         """The command that asks for this group with as many connections as are counted active."""
         words = ["rdstune", "show", "--class", self.instance_class.name]
         words += ["--family", self.family.name, "--workload", str(self.request.workload)]
+        if self.request.storage != SOME_STORAGE:
+            words += ["--disk", f"{self.request.storage // GiB}GB"]
+        if self.smallest:
+            words += ["--smallest", self.smallest]
         count = self.sessions.reckoned.active if self.sessions else 0
         return " ".join([*words, "--connections", str(count)])
 
@@ -97,7 +102,10 @@ def design(
     chosen = _offered(class_name, request.family)
     memory = request.memory_of(chosen)
     answer = request.answer(chosen, memory.low)
-    refuse_overflow(request.situation(chosen, memory.low), answer)
+    try:
+        refuse_overflow(request.situation(chosen, memory.low), answer)
+    except DoesNotFit as error:
+        raise DoesNotFit(error.message, _what_must_give(request, chosen)) from None
     held, too_small = _holding(request, [chosen, *_from(smallest, request.family)])
     settings, broken = _within_budget(request, chosen, held)
     return Design(
@@ -109,7 +117,33 @@ def design(
         without=_without(request, answer, settings),
         too_small=tuple(sorted({*too_small, *broken}, key=_by_memory)),
         sessions=sessions(request, chosen),
+        smallest=smallest,
     )
+
+
+def _what_must_give(request: GroupRequest, chosen: InstanceClass) -> str:
+    """Return how many connections the class holds, and which class holds those asked for."""
+    memory = request.memory_of(chosen).low
+    situation = request.situation(chosen, memory)
+    asked = request.connections or int(situation.running["max_connections"])
+    fewer = most_sessions(situation, asked)
+    larger = sorted(
+        _from(chosen.name, request.family),
+        key=lambda each: (
+            each.family != chosen.family,
+            each.graviton != chosen.graviton,
+            each.memory,
+        ),
+    )
+    ways = []
+    if fewer:
+        ways.append(f"set --connections to {fewer} (a pooler serves more clients with them)")
+    for each in larger:
+        if request.answer(each, request.memory_of(each).low).holds:
+            ways.append(f"take a class with {pretty_bytes(each.memory)}, such as {each.name}")
+            break
+    hint = ", or ".join(ways) or "ask for fewer connections: no class holds so many"
+    return f"{hint[0].upper()}{hint[1:]}."
 
 
 def _within_budget(

@@ -35,7 +35,7 @@ def screen(design: Design, here: Size, sizes: Sequence[Size], look: text.Look) -
         yield from text.paragraph(f"{name} is left unchanged: {why}.", look)
     if design.sessions is not None:
         yield from text.paragraph(f"{design.sessions.promise}.", look)
-        yield from text.paragraph(design.sessions.buys(design.command_with_connections), look)
+        yield from text.paragraph(design.sessions.buys, look)
 
 
 def _machine(design: Design) -> Iterator[tuple[str, str]]:
@@ -132,7 +132,7 @@ def _promise(design: Design) -> str | None:
     some = design.sessions
     if some is None:
         return None
-    return f"{some.promise}. {some.buys(design.command_with_connections)}"
+    return f"{some.promise}. {some.buys}"
 
 
 def picture(sizes: Sequence[Size], *, key: str) -> str:

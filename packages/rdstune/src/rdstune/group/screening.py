@@ -7,16 +7,14 @@ bytes that are lost in rounding; what is closer to a limit than `TOLERANCE` is l
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import Final
 
 from mrtuner.catalog import parameters
 from mrtuner.catalog.classes import InstanceClass
-from mrtuner.catalog.families import Family
 from mrtuner.formula.grammar import is_formula, parse
-from mrtuner.inputs import Workload
 from mrtuner.tuning.budget import (
     AUXILIARY,
     AUXILIARY_MEMORY,
@@ -35,15 +33,15 @@ from rdstune.group.request import GroupRequest, Reckoned
 SOME_STORAGE: Final = Bytes(100 * GiB)
 #: Relative; floors lose a few bytes of at least half a gigabyte.
 TOLERANCE: Final = 1e-6
-#: What the sum is made of.
+#: What the sum is made of, in the order in which `_sums` takes it.
 _COUNTS: Final = (
     "max_connections", "max_parallel_workers", "max_worker_processes", "autovacuum_max_workers",
-    "autovacuum_worker_slots",
+    "autovacuum_worker_slots", "hash_mem_multiplier",
 )  # fmt: skip
 _SIZES: Final = (
     "shared_buffers", "wal_buffers", "work_mem", "maintenance_work_mem", "autovacuum_work_mem",
 )  # fmt: skip
-_NAMES: Final = frozenset({*_COUNTS, *_SIZES, "hash_mem_multiplier"})
+_PLACES: Final = {name: place for place, name in enumerate((*_COUNTS, *_SIZES))}
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,17 +52,28 @@ class Rough:
     shared: float  # of memory that shared memory takes
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _Point:
+    """One size of a class's memory, and what is in force there where a group sets nothing."""
+
+    memory: Bytes
+    machine: Mapping[str, int]  # the variables of formulas
+    numbers: tuple[float, ...]  # by place; -1 where the version has no such parameter
+    huge_pages: str | None
+    reckoned: Reckoned | None
+
+
 class Screening:
     """A group's values on many classes. Raises ValueError for values that are no numbers."""
 
     def __init__(self, values: Mapping[str, str], request: GroupRequest) -> None:
-        own = {name: text for name, text in values.items() if name in _NAMES}
-        self._formulas = {name: parse(text) for name, text in own.items() if is_formula(text)}
-        self._numbers = {
-            name: float(text) for name, text in own.items() if name not in self._formulas
-        }
+        own = [(_PLACES[name], text) for name, text in values.items() if name in _PLACES]
+        self._formulas = [(place, text) for place, text in own if is_formula(text)]
+        self._numbers = [(place, float(text)) for place, text in own if not is_formula(text)]
         self._pages = values.get("huge_pages")
         self._request = request
+        self._units = _units(request.family.major)
+        self._points = _POINTS.setdefault(request, {})
         self._found: dict[str, Rough] = {}
 
     def on(self, each: InstanceClass) -> Rough:
@@ -74,67 +83,79 @@ class Screening:
         return self._found[each.name]
 
     def _on(self, each: InstanceClass) -> Rough:
+        if each.name not in self._points:
+            self._points[each.name] = tuple(_points_of(self._request, each))
         share = shared = 0.0
-        for memory, machine, usual, pages in _machines(self._request.family, each):
-            numbers = {**usual, **self._numbers}
-            for name, formula in self._formulas.items():
-                numbers[name] = formula.evaluate(machine)
-            covered = self._request.huge_pages(each, self._pages or pages) is not None
-            reckoned = self._request.reckoned(each, memory)
-            taken, all_ = _sums(numbers, self._request, reckoned, covered=covered)
-            shared, share = max(shared, taken / memory), max(share, all_ / memory)
+        may_cover = self._request.huge_pages(each, None) is not None
+        for point in self._points[each.name]:
+            numbers = list(point.numbers)
+            for place, number in self._numbers:
+                numbers[place] = number
+            for place, text in self._formulas:
+                numbers[place] = _result(text, point)
+            covered = may_cover and (self._pages or point.huge_pages) != "off"
+            taken, all_ = self._sums(numbers, point.reckoned, covered=covered)
+            shared, share = max(shared, taken / point.memory), max(share, all_ / point.memory)
         return Rough(share, shared)
 
+    def _sums(
+        self, numbers: list[float], reckoned: Reckoned | None, *, covered: bool
+    ) -> tuple[float, float]:
+        """Return shared memory and everything [bytes], as `tuning.budget.draw_up` counts them."""
+        (connections, helpers, processes, workers, slots, multiplier,
+         buffers, wal, work, maintenance, vacuum) = numbers  # fmt: skip
+        units = self._units
+        open_ = active = connections
+        if reckoned is not None:
+            open_ = reckoned.open
+            active = min(open_, reckoned.active)
+        if slots >= 0:
+            workers = min(workers, slots)
+        buffers *= units[0]
+        wal = min(16 * MiB, max(64 * KiB, buffers / 32)) if wal == -1 else wal * units[1]
+        maintenance *= units[3]
+        vacuum = maintenance if vacuum == -1 else vacuum * units[4]
+        if self._request.family.major < 17:
+            vacuum = min(vacuum, VACUUM_CAP)
+        shared = buffers * _SHARED_SHARE + wal + SHARED_FIXED
+        shared += (open_ + processes) * SHARED_PER_PROCESS
+        backends = open_ + helpers + workers
+        all_ = shared + backends * BACKEND + AUXILIARY_MEMORY
+        all_ += vacuum * workers + maintenance
+        each = work * units[2] * multiplier
+        all_ += each * (active + helpers) * operations(self._request.workload)
+        if not covered:
+            all_ += shared * (backends + AUXILIARY) / PAGE_TABLE_SHARE
+        return shared, all_
 
-def _sums(
-    numbers: Mapping[str, float], request: GroupRequest, reckoned: Reckoned | None, *, covered: bool
-) -> tuple[float, float]:
-    """Return shared memory and everything [bytes], as `tuning.budget.draw_up` counts them."""
-    units = _units(request.family.major)
-    size = {name: numbers[name] * units[name] for name in _SIZES}
-    open_ = numbers["max_connections"] if reckoned is None else reckoned.open
-    active = open_ if reckoned is None else min(open_, reckoned.active)
-    helpers = numbers["max_parallel_workers"]
-    workers = numbers["autovacuum_max_workers"]
-    workers = min(workers, numbers.get("autovacuum_worker_slots", workers))
-    wal, vacuum = size["wal_buffers"], size["autovacuum_work_mem"]
-    if numbers["wal_buffers"] == -1:
-        wal = min(16 * MiB, max(64 * KiB, size["shared_buffers"] / 32))
-    if numbers["autovacuum_work_mem"] == -1:
-        vacuum = size["maintenance_work_mem"]
-    if request.family.major < 17:
-        vacuum = min(vacuum, VACUUM_CAP)
-    shared = size["shared_buffers"] * float(SHARED_SHARE) + wal + SHARED_FIXED
-    shared += (open_ + numbers["max_worker_processes"]) * SHARED_PER_PROCESS
-    processes = open_ + helpers + workers
-    all_ = shared + processes * BACKEND + AUXILIARY_MEMORY
-    all_ += vacuum * workers + size["maintenance_work_mem"]
-    each = size["work_mem"] * numbers["hash_mem_multiplier"]
-    all_ += each * (active + helpers) * operations(request.workload)
-    if not covered:
-        all_ += shared * (processes + AUXILIARY) / PAGE_TABLE_SHARE
-    return shared, all_
+
+_SHARED_SHARE: Final = float(SHARED_SHARE)
 
 
 @cache
-def _units(major: int) -> Mapping[str, int]:
+def _units(major: int) -> tuple[int, ...]:
     known = parameters(major)
-    return {name: memory_unit(known[name].unit or "") or 1 for name in _SIZES}
+    return tuple(memory_unit(known[name].unit or "") or 1 for name in _SIZES)
 
 
-@lru_cache(maxsize=4096)
-def _machines(
-    family: Family, each: InstanceClass
-) -> tuple[tuple[Bytes, Mapping[str, int], Mapping[str, float], str | None], ...]:
-    """Return for each size of a class's memory: the size, its variables, and what is in force
-    where the group sets nothing: the numbers, and huge_pages.
-    """
-    request = GroupRequest(
-        family=family, workload=Workload.MIXED, connections=None, storage=SOME_STORAGE
-    )
-    estimate, found = request.memory_of(each), []
+#: The points of each request, by class: there are two requests for each family.
+_POINTS: Final[dict[GroupRequest, dict[str, tuple[_Point, ...]]]] = {}
+
+
+def _points_of(request: GroupRequest, each: InstanceClass) -> Iterator[_Point]:
+    """Yield a class's sizes of memory."""
+    estimate = request.memory_of(each)
     for memory in dict.fromkeys((estimate.low, estimate.value, estimate.high)):
         running, _ = request.in_force(each, memory)
-        numbers = {name: float(running[name]) for name in _NAMES if running.get(name)}
-        found.append((memory, request.machine(each, memory), numbers, running.get("huge_pages")))
-    return tuple(found)
+        yield _Point(
+            memory=memory,
+            machine=request.machine(each, memory),
+            numbers=tuple(float(running.get(name) or -1) for name in _PLACES),
+            huge_pages=running.get("huge_pages"),
+            reckoned=request.reckoned(each, memory),
+        )
+
+
+@lru_cache(maxsize=16_384)
+def _result(text: str, point: _Point) -> int:
+    return parse(text).evaluate(point.machine)

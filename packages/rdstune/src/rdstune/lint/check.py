@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
-from functools import cache, partial
+from functools import cache, lru_cache, partial
 from typing import Any, Final
 
 from mrtuner.catalog import MAJORS, parameters
@@ -27,7 +27,7 @@ from mrtuner.wording import enumerated
 from rdstune.group.budget import check_budget, keeps_budget
 from rdstune.group.source import Entry, WrittenGroup
 from rdstune.lint.any_family import in_every_family, known_names
-from rdstune.lint.context import MEMORY, ClassMachine, Subject
+from rdstune.lint.context import MEMORY, ClassMachine, Machines, Subject
 from rdstune.lint.findings import Finding, Severity
 from rdstune.lint.parameter_checks import check
 
@@ -40,6 +40,8 @@ _PORT: Final = 5432
 _POSTGRES: Final = re.compile(
     r"(?P<engine>postgres|aurora-postgresql)((?P<major>[1-9][0-9])|9\.[3-6])"
 )
+#: Findings of single parameters that are kept for the next group.
+_KEPT: Final = 16_384
 _ORDER: Final = {Severity.ERROR: 0, Severity.WARNING: 1, Severity.INFO: 2}
 
 
@@ -69,7 +71,7 @@ def lint(
     engine = known.engine if known else _engine(name) or POSTGRES
     if classes is None and smallest is None:
         classes = _classes_of_users(group)
-    machines = _machines(engine, classes, smallest)
+    machines = _machines(engine, None if classes is None else tuple(classes), smallest)
     found = [*about_family, *_contradictions(group, name), *_of_group(group)]
     for variant in _variants(group):
         each = list(_each(variant, known, name, machines))
@@ -117,10 +119,7 @@ def _chosen(entry: Entry, number: int) -> Entry:
 
 
 def _budget(
-    values: Mapping[str, str],
-    known: Family | None,
-    name: str | None,
-    machines: Sequence[ClassMachine],
+    values: Mapping[str, str], known: Family | None, name: str | None, machines: Machines
 ) -> Iterator[Finding]:
     """Yield memory findings; without a family, only if both engines' newest families have some."""
     if known is not None or name is not None:
@@ -279,24 +278,48 @@ def _duplicate(entry: Entry) -> Finding:
 
 
 def _each(
-    group: WrittenGroup, family: Family | None, name: str | None, machines: Sequence[ClassMachine]
+    group: WrittenGroup, family: Family | None, name: str | None, machines: Machines
 ) -> Iterator[Finding]:
-    ours = parameters(_major(name))
     for entry in group.entries:
-        lower = entry.name.lower()
-        yield from check(
-            Subject(
-                entry=entry,
-                family=family,
-                known=_known(entry, family, anyone=family is None),
-                parameter=ours.get(_CASED.get(lower, lower)),
-                machines=machines,
-                cluster=group.cluster,
-                terraform=group.terraform,
-                nowhere=name is None and "." not in lower and lower not in known_names(),
-                safe=partial(keeps_budget, group, entry, family, machines),
-            )
-        )
+        about = (replace(entry, line=None), family, name, machines, group.cluster, group.terraform)
+        found = _by_itself(*about)
+        if found is None:
+            safe = partial(keeps_budget, group, entry, family, machines)
+            found = tuple(check(replace(_subject(*about), safe=safe)))
+        yield from (replace(one, line=entry.line) for one in found)
+
+
+@lru_cache(maxsize=_KEPT)
+def _by_itself(entry: Entry, *about: Any) -> tuple[Finding, ...] | None:
+    """Return an entry's findings; None where they depend on the rest of its group.
+
+    Cached: groups of one company, or of one module, have most of their values in common.
+    """
+    asked = []
+
+    def safe(better: str) -> bool:
+        asked.append(better)
+        return False
+
+    found = tuple(check(replace(_subject(entry, *about), safe=safe)))
+    return None if asked else found
+
+
+def _subject(
+    entry: Entry, family: Family | None, name: str | None, machines: Machines, cluster: bool,
+    terraform: bool,
+) -> Subject:  # fmt: skip
+    lower = entry.name.lower()
+    return Subject(
+        entry=entry,
+        family=family,
+        known=_known(entry, family, anyone=family is None),
+        parameter=parameters(_major(name)).get(_CASED.get(lower, lower)),
+        machines=machines,
+        cluster=cluster,
+        terraform=terraform,
+        nowhere=name is None and "." not in lower and lower not in known_names(),
+    )
 
 
 #: RDS writes every name in lower case; PostgreSQL shows three that are not.
@@ -328,28 +351,22 @@ def _known(entry: Entry, family: Family | None, *, anyone: bool) -> FamilyParame
     return replace(known, **said, evidence="reported by AWS", inferred=False) if said else known
 
 
+@lru_cache(maxsize=64)
 def _machines(
-    engine: str, classes: Iterable[InstanceClass] | None, smallest: InstanceClass | None
-) -> Sequence[ClassMachine]:
-    machines = _every(engine) if classes is None else _each_machine(classes, engine)
+    engine: str, classes: tuple[InstanceClass, ...] | None, smallest: InstanceClass | None
+) -> Machines:
+    each_of = instance_classes(engine).values() if classes is None else classes
     least = smallest.memory if smallest else 0
-    return [machine for machine in machines if machine.instance_class.memory >= least]
+    named = classes is not None
+    found = [_machine(each, engine, named=named) for each in each_of if each.memory >= least]
+    return tuple(sorted(found, key=lambda each: each.memory))
 
 
 @cache
-def _every(engine: str) -> Sequence[ClassMachine]:
-    return _each_machine(instance_classes(engine).values(), engine)
-
-
-def _each_machine(classes: Iterable[InstanceClass], engine: str) -> Sequence[ClassMachine]:
-    return sorted((_machine(each, engine) for each in classes), key=lambda each: each.memory)
-
-
-def _machine(each: InstanceClass, engine: str) -> ClassMachine:
+def _machine(each: InstanceClass, engine: str, *, named: bool) -> ClassMachine:
     memory = class_memory(each, engine)
-    return ClassMachine(
-        instance_class=each, points=_points((memory.low, memory.value, memory.high), each.vcpus)
-    )
+    points = _points((memory.low, memory.value, memory.high), each.vcpus)
+    return ClassMachine(instance_class=each, points=points, named=named)
 
 
 @cache

@@ -25,12 +25,16 @@ _LARGEST: Final = 2**63
 _NAMED: Final = 3
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ClassMachine:
-    """An instance class as formulas see it, at the minimum, middle and maximum of its memory."""
+    """An instance class as formulas see it, at the minimum, middle and maximum of its memory.
+
+    There is one object for each class and engine, so that sequences of them are quickly compared.
+    """
 
     instance_class: InstanceClass
     points: tuple[dict[str, int], ...]  # the same object for classes that formulas see as equal
+    named: bool = False  # by the user or in the file: it is in use
 
     @property
     def memory(self) -> int:
@@ -50,6 +54,10 @@ class ClassMachine:
         return [formula.evaluate(point) for point in self.points]
 
 
+#: Classes, by memory, the smallest first.
+Machines = tuple[ClassMachine, ...]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subject:
     """One parameter as it was written, and what is known about it."""
@@ -58,7 +66,7 @@ class Subject:
     family: Family | None
     known: FamilyParameter | None  # from the family, or from the group in AWS itself
     parameter: Parameter | None  # PostgreSQL's
-    machines: Sequence[ClassMachine]  # smallest memory first
+    machines: Machines
     cluster: bool
     terraform: bool = False  # Terraform compares it with what AWS returns
     nowhere: bool = False  # no family is given, and no known family has this parameter
@@ -183,7 +191,12 @@ class Subject:
 
 
 def larger_only(machines: Sequence[ClassMachine], refused: Sequence[str]) -> str | None:
-    """Return a clause saying that refused classes are unused; None if they are not the smallest."""
+    """Return a clause saying that refused classes may be unused.
+
+    None if they are not the smallest, or if they were named.
+    """
+    if any(machine.named for machine in machines):
+        return None
     without = set(refused)
     classes = [machine.instance_class for machine in machines]
     most = max(each.memory for each in classes if each.name in without)

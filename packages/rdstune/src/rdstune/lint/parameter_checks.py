@@ -231,7 +231,8 @@ def _more_than_memory(subject: Subject) -> Iterator[Finding]:
     over = [each.instance_class.name for each in subject.machines if size > each.memory]
     if not over:
         return
-    every, most = len(over) == len(subject.machines), 2 * len(over) > len(subject.machines)
+    every = len(over) == len(subject.machines)
+    most = 2 * len(over) > len(subject.machines) or subject.machines[0].named
     yield subject.finding(
         "wrong-unit" if every else "more-than-memory",
         Severity.ERROR if every else Severity.WARNING if most else Severity.INFO,

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from mrtuner.extras import require
 from mrtuner.files import sync
+from mrtuner.history.recording.sample import DECIMALS
 from mrtuner.history.recording.source import Type
 from mrtuner.history.store.layout import FORMAT, PARQUET
 
@@ -34,6 +35,9 @@ _ROW_GROUP: Final = 61_440
 _DICTIONARY: Final = 128
 #: DuckDB's own limit.
 _LARGEST_DICTIONARY: Final = _ROW_GROUP // 5
+#: Recorded floats have three decimals: milliseconds are whole microseconds. A column of this type
+#: has them as integers, whose differences take less room than DOUBLE does.
+_DECIMAL: Final = f"DECIMAL(18,{DECIMALS})"
 _MAGIC: Final = b"PAR1"
 _LONGEST_LINE: Final = 64 * 1024 * 1024
 
@@ -125,21 +129,27 @@ _CELL: Final = {
 
 
 def write(
-    con: Engine, query: str, lake: Path, path: str, order: Sequence[str], names: Sequence[str]
-) -> None:
+    con: Engine, query: str, lake: Path, path: str, *, order: Sequence[str], names: Sequence[str],
+    floats: Sequence[str] = (),
+) -> None:  # fmt: skip
     """Write the rows of a query to a file below the lake: durably, and completely or not at all.
 
     `names` are the columns that identify what a row measures, as opposed to the measurements.
+    `floats` are those of type DOUBLE that are recorded to three decimals: they are written as
+    decimals, except for one that would lose a digit.
     """
     target = lake / path
     target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     unfinished = target.with_name(f".{target.name}.unfinished")
     by = ", ".join(f'"{name}"' for name in order)
+    dictionary, exact = _looked_at(con, query, names, floats)
+    types = {"time": "TIMESTAMP_MS"} | dict.fromkeys(exact, _DECIMAL)
+    casts = ", ".join(f'"{name}"::{kind} AS "{name}"' for name, kind in types.items())
     con.execute(
-        f"""COPY (SELECT * REPLACE (time::TIMESTAMP_MS AS time) FROM ({query}) ORDER BY {by})
+        f"""COPY (SELECT * REPLACE ({casts}) FROM ({query}) ORDER BY {by})
             TO {quoted(str(unfinished))}
             (FORMAT parquet, COMPRESSION zstd, PARQUET_VERSION V2, ROW_GROUP_SIZE {_ROW_GROUP},
-             DICTIONARY_SIZE_LIMIT {_dictionary(con, query, names)},
+             DICTIONARY_SIZE_LIMIT {dictionary},
              KV_METADATA {{"mrtuner.format": '{FORMAT}'}})"""
     )
     sync(unfinished)
@@ -149,12 +159,27 @@ def write(
     sync(lake)
 
 
-def _dictionary(con: Engine, query: str, names: Sequence[str]) -> int:
-    """Return up to how many distinct values a column gets a dictionary: enough for `names`."""
-    counts = ", ".join(f'approx_count_distinct("{name}")' for name in names)
-    found: Sequence[int] = con.execute(f"SELECT {counts} FROM ({query})").fetchone() or (0,)
+def _looked_at(
+    con: Engine, query: str, names: Sequence[str], floats: Sequence[str]
+) -> tuple[int, Sequence[str]]:
+    """Return up to how many distinct values a column gets a dictionary: enough for `names`.
+
+    And which of the floats are the same after they were decimals, in every row. Files of an
+    earlier version may lack some.
+    """
+    has = {name for name, *_ in con.execute(f"DESCRIBE ({query})").fetchall()}
+    floats = [name for name in floats if name in has]
+    counts = [f'approx_count_distinct("{name}")' for name in names]
+    same = [
+        f'coalesce(bool_and(TRY_CAST("{name}" AS {_DECIMAL})::DOUBLE '
+        f'IS NOT DISTINCT FROM "{name}"), true)'
+        for name in floats
+    ]
+    found = con.execute(f"SELECT {', '.join([*counts, *same])} FROM ({query})").fetchone() or ()
+    most = max(found[: len(names)], default=0)
+    kept = [name for name, is_same in zip(floats, found[len(names) :], strict=True) if is_same]
     # Twice as many, since counts are approximate.
-    return min(max(_DICTIONARY, 2 * max(found)), _LARGEST_DICTIONARY)
+    return min(max(_DICTIONARY, 2 * most), _LARGEST_DICTIONARY), kept
 
 
 def described(con: Engine, lake: Path, path: str, *, number: int, view: str) -> File:

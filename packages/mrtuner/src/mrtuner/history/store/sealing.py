@@ -19,7 +19,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from mrtuner.history.recording.source import Kind, Source
+from mrtuner.history.recording.source import Kind, Source, Type
 from mrtuner.history.store import layout, opening, parquet, summaries
 from mrtuner.history.store.layout import HOUR, MICRO
 from mrtuner.history.store.parquet import File
@@ -84,9 +84,7 @@ def _move(writer: Writer, source: Source, begin: int, end: int) -> int:
             if con.execute(f"SELECT 1 FROM ({query}) LIMIT 1").fetchone() is not None:
                 place = number + len(files)
                 path = _in_partition(writer, layout.partition_of(view, begin), place)
-                parquet.write(
-                    con, query, lake, path, order_of(source, view), names_of(source, view)
-                )
+                write(con, query, lake, path, source, view)
                 files.append(parquet.described(con, lake, path, number=place, view=view))
     with writer.transaction():
         _enlist(writer, files)
@@ -111,16 +109,24 @@ def queries_of(
     }  # fmt: skip
 
 
-def order_of(source: Source, view: str) -> tuple[str, ...]:
-    """Return the sort order: rows of one instance and one key side by side, by time."""
-    keys = tuple(column.name for column in source.of(Kind.KEY))
-    return ("instance", *(keys if view == source.name else _apart(source, view)), "time")
+def write(
+    con: parquet.Engine, query: str, lake: Path, path: str, source: Source, view: str
+) -> None:
+    """Write rows of a view of a source to a file below the lake.
 
-
-def names_of(source: Source, view: str) -> tuple[str, ...]:
-    """Return the columns that identify what a row measures."""
-    names = tuple(column.name for column in source.of(Kind.KEY, Kind.TEXT))
-    return ("instance", *(names if view == source.name else _apart(source, view)))
+    Rows of one instance and one key stand side by side, by time.
+    """
+    sampled = view == source.name
+    keys, names = (
+        tuple(column.name for column in source.of(*kinds)) if sampled else _apart(source, view)
+        for kinds in ((Kind.KEY,), (Kind.KEY, Kind.TEXT))
+    )
+    floats = [name for name, kind in layout.stored_columns(source) if kind is Type.FLOAT]
+    parquet.write(
+        con, query, lake, path, order=("instance", *keys, "time"), names=("instance", *names),
+        # Rates and averages, which fill a summary, have all digits.
+        floats=floats if sampled else (),
+    )  # fmt: skip
 
 
 def _apart(source: Source, view: str) -> tuple[str, ...]:
@@ -215,10 +221,7 @@ def _merge(writer: Writer, source: Source, files: Sequence[File], partition: str
     number = _next_number(writer)
     path = _in_partition(writer, partition, number)
     with parquet.engine() as con:
-        parquet.write(
-            con, parquet.union(lake, sound), lake, path,
-            order_of(source, view), names_of(source, view),
-        )  # fmt: skip
+        write(con, parquet.union(lake, sound), lake, path, source, view)
         merged = parquet.described(con, lake, path, number=number, view=view)
     with writer.transaction():
         _enlist(writer, [merged])

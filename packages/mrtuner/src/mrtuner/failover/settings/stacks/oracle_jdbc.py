@@ -1,4 +1,4 @@
-"""Oracle JDBC thin: written from its reference manual, never run here.
+"""Oracle JDBC thin: written from its reference manual; only logins were run, without a server.
 
 Its properties count milliseconds; CONNECT_TIMEOUT of the descriptor counts seconds, for each
 address.
