@@ -361,8 +361,8 @@ function moves(on: Screen): HTMLElement[] {
   const [begin, end] = [Math.floor(on.begin), Math.ceil(on.end)];
   const half = Math.round(length / 2);
   return [
-    button("←", "Earlier", begin - half, end - half),
-    button("→", "Later", begin + half, end + half),
+    button("‹", "Earlier", begin - half, end - half),
+    button("›", "Later", begin + half, end + half),
     button("−", "Zoom out", begin - half, end + half),
     button("+", "Zoom in", begin + Math.round(length / 4), end - Math.round(length / 4)),
   ];
