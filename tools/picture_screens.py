@@ -24,6 +24,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final
 
+from fetch_browser import NAMES, fetched
+
 ROOT: Final = Path(__file__).resolve().parent.parent
 TARGET: Final = ROOT / "docs" / "images" / "viewer"
 DESK: Final = {"width": 1400, "height": 875}
@@ -37,8 +39,6 @@ _FREQUENT, _BETWEEN = 64, 64
 _LARGEST: Final = 90_000  # bytes
 #: How long to wait for a screen on a busy machine [ms].
 _PATIENCE: Final = 120_000
-#: Names of the system's browser, the same as in the tests.
-_BROWSERS: Final = ("chromium", "google-chrome")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,7 +94,8 @@ def main(names: Sequence[str]) -> None:
     """Take the pictures of these screens, or of all."""
     from playwright.sync_api import sync_playwright
 
-    chromium = next(filter(None, map(shutil.which, _BROWSERS)), None)
+    chromium = next(filter(None, map(shutil.which, NAMES)), None)
+    chromium = chromium or (str(fetched()) if fetched().is_file() else None)
     if chromium is None:
         sys.exit("error: no chromium\nHINT: apt-get install chromium")
     TARGET.mkdir(parents=True, exist_ok=True)

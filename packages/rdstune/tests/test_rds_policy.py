@@ -218,6 +218,19 @@ def look_for_limits(lab: Lab) -> None:
     assert done.exit_code == 0, done.output
 
 
+def check_instances(lab: Lab) -> None:
+    """Also a command of mrtuner. No server is behind the instances, so nothing passes."""
+    make_group("ours")
+    make_instance(lab, "shop", DBParameterGroupName="ours")
+    make_instance(lab, "new")
+    lab.instance("new", HERE).class_name = "db.c5.large"
+    make_cluster(lab)
+    lab.forget_calls()
+    for name in ("shop", "new", "orders-1"):
+        done = CliRunner().invoke(main, ["check", f"rds:{name}", "--region", HERE])
+        assert done.exit_code == 3, done.output
+
+
 #: Runs in which a command needs every permission; the test's own calls are subtracted.
 SCENARIOS: dict[str, Callable[[Lab], None]] = {
     "snapshots copy": copy_snapshots,
@@ -228,6 +241,7 @@ SCENARIOS: dict[str, Callable[[Lab], None]] = {
     "lint": check_groups,
     "maintenance": look_at_maintenance,
     "limits": look_for_limits,
+    "check": check_instances,
 }
 BY_THE_TEST = {"snapshots copy": {"rds:CreateDBSnapshot"}}
 
@@ -281,6 +295,7 @@ def test_a_command_that_needs_no_policy_calls_nothing(words: str, lab: Lab) -> N
 
 def test_every_command_of_rdstune_has_its_entry() -> None:
     known = {name.split()[0] for name in ACTIONS_BY_COMMAND} - {
+        "check",
         "limits",
         "serve",
         "history",

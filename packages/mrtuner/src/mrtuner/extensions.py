@@ -7,7 +7,8 @@ A distribution declares, for example, in its pyproject.toml:
 
 The group ``mrtuner.commands`` holds commands (click); ``mrtuner.triggers`` holds what triggers a
 failover for `mrtuner failover rehearse --trigger NAME:REST`, a function of REST and an
-`aws.session.Account` that returns a `rehearsal.run.Trigger`.
+`aws.session.Account` that returns a `rehearsal.run.Trigger`; ``mrtuner.checks`` holds what
+`mrtuner check --with NAME:REST` adds, a `check.catalogue.Addition`.
 """
 
 from __future__ import annotations
@@ -23,12 +24,15 @@ if TYPE_CHECKING:
 
 COMMANDS: Final = "mrtuner.commands"
 TRIGGERS: Final = "mrtuner.triggers"
+CHECKS: Final = "mrtuner.checks"
 #: Group and name of what we publish separately: the distribution that brings it.
 _DISTRIBUTIONS: Final[Mapping[tuple[str, str], str]] = {
     (COMMANDS, "image"): "mrtuner-image",
     (COMMANDS, "pods"): "mrtuner-pods",
     (COMMANDS, "rds"): "rdstune",
     (TRIGGERS, "rds"): "rdstune",
+    (CHECKS, "pods"): "mrtuner-pods",
+    (CHECKS, "rds"): "rdstune",
 }
 
 

@@ -130,6 +130,12 @@ def _bad_line(cluster: Cluster, _stack: ExitStack) -> None:
         file.write("work_mem = 12XB\n")
 
 
+def _edited(cluster: Cluster, _stack: ExitStack) -> None:
+    """The same value in other words is no difference."""
+    with (cluster.data / "postgresql.conf").open("a") as file:
+        file.write("work_mem = 12MB\ncheckpoint_timeout = 300s\n")
+
+
 def _forced_checkpoints(cluster: Cluster, _stack: ExitStack) -> None:
     for _ in range(12):
         counted(
@@ -214,6 +220,18 @@ TROUBLES = (
         id="pending-restart", severity="to know",
         plant=_sql("ALTER SYSTEM SET max_connections = 77"),
         says="waiting for a restart: max_connections", remedy="mrtuner undo",
+    ),
+    Trouble(
+        id="not-reloaded", severity="to know", plant=_edited, heals=True,
+        settings={"checkpoint_timeout": "5min"},
+        says=r"force: work_mem: .*/postgresql\.conf:\d+: work_mem = 12MB, in force is 4096 kB",
+        remedy="SELECT pg_reload_conf();",
+    ),
+    Trouble(
+        id="standby-gone", severity="to do", heals=True,
+        plant=_sql("SELECT pg_create_physical_replication_slot('berlin', true)"),
+        says="no standby is attached, although there is a slot for one: berlin",
+        remedy="SELECT pg_drop_replication_slot('berlin');",
     ),
     Trouble(
         id="next-start", severity="danger",

@@ -80,6 +80,15 @@ export interface Member {
   tightest: string | null;
   used: number | null;
   changes: number;
+  /** Whether its server can be asked for the plan of a statement. */
+  plans: boolean;
+}
+
+export interface Plan {
+  database: string;
+  at: number;
+  /** As EXPLAIN prints them. */
+  lines: string[];
 }
 
 export interface Fleet {
@@ -125,22 +134,26 @@ export function screen(name: string, query: URLSearchParams, signal: AbortSignal
   return get<Screen>(`api/screens/${encodeURIComponent(name)}?${query}`, signal);
 }
 
+export function plan(query: URLSearchParams): Promise<Plan> {
+  return get<Plan>(`api/plan?${query}`);
+}
+
 export function records(signal: AbortSignal): Promise<Records> {
   return get<Records>("api/records", signal);
 }
 
-async function get<T>(address: string, signal: AbortSignal): Promise<T> {
+async function get<T>(address: string, signal?: AbortSignal): Promise<T> {
   let response: Response;
   try {
-    response = await fetch(address, { signal, headers: { Accept: "application/json" } });
+    response = await fetch(address, { signal: signal ?? null, headers: { Accept: "application/json" } });
   } catch (error) {
-    if (signal.aborted) throw error;
+    if (signal?.aborted) throw error;
     throw new Failure("the server does not respond", "Is mrtuner serve still running?");
   }
   checkSession(response);
   const body: unknown = await response.json().catch(() => null);
   // A body that was cut off by the abort is null here, which is no answer.
-  signal.throwIfAborted();
+  signal?.throwIfAborted();
   if (!response.ok) {
     const told = (body as { error?: { message?: string; hint?: string | null } } | null)?.error;
     throw new Failure(told?.message ?? `the server answered ${response.status}`, told?.hint ?? null);

@@ -6,6 +6,7 @@ import { RECORDS, benchmarks } from "./records";
 import { chart, colours, type Drawn } from "./chart";
 import { choice, make } from "./dom";
 import { ago, clock, day, stale, value } from "./format";
+import { planned } from "./plan";
 import { live, refresher } from "./refresh";
 import { story } from "./story";
 import { address, go, query, read, type State } from "./state";
@@ -291,6 +292,7 @@ function fill(main: HTMLElement, on: Screen, state: State): void {
   if (without.childElementCount > 0) main.append(without);
   drawn.forEach((one) => one.resize());
   for (const given of on.tables) main.append(table(given, (unit, cell) => link(unit, cell, state, on)));
+  if (state.statement && store?.instances.some((one) => one.instance === on.instance && one.plans)) main.append(planned(state));
   reveal(state.table);
 }
 
@@ -359,8 +361,8 @@ function moves(on: Screen): HTMLElement[] {
   const [begin, end] = [Math.floor(on.begin), Math.ceil(on.end)];
   const half = Math.round(length / 2);
   return [
-    button("←", "Earlier", begin - half, end - half),
-    button("→", "Later", begin + half, end + half),
+    button("‹", "Earlier", begin - half, end - half),
+    button("›", "Later", begin + half, end + half),
     button("−", "Zoom out", begin - half, end + half),
     button("+", "Zoom in", begin + Math.round(length / 4), end - Math.round(length / 4)),
   ];

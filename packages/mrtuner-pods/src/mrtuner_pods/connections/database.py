@@ -6,8 +6,8 @@ superuser_reserved_connections + reserved_connections places are free.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from mrtuner.catalog import parameters
@@ -19,6 +19,7 @@ from mrtuner.units import Bytes
 
 if TYPE_CHECKING:
     from mrtuner.aws.session import Account
+    from mrtuner.check.state import ConnectionLimit
     from mrtuner.host.model import Host
     from mrtuner.postgres.connect import Connection
     from mrtuner.postgres.model import Server
@@ -105,6 +106,7 @@ def _defaults(major: int) -> dict[str, Fact[int]]:
 
 def of_server(connection: Connection, said: Flags) -> Database:
     """Return the limits of a running server; ConnectError where it cannot be read."""
+    from mrtuner.check.state import ConnectionLimit
     from mrtuner.postgres.connect import translated
     from mrtuner.postgres.read import read
     from mrtuner.postgres.reader import Reader
@@ -114,9 +116,17 @@ def of_server(connection: Connection, said: Flags) -> Database:
     with translated():
         rows = Reader(connection, server.version_num).rows("connection_limits")
         sessions, doubts = sessions_now(connection)
+    limits = [ConnectionLimit(**row) for row in rows]
+    return replace(
+        admitted(server, limits, live(said, server, _host(server)).situation),
+        host=connection.info.host or None, sessions=sessions, notes=doubts,
+    )  # fmt: skip
+
+
+def admitted(server: Server, limits: Sequence[ConnectionLimit], situation: Situation) -> Database:
+    """Return the limits of a server that was read."""
     return Database(
         where=f"PostgreSQL {server.version}",
-        host=connection.info.host or None,
         max_connections=Fact(
             int(server.settings["max_connections"].setting), "pg_settings: max_connections"
         ),
@@ -125,22 +135,20 @@ def of_server(connection: Connection, said: Flags) -> Database:
             for name in (*RESERVED, *OF_RDS)
             if name in server.settings
         },
-        situation=live(said, server, _host(server)).situation,
-        role_limits=_limited(rows, "role", "pg_roles: rolconnlimit"),
-        database_limits=_limited(rows, "database", "pg_database: datconnlimit"),
-        superusers=frozenset(row["name"] for row in rows if row["superuser"]),
-        privileged=frozenset(row["name"] for row in rows if row["reserved"]),
+        situation=situation,
+        role_limits=_limited(limits, "role", "pg_roles: rolconnlimit"),
+        database_limits=_limited(limits, "database", "pg_database: datconnlimit"),
+        superusers=frozenset(one.name for one in limits if one.superuser),
+        privileged=frozenset(one.name for one in limits if one.reserved),
         open_now=server.connections,
-        sessions=sessions,
-        notes=doubts,
     )
 
 
-def _limited(rows: list[dict[str, Any]], kind: str, source: str) -> dict[str, Fact[int]]:
+def _limited(limits: Sequence[ConnectionLimit], kind: str, source: str) -> dict[str, Fact[int]]:
     return {
-        row["name"]: Fact(int(row["most"]), source)
-        for row in rows
-        if row["kind"] == kind and row["most"] >= 0 and not row["superuser"]
+        one.name: Fact(one.most, source)
+        for one in limits
+        if one.kind == kind and one.most >= 0 and not one.superuser
     }
 
 
@@ -157,8 +165,6 @@ def of_instance(name: str, said: Flags, account: Account) -> Database:
 
     Raises AwsError where the instance or its group cannot be read.
     """
-    from dataclasses import replace
-
     from mrtuner.aws import rds
     from mrtuner.aws.session import client
     from mrtuner.catalog.classes import instance_class

@@ -12,11 +12,13 @@ from mrtuner.errors import UsageError
 from mrtuner.units import parse_duration
 
 if TYPE_CHECKING:
+    from mrtuner.history.analysis.period import HistoryPeriod
+    from mrtuner.history.reading import History
     from mrtuner.vacuum import Vacuum
     from mrtuner.vacuum.model import Rates
 
 #: How far back a history is searched [s]: a week has every kind of day.
-_REMEMBERED: Final = 7 * 86_400.0
+WEEK: Final = 7 * 86_400.0
 
 
 def vacuum(
@@ -46,27 +48,30 @@ def vacuum(
 
     if watch is not None and history is not None:
         raise UsageError("--history and --watch cannot be used together", "Omit one of them.")
+    recorded = None
+    if history is not None:
+        with remembered(history, instance, since=WEEK) as (opened, about):
+            recorded = busiest_rates(opened, about)
     return of_server(
         dsn,
         watch=None if watch is None else parse_duration(watch),
         sample=sample,
         sleep=sleep,
         thresholds=Thresholds() if long is None else Thresholds(long=long),
-        recorded=None if history is None else busiest_rates(history, instance),
+        recorded=recorded,
     )
 
 
-def busiest_rates(directory: Path | str, instance: str | None) -> Mapping[tuple[str, int], Rates]:
-    """Return the rates of each table's busiest day of a week, by database and oid.
+def busiest_rates(history: History, about: HistoryPeriod) -> Mapping[tuple[str, int], Rates]:
+    """Return the rates of each table's busiest day of a period, by database and oid.
 
     Raises:
-        UsageError: there is no such history or instance, or tables were not recorded.
+        UsageError: tables were not recorded.
     """
     from dataclasses import asdict
 
     from mrtuner.history.analysis.busiest_day import busiest_days
     from mrtuner.vacuum.rates import of_counts
 
-    with remembered(directory, instance, since=_REMEMBERED) as (history, about):
-        days = busiest_days(history, about)
+    days = busiest_days(history, about)
     return {table: of_counts(**asdict(day)) for table, day in days.items()}

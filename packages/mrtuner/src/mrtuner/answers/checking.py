@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Unpack
+from typing import TYPE_CHECKING, Any, Final, Unpack
 
-from mrtuner.answers.autovacuum import busiest_rates
+from mrtuner import extensions
+from mrtuner.answers.autovacuum import WEEK, busiest_rates
 from mrtuner.answers.remembered import remembered
+from mrtuner.answers.targets import TargetKind, kind_of
 from mrtuner.check.catalogue import known
 from mrtuner.check.read import read
-from mrtuner.check.report import CheckReport, judged, unreachable
-from mrtuner.check.state import Recorded, State
-from mrtuner.errors import ConnectError, UsageError
+from mrtuner.check.report import CheckReport, judged, unreachable, unread
+from mrtuner.check.state import Added, Recorded, State
+from mrtuner.errors import BadValue, ConnectError, UsageError
 from mrtuner.facts import Missing
 from mrtuner.inputs import MachineInputs
 from mrtuner.postgres.connect import masked
 from mrtuner.tuning import gather
 
 if TYPE_CHECKING:
+    from mrtuner.aws.session import Account
+    from mrtuner.check.catalogue import Addition, Located
+    from mrtuner.history.analysis.period import HistoryPeriod
+    from mrtuner.history.reading import History
     from mrtuner.vacuum import Vacuum
 
 #: How far back a history is looked at [s].
@@ -27,46 +33,99 @@ _DAY: Final = 86_400.0
 
 
 def check(
-    dsn: str = "",
+    target: str = "",
     *,
     skip: Collection[str] = (),
     history: Path | str | None = None,
     instance: str | None = None,
+    including: Collection[str] = (),
+    account: Account | None = None,
     **machine: Unpack[MachineInputs],
 ) -> CheckReport:
-    """Check the server that `dsn` leads to, by default the one that psql would find.
+    """Check the server that `target` leads to, by default the one that psql would find.
 
     Reads only, in one session, and gives up a query after two seconds: what it would have shown is
     not judged. `skip` are ids of checks to leave out. With a `history` that ``mrtuner record``
     wrote, of which `instance` names the server, what its last day shows is told as well: what went
     wrong, when a volume is full, which limits of the host were reached. Vacuum is then judged by
     each table's busiest day of a week.
+
+    `including` is what else is looked at, ``pods:deployment.yaml`` or ``rds:orders``, by installed
+    distributions; `account` is that of AWS. The target ``rds:orders`` is that instance, and its
+    server as psql reaches it at the endpoint: where it does not, only AWS's side is judged.
     `machine` is what cannot be read over SQL, such as ``memory="16GB"``, as in `tune`.
 
     Raises:
         ConnectError: the server cannot be read.
+        AwsError: AWS refuses to describe the instance that is the target.
         BadValue: an input is invalid, or there is no check of a name to skip.
+        MissingPart: a distribution is not installed.
     """
     left_out = known(frozenset(skip))
-    state = read(dsn, gather.flags(**machine))
+    given, located = _additions(target, including, account)
+    dsn, name = target, target if located else masked(target) or "local"
+    if located is not None:
+        said: Any = {key: value for key, value in machine.items() if value is not None}
+        machine = located.machine | said
+        left_out |= located.instead_of
+        if located.dsn is None:
+            return unread(name, Missing("", "it has no endpoint"), given, left_out)
+        dsn = located.dsn
+    try:
+        state = read(dsn, gather.flags(**machine))
+    except ConnectError as error:
+        if located is None:
+            raise
+        return unread(name, Missing("", error.message, hint=error.hint), given, left_out)
+    state = replace(state, added=given.added, missing={**state.missing, **given.missing})
     if history is not None:
-        state = replace(
-            state, recorded=_recorded(history, instance), vacuum=_busiest(state, history, instance)
-        )
-    return judged(masked(dsn) or "local", state, left_out)
+        state = _with_history(state, history, instance)
+    return judged(name, state, left_out)
 
 
-def _recorded(directory: Path | str, instance: str | None) -> Recorded:
+def _additions(
+    target: str, including: Collection[str], account: Account | None
+) -> tuple[Added, Located | None]:
+    """What was read for other distributions' checks, and where a target of theirs is."""
+    from mrtuner.aws.errors import AwsError
+    from mrtuner.aws.session import Account
+
+    added: dict[str, Any] = {}
+    missing: dict[str, Missing] = {}
+    located: Located | None = None
+    mine = [target] if kind_of(target) is TargetKind.RDS else []
+    for asked in [*mine, *including]:
+        name, _, rest = asked.partition(":")
+        addition: Addition | None = extensions.load(extensions.CHECKS, name) if rest else None
+        if addition is None:
+            raise BadValue(
+                f"nothing looks at {asked!r}", "Write pods:deployment.yaml, or rds:INSTANCE."
+            )
+        if name in added or name in missing:
+            raise BadValue(f"{name} is given twice", "Check the servers one by one.")
+        try:
+            added[name] = addition.read(rest, account or Account())
+        except AwsError as error:
+            if asked in mine:
+                raise
+            missing[name] = Missing(name, error.message, hint=error.hint)
+        if asked in mine and addition.locate is not None:
+            located = addition.locate(added[name])
+    return Added(added=added, missing=missing), located
+
+
+def _with_history(state: State, directory: Path | str, instance: str | None) -> State:
     from mrtuner.answers import ceilings
     from mrtuner.history.analysis.changes import changes
     from mrtuner.history.analysis.free_space import free_space
     from mrtuner.history.analysis.incidents import incidents
     from mrtuner.history.analysis.not_looked_for import not_looked_for
+    from mrtuner.history.analysis.period import period
     from mrtuner.history.analysis.role_peaks import role_peaks
 
     with remembered(directory, instance, since=_DAY) as (history, about):
         reached = ceilings.judged(history, about)
-        return Recorded(
+        recorded = Recorded(
             end=about.end,
             incidents=incidents(history, about, changes(history, about)),
             not_looked_for=not_looked_for(history, about),
@@ -75,29 +134,40 @@ def _recorded(directory: Path | str, instance: str | None) -> Recorded:
             limits=reached.limits,
             no_limits=reached.why,
         )
+        vacuum = _busiest(state, history, period(history, about.instance, since=WEEK))
+    return replace(state, recorded=recorded, vacuum=vacuum)
 
 
-def _busiest(state: State, directory: Path | str, instance: str | None) -> Vacuum | None:
+def _busiest(state: State, history: History, week: HistoryPeriod) -> Vacuum | None:
     """What vacuum needs on the busiest day, if this database's tables were recorded."""
     from mrtuner.vacuum import judge
 
     try:
-        known = busiest_rates(directory, instance)
+        known = busiest_rates(history, week)
     except UsageError:  # the counters of the server itself still count
         return state.vacuum
     mine = {oid: rates for (database, oid), rates in known.items() if database == state.database}
     return judge(state.vacuum.picture, mine) if state.vacuum and mine else state.vacuum
 
 
-def check_all(servers: Mapping[str, str], *, skip: Collection[str] = ()) -> list[CheckReport]:
-    """Check several servers, by name, one after the other.
+def check_all(
+    servers: Mapping[str, Sequence[str]], *, skip: Collection[str] = (),
+    account: Account | None = None,
+) -> list[CheckReport]:  # fmt: skip
+    """Check several servers, one after the other: by name the target, and what it includes.
 
     One that cannot be read is not judged.
     """
+    from mrtuner.aws.errors import AwsError
+
     reports = []
-    for name, dsn in servers.items():
+    for name, (target, *including) in servers.items():
         try:
-            reports.append(replace(check(dsn, skip=skip), target=name))
+            report = check(target, skip=skip, including=including, account=account)
+            reports.append(replace(report, target=name))
         except ConnectError as error:
             reports.append(unreachable(name, Missing("", error.message, hint=error.hint)))
+        except AwsError as error:
+            why = Missing("", error.message, hint=error.hint)
+            reports.append(unread(name, why, Added(), known(frozenset(skip))))
     return reports

@@ -231,6 +231,12 @@ ACTIONS_BY_COMMAND: Final[Mapping[str, tuple[Use, ...]]] = {
         Use("cloudwatch:GetMetricData"),
         Use("ec2:DescribeRegions", when="--all-regions"),
     ),
+    "check": (  # `mrtuner check rds:NAME`
+        *_LOOK_AT_GROUPS,
+        Use("rds:DescribePendingMaintenanceActions"),
+        Use("cloudwatch:GetMetricData"),
+        Use("ec2:DescribeInstanceTypes", when=_NEW_CLASS),
+    ),
     "serve": _READ_HISTORY,  # `mrtuner serve`, and the functions of `mrtuner deploy lambda`
     "history fetch": _READ_HISTORY,  # `mrtuner history fetch`
     "policy": (),

@@ -11,8 +11,8 @@
 
 The docstring says what it means. A check yields what it found and nothing if all is well. `needs`
 names what it looks at: a part of `State` that could not be read leaves the check *not judged*. A
-check that finds out by itself that it cannot judge raises `CannotJudge`. What needs a history is
-looked for only where one is given.
+check that finds out by itself that it cannot judge raises `CannotJudge`. What needs a history, or
+an `Addition` of another distribution, is looked for only where one is given.
 """
 
 from __future__ import annotations
@@ -21,16 +21,20 @@ import pkgutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from importlib import import_module
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from mrtuner.errors import BadValue
+from mrtuner.extensions import CHECKS, installed, load
 from mrtuner.facts import Missing
 from mrtuner.findings import Finding
 
 if TYPE_CHECKING:
-    from mrtuner.check.state import State
+    from mrtuner.aws.session import Account
+    from mrtuner.check.state import Added
+    from mrtuner.inputs import MachineInputs
 
-Judge = Callable[["State"], Iterator[Finding]]
+#: Of a `State`; of what is `Added` alone, for a check that needs nothing of the server.
+Judge = Callable[[Any], Iterator[Finding]]
 
 
 class CannotJudge(Exception):
@@ -56,6 +60,33 @@ class Check:
     def meaning(self) -> str:
         return " ".join((self.judge.__doc__ or "").split())
 
+    @property
+    def alone(self) -> bool:
+        """Whether it needs nothing of the server itself."""
+        return bool(self.needs) and set(self.needs) <= installed(CHECKS).keys()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Located:
+    """Where a target that is no connection string runs, and what is known of its machine."""
+
+    dsn: str | None  # None: it has no address yet
+    machine: MachineInputs
+    instead_of: frozenset[str]  # checks whose question the addition's own checks answer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Addition:
+    """What another distribution adds: the entry point ``NAME`` of the group ``mrtuner.checks``.
+
+    Its module registers checks that need NAME. `read` returns what they look at (`added`) for REST
+    of `--with NAME:REST`, or raises what cannot be asked at all. With `locate`, NAME:REST is a
+    target by itself.
+    """
+
+    read: Callable[[str, Account], Any]
+    locate: Callable[[Any], Located] | None = None  # of what was read
+
 
 #: The part of the state that only a history gives.
 HISTORY: Final = "history"
@@ -78,11 +109,13 @@ def check(
 
 
 def checks() -> dict[str, Check]:
-    """Return every check by its id, area by area."""
+    """Return every check by its id, area by area; also those of installed distributions."""
     from mrtuner.check import areas
 
     for module in pkgutil.iter_modules(areas.__path__):
         import_module(f"{areas.__name__}.{module.name}")
+    for name in installed(CHECKS):
+        load(CHECKS, name)
     return dict(sorted(_CHECKS.items(), key=lambda item: item[1].area))
 
 
@@ -91,3 +124,10 @@ def known(names: frozenset[str]) -> frozenset[str]:
     for name in sorted(names - checks().keys()):
         raise BadValue(f"there is no check {name!r}", "mrtuner explain lists the checks.")
     return names
+
+
+def added(state: Added, name: str) -> Any:
+    """Return what an addition read; CannotJudge where it could not be read."""
+    if name in state.missing:
+        raise CannotJudge(state.missing[name].why, state.missing[name].supply)
+    return state.added[name]

@@ -11,6 +11,7 @@ from mrtuner.check.state import (
     ConnectionLimit,
     DatabaseHealth,
     ExtensionVersion,
+    FileValue,
     Index,
     IntegerKey,
     Receiver,
@@ -26,6 +27,7 @@ from mrtuner.errors import ConnectError, Refused
 from mrtuner.facts import Missing
 from mrtuner.history.recording.statement_text import normalized
 from mrtuner.postgres.connect import connect, translated
+from mrtuner.postgres.read import SEE_FILES
 from mrtuner.postgres.read import read as read_server
 from mrtuner.postgres.reader import SEE_STATS, Patience, Reader
 from mrtuner.tuning import Tuning, gather, next_start_of, tune_server
@@ -53,6 +55,7 @@ _PARTS: Final[dict[str, tuple[str, type[Any]]]] = {
     "databases": ("check_databases", DatabaseHealth),
     "collations": ("check_collations", Collation),
     "extensions": ("check_extensions", ExtensionVersion),
+    "files": ("check_files", FileValue),
 }
 #: Parts in which a role without pg_read_all_stats sees nothing of others, or too little.
 _OF_OTHERS: Final = ("sessions", "groups", "standbys", "receiver")
@@ -74,8 +77,9 @@ def _state(conn: Connection, said: gather.Flags) -> State:
     reader = Reader(conn, server.version_num, PATIENCE)
     now = reader.row("check_now")
     parts: dict[str, Any] = {
-        name: tuple(kind(**row) for row in reader.rows_if_allowed(query, name, SEE_STATS))
+        name: tuple(kind(**row) for row in reader.rows_if_allowed(query, name, hint))
         for name, (query, kind) in _PARTS.items()
+        for hint in [SEE_FILES if name == "files" else SEE_STATS]
     }
     sessions = tuple(_sessions(reader))
     receiver = reader.rows_if_allowed("check_receiver", "receiver", SEE_STATS)

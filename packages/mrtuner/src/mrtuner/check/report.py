@@ -8,8 +8,9 @@ from dataclasses import dataclass, replace
 from typing import Annotated
 
 from mrtuner.check.catalogue import HISTORY, CannotJudge, checks
-from mrtuner.check.state import State
+from mrtuner.check.state import Added, State
 from mrtuner.described import Doc
+from mrtuner.extensions import CHECKS, installed
 from mrtuner.facts import Missing
 from mrtuner.findings import Finding, Severity
 from mrtuner.wording import enumerated, plural
@@ -49,14 +50,49 @@ def headline(reports: Sequence[CheckReport]) -> str:
 
 def judged(target: str, state: State, skip: frozenset[str] = frozenset()) -> CheckReport:
     """Run every check but those to skip."""
-    found: list[Finding] = []
+    return _report(
+        target, state, skip, version=state.server.version, database=state.database, at=state.at,
+        history=state.recorded is not None,
+    )  # fmt: skip
+
+
+def unread(
+    target: str, why: Missing, added: Added, skip: frozenset[str] = frozenset(), *,
+    findings: Sequence[Finding] = (),
+) -> CheckReport:  # fmt: skip
+    """The answer for a server that could not be read: only what needs nothing of it is judged."""
+    return _report(target, added, skip, without=why, findings=findings)
+
+
+def unreachable(target: str, why: Missing) -> CheckReport:
+    """The answer for a server that should be there: that is a danger, and the rest unknown."""
+    found = Finding(
+        id="unreachable", severity=Severity.DANGER, text=f"the server cannot be reached: {why.why}",
+        consequence="clients cannot use it either, unless they come from elsewhere", harm_in=0.0,
+        basis="an attempt to connect, now", remedy=(why.supply,) if why.supply else (),
+    )  # fmt: skip
+    return unread(target, why, Added(), findings=[found])
+
+
+def _report(
+    target: str, state: Added, skip: frozenset[str], *, version: str | None = None,
+    database: str | None = None, at: float | None = None, history: bool = False,
+    without: Missing | None = None, findings: Sequence[Finding] = (),
+) -> CheckReport:  # fmt: skip
+    known = checks()
+    given = {*state.added, *state.missing, *([HISTORY] if history else [])}
+    skip |= {
+        one.id for one in known.values()
+        if not {HISTORY, *installed(CHECKS)}.intersection(one.needs) <= given
+    }  # fmt: skip
+    found = list(findings)
     passed: list[str] = []
     unjudged: list[Missing] = []
-    known = checks()
-    if state.recorded is None:
-        skip |= {one.id for one in known.values() if HISTORY in one.needs}
     for check in known.values():
-        if check.id in skip:
+        if check.id in skip or any(one.id == check.id for one in findings):
+            continue
+        if without is not None and not check.alone:
+            unjudged.append(replace(without, name=check.id))
             continue
         lacking = [state.missing[name] for name in check.needs if name in state.missing]
         before = len(found)
@@ -72,21 +108,7 @@ def judged(target: str, state: State, skip: frozenset[str] = frozenset()) -> Che
         elif len(found) == before:
             passed.append(check.id)
     return CheckReport(
-        target=target, version=state.server.version, database=state.database, at=state.at,
+        target=target, version=version, database=database, at=at,
         findings=tuple(sorted(found, key=lambda one: one.urgency)), passed=tuple(passed),
         skipped=tuple(sorted(skip)), unjudged=tuple(unjudged),
-    )  # fmt: skip
-
-
-def unreachable(target: str, why: Missing) -> CheckReport:
-    """The answer for a server that could not be read: that is a danger, and the rest unknown."""
-    found = Finding(
-        id="unreachable", severity=Severity.DANGER, text=f"the server cannot be reached: {why.why}",
-        consequence="clients cannot use it either, unless they come from elsewhere", harm_in=0.0,
-        basis="an attempt to connect, now", remedy=(why.supply,) if why.supply else (),
-    )  # fmt: skip
-    others = [name for name in checks() if name != found.id]
-    return CheckReport(
-        target=target, version=None, database=None, at=None, findings=(found,), passed=(),
-        skipped=(), unjudged=tuple(replace(why, name=name) for name in others),
     )  # fmt: skip

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 from mrtuner.facts import Missing
 
@@ -196,6 +196,15 @@ class ExtensionVersion:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class FileValue:
+    """What the configuration files say of a parameter now, in force or not."""
+
+    name: str
+    value: str
+    place: str  # file:line
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Recorded:
     """What a history tells of the day before its last sample."""
 
@@ -209,7 +218,15 @@ class Recorded:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class State:
+class Added:
+    """What was read for the checks of other distributions, by the name of their entry point."""
+
+    added: Mapping[str, Any] = field(default_factory=dict)
+    missing: Mapping[str, Missing] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class State(Added):
     """What was read, at one moment; what could not be read is in `missing`, by the part's name."""
 
     at: float  # the server's clock [s since 1970]
@@ -231,9 +248,9 @@ class State:
     databases: tuple[DatabaseHealth, ...] = ()
     collations: tuple[Collation, ...] = ()
     extensions: tuple[ExtensionVersion, ...] = ()
+    files: tuple[FileValue, ...] = ()
     recorded: Recorded | None = None  # None: no history was given
     counted_for: float | None = None  # seconds since this database's statistics were reset
-    missing: Mapping[str, Missing]
 
     def setting(self, name: str) -> str | None:
         """A setting's text in base units; None if there is none, or the role may not see it."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
@@ -9,10 +10,11 @@ from typing import TYPE_CHECKING, Final
 from mrtuner.findings import Finding, Severity
 from mrtuner.present.text import Look, paragraph, row_lines
 from mrtuner.units import pretty_duration
-from mrtuner.wording import not_judged
+from mrtuner.wording import not_judged, plural
 
 if TYPE_CHECKING:
     from mrtuner.check.document import CheckDocument
+    from mrtuner.check.report import CheckReport
 
 _STYLES: Final = {Severity.DANGER: "warning", Severity.TO_DO: "heading", Severity.TO_KNOW: "quiet"}
 
@@ -23,9 +25,8 @@ def lines(told: CheckDocument, look: Look, *, everything: bool = False) -> Itera
     yield look.painted(told.headline, "heading")
     for server in told.servers:
         prefix = f"{server.target}: " if many else ""
-        for lacking in server.unjudged[: None if server.version else 1]:
-            name = lacking.name if server.version else "every check"
-            yield not_judged(f"{prefix}{name}", lacking.why, lacking.supply)
+        for name, why, supply in _unjudged(server):
+            yield not_judged(f"{prefix}{name}", why, supply)
     found = [(one, server.target) for server in told.servers for one in server.findings]
     for one, target in sorted(found, key=lambda pair: pair[0].urgency):
         yield ""
@@ -35,6 +36,17 @@ def lines(told: CheckDocument, look: Look, *, everything: bool = False) -> Itera
             yield ""
             title = f"{server.target}: passed" if many else "passed"
             yield from row_lines((title, ", ".join(server.passed) or "none"), [len(title)], look)
+
+
+def _unjudged(server: CheckReport) -> Iterator[tuple[str, str, str | None]]:
+    """Each check with its reason; those of a server that could not be read share one."""
+    if server.version is not None:
+        yield from ((one.name, one.why, one.supply) for one in server.unjudged)
+        return
+    alike = Counter((one.why, one.supply) for one in server.unjudged)
+    judged = bool(server.passed) or len(alike) > 1
+    for (why, supply), number in alike.items():
+        yield plural(number, "check") if judged else "every check", why, supply
 
 
 def _finding(one: Finding, prefix: str, look: Look) -> Iterator[str]:

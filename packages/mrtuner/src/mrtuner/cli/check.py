@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from mrtuner.answers.targets import RDS, TargetKind, kind_of
 from mrtuner.cli.common import checks, options, prerequisites, targets, terminal
+from mrtuner.cli.common.aws_options import account_options
 from mrtuner.errors import UsageError
+
+if TYPE_CHECKING:
+    from mrtuner.aws.session import Account
 
 _SEVERITIES: Final = ("danger", "to-do", "to-know")
 #: What a check needs to know of a machine that cannot be read over SQL.
@@ -17,7 +23,9 @@ _MACHINE: Final = ("memory", "cpus", "storage", "disk", "wal_disk")
 
 
 @options.command("check")
-@click.argument("dsns", type=targets.ServerArgument(), nargs=-1, metavar="[DSN]...")
+@click.argument(
+    "named", type=targets.ServerArgument(rds=True), nargs=-1, metavar="[DSN|rds:NAME]..."
+)
 @options.stacked(*(options.declared_option(name) for name in _MACHINE))
 @targets.config_option
 @click.option(
@@ -28,17 +36,24 @@ _MACHINE: Final = ("memory", "cpus", "storage", "disk", "wal_disk")
     help="Exit with status 3 from this severity on.",
 )  # fmt: skip
 @options.history_options("Also tell what went wrong within a day, as mrtuner record wrote there.")
+@click.option(
+    "--with", "including", multiple=True, metavar="NAME:WHAT",
+    help="Also check pods:MANIFEST, whether its connections fit, or rds:NAME, the instance.",
+)  # fmt: skip
 @click.option("--all", "everything", is_flag=True, help="Also name the checks that passed.")
 @options.html_option("Write the findings as one HTML page.")
+@account_options
 @checks.always_checks
 @options.json_option
 def command(
-    dsns: tuple[str, ...],
+    named: tuple[str, ...],
     config: Path | None,
     skip: str | None,
     fail_on: str,
     history: Path | None,
     instance: str | None,
+    including: tuple[str, ...],
+    account: Account,
     everything: bool,
     html: Path | None,
     check: checks.Check,
@@ -51,10 +66,12 @@ def command(
     Examples:
       mrtuner check postgresql://monitor@db/app
       mrtuner check                                  the server that psql would find
+      mrtuner check rds:orders                       an instance of RDS, with what AWS tells of it
       mrtuner check --config fleet.toml              one list for all that are named there
       mrtuner check postgresql://monitor@db/app --memory 16GB --skip free-space
       mrtuner check postgresql://monitor@db/app --fail-on danger --json
       mrtuner check postgresql://monitor@db/app --history /var/lib/mrtuner
+      mrtuner check postgresql://monitor@db/app --with pods:deployment.yaml
       mrtuner explain lock-queue                     what a check means
 
     Reads only, over one connection, and takes a few seconds at most. Tables and indexes are those
@@ -69,16 +86,21 @@ def command(
 
     prerequisites.require(page=html)
     left_out = [name.strip() for name in (skip or "").split(",") if name.strip()]
-    if config is None and len(dsns) < 2:
-        options.warn_of_password(*dsns or [None])
-        reports = [check_one(*dsns, skip=left_out, history=history, instance=instance, **machine)]
+    if config is None and len(named) < 2:
+        options.warn_of_password(*named or [None])
+        reports = [
+            check_one(
+                *named, skip=left_out, history=history, instance=instance, including=including,
+                account=account, **machine,
+            )
+        ]  # fmt: skip
     else:
-        if any(value is not None for value in (history, *machine.values())):
+        if including or any(value is not None for value in (history, *machine.values())):
             raise UsageError(
-                "options about the machine and the history are for one server",
+                "options about the machine, the history and --with are for one server",
                 "Check the servers one by one.",
             )
-        reports = check_all(targets.servers_named(dsns, config), skip=left_out)
+        reports = check_all(_by_name(named, config), skip=left_out, account=account)
     told = check_document(reports)
     if as_json:
         terminal.document(told)
@@ -96,3 +118,17 @@ def command(
         found=any(one.as_bad_as(limit) for one in reports),
         unjudged=[missing for one in reports for missing in one.unjudged],
     )
+
+
+def _by_name(named: Sequence[str], config: Path | None) -> dict[str, tuple[str, ...]]:
+    """What is checked under each name: a connection string, an instance of RDS, or both."""
+    from mrtuner.history.recording.fleet import read_fleet
+
+    of_rds = {one: one for one in named if kind_of(one) is TargetKind.RDS}
+    servers = targets.servers_named([one for one in named if one not in of_rds], config)
+    if config is not None:
+        of_rds |= {one.name: f"{RDS}{one.identifier}" for one in read_fleet(config).managed}
+    return {
+        name: tuple(asked[name] for asked in (servers, of_rds) if name in asked)
+        for name in servers | of_rds
+    }

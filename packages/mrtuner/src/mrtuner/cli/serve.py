@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from ipaddress import ip_address
 from pathlib import Path
@@ -83,6 +83,7 @@ def command(
       ssh -L 8080:127.0.0.1:8080 bastion mrtuner serve      # then open http://127.0.0.1:8080/
       mrtuner serve --host 0.0.0.0 --port 443 --password-file /etc/mrtuner/password \\
         --tls-cert /etc/mrtuner/cert.pem --tls-key /etc/mrtuner/key.pem
+      mrtuner serve --config fleet.toml                     # plans of statements, on request
       mrtuner serve --password-file /etc/mrtuner/password --mcp --config fleet.toml
 
     It reads the history and changes nothing. A recorder may write at the same time.
@@ -94,7 +95,7 @@ def command(
     of_agents = ("mcp",) if mcp else ()
     prerequisites.require("argon2", "duckdb", "starlette", "uvicorn", *of_s3, *of_agents)
     _refuse_unsafe(host, password_file, (tls_cert, tls_key), behind_proxy=behind_proxy)
-    _refuse_open_tools(password_file, config, mcp=mcp)
+    _refuse_open_tools(password_file, mcp=mcp)
     from mrtuner.documents import as_builtins
     from mrtuner.web.app import STATIC
     from mrtuner.web.document import Serving
@@ -103,7 +104,8 @@ def command(
         raise MissingPart("the page has not been built", "In a checkout, run: make page.")
     access = None if password_file is None else _access(password_file, behind_proxy=behind_proxy)
     far = behind_proxy or not _is_loopback(host)
-    agents = _agents(named, config, far=far) if mcp else None
+    servers = {} if config is None else targets.servers_named((), config)
+    agents = _agents(named, servers, far=far) if mcp else None
     with _store(named, account) as store, _listening(host, port) as listener:
         scheme = "https" if tls_cert else "http"
         address = f"{scheme}://{_openable(host)}:{listener.getsockname()[1]}/"
@@ -112,7 +114,7 @@ def command(
         if browser:
             click.launch(address)
         _serve(
-            store, listener, access, records, agents,
+            store, listener, access, records, agents, servers,
             ssl_certfile=tls_cert, ssl_keyfile=tls_key, proxy_headers=behind_proxy,
         )  # fmt: skip
 
@@ -136,9 +138,7 @@ def _refuse_unsafe(
         )
 
 
-def _refuse_open_tools(password_file: Path | None, config: Path | None, *, mcp: bool) -> None:
-    if config is not None and not mcp:
-        raise UsageError("--config names servers for agents", "Add --mcp, or omit --config.")
+def _refuse_open_tools(password_file: Path | None, *, mcp: bool) -> None:
     if mcp and password_file is None:
         raise Refused(
             "anyone on this machine could ask the tools of --mcp",
@@ -146,13 +146,12 @@ def _refuse_open_tools(password_file: Path | None, config: Path | None, *, mcp: 
         )
 
 
-def _agents(place: Path | Place, config: Path | None, *, far: bool) -> Agents:
+def _agents(place: Path | Place, servers: Mapping[str, str], *, far: bool) -> Agents:
     """Return what answers agents; from `far` away, they use a host name that is not known here."""
     from mrtuner.agents.server import over_http
     from mrtuner.agents.tools import Places
     from mrtuner.web.app import LOOPBACK, Agents
 
-    servers = {} if config is None else targets.servers_named((), config)
     history = place if isinstance(place, Path) else None
     app = over_http(Places(servers=servers, history=history))
     return Agents(app=app, hosts=("*",) if far else LOOPBACK)
@@ -183,16 +182,17 @@ def _on_s3(place: Place, account: Account) -> RemoteStore:
 
 def _serve(
     store: Path | RemoteStore, listener: socket.socket, access: Access | None,
-    records: Path | None = None, agents: Agents | None = None, **more: Any,
+    records: Path | None = None, agents: Agents | None = None,
+    servers: Mapping[str, str] | None = None, **more: Any,
 ) -> None:  # fmt: skip
-    with server(store, access, records, agents, **more) as found:
+    with server(store, access, records, agents, servers, **more) as found:
         found.run(sockets=[listener])
 
 
 @contextmanager
 def server(
     store: Path | RemoteStore, access: Access | None = None, records: Path | None = None,
-    agents: Agents | None = None, **more: Any,
+    agents: Agents | None = None, servers: Mapping[str, str] | None = None, **more: Any,
 ) -> Iterator[uvicorn.Server]:  # fmt: skip
     """Yield the viewer as a server that is not running yet; the store is closed at the end."""
     import uvicorn
@@ -201,9 +201,11 @@ def server(
 
     # With a password, users come from elsewhere, by a host name that is not known here.
     shown = (
-        app(store, records=records)
+        app(store, records=records, servers=servers)
         if access is None
-        else app(store, hosts=("*",), access=access, records=records, agents=agents)
+        else app(
+            store, hosts=("*",), access=access, records=records, agents=agents, servers=servers
+        )
     )
     config = uvicorn.Config(
         shown, log_level="warning", server_header=False, lifespan="off", limit_concurrency=200,

@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from mrtuner.errors import MissingPart
 from mrtuner.postgres.connect import translated
@@ -118,14 +118,23 @@ class Explainer:
 
         Settings and locks are released immediately. Raises CannotExplain with the server's reason.
         """
+        return Explained(_root(self._explained(statement.text, "JSON", settings)))
+
+    def text(self, statement: str) -> tuple[str, ...]:
+        """Return the lines in which the server tells its plan; CannotExplain as `plan` does."""
+        return tuple(str(line) for (line,) in self._explained(statement, "TEXT", {}))
+
+    def _explained(
+        self, text: str, form: Literal["JSON", "TEXT"], settings: Mapping[str, str]
+    ) -> list[tuple[Any, ...]]:
         import psycopg
 
-        _refuse_several(statement.text)
+        _refuse_several(text)
         self.conn.execute("SAVEPOINT explained")
         try:
             for name, value in settings.items():
                 self.conn.execute("SELECT set_config(%s, %s, true)", (name, value))
-            return Explained(self._explained(statement.text))
+            return self.conn.execute(self._command(text, form).encode()).fetchall()
         except psycopg.OperationalError as error:
             if self.conn.closed or self.conn.broken:
                 raise
@@ -145,12 +154,12 @@ class Explainer:
         ).fetchall()
         return dict(rows)
 
-    def _explained(self, text: str) -> Mapping[str, Any]:
+    def _command(self, text: str, form: str) -> str:
         if self.conn.info.server_version >= _GENERIC:
-            return self._root(f"EXPLAIN (FORMAT JSON, GENERIC_PLAN) {text}")
+            return f"EXPLAIN (FORMAT {form}, GENERIC_PLAN) {text}"
         if not _PARAMETER.search(text):
-            return self._root(f"EXPLAIN (FORMAT JSON) {text}")
-        return self._root(f"EXPLAIN (FORMAT JSON) EXECUTE {self._prepare(text)}")
+            return f"EXPLAIN (FORMAT {form}) {text}"
+        return f"EXPLAIN (FORMAT {form}) EXECUTE {self._prepare(text)}"
 
     def _prepare(self, text: str) -> str:
         """Prepare the statement (it survives a rollback); return its call with NULL parameters."""
@@ -167,12 +176,13 @@ class Explainer:
         values = ", ".join(["NULL"] * (row[0] if row else 0))
         return f"{_NAME}({values})" if values else _NAME
 
-    def _root(self, command: str) -> Mapping[str, Any]:
-        row = self.conn.execute(command.encode()).fetchone()
-        if row is None or not isinstance(row[0], list) or "Plan" not in row[0][0]:
-            raise CannotExplain("the server returned no plan for it")
-        root: Mapping[str, Any] = row[0][0]["Plan"]
-        return root
+
+def _root(rows: list[tuple[Any, ...]]) -> Mapping[str, Any]:
+    told = rows[0][0] if rows else None
+    if not isinstance(told, list) or "Plan" not in told[0]:
+        raise CannotExplain("the server returned no plan for it")
+    root: Mapping[str, Any] = told[0]["Plan"]
+    return root
 
 
 def _refuse_several(text: str) -> None:

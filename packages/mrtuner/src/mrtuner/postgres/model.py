@@ -148,6 +148,8 @@ class Slot:
     active: bool
     status: str | None  # reserved, extended, unreserved, lost
     retained: Bytes | None
+    temporary: bool = False
+    failover: bool | None = None  # whether standbys may keep a copy; None before 17
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -122,7 +122,7 @@ def _own(reader: Reader, settings: Mapping[str, Row]) -> dict[str, Row]:
     if any(one.name == "file_problems" for one in reader.missing):
         return {}  # the files cannot be read
     found = {}
-    for own in reader.rows_if_allowed("own_values", "own values", _SEE_FILES):
+    for own in reader.rows_if_allowed("own_values", "own values", SEE_FILES):
         row = settings[own["name"]]
         text = row["boot_val"] if own["setting"] is None else own["setting"]
         value = in_base_units(text or "", row["vartype"], row["unit"])
@@ -162,7 +162,7 @@ def _files(reader: Reader) -> tuple[tuple[FileProblem, ...], tuple[Pending, ...]
     a role that may not read it, only what the server has already flagged is known.
     """
     lacking = len(reader.missing)
-    rows = reader.rows_if_allowed("file_problems", "file_problems", _SEE_FILES)
+    rows = reader.rows_if_allowed("file_problems", "file_problems", SEE_FILES)
     flagged = {row["name"] for row in reader.rows("pending")}
     if len(reader.missing) > lacking:
         return (), tuple(Pending(name=name, value=None) for name in sorted(flagged))
@@ -179,7 +179,7 @@ def _problem(row: Row) -> FileProblem:
     return FileProblem(**{name: value for name, value in row.items() if name != "setting"})
 
 
-_SEE_FILES: Final = (
+SEE_FILES: Final = (
     "Connect as a superuser, or GRANT SELECT ON pg_file_settings and "
     "EXECUTE ON FUNCTION pg_show_all_file_settings() to the role."
 )

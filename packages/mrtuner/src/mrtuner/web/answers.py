@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
@@ -47,7 +47,7 @@ def screen_answer(history: History, name: str, given: Mapping[str, str]) -> Scre
     over = grid(history, about, screen.sources, most=_points(given))
     before = earlier(about, given)
     view = View(
-        history=history, grid=over, before=before, statement=_statement(given),
+        history=history, grid=over, before=before, statement=statement_of(given),
         change=_number(given, "change"), process=_number(given, "process"),
     )  # fmt: skip
     charts, tables = screen.build(view)
@@ -64,7 +64,8 @@ def _points(given: Mapping[str, str]) -> int:
     return int(text)
 
 
-def _statement(given: Mapping[str, str]) -> int | None:
+def statement_of(given: Mapping[str, str]) -> int | None:
+    """Return the query identifier that an address names; None without one."""
     if not (text := given.get("statement")):
         return None
     if _IDENTIFIER.fullmatch(text) and -_BEYOND <= int(text) < _BEYOND:
@@ -168,7 +169,10 @@ def _last(history: History, about: HistoryPeriod) -> float | None:
     return None if found is None else found.replace(tzinfo=UTC).timestamp()
 
 
-def fleet_answer(history: History, *, records: bool = False, login: bool = False) -> FleetAnswer:
+def fleet_answer(
+    history: History, *, records: bool = False, login: bool = False,
+    servers: Collection[str] = (),
+) -> FleetAnswer:  # fmt: skip
     """Return what a store holds: its instances, the one with the least headroom first."""
     from mrtuner.web import document
 
@@ -183,6 +187,7 @@ def fleet_answer(history: History, *, records: bool = False, login: bool = False
                 instance=one.instance, first=one.first.timestamp(), last=one.last.timestamp(),
                 load=one.load, cpus=one.cpus, tightest=one.tightest,
                 used=one.used.get(one.tightest or ""), changes=one.changes,
+                plans=one.instance in servers,
             )
             for one in overview(history)
         ],

@@ -46,6 +46,7 @@ _HASHED: Final = re.compile(r"/assets/[\w.]+-[\w-]{8}\.\w+$")
 def app(
     store: Path | RemoteStore, *, hosts: tuple[str, ...] = LOOPBACK,
     access: Access | None = None, records: Path | None = None, agents: Agents | None = None,
+    servers: Mapping[str, str] | None = None,
 ) -> Starlette:  # fmt: skip
     """Return the viewer of a store; the caller closes its `state.store` at the end.
 
@@ -56,6 +57,7 @@ def app(
         access: The login; None for none, which is only safe on the loopback address.
         records: A directory of benchmark records to show as well.
         agents: What answers agents, at `AGENTS`; only with a login.
+        servers: Connection strings by instance, of servers that may be asked for plans.
     """
     from starlette.applications import Starlette
     from starlette.middleware import Middleware
@@ -66,6 +68,7 @@ def app(
     from starlette.staticfiles import StaticFiles
 
     shared = SharedHistory(store)
+    known = servers or {}
 
     def fleet(request: Request) -> Response:
         from mrtuner.web.answers import fleet_answer
@@ -73,7 +76,7 @@ def app(
         return _answered(
             shared, request,
             lambda history, _: fleet_answer(
-                history, records=bool(records), login=access is not None
+                history, records=bool(records), login=access is not None, servers=known
             ),
         )  # fmt: skip
 
@@ -82,6 +85,13 @@ def app(
 
         name = request.path_params["name"]
         return _answered(shared, request, lambda h, given: screen_answer(h, name, given))
+
+    def plan(request: Request) -> Response:
+        from mrtuner.web.plans import plan_answer
+
+        if not own(request):
+            return _error(403, "the request came from another site", "Open the page itself.")
+        return _answered(shared, request, lambda h, given: plan_answer(h, known, given))
 
     def tune(request: Request) -> Response:
         if len(request.url.query) > _LONGEST_QUERY:
@@ -102,6 +112,7 @@ def app(
         routes=[
             Route("/api/fleet", fleet),
             Route("/api/screens/{name}", screen),
+            Route("/api/plan", plan),
             Route("/api/tune", tune),
             *(_record_routes(records) if records else ()),
             *(_agent_routes(agents) if agents and access else ()),

@@ -112,6 +112,16 @@ class ScreenAnswer(Document, tag="mrtuner.screen/1"):
     ] = None
 
 
+class PlanAnswer(Document, tag="mrtuner.plan/1"):
+    """The plan of a statement for any values, as the server explains it now."""
+
+    instance: Annotated[str, Doc("whose server planned it")]
+    database: Annotated[str, Doc("in which")]
+    statement: Annotated[str, Doc("query identifier")]
+    at: Annotated[float, Doc("when, seconds since 1970")]
+    lines: Annotated[tuple[str, ...], Doc("as EXPLAIN prints them; costs are estimates")]
+
+
 class FleetMember(Struct):
     """An instance of the store."""
 
@@ -123,6 +133,7 @@ class FleetMember(Struct):
     tightest: Annotated[str | None, Doc("what is nearest to its limit in the last hour")]
     used: Annotated[float | None, Doc("share of that limit")]
     changes: Annotated[int, Doc("changes and events in its last day")]
+    plans: Annotated[bool, Doc("whether its server can be asked for the plan of a statement")]
 
 
 class ScreenName(Struct):

@@ -198,6 +198,11 @@ def _survey(region: str, profile: str | None, workload: Workload) -> Iterator[Ev
         yield Surveyed(region=region, instances=instances, others=others)
 
 
+def audited(api: Any, instance: Instance, account: Account, workload: Workload) -> AuditRow:
+    """Return the judged row of one instance; AwsError if its cluster cannot be read."""
+    return _Region(api=api, account=account, workload=workload).row(instance)
+
+
 def _strange(region: str, error: Exception) -> MrTunerError:
     """Wrap an unexpected error: an incomplete answer from AWS, or a bug."""
     found = MrTunerError(

@@ -23,7 +23,7 @@ _NOTICED: Final = 5.0
 _STOPPED: Final = 60.0
 _MANY: Final = 10
 #: A transaction without work from which on it is forgotten rather than slow [s].
-_FORGOTTEN: Final = 300.0
+FORGOTTEN: Final = 300.0
 _SHOWN: Final = 5
 _TEXT: Final = 100
 
@@ -112,7 +112,7 @@ def idle_in_transaction(state: State) -> Iterator[Finding]:
     """
     found = [
         one for one in state.sessions
-        if one.idle_in_transaction and (one.state_seconds or 0) >= _FORGOTTEN
+        if one.idle_in_transaction and (one.state_seconds or 0) >= FORGOTTEN
     ]  # fmt: skip
     if not found:
         return

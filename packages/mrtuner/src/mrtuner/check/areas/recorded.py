@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Final
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Final
 
 from mrtuner.check.areas.connections import slots
 from mrtuner.check.catalogue import HISTORY, CannotJudge, check
@@ -13,6 +13,10 @@ from mrtuner.limits.sentences import level
 from mrtuner.units import pretty_bytes, pretty_duration
 from mrtuner.vacuum.commands import identifier
 from mrtuner.wording import plural
+
+if TYPE_CHECKING:
+    from mrtuner.history.analysis.free_space import FreeSpace
+    from mrtuner.limits import Limits
 
 #: An incident that ended within this time before now may still go on, and a history that ends
 #: earlier is not one of now [s].
@@ -76,12 +80,17 @@ def volume_fills(state: State) -> Iterator[Finding]:
             "the volumes of the server's host were not recorded",
             "Run mrtuner record on the server's host, or skip it: --skip volume-fills.",
         )
-    for one in found:
+    yield from filling("volume-fills", found)
+
+
+def filling(name: str, volumes: Iterable[FreeSpace]) -> Iterator[Finding]:
+    """Yield the volumes that are full soon, as findings of the check `name`."""
+    for one in volumes:
         if one.full_in is None or one.full_in > min(_WEEK, one.seen * _AHEAD):
             continue
         lost = one.free / one.full_in * _DAY
         yield Finding(
-            id="volume-fills",
+            id=name,
             severity=Severity.DANGER if one.full_in <= _DAY else Severity.TO_DO,
             text=f"{one.mount} has {pretty_bytes(one.free)} free of {pretty_bytes(one.size)} and "
             f"loses {pretty_bytes(round(lost))} a day",
@@ -109,12 +118,17 @@ def ceiling_reached(state: State) -> Iterator[Finding]:
     found = _recorded(state)
     if found.limits is None:
         raise CannotJudge(found.no_limits)
-    reached = found.limits.pegged
+    yield from ceiling("ceiling-reached", found.limits, "recorded by mrtuner record")
+
+
+def ceiling(name: str, found: Limits, source: str) -> Iterator[Finding]:
+    """Yield the ceilings that were reached, as one finding of the check `name`."""
+    reached = found.pegged
     if reached:
         yield Finding(
-            id="ceiling-reached",
+            id=name,
             severity=Severity.TO_DO,
-            text=found.limits.verdict,
+            text=found.verdict,
             consequence="statements wait for it, and settings cannot help",
             cost=float(reached[0].plateau.points),
             evidence=tuple(
@@ -122,13 +136,13 @@ def ceiling_reached(state: State) -> Iterator[Finding]:
                 + (f", a limit of {one.ceiling.source}" if one.ceiling else "")
                 for one in reached[:_SHOWN]
             ),
-            basis="recorded by mrtuner record"
+            basis=source
             + ("" if any(one.confirmed for one in reached) else "; nothing else confirms it"),
-            remedy=found.limits.advice,
+            remedy=found.advice,
         )
-    if found.limits.unjudged:
-        lacking = [f"{one.name}: {one.why}" for one in found.limits.unjudged]
-        raise CannotJudge("; ".join(lacking), found.limits.unjudged[0].supply)
+    if found.unjudged:
+        lacking = [f"{one.name}: {one.why}" for one in found.unjudged]
+        raise CannotJudge("; ".join(lacking), found.unjudged[0].supply)
 
 
 @check(

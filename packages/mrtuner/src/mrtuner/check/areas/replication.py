@@ -94,33 +94,6 @@ def replication_lag(state: State) -> Iterator[Finding]:
 
 
 @check(
-    "synchronous-standby-missing",
-    judged="synchronous_standby_names is set, and no synchronous standby is attached",
-    source="documentation: Synchronous Replication",
-    needs=("standbys",),
-)
-def synchronous_standby_missing(state: State) -> Iterator[Finding]:
-    """Commits wait for a standby that is not there: every session that writes hangs."""
-    names, level = state.setting("synchronous_standby_names"), state.setting("synchronous_commit")
-    if not names or state.server.standby or level in {"off", "local"}:
-        return
-    if any(one.sync_state in {"sync", "quorum"} for one in state.standbys):
-        return
-    yield Finding(
-        id="synchronous-standby-missing",
-        severity=Severity.DANGER,
-        text=f"no synchronous standby is attached, but synchronous_standby_names is {names!r}",
-        consequence="every commit waits until one attaches",
-        harm_in=0.0,
-        basis="pg_stat_replication, now",
-        remedy=(
-            "Start the standby; or, and then the next failover can lose commits:",
-            "ALTER SYSTEM SET synchronous_standby_names = ''; SELECT pg_reload_conf();",
-        ),
-    )
-
-
-@check(
     "standby-stale",
     judged="replay is paused, or nothing is received and nothing was replayed for five minutes",
     source="documentation: Hot Standby; pg_stat_wal_receiver",

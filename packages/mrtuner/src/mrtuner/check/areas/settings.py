@@ -9,8 +9,10 @@ from typing import Final
 from mrtuner.catalog.versions import end_of_support
 from mrtuner.check.areas.storage import advice, from_tuning
 from mrtuner.check.catalogue import check
-from mrtuner.check.state import State
+from mrtuner.check.state import FileValue, State
 from mrtuner.findings import Finding, Severity
+from mrtuner.notation import same
+from mrtuner.postgres.model import Setting
 from mrtuner.vacuum.commands import identifier
 from mrtuner.wording import first_few, plural
 
@@ -99,6 +101,51 @@ def pending_restart(state: State) -> Iterator[Finding]:
             basis="pg_settings and pg_file_settings, now",
             remedy=("Restart at a time of your own, or take the change back: mrtuner undo",),
         )
+
+
+@check(
+    "not-reloaded",
+    judged="a line of the files differs from the value in force, which a reload would change; "
+    "texts are not compared",
+    source="documentation: pg_file_settings; Server Configuration, Setting Parameters",
+    needs=("files",),
+)
+def not_reloaded(state: State) -> Iterator[Finding]:
+    """Somebody edited a configuration file and did not reload it: the next reload, by whomever,
+    puts it into force.
+    """
+    found = [one for one in state.files if _differs(one, state.server.settings.get(one.name))]
+    if found:
+        yield Finding(
+            id="not-reloaded",
+            severity=Severity.TO_KNOW,
+            text=f"not in force: {first_few([one.name for one in found], _SHOWN)}",
+            consequence="the next reload, by whomever, changes them",
+            evidence=tuple(
+                f"{one.place}: {one.name} = {one.value}, in force is "
+                f"{state.server.settings[one.name].reset_val} "
+                f"{state.server.settings[one.name].unit or ''}".rstrip()
+                for one in found[:_SHOWN]
+            ),
+            basis="pg_file_settings and pg_settings, now",
+            remedy=("SELECT pg_reload_conf();",),
+        )
+
+
+def _differs(line: FileValue, running: Setting | None) -> bool:
+    """Whether a reload would change the setting. Hooks may rewrite a text, so texts are left out.
+
+    What is set on the command line stays, and what needs a restart is another check's.
+    """
+    if running is None or running.reset_val is None or running.vartype == "string":
+        return False
+    if running.context in {"internal", "postmaster"} or running.origin not in _OF_FILES:
+        return False
+    known = (line.name, line.value, running.reset_val, running.vartype, running.unit)
+    return not same(*known)
+
+
+_OF_FILES: Final = frozenset({"default", "file", "include", "postgresql.auto.conf"})
 
 
 @check(

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Final
 
 from mrtuner.check.catalogue import CannotJudge, check
 from mrtuner.check.state import State
-from mrtuner.facts import Fact
 from mrtuner.findings import Finding, Severity
-from mrtuner.units import Bytes, GiB, pretty_bytes, pretty_duration
+from mrtuner.units import GiB, pretty_bytes, pretty_duration
 
 if TYPE_CHECKING:
     from mrtuner.tuning import Tuning
@@ -38,23 +37,26 @@ def free_space(state: State) -> Iterator[Finding]:
             "the server's volume cannot be read from here",
             "Run it on the server's machine, or skip it: --skip free-space.",
         )
-    yield from _nearly_full("the data volume", host.disk_free, host.disk_size)
-    if host.wal_free is not None and host.wal_size is not None:
-        yield from _nearly_full("the volume of pg_wal", host.wal_free, host.wal_size)
+    for what, free, size in (
+        ("the data volume", host.disk_free, host.disk_size),
+        ("the volume of pg_wal", host.wal_free, host.wal_size),
+    ):
+        if free is not None and size is not None:
+            yield from nearly_full("free-space", what, free.value, size.value, free.source)
 
 
-def _nearly_full(what: str, free: Fact[Bytes], size: Fact[Bytes]) -> Iterator[Finding]:
-    share = free.value / size.value
-    short = share < _LEAST or free.value < GiB
+def nearly_full(name: str, what: str, free: int, size: int, source: str) -> Iterator[Finding]:
+    """Yield a volume with little space left, as a finding of the check `name`."""
+    share = free / size
+    short = share < _LEAST or free < GiB
     if share < _LITTLE or short:
         yield Finding(
-            id="free-space",
+            id=name,
             severity=Severity.DANGER if short else Severity.TO_DO,
-            text=f"{what} has {pretty_bytes(free.value)} free of {pretty_bytes(size.value)} "
-            f"({share:.0%})",
+            text=f"{what} has {pretty_bytes(free)} free of {pretty_bytes(size)} ({share:.0%})",
             consequence="when it is full, statements fail and the server may stop",
             cost=1 - share,
-            basis=f"{free.source}, now",
+            basis=f"{source}, now",
             remedy=(
                 "Enlarge the volume, or find what grows: SELECT datname, pg_size_pretty("
                 "pg_database_size(oid)) FROM pg_database ORDER BY pg_database_size(oid) DESC;",

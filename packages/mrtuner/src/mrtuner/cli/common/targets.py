@@ -27,12 +27,17 @@ class ServerArgument(click.ParamType):  # type: ignore[type-arg]  # generic only
 
     name = "dsn"
 
+    def __init__(self, *, rds: bool = False) -> None:
+        self.rds = rds  # whether rds:NAME is one as well
+
     def convert(self, value: Any, _param: click.Parameter | None, ctx: click.Context | None) -> str:
         """Return the connection string; UsageError for an instance or a file."""
         text = str(value)
         kind = kind_of(text)
         if kind is TargetKind.LOCAL:
             return ""
+        if kind is TargetKind.RDS and self.rds:
+            return text
         if kind is TargetKind.RDS:
             verb = _OF_RDS.get(ctx.info_name or "") if ctx else None
             run = f"Run rdstune {verb} {instance_named(text)}" if verb else ""

@@ -34,6 +34,8 @@ SERVER: Final = (
     "tcp_user_timeout",
     "client_connection_check_interval",
 )
+#: The longest that a backend without its client may remain [s]; chosen, not measured.
+IDLE: Final = 300
 _ORIGIN: Final = dict.fromkeys(("keepalives", "keepalives_idle", "tcp_user_timeout"), "socket")
 
 
@@ -149,12 +151,8 @@ def _server(settings: Mapping[str, str]) -> Iterator[str]:
         )
     unbounded = settings.get("tcp_user_timeout") == "0"
     # 0 means a Unix socket here; over TCP the value is the one in force
-    if int(settings.get("tcp_keepalives_idle", "0")) > _IDLE and unbounded:
+    if int(settings.get("tcp_keepalives_idle", "0")) > IDLE and unbounded:
         yield (
             f"tcp_keepalives_idle = {settings['tcp_keepalives_idle']} s at the server: backends "
             "stay at least that long after their clients vanished"
         )
-
-
-#: The longest that a backend without its client may remain [s].
-_IDLE: Final = 300

@@ -42,14 +42,15 @@ def free_space(history: History, about: HistoryPeriod) -> Sequence[FreeSpace]:
     found = [
         FreeSpace(
             mount=row["mount"], device=row["device"], size=row["size"], free=row["free"],
-            full_in=_full_in(row["free"], row["growth"], row["seen"]), seen=float(row["seen"]),
+            full_in=full_in(row["free"], row["growth"], row["seen"]), seen=float(row["seen"]),
         )
         for row in rows
     ]  # fmt: skip
     return sorted(found, key=lambda one: (one.full_in is None, one.full_in or 0.0, one.mount))
 
 
-def _full_in(free: int, growth: float | None, seen: int) -> float | None:
+def full_in(free: float, growth: float | None, seen: float) -> float | None:
+    """Return the seconds until no space is left at a growth of free space [bytes/s]."""
     if growth is None or growth >= 0 or seen < _LONG_ENOUGH:
         return None
     return free / -growth

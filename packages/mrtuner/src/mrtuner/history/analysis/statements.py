@@ -8,7 +8,7 @@ from typing import Annotated, Any, Final
 
 from mrtuner.described import Doc
 from mrtuner.history.analysis.coverage import seconds_of
-from mrtuner.history.analysis.period import HistoryPeriod, counted_in
+from mrtuner.history.analysis.period import IN_PERIOD, HistoryPeriod, counted_in, view_for
 from mrtuner.history.reading import History
 
 #: More statements than pg_stat_statements keeps.
@@ -71,6 +71,22 @@ def statements(history: History, about: HistoryPeriod, top: int) -> tuple[Histor
 def _statement(row: dict[str, Any]) -> HistoryStatement:
     whole = ("calls", "rows", "blocks_read", "temp_blocks", "wal_bytes")
     return HistoryStatement(**(row | {name: int(row[name] or 0) for name in whole}))
+
+
+def recorded_text(history: History, about: HistoryPeriod, query_id: int) -> tuple[str, str] | None:
+    """The text of a statement and the database in which it ran last; None if it did not run."""
+    if not history.has("statements"):
+        return None
+    row = history.row(
+        f"""SELECT any_value(t.text) AS text, arg_max(s.database, s.time) AS database
+            FROM {view_for(history, "statements", about.begin)} AS s
+            JOIN statement_texts AS t ON t.query_id = s.query_id
+            WHERE {IN_PERIOD} AND s.query_id = $statement""",
+        about.parameters | {"statement": query_id}, inside=True,
+    )  # fmt: skip
+    return (
+        None if row["text"] is None or row["database"] is None else (row["text"], row["database"])
+    )
 
 
 def statement_changes(

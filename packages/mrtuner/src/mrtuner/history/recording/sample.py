@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Final
 
+from mrtuner.errors import MrTunerError
 from mrtuner.facts import Missing
 from mrtuner.history.recording.program import Place, Rows
 from mrtuner.history.recording.source import HIDES, Source, Type
@@ -259,7 +260,7 @@ class Programs:
         try:
             rows = None if source.program is None else source.program.open(self.place)
         except Exception as error:  # third-party code may raise anything
-            self._lacks(source, f"{type(error).__name__}: {error}")
+            self._failed(source, error)
             return False
         if rows is None:
             self._lacks(source, "there is nothing it could sample here")
@@ -272,11 +273,17 @@ class Programs:
         try:
             return tuple(_row(source, row) for row in self._opened[source.name]())
         except Exception as error:  # third-party code may raise anything
-            self._lacks(source, f"{type(error).__name__}: {error}")
+            self._failed(source, error)
             return None
 
-    def _lacks(self, source: Source, why: str) -> None:
-        self.missing[source.name] = Missing(source.name, why)
+    def _failed(self, source: Source, error: Exception) -> None:
+        if isinstance(error, MrTunerError):
+            self._lacks(source, error.message, error.hint)
+        else:
+            self._lacks(source, f"{type(error).__name__}: {error}")
+
+    def _lacks(self, source: Source, why: str, hint: str | None = None) -> None:
+        self.missing[source.name] = Missing(source.name, why, hint=hint)
 
 
 def _timed(

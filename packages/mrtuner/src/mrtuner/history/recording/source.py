@@ -152,12 +152,14 @@ def built_in() -> Mapping[str, Source]:
     """The sources that MrTuner comes with, by name."""
     from mrtuner.history.recording.filesystems import FILESYSTEMS
     from mrtuner.history.recording.host import HOST
+    from mrtuner.history.recording.log_errors import LOG_ERRORS
     from mrtuner.history.recording.machine import MACHINE
 
     return {
         **_by_name(files("mrtuner.history.sources").iterdir()),
         "filesystems": of_program("filesystems", FILESYSTEMS),
         "host": of_program("host", HOST),
+        "log_errors": of_program("log_errors", LOG_ERRORS),
         "machine": of_program("machine", MACHINE),
     }
 

@@ -17,7 +17,8 @@ used = { type = "float", unit = "share", help = "kept, of what may be kept for i
 xmin_age = { help = "transactions since the oldest whose rows it keeps" }
 */
 SELECT slot_name AS name, slot_type AS kind, active, wal_status AS status,
-       greatest(here.lsn - restart_lsn, 0)::bigint AS retained, safe_wal_size AS safe,
+       CASE WHEN restart_lsn IS NOT NULL -- else greatest would return 0
+            THEN greatest(here.lsn - restart_lsn, 0)::bigint END AS retained, safe_wal_size AS safe,
        CASE WHEN safe_wal_size IS NOT NULL
             THEN round(greatest(here.lsn - restart_lsn, 0)
                        / greatest(here.lsn - restart_lsn + safe_wal_size, 1), 3)::float8 END AS used,

@@ -1,6 +1,9 @@
 -- How much WAL each replication slot keeps, from where it stands to the end of WAL.
 SELECT slot_name AS name, slot_type AS kind, active, wal_status AS status,
-       greatest(here.lsn - restart_lsn, 0)::bigint AS retained
+       CASE WHEN restart_lsn IS NOT NULL -- else greatest would return 0
+            THEN greatest(here.lsn - restart_lsn, 0)::bigint END AS retained, temporary,
+       NULL::boolean AS failover -- before 17
+       failover -- since 17
 FROM pg_catalog.pg_replication_slots,
      (SELECT CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn()
              ELSE pg_current_wal_lsn() END AS lsn) AS here

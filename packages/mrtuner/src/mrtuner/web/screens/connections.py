@@ -1,8 +1,8 @@
-"""Connections, and who blocks whom."""
+"""Connections, who blocks whom, and what the log says went wrong."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from mrtuner.history.analysis.period import IN_PERIOD
@@ -21,6 +21,14 @@ _OLDEST: Final = (
     ("role", "Role", "text"),
     ("query_id", "Statement", "statement"),
 )
+_SEVERITIES: Final = {
+    "PANIC": "panics", "FATAL": "fatals", "ERROR": "errors", "WARNING": "warnings",
+}  # fmt: skip
+_KINDS: Final = {
+    "deadlocks": "deadlocks", "cancelled statements": "cancelled",
+    "sessions refused, too many": "refused",
+}  # fmt: skip
+_NO_LOG: Final = "the recorder does not run on the server's machine, or may not read its log"
 _PER_MINUTE: Final = 60.0
 _SECOND: Final = 0.001  # from ms
 
@@ -65,11 +73,23 @@ def _build(view: View) -> tuple[Sequence[Chart], Sequence[Table]]:
                 "committed": rate("commits"), "rolled back": rate("rollbacks"),
             }),
         ),
+        Chart(
+            name="log", title="Errors in the log, by severity", unit="/min", stacked=True,
+            missing=_NO_LOG, series=view.lines("log_errors", _per_minute(_SEVERITIES)),
+        ),
+        Chart(
+            name="log_kinds", title="Deadlocks, cancelled and refused, in the log", unit="/min",
+            missing=_NO_LOG, series=view.lines("log_errors", _per_minute(_KINDS)),
+        ),
     ]  # fmt: skip
     return charts, [
         blocking(view.history, view.grid.parameters),
         Table(name="oldest", title="Oldest transactions", columns=_OLDEST, rows=_oldest(view)),
     ]  # fmt: skip
+
+
+def _per_minute(columns: Mapping[str, str]) -> dict[str, Measure]:
+    return {words: rate(column, scale=_PER_MINUTE) for words, column in columns.items()}
 
 
 def _oldest(view: View) -> Sequence[dict[str, Any]]:
@@ -97,6 +117,6 @@ SCREEN: Final = Screen(
     name="connections",
     title="Connections and locks",
     help="How many sessions there were, and which ones blocked others",
-    sources=("connections", "databases", "sessions"),
+    sources=("connections", "databases", "sessions", "log_errors"),
     build=_build,
 )

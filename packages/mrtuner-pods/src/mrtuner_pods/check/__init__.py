@@ -1,0 +1,1 @@
+"""What `mrtuner check --with pods:MANIFEST` looks for."""

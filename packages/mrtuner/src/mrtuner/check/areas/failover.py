@@ -1,0 +1,233 @@
+"""What a server itself tells of the hour when it, its standby or a client goes away."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from mrtuner.catalog.timers import kernel_defaults
+from mrtuner.check.areas.connections import FORGOTTEN
+from mrtuner.check.catalogue import check
+from mrtuner.check.state import Standby, State
+from mrtuner.failover.audit.check import IDLE
+from mrtuner.findings import Finding, Severity
+from mrtuner.units import pretty_duration
+from mrtuner.vacuum.commands import identifier, literal
+from mrtuner.wording import first_few, plural
+
+_SYNCHRONOUS: Final = "documentation: Synchronous Replication"
+_SHOWN: Final = 5
+#: FIRST 2 (a, b), ANY 1 (a, b) and 2 (a, b); a list alone asks for one. Source: syncrep_gram.y.
+_ASKED: Final = re.compile(r"\s*(?:(?:FIRST|ANY)\s+)?(\d+)\s*\(", re.IGNORECASE)
+
+
+def _waited_for(state: State) -> tuple[int, list[Standby]] | None:
+    """How many standbys each commit waits for, and those attached that count; None: for none."""
+    names, level = state.setting("synchronous_standby_names"), state.setting("synchronous_commit")
+    if not names or state.server.standby or level in {"off", "local"}:
+        return None
+    asked = _ASKED.match(names)
+    attached = [
+        one for one in state.standbys if one.sync_state in {"sync", "potential", "quorum"}
+    ]  # fmt: skip
+    return int(asked[1]) if asked else 1, attached
+
+
+@check(
+    "synchronous-standby-missing",
+    judged="fewer synchronous standbys are attached than synchronous_standby_names asks for",
+    source=_SYNCHRONOUS,
+    needs=("standbys",),
+)
+def synchronous_standby_missing(state: State) -> Iterator[Finding]:
+    """Commits wait for a standby that is not there: every session that writes hangs."""
+    found = _waited_for(state)
+    if found is None or len(found[1]) >= found[0]:
+        return
+    asked, attached = found
+    there = "no synchronous standby"
+    if attached:
+        there = f"only {len(attached)} of {asked} synchronous standbys"
+    yield Finding(
+        id="synchronous-standby-missing",
+        severity=Severity.DANGER,
+        text=f"{there} {'are' if len(attached) > 1 else 'is'} attached, but "
+        f"synchronous_standby_names is {state.setting('synchronous_standby_names')!r}",
+        consequence="every commit waits until "
+        + ("the others attach" if attached else "one attaches"),
+        harm_in=0.0,
+        basis="pg_stat_replication, now",
+        remedy=(
+            "Start the standby; or, and then the next failover can lose commits:",
+            "ALTER SYSTEM SET synchronous_standby_names = ''; SELECT pg_reload_conf();",
+        ),
+    )
+
+
+@check(
+    "synchronous-standby-single",
+    judged="no more synchronous standbys are attached than synchronous_standby_names asks for",
+    source=_SYNCHRONOUS,
+    needs=("standbys",),
+)
+def synchronous_standby_single(state: State) -> Iterator[Finding]:
+    """Commits stop as soon as one standby goes away: there is no other to take its place.
+
+    Patroni and similar tools take a standby that is gone off the list, and then nothing stops.
+    """
+    found = _waited_for(state)
+    if found is None or len(found[1]) != found[0]:
+        return
+    asked, attached = found
+    yield Finding(
+        id="synchronous-standby-single",
+        severity=Severity.TO_KNOW,
+        text=f"each commit waits for {plural(asked, 'standby')}, "
+        f"and no more are attached: {first_few([one.name for one in attached], _SHOWN)}",
+        consequence="if one goes away, every session that writes hangs until it is back",
+        basis="pg_stat_replication, now",
+        remedy=(
+            "Attach one more standby that synchronous_standby_names lists, or know how to take "
+            "the one that is gone off the list",
+        ),
+    )
+
+
+@check(
+    "standby-gone",
+    judged="physical slots hold WAL for standbys, none of them is in use, and no standby is "
+    "attached",
+    source="documentation: Log-Shipping Standby Servers, Replication Slots",
+    needs=("standbys", "slots"),
+)
+def standby_gone(state: State) -> Iterator[Finding]:
+    """This primary had a standby, and has none now: if it goes away, nothing takes over."""
+    slots = [
+        one for one in state.server.slots
+        if one.kind == "physical" and not one.temporary and one.retained is not None
+    ]  # fmt: skip
+    followed = any(one.active for one in slots) or any(not one.logical for one in state.standbys)
+    if state.server.standby or not slots or followed:
+        return
+    names = first_few([one.name for one in slots], _SHOWN)
+    yield Finding(
+        id="standby-gone",
+        severity=Severity.TO_DO,
+        text=f"no standby is attached, although there is a slot for one: {names}",
+        consequence="if this server goes away, nothing can take over",
+        basis="pg_replication_slots and pg_stat_replication, now",
+        remedy=(
+            "Start the standby and read its log; if there is none any more, drop its slot:",
+            *(f"SELECT pg_drop_replication_slot({literal(one.name)});" for one in slots[:_SHOWN]),
+        ),
+    )
+
+
+@check(
+    "slot-not-synchronized",
+    judged="a logical slot without failover = true, on a primary with a standby (17 and later)",
+    source="documentation: Logical Replication, Logical Replication Failover",
+    needs=("standbys", "slots"),
+)
+def slot_not_synchronized(state: State) -> Iterator[Finding]:
+    """A consumer of logical replication cannot go on after a failover: its slot stays behind with
+    the old primary, and the standby does not have it.
+    """
+    slots = [
+        one for one in state.server.slots
+        if one.kind == "logical" and one.failover is False and not one.temporary
+    ]  # fmt: skip
+    standby = any(not one.logical for one in state.standbys)
+    if state.server.standby or not standby or not slots:
+        return
+    names = first_few([one.name for one in slots], _SHOWN)
+    first = identifier(slots[0].name)
+    yield Finding(
+        id="slot-not-synchronized",
+        severity=Severity.TO_DO,
+        text=f"{plural(len(slots), 'logical slot')} would be lost in a failover: {names}",
+        consequence="the consumer then cannot go on, and must be set up again with all rows",
+        cost=float(len(slots)),
+        basis="pg_replication_slots, now",
+        remedy=(
+            "With sync_replication_slots = on at the standby. Where the consumer is a "
+            "subscription, at the subscriber (its name is usually the slot's):",
+            f"ALTER SUBSCRIPTION {first} DISABLE; ALTER SUBSCRIPTION {first} SET (failover = true);"
+            f" ALTER SUBSCRIPTION {first} ENABLE;",
+        ),
+    )
+
+
+@check(
+    "replication-timeout-off",
+    judged="wal_sender_timeout is 0 with a standby attached, or wal_receiver_timeout on a standby",
+    source="documentation: Replication, wal_sender_timeout and wal_receiver_timeout",
+    needs=("standbys", "receiver"),
+)
+def replication_timeout_off(state: State) -> Iterator[Finding]:
+    """The other side of replication may vanish, and nobody notices before the kernel does."""
+    followed = [one for one in state.standbys if not one.logical]
+    for name, used, other in (
+        ("wal_sender_timeout", bool(followed), "a standby"),
+        ("wal_receiver_timeout", state.receiver is not None, "the primary"),
+    ):
+        if used and state.setting(name) == "0":
+            yield Finding(
+                id="replication-timeout-off",
+                severity=Severity.TO_DO,
+                text=f"{name} is 0, so {other} that vanishes is not noticed",
+                consequence="the connection stays until the kernel gives it up, which takes from a "
+                "quarter of an hour to two hours, and WAL waits so long",
+                basis="pg_settings, now",
+                remedy=(f"ALTER SYSTEM RESET {name}; SELECT pg_reload_conf();  -- 60 s",),
+            )
+
+
+@check(
+    "dead-clients-stay",
+    judged="a session from another host has been idle in a transaction for five minutes, and the "
+    "server would notice only after more than five minutes that its client is gone",
+    source="documentation: TCP Settings; tcp(7); both times are chosen",
+    needs=("sessions",),
+)
+def dead_clients_stay(state: State) -> Iterator[Finding]:
+    """A client whose host is gone keeps its session, with locks and snapshot, until the server's
+    keepalive gives it up: by the kernel's defaults that takes over two hours.
+    """
+    found = [
+        one for one in state.sessions
+        if one.idle_in_transaction and one.client not in {None, "127.0.0.1", "::1"}
+        and (one.state_seconds or 0) >= FORGOTTEN
+    ]  # fmt: skip
+    idle, interval, count = (
+        _configured(state, f"tcp_keepalives_{part}") or kernel_defaults()[kernel]
+        for part, kernel in _KEEPALIVE.items()
+    )
+    if not found or idle + interval * count <= IDLE:
+        return
+    yield Finding(
+        id="dead-clients-stay",
+        severity=Severity.TO_KNOW,
+        text=f"if {found[0].who} from {found[0].client} is gone, the server notices only after "
+        f"{pretty_duration(idle + interval * count)}",
+        consequence="until then its locks stay, and vacuum removes no row that died since it began",
+        cost=float(len(found)),
+        basis="pg_settings, now; Linux's defaults where they are 0",
+        remedy=(
+            "ALTER SYSTEM SET tcp_keepalives_idle = 60; ALTER SYSTEM SET tcp_keepalives_interval "
+            "= 10; ALTER SYSTEM SET tcp_keepalives_count = 6; SELECT pg_reload_conf();",
+        ),
+    )
+
+
+_KEEPALIVE: Final = {
+    "idle": "tcp_keepalive_time", "interval": "tcp_keepalive_intvl",
+    "count": "tcp_keepalive_probes",
+}  # fmt: skip
+
+
+def _configured(state: State, name: str) -> int:
+    """What is configured; `setting` is that of this session, and 0 on a Unix socket."""
+    found = state.server.settings.get(name)
+    return int(found.reset_val or 0) if found is not None else 0

@@ -1,0 +1,140 @@
+"""Errors of the log, counted by hand on real servers that log in each form."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from contextlib import suppress
+from threading import Barrier, Thread
+from typing import Any
+
+import psycopg
+import pytest
+from conftest import NewCluster
+
+from mrtuner.history.recording.log_errors import LOG_ERRORS
+from mrtuner.history.recording.program import Place, Rows
+from mrtuner.postgres.cluster import Cluster
+from servers import sql
+from waiting import until
+
+pytestmark = pytest.mark.timed
+
+FORMS = {
+    "stderr": {},
+    "collected": {"logging_collector": "on"},
+    "csvlog": {"logging_collector": "on", "log_destination": "csvlog"},
+    "jsonlog": {"logging_collector": "on", "log_destination": "jsonlog,stderr"},
+}  # fmt: skip
+
+
+def opened(cluster: Cluster) -> Rows:
+    found = LOG_ERRORS.open(Place(postmaster=cluster.pid, data_directory=str(cluster.data)))
+    assert found is not None
+    return found
+
+
+def counted(rows: Rows) -> Mapping[str, Any]:
+    (row,) = rows()
+    return {name: value for name, value in row.items() if name != "scope"}
+
+
+def failing(cluster: Cluster, *statements: str) -> None:
+    with psycopg.connect(cluster.dsn(), autocommit=True) as conn:
+        for statement in statements:
+            with pytest.raises(psycopg.Error):
+                conn.execute(statement.encode())
+
+
+def deadlock(cluster: Cluster) -> None:
+    """Two sessions lock two advisory keys in opposite order; one of them is cancelled."""
+    both = Barrier(2)
+
+    def one(first: int, second: int) -> None:
+        with psycopg.connect(cluster.dsn(), autocommit=True) as conn:
+            conn.execute("BEGIN")
+            conn.execute("SELECT pg_advisory_xact_lock(%s)", (first,))
+            both.wait()
+            with suppress(psycopg.errors.DeadlockDetected):
+                conn.execute("SELECT pg_advisory_xact_lock(%s)", (second,))
+
+    threads = [Thread(target=one, args=pair) for pair in ((1, 2), (2, 1))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
+def written(cluster: Cluster) -> str:
+    """All that is in the log: the collector writes a moment later."""
+    files = (cluster.data / "log").glob("*")
+    return cluster.log() + "".join(one.read_text() for one in files)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_errors_are_counted_by_severity_and_kind_in_every_form(
+    form: str, new_cluster: NewCluster
+) -> None:
+    cluster = new_cluster(18, FORMS[form])
+    sql(cluster.dsn(), "CREATE ROLE app LOGIN CONNECTION LIMIT 0")
+    failing(cluster, "SELECT 1/0")  # before the recorder came
+    until(lambda: "division by zero" in written(cluster))
+    rows = opened(cluster)
+    none = dict.fromkeys(counted(rows), 0)
+    assert set(none) == {
+        "panics", "fatals", "errors", "warnings", "deadlocks", "refused", "cancelled",
+    }  # fmt: skip
+    assert counted(rows) == none
+    failing(
+        cluster, "SELECT 'ERROR:  of mine\nFATAL:  too' || 1/0", "SELECT nothing",
+        "SET statement_timeout = 10; SELECT pg_sleep(9)",
+    )  # fmt: skip
+    with pytest.raises(psycopg.OperationalError), psycopg.connect(cluster.dsn(user="app")):
+        pass
+    sql(cluster.dsn(), "DO $$ BEGIN RAISE WARNING 'FATAL:  not really'; END $$")
+    deadlock(cluster)
+    expected = none | {
+        "fatals": 1, "errors": 4, "warnings": 1, "deadlocks": 1, "refused": 1, "cancelled": 1,
+    }  # fmt: skip
+    until(lambda: counted(rows) == expected)
+    assert counted(rows) == expected
+
+
+def test_a_new_file_is_followed_and_an_emptied_one_is_read_again(new_cluster: NewCluster) -> None:
+    cluster = new_cluster(18, {"logging_collector": "on", "log_filename": "%H%M%S.log",
+                               "log_rotation_age": "0"})  # fmt: skip
+    rows = opened(cluster)
+    failing(cluster, "SELECT 1/0")
+    until(lambda: counted(rows)["errors"] == 1)
+    ((first,),) = sql(cluster.dsn(), "SELECT pg_current_logfile()")
+    failing(cluster, "SELECT 1/0")
+    until(lambda: rotated(cluster, str(first)))
+    failing(cluster, "SELECT 1/0")
+    until(lambda: counted(rows)["errors"] == 3)
+    ((now,),) = sql(cluster.dsn(), "SELECT pg_current_logfile()")
+    os.truncate(cluster.data / str(now), 0)
+    assert counted(rows)["errors"] == 3
+    failing(cluster, "SELECT 1/0")
+    until(lambda: counted(rows)["errors"] == 4)
+
+
+def rotated(cluster: Cluster, first: str) -> bool:
+    sql(cluster.dsn(), "SELECT pg_rotate_logfile()")
+    return sql(cluster.dsn(), "SELECT pg_current_logfile()") != [(first,)]
+
+
+def test_a_log_that_cannot_be_understood_is_not_counted_as_free_of_errors(
+    new_cluster: NewCluster,
+) -> None:
+    """What a server writes in German: its messages have other names, and no SQLSTATE."""
+    cluster = new_cluster(18, {"logging_collector": "on"})
+    rows = opened(cluster)
+    ((name,),) = sql(cluster.dsn(), "SELECT pg_current_logfile()")
+    with (cluster.data / str(name)).open("a") as file:
+        file.write("2026-11-28 09:00:00 UTC [7] FEHLER:  Division durch Null\n")
+    with pytest.raises(Exception, match="not in English"):
+        counted(rows)
+
+
+def test_on_another_machine_there_is_no_log() -> None:
+    assert LOG_ERRORS.open(Place(postmaster=None, data_directory="/data")) is None

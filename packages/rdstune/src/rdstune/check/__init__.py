@@ -1,0 +1,1 @@
+"""What `mrtuner check rds:NAME` looks for beside the server itself."""
