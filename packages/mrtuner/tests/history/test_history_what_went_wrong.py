@@ -84,6 +84,22 @@ def test_a_wait_of_four_seconds_is_nothing_and_two_queues_are_two(tmp_path: Path
     ]
 
 
+def test_queues_behind_one_process_within_five_minutes_are_told_once(tmp_path: Path) -> None:
+    """10 s and 20 s with a pause of 290 s between; the third comes 380 s after the second."""
+    starts = {BEGIN + 200: 10, BEGIN + 500: 20, BEGIN + 900: 7}
+    queues = [
+        sessions(second, (102, "101"))
+        for start, length in starts.items()
+        for second in range(start, start + length + 1)
+    ]
+    assert recorded(tmp_path, *queues, sessions(BEGIN + 1000)) == [
+        f"{clock(BEGIN + 200)} {clock(BEGIN + 520)} 1 session of shop waited for a lock that "
+        "process 101 held, 2 times, 30 s in all",
+        f"{clock(BEGIN + 900)} {clock(BEGIN + 907)} 1 session of shop waited for a lock that "
+        "process 101 held for at least 7 s",
+    ]
+
+
 def connections(clients: Sequence[int]) -> Iterator[Sample]:
     for number, count in enumerate(clients):
         row = of_source("connections", clients=count, active=1, maximum=200)

@@ -29,6 +29,8 @@ _LONGEST: Final = timedelta(days=1)
 #: long is worth a sentence.
 _APART: Final = timedelta(seconds=30)
 _QUEUE: Final = timedelta(seconds=5)
+#: Queues behind one process with pauses of at most this are told as one.
+_AGAIN: Final = timedelta(minutes=5)
 #: A storm: twice the usual number of sessions, and so many more.
 _TIMES: Final = 2.0
 _MORE: Final = 20
@@ -132,10 +134,20 @@ def _lock_queues(history: History, about: HistoryPeriod) -> Iterator[Incident]:
             else:
                 idle[str(row["pid"])].append((at, row))
     for root, seen in waiting.items():
-        for queue in _near(seen, _APART):
-            begin, end = queue[0][0], queue[-1][0]
-            if end - begin >= _QUEUE:
-                yield _queue(history, about, root, queue, idle[root])
+        queues = [one for one in _near(seen, _APART) if one[-1][0] - one[0][0] >= _QUEUE]
+        for several in _soon_after(queues):
+            yield _queue(history, about, root, several, idle[root])
+
+
+def _soon_after(queues: Iterable[list[tuple[datetime, T]]]) -> list[list[list[tuple[datetime, T]]]]:
+    """Put queues together that follow each other closely."""
+    found: list[list[list[tuple[datetime, T]]]] = []
+    for queue in queues:
+        if found and queue[0][0] - found[-1][-1][-1][0] <= _AGAIN:
+            found[-1].append(queue)
+        else:
+            found.append([queue])
+    return found
 
 
 def _by_time(
@@ -149,20 +161,22 @@ def _by_time(
 
 def _queue(
     history: History, about: HistoryPeriod, root: str,
-    queue: Sequence[tuple[datetime, Mapping[str, Any]]],
+    queues: Sequence[Sequence[tuple[datetime, Mapping[str, Any]]]],
     idle: Sequence[tuple[datetime, Mapping[str, Any]]],
 ) -> Incident:  # fmt: skip
-    begin, end = queue[0][0], queue[-1][0]
-    length = pretty_duration((end - begin).total_seconds())
-    most = max(Counter(at for at, _ in queue).values())
-    who = sorted({row["application"] or row["role"] or "?" for _, row in queue})
+    begin, end = queues[0][0][0], queues[-1][-1][0]
+    waits = [one for queue in queues for one in queue]
+    length = pretty_duration(sum((queue[-1][0] - queue[0][0]).total_seconds() for queue in queues))
+    most = max(Counter(at for at, _ in waits).values())
+    who = sorted({row["application"] or row["role"] or "?" for _, row in waits})
+    times = f", {len(queues)} times, {length} in all" if queues[1:] else f" for at least {length}"
     holder = next((row for at, row in idle if begin - _APART <= at <= end + _APART), None)
     if holder is None:
         holder = _seen_working(history, about, root, begin, end)
     return Incident(
         kind="lock queue", begin=begin, end=end, screen="moment",
         text=f"{plural(most, 'session')} of {enumerated(who[:3])} waited for a lock that "
-        f"{_holder(history, root, holder)} held for at least {length}",
+        f"{_holder(history, root, holder)} held{times}",
     )  # fmt: skip
 
 
