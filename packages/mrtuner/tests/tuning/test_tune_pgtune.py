@@ -171,7 +171,7 @@ def test_the_page_is_told_the_same_as_the_command() -> None:
 @pytest.mark.parametrize(
     ("given", "expected"),
     [
-        ({}, "1.88 times PgTune's throughput"),
+        ({}, "1.78 times PgTune's throughput"),
         ({"memory": "2GB"}, "not measured on such a machine"),
         ({"data": "1GB"}, "not measured on such a machine"),
         ({"iops": 16_000}, "not measured on such a machine"),

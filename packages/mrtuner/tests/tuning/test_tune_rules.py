@@ -342,11 +342,12 @@ CASES: dict[str, list[Case]] = {
     ],
     "commit_delay": [
         keep("0", "share a flush"),
-        # Six requests take 6 / 3000 s; at 1,000 a second it would be 6 ms.
-        change("2000", "3,000 requests a second", iops=3000),
-        change("1000", iops=6000),
-        change("4000", iops=1000),
-        change("2000", iops=3000, workload="web"),
+        # One and a half requests take 1.5 / 3000 s; at 500 a second it would be 3 ms.
+        change("500", "3,000 requests a second", iops=3000),
+        change("250", iops=6000),
+        change("1500", iops=1000),
+        change("2000", iops=500),
+        change("500", iops=3000, workload="web"),
         keep("0", "one of many", iops=6001),
         keep("0", "few sessions commit", iops=3000, **OLAP),
         keep("0", "few sessions commit", iops=3000, **DESKTOP),
@@ -354,7 +355,7 @@ CASES: dict[str, list[Case]] = {
         # The default of commit_siblings is 5 others.
         keep("0", "below 6 sessions", iops=3000, connections=5),
         keep("0", "below 6 sessions", iops=3000, active=4),
-        change("2000", iops=3000, connections=6),
+        change("500", iops=3000, connections=6),
     ],
     # --- sorts
     "hash_mem_multiplier": [

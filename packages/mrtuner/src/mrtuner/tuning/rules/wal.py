@@ -34,10 +34,11 @@ LEAST_WAL = Bytes(128 * MiB)
 USUAL_RTO = 600.0
 #: One in ten checkpoints may be forced without harm.
 FEW = 0.1
-#: Flushes may take one in so many of the volume's requests.
-FLUSH_SHARE = 6
+#: A commit waits at most so many requests' time for others. Twice as much cost a stream of inserts
+#: what it had gained, four times as much two fifths of its throughput.
+DELAYED_REQUESTS = 1.5
 #: The longest delay [us]; more was not measured.
-MOST_DELAY = 4000
+MOST_DELAY = 2000
 #: The default of commit_siblings: so many others must be in a transaction.
 SIBLINGS = 5
 
@@ -337,10 +338,10 @@ def synchronous_commit_on(situation: Situation) -> Verdict:
     own=OwnValue.LEFT,
 )
 def commit_delay_where_requests_are_few(situation: Situation) -> Verdict:
-    """Six requests' time of a volume that allows at most 6,000 a second, 4 ms at most: 2 ms at
-    3,000. Commits that wait share a flush, so flushes take at most a sixth of what the volume
-    allows. It never delays fewer than six sessions that write at once (commit_siblings). Left as
-    it is elsewhere: at 16,000 requests a second it cost a tenth when measured.
+    """One and a half requests' time of a volume that allows at most 6,000 a second, 2 ms at most:
+    0.5 ms at 3,000. Commits that wait share a flush, which takes one request. It never delays
+    fewer than six sessions that write at once (commit_siblings). Left as it is elsewhere: at
+    16,000 requests a second it cost a tenth when measured.
     """
     volume, sessions = situation.throughput, situation.connections
     few = sessions.active or sessions.wanted
@@ -354,6 +355,6 @@ def commit_delay_where_requests_are_few(situation: Situation) -> Verdict:
         return Keep("WAL has a volume of its own")
     if few is not None and few <= SIBLINGS:
         return Keep(f"it delays nothing below {SIBLINGS + 1} sessions that write at once")
-    delay = min(MOST_DELAY, FLUSH_SHARE * 1_000_000 // volume.iops)
+    delay = min(MOST_DELAY, int(DELAYED_REQUESTS * 1_000_000 / volume.iops))
     because = f"commits share a flush, which takes one of {volume.iops:,} requests a second"
     return Change(delay, because, measured=SHARED_FLUSHES)
