@@ -18,6 +18,12 @@ from mrtuner.web.answers import screen_answer
 from mrtuner.web.document import ScreenAnswer
 from shared import made_once
 
+#: These stores have no metrics of a host.
+NO_HOST = "ceilings of every resource are not looked for: nothing was measured"
+NOT_EVEN_CONNECTIONS = (
+    "ceilings are not looked for: the host of db:5432 was not recorded. Run mrtuner record on the "
+    "server's host."
+)
 HOUR = {"from": "2026-11-23T02:00", "to": "2026-11-23T03:00"}
 
 
@@ -38,7 +44,7 @@ def clock(at: float) -> str:
 def test_the_first_screen_tells_what_went_wrong_and_where_to_see_it(store: Path) -> None:
     told = screen(store, "load", **HOUR).story
     assert told is not None
-    assert told.unrecorded == []
+    assert told.unrecorded == [NO_HOST]
     queue, storm = told.incidents
     assert (queue.kind, clock(queue.begin), clock(queue.end)) == (
         "lock queue", "02:20:00", "02:20:40",
@@ -59,7 +65,19 @@ def test_a_quiet_period_that_was_recorded_has_nothing_to_tell(store: Path) -> No
     quiet = {"from": "2026-11-23T02:22", "to": "2026-11-23T02:35"}
     told = screen(store, "load", **quiet).story
     assert told is not None
-    assert (told.unrecorded, told.incidents) == ([], [])
+    assert (told.unrecorded, told.incidents) == ([NO_HOST], [])
+
+
+def test_a_ceiling_is_told_where_the_load_ran_flat_at_it(example: Path) -> None:
+    """The example's db.r5.2xlarge was started before December 2019: 1,700 Mbit/s are 212.5 MB/s."""
+    day = {"from": "2026-03-02T06:00", "to": "2026-03-02T20:00"}
+    told = screen(example, "load", **day).story
+    assert told is not None
+    (ceiling,) = [one for one in told.incidents if one.kind == "ceiling"]
+    assert ceiling.screen == "limits"
+    assert "09:58" <= clock(ceiling.begin) <= "10:05"
+    assert "17:25" <= clock(ceiling.end) <= "17:32"
+    assert ceiling.text.startswith("throughput ran flat at 213 MB/s, the limit of instance throughp")
 
 
 @pytest.mark.parametrize(
@@ -106,7 +124,10 @@ def test_a_source_that_was_not_recorded_is_named_with_what_it_shows(
 ) -> None:
     told = screen(incident(tmp_path, without=source), "load", **HOUR).story
     assert told is not None
-    assert told.unrecorded == [f"{source} were not recorded: {what} are not looked for"]
+    assert told.unrecorded == [
+        f"{source} were not recorded: {what} are not looked for",
+        NOT_EVEN_CONNECTIONS if source == "connections" else NO_HOST,
+    ]
 
 
 def test_the_gaps_and_what_a_role_may_not_see_are_named(tmp_path: Path) -> None:
@@ -126,6 +147,7 @@ def test_the_gaps_and_what_a_role_may_not_see_are_named(tmp_path: Path) -> None:
         "nothing was recorded from 2026-11-23 02:00:10 UTC to 2026-11-23 02:10:00 UTC",
         "the recorder's role may not see what others do: queues for locks are not looked for; "
         "GRANT pg_read_all_stats",
+        NO_HOST,
     ]
 
 

@@ -36,6 +36,7 @@ def history(
         MissingPart: DuckDB is not installed.
     """
     extras.require("duckdb")
+    from mrtuner.answers.incidents import with_ceilings
     from mrtuner.history.analysis.happened import summary
     from mrtuner.history.analysis.period import period, since_recorded
     from mrtuner.history.directory import history_directory
@@ -44,7 +45,8 @@ def history(
     place = history_directory(None if directory is None else Path(directory))
     with open_history(place) as opened:
         found = period(opened, instance, since=parse_duration(since), until=until)
-        return summary(opened, since_recorded(opened, found), top=top, cpus=cpus)
+        about = since_recorded(opened, found)
+        return with_ceilings(opened, summary(opened, about, top=top, cpus=cpus))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

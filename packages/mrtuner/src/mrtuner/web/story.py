@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
-from mrtuner.history.analysis.changes import changes
-from mrtuner.history.analysis.incidents import Incident, incidents
-from mrtuner.history.analysis.not_looked_for import not_looked_for
+from mrtuner.answers.incidents import incidents, not_looked_for
+from mrtuner.history.analysis.incidents import Incident
 from mrtuner.history.analysis.period import HistoryPeriod
 from mrtuner.history.reading import History
 
@@ -36,7 +35,7 @@ class Story:
 
 def story(history: History, about: HistoryPeriod) -> Story:
     """Return what happened in a period."""
-    found = incidents(history, about, changes(history, about))
+    found = incidents(history, about)
     return Story(
         unrecorded=not_looked_for(history, about),
         incidents=tuple(_told(one) for one in found),

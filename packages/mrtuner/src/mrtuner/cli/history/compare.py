@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -48,6 +49,7 @@ def command(
     Statements are matched by their texts, since their identifiers may change with an upgrade.
     """
     prerequisites.require("duckdb")
+    from mrtuner.answers.incidents import with_ceilings
     from mrtuner.documents import as_builtins
     from mrtuner.history.analysis.coverage import require_recorded
     from mrtuner.history.analysis.happened import compare
@@ -65,5 +67,10 @@ def command(
         for one in periods:
             require_recorded(history, one)
         found = compare(history, *periods, top=top, cpus=cpus)
+        found = replace(
+            found,
+            before=with_ceilings(history, found.before),
+            after=with_ceilings(history, found.after),
+        )
     told = as_builtins(as_comparison(found))
     terminal.answer(told, comparison_lines(told, terminal.width(sys.stdout)), as_json)

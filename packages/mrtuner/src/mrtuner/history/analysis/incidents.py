@@ -60,7 +60,9 @@ _EVENTS: Final = frozenset({
 class Incident:
     """Something that went wrong."""
 
-    kind: Annotated[str, Doc("lock queue, connection storm, statement slower, checkpoints, event")]
+    kind: Annotated[
+        str, Doc("lock queue, connection storm, statement slower, checkpoints, ceiling, event")
+    ]
     begin: Annotated[datetime, Doc("UTC")]
     end: Annotated[datetime, Doc("UTC")]
     text: Annotated[str, Doc("the same in one sentence, without the time")]
