@@ -103,7 +103,9 @@ def test_nothing_found_and_unfinished_are_not_applied(found: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message", "hint"),
     [
-        (["postgresql://postgres@db/app"], "takes no server of yours", "--embedded"),
+        (["postgresql://postgres@db/app"], "tries only what a reload changes", "--reload-only"),
+        (["--reload-only"], "tries only what a reload changes", "--reload-only"),
+        (["postgresql://db/app", "--reload-only", "--scale", "3"], "without --scale", "Leave it out"),
         ([], "search needs a server", "--resume DIR"),
         (["--embedded", "--resume", "x"], "search needs a server", "--resume DIR"),
         (["--resume", "x", "--scale", "3"], "as it was begun, without --scale", "Leave it out"),

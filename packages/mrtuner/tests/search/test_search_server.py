@@ -162,7 +162,7 @@ def test_settings_to_keep_and_data_too_large_are_refused_before_anything_is_fill
     place = tmp_path / "search"
     for arguments, message in (
         (["--keep", "wrok_mem"], "--keep names wrok_mem, which this version does not have"),
-        (["--scale", "100000000"], "the data and their WAL need "),
+        (["--scale", "100000000"], "the databases need "),
     ):
         done = CliRunner().invoke(
             main,

@@ -7,6 +7,7 @@ from typing import Annotated
 from mrtuner.documents import Doc, Document, field
 from mrtuner.search.model import (
     Evidence,
+    Goal,
     Measured,
     Schedule,
     SearchedLoad,
@@ -35,11 +36,15 @@ class SearchDocument(Document, tag="mrtuner.search/1"):
     keep: Annotated[list[str], Doc("settings that were to stay as advised")]
     seed: Annotated[int, Doc("of all that is random")]
     schedule: Annotated[Schedule, Doc("how the budget is spent")]
-    advice: Annotated[dict[str, str], Doc("the settings that it starts from")]
+    advice: Annotated[
+        dict[str, str], Doc("the settings that it starts from; on a live server, those in force")
+    ]
     baselines: Annotated[
         dict[str, dict[str, str]], Doc("other settings to compare with: initdb's, PgTune's")
     ]
+    goal: Annotated[Goal, Doc("what is to be better")]
     busy: Annotated[str | None, Doc("what used the machine before the first run; null: nothing")]
+    unknown: Annotated[list[str], Doc("what could not be read or counted")]
     calibration: Annotated[
         Measured | None, Doc("the advice against itself: the noise of this machine")
     ]

@@ -7,13 +7,17 @@ from dataclasses import dataclass, field
 from typing import Annotated, Any, Final, Literal
 
 from mrtuner.bench.load.pgbench import Builtin
+from mrtuner.bench.plan.model import Script
 from mrtuner.described import Doc
 from mrtuner.stats.comparison import Verdict
 
 #: Values by the names of settings, as in a configuration file.
 Settings = Mapping[str, str]
-#: default: what initdb gives; pgtune: PgTune's values; proposed: by the optimiser.
-Origin = Literal["default", "pgtune", "proposed"]
+#: default: what initdb gives; pgtune: PgTune's values; advice: on a live server, the advice;
+#: proposed: by the optimiser.
+Origin = Literal["default", "pgtune", "advice", "proposed"]
+#: What is to be better. statement time: the mean time of the statements of a live server.
+Goal = Literal["throughput", "statement time"]
 #: better: the best so far from then on; stopped: worse, or a guard tripped; failed: it did not run.
 Outcome = Literal["better", "not better", "stopped", "failed"]
 #: What a setting must be worth, or it goes back to the advice.
@@ -21,27 +25,24 @@ WORTH: Final = 0.01
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SearchedScript:
-    """A pgbench script."""
-
-    name: Annotated[str, Doc("the file's name")]
-    text: Annotated[str, Doc("the script")]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class SearchedLoad:
     """The load, and the server that it runs on."""
 
     builtin: Annotated[Builtin | None, Doc("a script of pgbench's own; null with `scripts`")]
-    scripts: Annotated[tuple[SearchedScript, ...], Doc("scripts in pgbench's language")]
-    scale: Annotated[int, Doc("pgbench's scale factor")]
-    clients: Annotated[int, Doc("number of sessions")]
+    scripts: Annotated[tuple[Script, ...], Doc("scripts in pgbench's language")]
+    scale: Annotated[int | None, Doc("pgbench's scale factor; null on a live server")]
+    clients: Annotated[int | None, Doc("number of sessions; null on a live server")]
     memory: Annotated[int | None, Doc("bytes that the server may use; null: no limit")]
     iops: Annotated[int | None, Doc("I/O operations per second of its volume; null: no limit")]
+    server: Annotated[
+        str | None, Doc("the live server whose own load it is; null: a server of our own")
+    ] = None
 
     @property
     def title(self) -> str:
         """``tpcb, scale 10, 8 clients``."""
+        if self.server is not None:
+            return "the server's own load"
         what = self.builtin or ", ".join(one.name for one in self.scripts)
         return f"{what}, scale {self.scale}, {self.clients} clients"
 
@@ -58,6 +59,7 @@ class Schedule:
     confirmation: Annotated[float, Doc("share for fresh pairs of the winner and the advice")]
     ablation: Annotated[float, Doc("share for taking the winner's settings back one by one")]
     reduced: Annotated[float, Doc("share for fresh pairs of what is left then")]
+    runs: Annotated[int, Doc("runs of a pair; three on a live server")] = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,7 +111,10 @@ class Trial:
     against: Annotated[int, Doc("number of the trial that was the best so far")]
     pairs: Annotated[
         tuple[tuple[float, float], ...],
-        Doc("transactions per second of the best so far and of this trial, pair by pair"),
+        Doc(
+            "the best so far and this trial, pair by pair: transactions a second; with the goal "
+            "`statement time`, 1000 / mean time [ms]"
+        ),
     ]
     outcome: Annotated[Outcome, Doc("how it ended")]
     because: Annotated[str, Doc("why")]
@@ -118,11 +123,12 @@ class Trial:
         Doc("logarithm of the ratio to the advice, over all races between; null if it failed"),
     ]
     seconds: Annotated[float, Doc("how long it took")]
+    unknown: Annotated[tuple[str, ...], Doc("why pairs do not count, one for each")] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:
-    """A ratio of throughputs with its 95 % interval."""
+    """A ratio of throughputs, or of speeds, with its 95 % interval."""
 
     verdict: Annotated[Verdict, Doc("the second side against the first")]
     ratio: Annotated[float, Doc("the second side over the first")]
@@ -135,6 +141,7 @@ class Measured:
     refused: Annotated[tuple[str, ...], Doc("why there is no verdict")]
     cautions: Annotated[tuple[str, ...], Doc("what weakens the verdict")]
     seconds: Annotated[float, Doc("how long it took")]
+    unknown: Annotated[tuple[str, ...], Doc("why pairs do not count, one for each")] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -197,7 +204,9 @@ class Search:
     schedule: Schedule
     advice: Mapping[str, str]
     baselines: Mapping[str, Mapping[str, str]]
+    goal: Goal = "throughput"
     busy: str | None = None
+    unknown: list[str] = field(default_factory=list)
     calibration: Measured | None = None
     evidence: list[Evidence] = field(default_factory=list)
     searched: list[SearchedSetting] = field(default_factory=list)
@@ -208,6 +217,16 @@ class Search:
     ablation: list[Worth] = field(default_factory=list)
     reduced: Measured | None = None
     result: SearchResult | None = None
+
+    @property
+    def live(self) -> bool:
+        """Whether it runs on a live server."""
+        return self.load.server is not None
+
+    @property
+    def start(self) -> str:
+        """What it starts from, in words."""
+        return "the settings in force" if self.live else "the advice"
 
     def side(self, number: int) -> Settings:
         """The settings of a trial; of number 0, the advice."""

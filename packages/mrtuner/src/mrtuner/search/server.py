@@ -31,7 +31,7 @@ from mrtuner.bench.verdict.pairs import (
 )
 from mrtuner.errors import MrTunerError
 from mrtuner.postgres.connect import connect
-from mrtuner.search.profile import evidence
+from mrtuner.search.profile import evidence, of_run
 from mrtuner.search.race import Raced
 from mrtuner.search.schedule import warming
 from mrtuner.search.space import Server
@@ -258,7 +258,7 @@ class Measurements:
         return Raced(
             pairs=_values(sides, both, read), slowest=_values(sides, both, latency(0.99)),
             failed=(_failed(sides[0].values()), _failed(sides[1].values())),
-            evidence=evidence(_settled(sides[0]), os.cpu_count() or 1),
+            evidence=evidence([of_run(one) for one in _settled(sides[0])], os.cpu_count() or 1),
         )  # fmt: skip
 
 
