@@ -14,6 +14,8 @@ QUIET = Window(
     seconds=10, commits=1000, rollbacks=0,
     statements={(10, 1): (500.0, 1000.0), (10, 2): (250.0, 1000.0)}, behind=0.0,
 )  # fmt: skip
+#: The same without pg_stat_statements.
+COUNTED = replace(QUIET, statements=None)
 MIB = 1024 * 1024
 
 
@@ -39,8 +41,8 @@ def test_other_statements_in_a_window_leave_the_speed_unknown() -> None:
     [
         (1000, 100.0, None),
         (1090, 109.0, None),
-        (1110, 100.0, "transactions a second"),
-        (890, 100.0, "transactions a second"),
+        (1110, 100.0, "throughputs"),
+        (890, 100.0, "throughputs"),
         (1000, 112.0, "mean statement times"),
         (0, 100.0, "no transaction ended"),
     ],
@@ -48,7 +50,7 @@ def test_other_statements_in_a_window_leave_the_speed_unknown() -> None:
 def test_windows_around_that_differ_by_over_a_tenth_show_nothing(
     commits: int, after: float, why: str | None
 ) -> None:
-    found = unlike([QUIET, replace(QUIET, commits=commits)], [100.0, 500.0, after])
+    found = unlike([COUNTED, replace(COUNTED, commits=commits)], [100.0, 500.0, after])
     assert found == why or (why is not None and why in str(found))
 
 
@@ -71,9 +73,10 @@ def test_a_reset_of_counters_shows_nothing() -> None:
         # 3 of 103 were rolled back: too few to say; 12 of 112 are 10.7 %
         ({"seconds": 1, "commits": 100, "rollbacks": 3}, None),
         ({"seconds": 1, "commits": 100, "rollbacks": 12}, "10.7% of its transactions were rolled"),
-        # 300 are expected in 3 s; in the first seconds, backends may not have reported yet
+        # 225 calls are expected in 3 s; in the first seconds, nothing is said yet
         ({"seconds": 1, "commits": 0, "statements": {}}, None),
-        ({"seconds": 3, "commits": 120, "statements": {}}, "its throughput fell to 40%"),
+        ({"seconds": 3, "commits": 120, "statements": {(10, 3): (90.0, 9.0)}},
+         "its throughput fell to 40%"),
         # 2 ms became 4 ms: over 1.5 times
         ({"seconds": 3, "commits": 300, "statements": {(10, 1): (100.0, 400.0),
           (10, 2): (50.0, 400.0)}}, "its statements took 2.0 times as long"),
@@ -84,3 +87,20 @@ def test_a_reset_of_counters_shows_nothing() -> None:
 def test_what_hurts_ends_a_window_at_once(so_far: dict[str, Any], why: str | None) -> None:
     found = trip(QUIET, replace(QUIET, **so_far))
     assert found == why or (why is not None and why in str(found))
+
+
+def test_transactions_are_counted_where_statements_are_not() -> None:
+    """300 are expected in 3 s."""
+    few = replace(COUNTED, seconds=3, commits=120)
+    assert trip(COUNTED, few) == "its throughput fell to 40% of the untouched server's"
+    assert trip(COUNTED, replace(few, commits=160)) is None
+    assert trip(QUIET, few) is None, "calls are not compared with transactions"
+
+
+def test_throughput_is_that_of_calls_which_are_counted_at_once() -> None:
+    fewer = replace(QUIET, statements={(10, 1): (440.0, 880.0), (10, 2): (220.0, 880.0)})
+    assert (
+        unlike([QUIET, fewer], [1.0, 1.0])
+        == "throughputs of the windows around it differ by over 10%"
+    )
+    assert unlike([QUIET, replace(QUIET, commits=500)], [1.0, 1.0]) is None

@@ -15,7 +15,7 @@ from mrtuner.answers.proof_loads import Wish, ask, threads
 from mrtuner.answers.remembered import Tell, silent
 from mrtuner.bench.record.model import now
 from mrtuner.bench.server import scratch
-from mrtuner.errors import Refused
+from mrtuner.errors import Refused, UsageError
 from mrtuner.inputs import MachineInputs, checked
 from mrtuner.search import record
 from mrtuner.search.model import (
@@ -59,6 +59,7 @@ class SearchWish:
     budget: float | str = BUDGET  # seconds, or text
     keep: Collection[str] = ()  # settings that stay as advised
     seed: int | None = None
+    rate: float | None = None  # the goal is the p99 latency at this rate [1/s]; None: throughput
 
     def load(self, planned: Schedule) -> Wish:
         """Return the load as a proof describes it."""
@@ -93,6 +94,7 @@ def search(
     planned = schedule(parse_duration(wish.budget))
     load = wish.load(planned)
     load.check(None)
+    _require_enough(wish.rate, planned)
     record.require_new(directory)
     given = checked(machine)
     with locked(directory), _server(server_bin, given, tell) as own:
@@ -105,8 +107,9 @@ def search(
         made = Search(
             mrtuner=__version__, postgres=own.version, started=now(),
             seed=question.task.plan.seed, schedule=planned, keep=tuple(sorted(wish.keep)),
-            load=_load(question.task.plan, given), machine=plain(given), advice={}, baselines={},
-            busy=busy(tell),
+            load=_load(question.task.plan, given, wish.rate), machine=plain(given), advice={},
+            baselines={},
+            busy=busy(tell), goal="throughput" if wish.rate is None else "p99",
         )  # fmt: skip
         for text in (made.load.title, *question.conditions, *forecast(planned)):
             tell(text)
@@ -166,6 +169,7 @@ class _Run:
         advised = {one.name: one.value for one in tuning.changes}
         self.made.advice = _texts(advised, self.known)
         self.made.baselines = _baselines(tuning, self.known, self.tell)
+        recall(self.made, tuning)
 
     def carried_out(self, tuning: Tuning, progress: Shown) -> Search:
         @contextmanager
@@ -186,13 +190,33 @@ class _Run:
 
         made, workload = self.made, _workload(self.made.load)
         clients = made.load.clients or 1
+        rate = "" if made.load.rate is None else f"{made.load.rate:.9g}"
         return Measurements(
             own=self.own, known=self.known, workload=workload,
-            cell=GridCell(workload.name, made.load.scale or 1, clients),
+            cell=GridCell(workload.name, made.load.scale or 1, clients, rate),
             threads=threads(clients), schedule=made.schedule, seed=made.seed,
             program=self.program, host=tuning.host, kept=self.directory, progress=shown,
             taken=len(made.trials) + len(made.ablation),
         )  # fmt: skip
+
+
+def _require_enough(rate: float | None, planned: Schedule) -> None:
+    """Refuse a rate at which a run has too few transactions for its p99."""
+    from mrtuner.stats.histogram import needed
+
+    if rate is not None and rate * planned.window < needed(0.99):
+        raise UsageError(
+            f"a run of {planned.window} s at {rate:g} transactions a second is too short for a p99",
+            f"It needs {needed(0.99):,} transactions: raise the rate, or --budget.",
+        )
+
+
+def recall(made: Search, tuning: Tuning) -> None:
+    """Note the machine, and what earlier searches of this load found on it."""
+    known = tuning.situation
+    made.cpus = None if known.cpus is None else known.cpus.count
+    made.memory = None if known.memory is None else int(known.memory.size)
+    made.earlier = record.earlier(made)
 
 
 def carried_out(
@@ -212,15 +236,17 @@ def carried_out(
         clock = Clock(made, shown, tell)
         with measuring(clock) as measurements:
             clock.begin()
-            return Procedure(
+            made = Procedure(
                 search=made,
                 measuring=measurements,
                 server=known,
                 fits=changes.fits(tuning),
-                costs=lambda side: _costs(tuning, known, side),
+                costs=lambda side: costs(tuning, known, side),
                 keep=lambda done: record.save(done, directory),
                 tell=clock.say,
             ).run()
+    record.remember(made)
+    return made
 
 
 class Clock:
@@ -259,13 +285,13 @@ class Clock:
             self.shown(Event(stage, round(spent), round(self.budget), text))
 
 
-def _load(plan: Plan, given: Mapping[str, Any]) -> SearchedLoad:
+def _load(plan: Plan, given: Mapping[str, Any], rate: float | None) -> SearchedLoad:
     workload = plan.workloads[0]
     return SearchedLoad(
         builtin=workload.builtin,
         scripts=workload.scripts,
         scale=plan.scales[0], clients=plan.clients[0], memory=given.get("memory"),
-        iops=given.get("iops"),
+        iops=given.get("iops"), rate=rate,
     )  # fmt: skip
 
 
@@ -308,7 +334,7 @@ def _texts(side: Settings, known: Server) -> dict[str, str]:
     return {name: text for name, text in texts.items() if text != known.default(name)}
 
 
-def _costs(tuning: Tuning, known: Server, side: Settings) -> Costs:
+def costs(tuning: Tuning, known: Server, side: Settings) -> Costs:
     """Return the worst case of memory, and of recovery after a crash."""
     from mrtuner.tuning.feasibility import in_force
 

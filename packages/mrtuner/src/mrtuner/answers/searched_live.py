@@ -14,7 +14,14 @@ from typing import TYPE_CHECKING, Final, Unpack
 from mrtuner import __version__
 from mrtuner.answers.proof_sides import Sides
 from mrtuner.answers.remembered import Tell, silent
-from mrtuner.answers.searched import DIRECTORY, SearchWish, carried_out, locked, require_same
+from mrtuner.answers.searched import (
+    DIRECTORY,
+    SearchWish,
+    carried_out,
+    locked,
+    recall,
+    require_same,
+)
 from mrtuner.bench.record.model import now
 from mrtuner.change.settings import apply as changing
 from mrtuner.change.settings import live
@@ -29,6 +36,7 @@ from mrtuner.search import record
 from mrtuner.search.model import Search, SearchedLoad, Settings, differences
 from mrtuner.search.profile import table
 from mrtuner.search.schedule import forecast, schedule
+from mrtuner.search.window import SHORTEST_BY_TRANSACTIONS
 from mrtuner.tuning import changes, tune
 from mrtuner.units import parse_duration
 from mrtuner.wording import enumerated
@@ -184,6 +192,9 @@ def _carried_out(
         by_statements = statement_times(session) is not None
     if not made.trials and made.calibration is None:
         made.goal = "statement time" if by_statements else "throughput"
+        least = 0 if by_statements else SHORTEST_BY_TRANSACTIONS
+        made.schedule = replace(made.schedule, window=max(made.schedule.window, least))
+        recall(made, tuning)
     if not by_statements and not made.unknown:
         made.unknown.append(
             "statement times: pg_stat_statements is not installed in this database, or hides some "

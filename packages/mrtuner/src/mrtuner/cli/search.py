@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -27,7 +28,7 @@ _WITH_RESUME: Final = frozenset({
     "as_json", "debug", "dsn", "html", "journal", "reload_only", "resume", "server_bin", "yes",
 })  # fmt: skip
 #: What says nothing of a live server.
-_OF_OUR_OWN: Final = frozenset({"load", "scale", "clients", "server_bin"})
+_OF_OUR_OWN: Final = frozenset({"goal", "load", "scale", "clients", "server_bin"})
 _html = options.html_option("Write the result as one HTML page.")
 
 
@@ -54,6 +55,10 @@ _html = options.html_option("Write the result as one HTML page.")
 @options.time_option(
     "--budget", "Time for all of it, without filling the server.  [default: 20min]"
 )
+@click.option(
+    "--goal", default="throughput", show_default=True, metavar="throughput|p99@RATE",
+    help="What is to be better: transactions a second, or p99 latency at so many of them.",
+)  # fmt: skip
 @click.option("--keep", multiple=True, metavar="NAME", help="Leave this setting as advised.")
 @click.option(
     "--dir", "directory", type=click.Path(path_type=Path, file_okay=False), metavar="DIR",
@@ -89,6 +94,7 @@ def command(
     load: str,
     scale: int | None,
     clients: int | None,
+    goal: str,
     budget: float | None,
     keep: tuple[str, ...],
     directory: Path | None,
@@ -106,6 +112,7 @@ def command(
       mrtuner search --embedded
       mrtuner search --embedded --load select --scale 100 --budget 1h
       mrtuner search --embedded --memory 1GB --iops 3000 --html search.html
+      mrtuner search --embedded --goal p99@200
       mrtuner search --embedded --forecast --budget 2h
       mrtuner search --resume mrtuner-search         after a Ctrl-C or a crash
       mrtuner search postgresql://postgres@db/app --reload-only --budget 1h
@@ -130,7 +137,7 @@ def command(
     builtin, scripts = _load(load)
     wish = SearchWish(
         builtin=builtin, scripts=scripts, scale=scale, clients=clients, keep=keep, seed=seed,
-        budget=BUDGET if budget is None else budget,
+        budget=BUDGET if budget is None else budget, rate=_rate(goal),
     )  # fmt: skip
     if forecast:
         _tell_forecast(wish, live=dsn is not None)
@@ -200,6 +207,16 @@ def _load(name: str) -> tuple[Builtin, tuple[Path, ...]]:
             f"unknown load {name!r}", f"Give {', '.join(SCRIPTS)} or a pgbench script."
         )
     return SCRIPTS[0], (Path(name),)
+
+
+def _rate(goal: str) -> float | None:
+    """Return the rate at which p99 latency is the goal; None for throughput."""
+    if goal == "throughput":
+        return None
+    found = re.fullmatch(r"p99@(\d+(?:\.\d+)?)", goal)
+    if found is None or float(found[1]) <= 0:
+        raise UsageError(f"unknown goal {goal!r}", "Give throughput, or p99@200 for example.")
+    return float(found[1])
 
 
 def _found(

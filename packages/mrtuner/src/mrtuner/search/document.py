@@ -6,6 +6,7 @@ from typing import Annotated
 
 from mrtuner.documents import Doc, Document, field
 from mrtuner.search.model import (
+    Earlier,
     Evidence,
     Goal,
     Measured,
@@ -33,6 +34,9 @@ class SearchDocument(Document, tag="mrtuner.search/1"):
         dict[str, str | int | float | bool | list[str] | None],
         Doc("what was said about the machine, as in `mrtuner.tune`"),
     ]
+    cpus: Annotated[int | None, Doc("CPUs of the machine; null: unknown")]
+    memory: Annotated[int | None, Doc("bytes of its memory; null: unknown")]
+    earlier: Annotated[list[Earlier], Doc("winners of earlier searches, which are tried first")]
     keep: Annotated[list[str], Doc("settings that were to stay as advised")]
     seed: Annotated[int, Doc("of all that is random")]
     schedule: Annotated[Schedule, Doc("how the budget is spent")]

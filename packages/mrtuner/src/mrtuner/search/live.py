@@ -22,6 +22,7 @@ from mrtuner.search.profile import Seen, evidence
 from mrtuner.search.race import Raced
 from mrtuner.search.window import Statements, Window, grown, speeds, trip, unlike
 from mrtuner.stats.comparison import FEWEST_BLOCKS, Pair, Verdict, compare
+from mrtuner.wording import plural
 
 if TYPE_CHECKING:
     from mrtuner.bench.engine.events import Progress
@@ -119,13 +120,15 @@ class LiveMeasurements:
         tried = self._window(second, untouched)
         if tried.tripped is not None:
             return [before], tried
-        after = self._window(first, None if first == self.untouched else untouched)
+        after = self._window(first, untouched)
         return [before, after], (after if after.tripped else tried)
 
     def _window(
         self, side: Settings, guard: Window | None, seen: list[Seen] | None = None
     ) -> Window:
-        """Measure one window under a side; with a guard, compare with that window all the while."""
+        """Measure one window; what is tried is compared with an untouched one all the while."""
+        if side == self.untouched:
+            guard = None  # there is nothing to take back
         with self.trying(side):
             early = self._until(self.schedule.warmup, self._read(), guard)
             if early is not None:
@@ -200,7 +203,8 @@ class LiveMeasurements:
         refused = [raced.tripped] if raced.tripped else []
         verdict = Verdict.UNDECIDED
         if len(raced.pairs) < FEWEST_BLOCKS:
-            refused += [f"only {len(raced.pairs)} pairs count", *dict.fromkeys(unknown)]
+            counted = plural(len(raced.pairs), "pair")
+            refused += [f"only {counted} of windows can be compared", *dict.fromkeys(unknown)]
         elif not refused:
             verdict = compare(raced.pairs).verdict
         return Raced(

@@ -14,10 +14,11 @@ from mrtuner.stats.comparison import Verdict
 #: Values by the names of settings, as in a configuration file.
 Settings = Mapping[str, str]
 #: default: what initdb gives; pgtune: PgTune's values; advice: on a live server, the advice;
-#: proposed: by the optimiser.
-Origin = Literal["default", "pgtune", "advice", "proposed"]
-#: What is to be better. statement time: the mean time of the statements of a live server.
-Goal = Literal["throughput", "statement time"]
+#: earlier: the winner of an earlier search; proposed: by the optimiser.
+Origin = Literal["default", "pgtune", "advice", "earlier", "proposed"]
+#: What is to be better. p99: of transactions that begin at a fixed rate; statement time: the mean
+#: time of the statements of a live server.
+Goal = Literal["throughput", "p99", "statement time"]
 #: better: the best so far from then on; stopped: worse, or a guard tripped; failed: it did not run.
 Outcome = Literal["better", "not better", "stopped", "failed"]
 #: What a setting must be worth, or it goes back to the advice.
@@ -34,6 +35,9 @@ class SearchedLoad:
     clients: Annotated[int | None, Doc("number of sessions; null on a live server")]
     memory: Annotated[int | None, Doc("bytes that the server may use; null: no limit")]
     iops: Annotated[int | None, Doc("I/O operations per second of its volume; null: no limit")]
+    rate: Annotated[float | None, Doc("transactions that begin each second; null: full speed")] = (
+        None
+    )
     server: Annotated[
         str | None, Doc("the live server whose own load it is; null: a server of our own")
     ] = None
@@ -44,7 +48,8 @@ class SearchedLoad:
         if self.server is not None:
             return "the server's own load"
         what = self.builtin or ", ".join(one.name for one in self.scripts)
-        return f"{what}, scale {self.scale}, {self.clients} clients"
+        rate = "" if self.rate is None else f", {self.rate:g} transactions a second"
+        return f"{what}, scale {self.scale}, {self.clients} clients{rate}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,8 +117,8 @@ class Trial:
     pairs: Annotated[
         tuple[tuple[float, float], ...],
         Doc(
-            "the best so far and this trial, pair by pair: transactions a second; with the goal "
-            "`statement time`, 1000 / mean time [ms]"
+            "the best so far and this trial, pair by pair: transactions a second; with a goal "
+            "that is a time, its reciprocal [1/s]"
         ),
     ]
     outcome: Annotated[Outcome, Doc("how it ended")]
@@ -190,6 +195,14 @@ class SearchResult:
     after: Annotated[Costs | None, Doc("what the settings found cost")]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Earlier:
+    """What an earlier search of the same load, on the same version and machine, confirmed."""
+
+    started: Annotated[str, Doc("when it began; ISO 8601, UTC")]
+    settings: Annotated[dict[str, str], Doc("where its winner differed from what it started from")]
+
+
 @dataclass(kw_only=True)
 class Search:
     """A search that runs, was interrupted or is finished."""
@@ -204,6 +217,9 @@ class Search:
     schedule: Schedule
     advice: Mapping[str, str]
     baselines: Mapping[str, Mapping[str, str]]
+    cpus: int | None = None
+    memory: int | None = None
+    earlier: list[Earlier] = field(default_factory=list)
     goal: Goal = "throughput"
     busy: str | None = None
     unknown: list[str] = field(default_factory=list)
@@ -222,6 +238,15 @@ class Search:
     def live(self) -> bool:
         """Whether it runs on a live server."""
         return self.load.server is not None
+
+    @property
+    def aim(self) -> str:
+        """What a gain is a gain in."""
+        return {
+            "throughput": "transactions a second",
+            "p99": "p99 latency, as a speed: +25 % is a latency of 80 %",
+            "statement time": "mean statement time, as a speed: +25 % is a time of 80 %",
+        }[self.goal]
 
     @property
     def start(self) -> str:

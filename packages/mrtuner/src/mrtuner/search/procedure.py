@@ -70,6 +70,7 @@ class Procedure:
         if found.candidate is None:
             self._profile()
             self._baselines()
+            self._earlier()
             self._trials()
             self._choose_candidate()
         if found.candidate and found.confirmation is None:
@@ -115,6 +116,22 @@ class Procedure:
             if side is not None and origin not in tried:
                 self._try(origin, dict(side), {})
 
+    def _earlier(self) -> None:
+        """Race what earlier searches found, before anything is proposed."""
+        box = dimensions(self.search.searched, self.server)
+        done = sum(1 for one in self.search.trials if one.origin == "earlier")
+        for one in self.search.earlier[done:]:
+            side = self._side(one.settings)
+            kept = [*self.search.keep, *self.server.fixed, *self.server.refuses(one.settings)]
+            if set(one.settings).intersection(kept) or not self.fits(side):
+                self.tell(f"not tried: what the search of {one.started} found is not possible now")
+                continue
+            places = {
+                each.name: each.place(side.get(each.name, each.setting.advice)) for each in box
+            }
+            known = {name: at for name, at in places.items() if at is not None}
+            self._try("earlier", side, known if len(known) == len(box) else {})
+
     def _trials(self) -> None:
         """Race what the optimiser proposes, until the share of the budget is spent."""
         search = self.search
@@ -132,7 +149,7 @@ class Procedure:
 
     def _optimiser(self) -> Optimiser:
         search = self.search
-        done = [one for one in search.trials if one.origin == "proposed"]
+        done = [one for one in search.trials if one.place]
         box = dimensions(search.searched, self.server)
         seed = search.seed + len(done)
         made = Optimiser(box, seed, search.advice, at_random=self.at_random)
@@ -185,7 +202,8 @@ class Procedure:
         search, number = self.search, len(self.search.trials) + 1
         best = 0 if search.live else search.best  # a live server is untouched between two windows
         # Baselines restart the server in every run, and are there to be compared with.
-        pairs = search.schedule.pairs if origin == "proposed" else _BASELINE
+        baseline = origin not in {"proposed", "earlier"}
+        pairs = _BASELINE if baseline else search.schedule.pairs
         what = f"trial {number}" if origin == "proposed" else f"trial {number} ({origin})"
         raced, began = Raced(pairs=()), time.monotonic()
         error: MrTunerError | None = None

@@ -20,7 +20,8 @@ _SHORTEST, _LONGEST = 2, 20  # seconds of a window; what waits is seen once a se
 _WARMUP: Final = 3
 #: Untouched, tried, untouched; a load that comes and goes needs longer windows, and what sessions
 #: did before a window is reported up to a second later.
-_LIVE_RUNS, _LONGEST_LIVE, _SETTLING = 3, 60, 2
+_LIVE_RUNS, _SETTLING, _TRIALS_LIVE, _LEAST_LIVE = 3, 2, 4, 300.0
+_SHORTEST_LIVE, _LONGEST_LIVE = 5, 60
 #: Seconds that a run takes besides: two checkpoints, connections, switching settings.
 _BESIDE: Final = 1.0
 #: After filling, the load runs for this share of the budget first, up to two minutes.
@@ -31,16 +32,18 @@ _MOST_PAIRS: Final = 30
 
 def schedule(budget: float, *, live: bool = False) -> Schedule:
     """Return how a budget [s] is spent; UsageError if it is too short or too long."""
-    if not _LEAST <= budget <= _MOST:
+    fewest = _LEAST_LIVE if live else _LEAST
+    if not fewest <= budget <= _MOST:
         raise UsageError(
-            f"a budget of {pretty_duration(budget)} is not between {pretty_duration(_LEAST)} "
+            f"a budget of {pretty_duration(budget)} is not between {pretty_duration(fewest)} "
             f"and {pretty_duration(_MOST)}",
             "Give --budget 20min, for example.",
         )
-    runs, longest = (_LIVE_RUNS, _LONGEST_LIVE) if live else (2, _LONGEST)
-    run = budget * _SHARES["search"] / (_TRIALS * _PAIRS * runs) - _BESIDE
+    runs, trials = (_LIVE_RUNS, _TRIALS_LIVE) if live else (2, _TRIALS)
+    shortest, longest = (_SHORTEST_LIVE, _LONGEST_LIVE) if live else (_SHORTEST, _LONGEST)
+    run = budget * _SHARES["search"] / (trials * _PAIRS * runs) - _BESIDE
     warmup = _SETTLING if live else min(_WARMUP, int(run / 3))
-    window = max(_SHORTEST, min(longest, int(run - warmup)))
+    window = max(shortest, min(longest, int(run - warmup)))
     return Schedule(budget=budget, window=window, warmup=warmup, pairs=_PAIRS, runs=runs, **_SHARES)
 
 

@@ -26,9 +26,11 @@ def lines(search: Search, look: Look, place: Path) -> Iterator[str]:
     """Yield the answer; `place` is the directory of its record."""
     yield look.painted(first_upper(headline(search)), "heading")
     yield from paragraph(f"{search.load.title}; PostgreSQL {search.postgres}", look)
+    yield from paragraph(f"the goal: {search.aim}", look)
     if search.calibration is not None:
+        itself = "themselves" if search.live else "itself"
         yield from paragraph(
-            f"{search.start} against itself, for the noise: {interval(search.calibration)}", look
+            f"{search.start} against {itself}, for the noise: {interval(search.calibration)}", look
         )
     for text in notes(search):
         yield from paragraph(text, look, "warning")
@@ -54,6 +56,9 @@ def headline(search: Search) -> str:
 
 def notes(search: Search) -> Iterator[str]:
     """Yield what weakens the result."""
+    if search.earlier:
+        when = ", ".join(one.started[:10] for one in search.earlier)
+        yield f"tried first: what earlier searches of this load found on this machine ({when})"
     for what in search.unknown:
         yield f"unknown: {what}"
     if uncounted := sum(len(one.unknown) for one in search.trials):
@@ -99,7 +104,7 @@ def gain(one: Trial) -> str:
 
 def changed(search: Search, one: Trial) -> str:
     """Return where a trial differs from the advice, in the settings that are searched."""
-    if one.origin != "proposed":
+    if one.origin in _ORIGINS:
         return _ORIGINS[one.origin]
     advice = {entry.name: entry.advice for entry in search.searched}
     values = {name: one.settings.get(name, text) for name, text in advice.items()}

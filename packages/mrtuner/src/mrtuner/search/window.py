@@ -23,8 +23,10 @@ _FEW: Final = 50
 _ROLLBACKS, _FEW_ROLLBACKS = 0.01, 10
 _SLOWER: Final = 1.5
 _COLLAPSED: Final = 0.5
-#: Backends report to pg_stat_database about once a second.
+#: Backends report to pg_stat_database about once a second, often all at once: in windows shorter
+#: than these, that second alone makes them unlike, if nothing else is counted.
 _REPORTED_S: Final = 2.0
+SHORTEST_BY_TRANSACTIONS: Final = 20
 _BEHIND: Final = Bytes(64 * MiB)
 
 #: Calls and execution time [ms] of each statement of each role.
@@ -45,9 +47,16 @@ class Window:
     deltas: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
 
     @property
+    def work(self) -> float:
+        """Calls of statements, which are counted at once; else transactions, a second later."""
+        if self.statements is None:
+            return self.commits
+        return sum(calls for calls, _ in self.statements.values())
+
+    @property
     def throughput(self) -> float:
-        """Transactions that were committed in a second."""
-        return self.commits / self.seconds
+        """What was done in a second."""
+        return self.work / self.seconds
 
 
 def speeds(windows: Sequence[Window]) -> list[float] | None:
@@ -78,7 +87,7 @@ def unlike(around: Sequence[Window], rates: Sequence[float]) -> str | None:
     if any(one.lost for one in around):
         return "counters were reset meanwhile"
     for what, (a, b) in (
-        ("transactions a second", (around[0].throughput, around[-1].throughput)),
+        ("throughputs", (around[0].throughput, around[-1].throughput)),
         ("mean statement times", (rates[0], rates[-1])),
     ):
         if not (a > 0 and b > 0):
@@ -98,9 +107,11 @@ def trip(untouched: Window, now: Window) -> str | None:
     if now.rollbacks >= _FEW_ROLLBACKS and now.rollbacks > (share + _ROLLBACKS) * ended:
         return f"{now.rollbacks / ended:.1%} of its transactions were rolled back"
     expected = untouched.throughput * now.seconds
-    if now.seconds >= _REPORTED_S and expected >= _FEW and now.commits < _COLLAPSED * expected:
-        return f"its throughput fell to {now.commits / expected:.0%} of the untouched server's"
-    if _calls(now) >= _FEW:
+    alike = (untouched.statements is None) is (now.statements is None)
+    told = alike and now.seconds >= _REPORTED_S and expected >= _FEW
+    if told and now.work < _COLLAPSED * expected:
+        return f"its throughput fell to {now.work / expected:.0%} of the untouched server's"
+    if now.work >= _FEW:
         rates = speeds([untouched, now])
         if rates is not None and rates[0] > _SLOWER * rates[1]:
             return f"its statements took {rates[0] / rates[1]:.1f} times as long"
@@ -120,7 +131,3 @@ def grown(before: Statements | None, after: Statements | None) -> Statements | N
     if any(calls < 0 or ms < 0 for calls, ms in moved.values()):
         return None
     return {key: one for key, one in moved.items() if one[0] > 0 and one[1] > 0}
-
-
-def _calls(window: Window) -> float:
-    return sum(calls for calls, _ in (window.statements or {}).values())
