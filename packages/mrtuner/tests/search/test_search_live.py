@@ -238,7 +238,9 @@ def test_a_search_under_a_load_finds_what_was_planted_and_ends_untouched(
 ) -> None:
     """A statement sleeps for random_page_cost / 100 s, 40 ms at first, however busy the machine."""
     script = tmp_path / "load.sql"
-    script.write_text("SELECT pg_sleep(current_setting('random_page_cost')::float / 100);\n")
+    script.write_text(
+        "SELECT pg_sleep(current_setting('random_page_cost')::float / 100) FROM pgbench_branches;\n"
+    )
     before = dict(sql(server.dsn(), "SELECT name, setting FROM pg_settings"))
     with load(server, "-f", str(script)):
         code, said = search(server, tmp_path, "--budget", "5min", "--seed", "1")

@@ -78,6 +78,12 @@ def test_the_page_has_a_trace_the_worth_of_each_setting_and_the_command(found: P
     assert "What each setting is worth" in text
     assert "mrtuner apply postgresql://USER@HOST/DATABASE --from" in text
     assert "it risks data" in text
+    assert "What was tried, setting by setting" in text
+    settings = load(found).searched
+    assert len(settings) >= 2
+    for one in settings:  # each axis has its name and its ends
+        assert f">{one.name.split('_')[0]}_</" in text
+        assert f">{one.values[-1] if one.values else one.high}</" in text
 
 
 def test_what_was_found_is_what_apply_writes(found: Path) -> None:

@@ -247,8 +247,9 @@ class Tried:
             return
         wanted = [Wanted(name=name, value=value) for name, (_, value) in changed.items()]
         sides = Sides(
-            self.dsn, wanted, self.journal, NEVER, self.fits, tell=self.tell, repair=self.repair
-        )
+            self.dsn, wanted, self.journal, NEVER, self.fits, tell=self.tell, repair=self.repair,
+            often=True,
+        )  # fmt: skip
         with _undone_if_killed(self.repair), sides:
             sides.as_advised()
             if sides.plan is not None and sides.plan.left_alone:

@@ -37,7 +37,8 @@ def conclude(search: Search, server: Server, costs: Callable[[Settings], Costs])
     return SearchResult(
         found=True,
         headline=f"{interval(seen)} against {search.start}, by {_named(changed)}",
-        settings=dict(side),
+        # What a live server has besides is its own.
+        settings={name: b for name, (_, b) in changed.items()} if search.live else dict(side),
         differences=tuple(
             Difference(name=name, advice=a, value=b, restart=server.parameters[name].restart)
             for name, (a, b) in changed.items()

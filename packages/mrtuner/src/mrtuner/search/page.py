@@ -81,7 +81,7 @@ def parallel(search: Search) -> str:
     at = range(len(search.searched))
     best = max(placed, key=lambda one: one.score if one.score is not None else -inf)
     with figures.canvas(height=_HEIGHT) as figure:
-        axes = figure.add_axes((0.09, 0.24, 0.84, 0.64))
+        axes = figure.add_axes((0.09, 0.26, 0.84, 0.62))
         for one in placed:
             heights = [_height(each, one.place[each.name]) for each in search.searched]
             axes.plot(at, heights, "o-", markersize=3, color=ink if one is best else soft,
@@ -89,12 +89,14 @@ def parallel(search: Search) -> str:
         for x, each in zip(at, search.searched, strict=True):
             axes.axvline(x, color=soft, linewidth=1, zorder=1)
             ends = each.values or (*each.special[:1], each.low or "", each.high or "")
-            axes.annotate(ends[0], (x, -0.06), ha="center", va="top", fontsize=8)
-            axes.annotate(ends[-1], (x, 1.06), ha="center", va="bottom", fontsize=8)
+            axes.annotate(ends[0], (x, -0.06), ha="center", va="top", fontsize=9,
+                          annotation_clip=False)  # fmt: skip
+            axes.annotate(ends[-1], (x, 1.06), ha="center", va="bottom", fontsize=9,
+                          annotation_clip=False)  # fmt: skip
         axes.set_ylim(-0.02, 1.02)
         axes.set_yticks([])
         axes.set_xticks(at, [each.name.replace("_", "_\n", 1) for each in search.searched])
-        axes.tick_params(axis="x", length=0, pad=16, labelsize=8)
+        axes.tick_params(axis="x", length=0, pad=18, labelsize=9)
         plain(axes)
         axes.spines[:].set_visible(False)
         return figures.finish(
