@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 from signal import SIGKILL
@@ -30,9 +31,10 @@ from mrtuner.stats.comparison import Verdict
 from servers import binaries, sql
 
 pytestmark = pytest.mark.timed
-UNTOUCHED = {"commit_delay": "0", "commit_siblings": "5", "random_page_cost": "4"}
-#: Each commit waits a tenth of a second.
-HARMFUL = UNTOUCHED | {"commit_delay": "100000", "commit_siblings": "0"}
+UNTOUCHED = {"random_page_cost": "4"}
+#: Sleeps for 40 ms at first, however busy the machine.
+SLEEPS = "SELECT pg_sleep(current_setting('random_page_cost')::float / 100) FROM pgbench_branches;"
+HARMFUL = UNTOUCHED | {"random_page_cost": "100"}
 HARMLESS = UNTOUCHED | {"random_page_cost": "2"}
 
 
@@ -121,25 +123,20 @@ def test_the_advice_against_itself_shows_what_binds(server: Cluster, tmp_path: P
 
 
 def test_what_hurts_is_taken_back_within_seconds(server: Cluster, tmp_path: Path) -> None:
-    """A window lasts a minute; throughput falls to a fraction from the first second on."""
+    """A window lasts a minute; from its begin on, a statement takes a second, not 40 ms."""
+    script = tmp_path / "load.sql"
+    script.write_text(SLEEPS, encoding="utf-8")
     with Journal(tmp_path) as journal:
         measuring = measurements(server, journal, 3)
-        measuring.schedule = Schedule(
-            budget=60, window=3, warmup=1, pairs=1, search=0.5, confirmation=0.25,
-            ablation=0.15, reduced=0.1, runs=3,
-        )  # fmt: skip
-        with load(server), measuring.connected():
+        with load(server, "-f", str(script)), measuring.connected():
             untouched = measuring._window(UNTOUCHED, None)
-            measuring.schedule = Schedule(
-                budget=60, window=60, warmup=1, pairs=1, search=0.5, confirmation=0.25,
-                ablation=0.15, reduced=0.1, runs=3,
-            )  # fmt: skip
+            measuring.schedule = replace(measuring.schedule, window=60)
             began = time.monotonic()
             window = measuring._window(HARMFUL, untouched)
             took = time.monotonic() - began
         assert window.tripped is not None
         assert took < 20
-    assert (shown(server, "commit_delay"), shown(server, "commit_siblings")) == ("0", "5")
+    assert shown(server, "random_page_cost") == "4"
     raced = Raced(pairs=(), tripped=window.tripped)
     assert stop(raced) == window.tripped
     assert outcome(raced, 4) == ("stopped", window.tripped)
@@ -236,11 +233,9 @@ def test_a_search_that_cannot_read_statement_times_knows_it(server: Cluster) -> 
 def test_a_search_under_a_load_finds_what_was_planted_and_ends_untouched(
     server: Cluster, tmp_path: Path
 ) -> None:
-    """A statement sleeps for random_page_cost / 100 s, 40 ms at first, however busy the machine."""
+    """The load sleeps for random_page_cost / 100 s."""
     script = tmp_path / "load.sql"
-    script.write_text(
-        "SELECT pg_sleep(current_setting('random_page_cost')::float / 100) FROM pgbench_branches;\n"
-    )
+    script.write_text(SLEEPS, encoding="utf-8")
     before = dict(sql(server.dsn(), "SELECT name, setting FROM pg_settings"))
     with load(server, "-f", str(script)):
         code, said = search(server, tmp_path, "--budget", "5min", "--seed", "1")
