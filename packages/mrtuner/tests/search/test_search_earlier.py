@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from search_surface import Surface, new_search, procedure
 
+from mrtuner.errors import MrTunerError
 from mrtuner.search import record, text
 from mrtuner.search.model import Earlier, Search
 
@@ -92,3 +93,10 @@ def test_the_same_winner_is_tried_once_and_the_newest_first(found: Search) -> No
         )
     tried = [one.settings["max_wal_size"] for one in record.earlier(like(found))]
     assert tried == ["4GB", "3GB"]
+
+
+def test_a_search_that_cannot_be_kept_says_so(found: Search, tmp_path: Path) -> None:
+    (tmp_path / "searches").write_text("a file", encoding="utf-8")
+    with pytest.raises(MrTunerError, match="cannot keep the search for later ones") as error:
+        record.remember(found)
+    assert error.value.hint == "Name another directory with MRTUNER_STATE_DIR."

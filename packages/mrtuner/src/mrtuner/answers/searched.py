@@ -15,7 +15,7 @@ from mrtuner.answers.proof_loads import Wish, ask, threads
 from mrtuner.answers.remembered import Tell, silent
 from mrtuner.bench.record.model import now
 from mrtuner.bench.server import scratch
-from mrtuner.errors import Refused, UsageError
+from mrtuner.errors import MrTunerError, Refused, UsageError
 from mrtuner.inputs import MachineInputs, checked
 from mrtuner.search import record
 from mrtuner.search.model import (
@@ -245,7 +245,10 @@ def carried_out(
                 keep=lambda done: record.save(done, directory),
                 tell=clock.say,
             ).run()
-    record.remember(made)
+    try:
+        record.remember(made)
+    except MrTunerError as error:  # the result is no worse for it
+        tell(f"warning: {error.message}")
     return made
 
 

@@ -63,7 +63,13 @@ def remember(search: Search) -> None:
     """Keep a finished search among those of this user, on this machine, for later ones."""
     if search.result is not None and search.result.found:
         place = _remembered() / "".join(one for one in search.started if one.isalnum())
-        place.mkdir(parents=True, exist_ok=True, mode=0o700)
+        try:
+            place.mkdir(parents=True, exist_ok=True, mode=0o700)
+        except OSError as error:
+            raise MrTunerError(
+                f"cannot keep the search for later ones in {place}: {error.strerror}",
+                "Name another directory with MRTUNER_STATE_DIR.",
+            ) from error
         save(search, place)
 
 
