@@ -33,7 +33,7 @@ def test_a_trial_that_may_be_within_five_percent_goes_on() -> None:
 
 
 def test_one_pair_at_less_than_half_stops_a_trial() -> None:
-    assert stop(raced(0.49)) == "its throughput fell to 49% of the best so far"
+    assert stop(raced(0.49)) == "it fell to 49% of the best so far"
     assert stop(raced(0.51)) is None
 
 

@@ -51,7 +51,7 @@ def stop(raced: Raced) -> str | None:
         return raced.tripped
     before, now = raced.pairs[-1]
     if now < _COLLAPSED * before:
-        return f"its throughput fell to {now / before:.0%} of the best so far"
+        return f"it fell to {now / before:.0%} of the best so far"
     if raced.failed[1] > raced.failed[0] + _ERRORS:
         return f"{raced.failed[1]:.1%} of its transactions failed"
     slow = sum(1 for a, b in raced.slowest if b > _SLOW * a)
