@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -104,3 +105,11 @@ def test_a_gain_without_a_verdict_says_what_forbids_it() -> None:
         "nothing better than the advice is confirmed: +30.7 % (+3.6 % to +64.9 %) in fresh pairs, "
         "but runs within a block vary by 36 % (robust CV), more than 15 %"
     )
+
+
+def test_of_a_live_server_only_what_differs_is_to_be_applied() -> None:
+    search = a_search(measured(Verdict.BETTER, 1.08))
+    search.load = replace(search.load, server="1@db:/data:5432")
+    found = concluded(search)
+    assert found.settings == {"max_wal_size": "4GB", "commit_delay": "150"}
+    assert "against the settings in force" in found.headline

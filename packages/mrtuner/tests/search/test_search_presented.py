@@ -78,6 +78,12 @@ def test_the_page_has_a_trace_the_worth_of_each_setting_and_the_command(found: P
     assert "What each setting is worth" in text
     assert "mrtuner apply postgresql://USER@HOST/DATABASE --from" in text
     assert "it risks data" in text
+    assert "What was tried, setting by setting" in text
+    settings = load(found).searched
+    assert len(settings) >= 2
+    for one in settings:  # each axis has its name and its ends
+        assert f">{one.name.split('_')[0]}_</" in text
+        assert f">{one.values[-1] if one.values else one.high}</" in text
 
 
 def test_what_was_found_is_what_apply_writes(found: Path) -> None:
@@ -103,11 +109,15 @@ def test_nothing_found_and_unfinished_are_not_applied(found: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message", "hint"),
     [
-        (["postgresql://postgres@db/app"], "takes no server of yours", "--embedded"),
+        (["postgresql://postgres@db/app"], "tries only what a reload changes", "--reload-only"),
+        (["--reload-only"], "tries only what a reload changes", "--reload-only"),
+        (["postgresql://db/app", "--reload-only", "--scale", "3"], "without --scale", "Leave it"),
         ([], "search needs a server", "--resume DIR"),
         (["--embedded", "--resume", "x"], "search needs a server", "--resume DIR"),
         (["--resume", "x", "--scale", "3"], "as it was begun, without --scale", "Leave it out"),
         (["--embedded", "--load", "tpcc"], "unknown load 'tpcc'", "tpcb, select"),
+        (["--embedded", "--goal", "p95@200"], "unknown goal 'p95@200'", "p99@200"),
+        (["--embedded", "--goal", "p99@0"], "unknown goal 'p99@0'", "p99@200"),
         (["--embedded", "--budget", "3s"], "is not between", "--budget 20min"),
         (["--embedded", "--scale", "0"], "scale 0 is below 1", "at least 1"),
         (["--resume", "no-such"], "there is no search in no-such", "mrtuner search wrote"),

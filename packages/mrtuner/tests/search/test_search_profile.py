@@ -11,7 +11,7 @@ from mrtuner.bench.plan.model import GridCell
 from mrtuner.catalog import parameters
 from mrtuner.inputs import MAJORS
 from mrtuner.search.model import Evidence
-from mrtuner.search.profile import evidence, table
+from mrtuner.search.profile import evidence, of_run, table
 from mrtuner.stats.histogram import Histogram
 
 CELL = GridCell("tpcb", 1, 2)
@@ -20,7 +20,7 @@ CELL = GridCell("tpcb", 1, 2)
 def seen(**of_sample: Any) -> dict[str, Evidence]:
     """The evidence of one run with 60,000 transactions on two CPUs, by mechanism."""
     one = a_sample(CELL, 1, "a", 1000, **of_sample)
-    return {found.mechanism: found for found in evidence([one], 2)}
+    return {found.mechanism: found for found in evidence([of_run(one)], 2)}
 
 
 def test_waits_are_shares_of_the_active_sessions_whatever_the_case_of_their_names() -> None:

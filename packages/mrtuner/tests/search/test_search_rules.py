@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from search_surface import ADVICE, SERVER, all_binds
 
+from mrtuner.answers.searched import costs
 from mrtuner.errors import BadValue, UsageError
 from mrtuner.search.model import Evidence
 from mrtuner.search.optimiser import Optimiser
 from mrtuner.search.race import Raced, outcome, stop
 from mrtuner.search.schedule import forecast, schedule
 from mrtuner.search.space import MOST, choose, dimensions
+from mrtuner.tuning import tune
 
 
 def raced(*ratios: float, **more: object) -> Raced:
@@ -29,7 +33,7 @@ def test_a_trial_that_may_be_within_five_percent_goes_on() -> None:
 
 
 def test_one_pair_at_less_than_half_stops_a_trial() -> None:
-    assert stop(raced(0.49)) == "its throughput fell to 49% of the best so far"
+    assert stop(raced(0.49)) == "it fell to 49% of the best so far"
     assert stop(raced(0.51)) is None
 
 
@@ -162,3 +166,41 @@ def test_a_budget_becomes_lengths_and_shares() -> None:
 def test_a_budget_without_sense_is_refused(seconds: float) -> None:
     with pytest.raises(UsageError, match="is not between"):
         schedule(seconds)
+
+
+def test_shared_buffers_is_searched_within_memory() -> None:
+    """A quarter to four times 1 GB; 2 GB of memory leaves the server less than 2 GB."""
+    for memory, values in (
+        (None, ("256MB", "512MB", "1GB", "2GB", "4GB")),
+        (2 << 30, ("256MB", "512MB", "1GB")),
+    ):
+        server = replace(SERVER, memory=memory)
+        searched, _ = choose(list(all_binds()), server, ADVICE, ())
+        ladder = next(one.values for one in searched if one.name == "shared_buffers")
+        assert ladder == values
+
+
+def test_a_live_server_has_longer_windows_three_in_a_pair() -> None:
+    """Half of an hour for 4 trials of 4 pairs of 3 windows: 37.5 s, less 1 s and 2 s."""
+    planned = schedule(3600, live=True)
+    assert (planned.window, planned.warmup, planned.runs) == (34, 2, 3)
+    assert schedule(300, live=True).window == 5
+    with pytest.raises(UsageError, match="not between 5 min and 24 h"):
+        schedule(299, live=True)
+
+
+def test_a_setting_that_is_fixed_is_left_out_with_the_reason() -> None:
+    server = replace(SERVER, fixed={"work_mem": "ALTER ROLE overrides it"})
+    searched, left_out = choose(list(all_binds()), server, ADVICE, ())
+    assert "work_mem" not in [one.name for one in searched]
+    assert {one.name: one.why for one in left_out}["work_mem"] == "ALTER ROLE overrides it"
+
+
+def test_recovery_takes_what_the_volume_allows() -> None:
+    """4 GB at 3,000 IOPS: pages of 8 kB one by one are 23.4 MB/s, so 175 s; at best 200 MB/s."""
+    tuning = tune(memory="4GB", cpus=2, iops=3000)
+    seen = costs(tuning, SERVER, {"max_wal_size": "4GB"}).replay
+    assert seen == "20.5 s to 2.91 min for 4 GB of WAL (max_wal_size), on a volume of 3000 IOPS"
+    default = costs(tuning, SERVER, {}).replay
+    assert default is not None
+    assert "for 1 GB of WAL" in default, "what initdb gives"

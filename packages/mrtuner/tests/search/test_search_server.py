@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from signal import SIGINT, SIGKILL, Signals
 
@@ -15,7 +16,7 @@ from conftest import NewCluster
 from search_surface import all_binds, new_search
 
 from mrtuner.bench.load.pgbench import find_pgbench
-from mrtuner.bench.plan.model import GridCell, Workload
+from mrtuner.bench.plan.model import GridCell, Script, Workload
 from mrtuner.cli import main
 from mrtuner.errors import ConnectError, MrTunerError
 from mrtuner.search.model import Costs, Schedule, SearchedSetting
@@ -33,6 +34,12 @@ TINY = Schedule(
     budget=20, window=1, warmup=0, pairs=1, search=0.5, confirmation=0.25, ablation=0.15,
     reduced=0.1,
 )  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What earlier searches found must not reach a test."""
+    monkeypatch.setenv("MRTUNER_STATE_DIR", str(tmp_path / "state"))
 
 
 @pytest.fixture
@@ -133,6 +140,23 @@ def test_a_search_of_seconds_from_the_advice_to_a_result(own: OwnServer, tmp_pat
         assert done.result.found is found
 
 
+def test_at_a_fixed_rate_a_pair_is_the_speed_of_its_p99(own: OwnServer, tmp_path: Path) -> None:
+    """A transaction sleeps for random_page_cost / 100 s: 40 ms, then 20 ms, and no less."""
+    program = find_pgbench(binaries(18))
+    own.fill(1, program)
+    text = "SELECT pg_sleep(current_setting('random_page_cost')::float / 100);"
+    workload = Workload(name="scripts", scripts=(Script(name="sleep", text=text),))
+    measuring = Measurements(
+        own=own, known=own.known(), workload=workload, cell=GridCell("scripts", 1, 40, "400"),
+        threads=1, schedule=replace(TINY, window=3, warmup=1), seed=1, program=program, host=None,
+        kept=tmp_path, progress=lambda _event: None, taken=0,
+    )  # fmt: skip
+    raced = measuring.race({}, {"random_page_cost": "2"}, 1, lambda _raced: False, "a race")
+    ((before, after),) = raced.pairs
+    assert 1 < before <= 25
+    assert 1 < after <= 50
+
+
 def test_a_race_ends_when_it_is_enough(own: OwnServer, tmp_path: Path) -> None:
     program = find_pgbench(binaries(18))
     own.fill(1, program)
@@ -162,7 +186,8 @@ def test_settings_to_keep_and_data_too_large_are_refused_before_anything_is_fill
     place = tmp_path / "search"
     for arguments, message in (
         (["--keep", "wrok_mem"], "--keep names wrok_mem, which this version does not have"),
-        (["--scale", "100000000"], "the data and their WAL need "),
+        (["--goal", "p99@100"], "a run of 6 s at 100 transactions a second is too short for a p99"),
+        (["--scale", "100000000"], "the databases need "),
     ):
         done = CliRunner().invoke(
             main,

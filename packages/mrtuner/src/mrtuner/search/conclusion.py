@@ -36,8 +36,9 @@ def conclude(search: Search, server: Server, costs: Callable[[Settings], Costs])
     changed = differences(search.advice, side, server.default)
     return SearchResult(
         found=True,
-        headline=f"{interval(seen)} against the advice, by {_named(changed)}",
-        settings=dict(side),
+        headline=f"{interval(seen)} against {search.start}, by {_named(changed)}",
+        # What a live server has besides is its own.
+        settings={name: b for name, (_, b) in changed.items()} if search.live else dict(side),
         differences=tuple(
             Difference(name=name, advice=a, value=b, restart=server.parameters[name].restart)
             for name, (a, b) in changed.items()
@@ -67,14 +68,15 @@ def percent(ratio: float) -> str:
 def _nothing(search: Search) -> str:
     seen = search.confirmation
     if seen is None:
-        return "nothing better than the advice was found: nothing else could be measured"
+        return f"nothing better than {search.start} was found: nothing else could be measured"
     if seen.refused:
         return (
-            f"nothing better than the advice is confirmed: {interval(seen)} in fresh pairs, but "
-            f"{seen.refused[0]}"
+            f"nothing better than {search.start} is confirmed: {interval(seen)} in fresh "
+            f"pairs, but {seen.refused[0]}"
         )
     text = (
-        f"nothing better than the advice was found; the closest, in fresh pairs: {interval(seen)}"
+        f"nothing better than {search.start} was found; the closest, in fresh pairs: "
+        f"{interval(seen)}"
     )
     if seen.detectable is None:
         return text

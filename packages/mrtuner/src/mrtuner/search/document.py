@@ -6,7 +6,9 @@ from typing import Annotated
 
 from mrtuner.documents import Doc, Document, field
 from mrtuner.search.model import (
+    Earlier,
     Evidence,
+    Goal,
     Measured,
     Schedule,
     SearchedLoad,
@@ -32,14 +34,21 @@ class SearchDocument(Document, tag="mrtuner.search/1"):
         dict[str, str | int | float | bool | list[str] | None],
         Doc("what was said about the machine, as in `mrtuner.tune`"),
     ]
+    cpus: Annotated[int | None, Doc("CPUs of the machine; null: unknown")]
+    memory: Annotated[int | None, Doc("bytes of its memory; null: unknown")]
+    earlier: Annotated[list[Earlier], Doc("winners of earlier searches, which are tried first")]
     keep: Annotated[list[str], Doc("settings that were to stay as advised")]
     seed: Annotated[int, Doc("of all that is random")]
     schedule: Annotated[Schedule, Doc("how the budget is spent")]
-    advice: Annotated[dict[str, str], Doc("the settings that it starts from")]
+    advice: Annotated[
+        dict[str, str], Doc("the settings that it starts from; on a live server, those in force")
+    ]
     baselines: Annotated[
         dict[str, dict[str, str]], Doc("other settings to compare with: initdb's, PgTune's")
     ]
+    goal: Annotated[Goal, Doc("what is to be better")]
     busy: Annotated[str | None, Doc("what used the machine before the first run; null: nothing")]
+    unknown: Annotated[list[str], Doc("what could not be read or counted")]
     calibration: Annotated[
         Measured | None, Doc("the advice against itself: the noise of this machine")
     ]

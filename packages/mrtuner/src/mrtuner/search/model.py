@@ -7,13 +7,18 @@ from dataclasses import dataclass, field
 from typing import Annotated, Any, Final, Literal
 
 from mrtuner.bench.load.pgbench import Builtin
+from mrtuner.bench.plan.model import Script
 from mrtuner.described import Doc
 from mrtuner.stats.comparison import Verdict
 
 #: Values by the names of settings, as in a configuration file.
 Settings = Mapping[str, str]
-#: default: what initdb gives; pgtune: PgTune's values; proposed: by the optimiser.
-Origin = Literal["default", "pgtune", "proposed"]
+#: default: what initdb gives; pgtune: PgTune's values; advice: on a live server, the advice;
+#: earlier: the winner of an earlier search; proposed: by the optimiser.
+Origin = Literal["default", "pgtune", "advice", "earlier", "proposed"]
+#: What is to be better. p99: of transactions that begin at a fixed rate; statement time: the mean
+#: time of the statements of a live server.
+Goal = Literal["throughput", "p99", "statement time"]
 #: better: the best so far from then on; stopped: worse, or a guard tripped; failed: it did not run.
 Outcome = Literal["better", "not better", "stopped", "failed"]
 #: What a setting must be worth, or it goes back to the advice.
@@ -21,29 +26,30 @@ WORTH: Final = 0.01
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SearchedScript:
-    """A pgbench script."""
-
-    name: Annotated[str, Doc("the file's name")]
-    text: Annotated[str, Doc("the script")]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class SearchedLoad:
     """The load, and the server that it runs on."""
 
     builtin: Annotated[Builtin | None, Doc("a script of pgbench's own; null with `scripts`")]
-    scripts: Annotated[tuple[SearchedScript, ...], Doc("scripts in pgbench's language")]
-    scale: Annotated[int, Doc("pgbench's scale factor")]
-    clients: Annotated[int, Doc("number of sessions")]
+    scripts: Annotated[tuple[Script, ...], Doc("scripts in pgbench's language")]
+    scale: Annotated[int | None, Doc("pgbench's scale factor; null on a live server")]
+    clients: Annotated[int | None, Doc("number of sessions; null on a live server")]
     memory: Annotated[int | None, Doc("bytes that the server may use; null: no limit")]
     iops: Annotated[int | None, Doc("I/O operations per second of its volume; null: no limit")]
+    rate: Annotated[float | None, Doc("transactions that begin each second; null: full speed")] = (
+        None
+    )
+    server: Annotated[
+        str | None, Doc("the live server whose own load it is; null: a server of our own")
+    ] = None
 
     @property
     def title(self) -> str:
         """``tpcb, scale 10, 8 clients``."""
+        if self.server is not None:
+            return "the server's own load"
         what = self.builtin or ", ".join(one.name for one in self.scripts)
-        return f"{what}, scale {self.scale}, {self.clients} clients"
+        rate = "" if self.rate is None else f", {self.rate:g} transactions a second"
+        return f"{what}, scale {self.scale}, {self.clients} clients{rate}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,6 +64,7 @@ class Schedule:
     confirmation: Annotated[float, Doc("share for fresh pairs of the winner and the advice")]
     ablation: Annotated[float, Doc("share for taking the winner's settings back one by one")]
     reduced: Annotated[float, Doc("share for fresh pairs of what is left then")]
+    runs: Annotated[int, Doc("runs of a pair; three on a live server")] = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,7 +116,10 @@ class Trial:
     against: Annotated[int, Doc("number of the trial that was the best so far")]
     pairs: Annotated[
         tuple[tuple[float, float], ...],
-        Doc("transactions per second of the best so far and of this trial, pair by pair"),
+        Doc(
+            "the best so far and this trial, pair by pair: transactions a second; with a goal "
+            "that is a time, its reciprocal [1/s]"
+        ),
     ]
     outcome: Annotated[Outcome, Doc("how it ended")]
     because: Annotated[str, Doc("why")]
@@ -118,11 +128,12 @@ class Trial:
         Doc("logarithm of the ratio to the advice, over all races between; null if it failed"),
     ]
     seconds: Annotated[float, Doc("how long it took")]
+    unknown: Annotated[tuple[str, ...], Doc("why pairs do not count, one for each")] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:
-    """A ratio of throughputs with its 95 % interval."""
+    """A ratio of throughputs, or of speeds, with its 95 % interval."""
 
     verdict: Annotated[Verdict, Doc("the second side against the first")]
     ratio: Annotated[float, Doc("the second side over the first")]
@@ -135,6 +146,7 @@ class Measured:
     refused: Annotated[tuple[str, ...], Doc("why there is no verdict")]
     cautions: Annotated[tuple[str, ...], Doc("what weakens the verdict")]
     seconds: Annotated[float, Doc("how long it took")]
+    unknown: Annotated[tuple[str, ...], Doc("why pairs do not count, one for each")] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -183,6 +195,14 @@ class SearchResult:
     after: Annotated[Costs | None, Doc("what the settings found cost")]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Earlier:
+    """What an earlier search of the same load, on the same version and machine, confirmed."""
+
+    started: Annotated[str, Doc("when it began; ISO 8601, UTC")]
+    settings: Annotated[dict[str, str], Doc("where its winner differed from what it started from")]
+
+
 @dataclass(kw_only=True)
 class Search:
     """A search that runs, was interrupted or is finished."""
@@ -197,7 +217,12 @@ class Search:
     schedule: Schedule
     advice: Mapping[str, str]
     baselines: Mapping[str, Mapping[str, str]]
+    cpus: int | None = None
+    memory: int | None = None
+    earlier: list[Earlier] = field(default_factory=list)
+    goal: Goal = "throughput"
     busy: str | None = None
+    unknown: list[str] = field(default_factory=list)
     calibration: Measured | None = None
     evidence: list[Evidence] = field(default_factory=list)
     searched: list[SearchedSetting] = field(default_factory=list)
@@ -208,6 +233,25 @@ class Search:
     ablation: list[Worth] = field(default_factory=list)
     reduced: Measured | None = None
     result: SearchResult | None = None
+
+    @property
+    def live(self) -> bool:
+        """Whether it runs on a live server."""
+        return self.load.server is not None
+
+    @property
+    def aim(self) -> str:
+        """What a gain is a gain in."""
+        return {
+            "throughput": "transactions a second",
+            "p99": "p99 latency, as a speed: +25 % is a latency of 80 %",
+            "statement time": "mean statement time, as a speed: +25 % is a time of 80 %",
+        }[self.goal]
+
+    @property
+    def start(self) -> str:
+        """What it starts from, in words."""
+        return "the settings in force" if self.live else "the advice"
 
     def side(self, number: int) -> Settings:
         """The settings of a trial; of number 0, the advice."""

@@ -12,10 +12,12 @@ from mrtuner.present.axes import grid, plain
 from mrtuner.present.html import rendered
 from mrtuner.search import text
 from mrtuner.search.conclusion import interval
-from mrtuner.search.model import WORTH, Search
+from mrtuner.search.model import WORTH, Search, SearchedSetting
 from mrtuner.stats.comparison import Verdict
 
 _HEIGHT: Final = 260
+#: Parallel coordinates need two lines, and two axes.
+_LINES: Final = 2
 
 
 @figures.for_every_screen()
@@ -33,6 +35,7 @@ def page(search: Search, place: Path) -> str:
         commands=list(text.commands(search, place)),
         trace=trace(search) if scored else "",
         effects=_effects(search),
+        parallel=parallel(search),
     )
 
 
@@ -64,6 +67,50 @@ def trace(search: Search) -> str:
             desc=f"{len(search.trials)} trials; the line is the best so far. "
             "The table of trials shows every number.",
         )
+
+
+def parallel(search: Search) -> str:
+    """Draw each trial as a line through its values; empty for fewer than two lines or settings.
+
+    Each axis is what is searched of a setting, from its first or least value to its last.
+    """
+    ink, soft = (figures.PALETTE[name].light for name in ("b", "soft"))
+    placed = [one for one in search.trials if one.place]
+    if len(placed) < _LINES or len(search.searched) < _LINES:
+        return ""
+    at = range(len(search.searched))
+    best = max(placed, key=lambda one: one.score if one.score is not None else -inf)
+    with figures.canvas(height=_HEIGHT) as figure:
+        axes = figure.add_axes((0.09, 0.26, 0.84, 0.62))
+        for one in placed:
+            heights = [_height(each, one.place[each.name]) for each in search.searched]
+            axes.plot(at, heights, "o-", markersize=3, color=ink if one is best else soft,
+                      linewidth=2.5 if one is best else 0.8, zorder=2 + (one is best))  # fmt: skip
+        for x, each in zip(at, search.searched, strict=True):
+            axes.axvline(x, color=soft, linewidth=1, zorder=1)
+            ends = each.values or (*each.special[:1], each.low or "", each.high or "")
+            axes.annotate(ends[0], (x, -0.06), ha="center", va="top", fontsize=9,
+                          annotation_clip=False)  # fmt: skip
+            axes.annotate(ends[-1], (x, 1.06), ha="center", va="bottom", fontsize=9,
+                          annotation_clip=False)  # fmt: skip
+        axes.set_ylim(-0.02, 1.02)
+        axes.set_yticks([])
+        axes.set_xticks(at, [each.name.replace("_", "_\n", 1) for each in search.searched])
+        axes.tick_params(axis="x", length=0, pad=18, labelsize=9)
+        plain(axes)
+        axes.spines[:].set_visible(False)
+        return figures.finish(
+            figure,
+            "parallel",
+            title="What was tried, setting by setting",
+            desc=f"{len(placed)} trials, a line each; the bold one is trial {best.number}, whose "
+            "gain is the largest. The table of trials shows every value.",
+        )
+
+
+def _height(setting: SearchedSetting, place: float) -> float:
+    """Return where a place lies on its axis, from 0 to 1."""
+    return place / (len(setting.values) - 1) if setting.values else place
 
 
 def _effects(search: Search) -> str:

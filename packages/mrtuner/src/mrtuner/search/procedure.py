@@ -70,6 +70,7 @@ class Procedure:
         if found.candidate is None:
             self._profile()
             self._baselines()
+            self._earlier()
             self._trials()
             self._choose_candidate()
         if found.candidate and found.confirmation is None:
@@ -91,8 +92,13 @@ class Procedure:
         search = self.search
         if search.calibration is not None:
             return
-        raced = self.measuring.race(search.advice, search.advice, _PROFILE, _never, "the advice")
+        raced = self.measuring.race(search.advice, search.advice, _PROFILE, _never, search.start)
         search.calibration = _measured(raced)
+        if search.live and search.calibration is None:
+            raise MrTunerError(
+                f"no windows of the untouched server are alike: {'; '.join(raced.refused)}",
+                "A longer --budget gives longer windows; search while the load is steady.",
+            )
         search.evidence = list(raced.evidence)
         search.searched, search.left_out = choose(
             search.evidence, self.server, search.advice, search.keep
@@ -104,11 +110,27 @@ class Procedure:
     def _baselines(self) -> None:
         """Race what else one might use."""
         tried = {one.origin for one in self.search.trials}
-        origins: tuple[Origin, ...] = ("default", "pgtune")
+        origins: tuple[Origin, ...] = ("default", "pgtune", "advice")
         for origin in origins:
             side = self.search.baselines.get(origin)
             if side is not None and origin not in tried:
                 self._try(origin, dict(side), {})
+
+    def _earlier(self) -> None:
+        """Race what earlier searches found, before anything is proposed."""
+        box = dimensions(self.search.searched, self.server)
+        done = sum(1 for one in self.search.trials if one.origin == "earlier")
+        for one in self.search.earlier[done:]:
+            side = self._side(one.settings)
+            kept = [*self.search.keep, *self.server.fixed, *self.server.refuses(one.settings)]
+            if set(one.settings).intersection(kept) or not self.fits(side):
+                self.tell(f"not tried: what the search of {one.started} found is not possible now")
+                continue
+            places = {
+                each.name: each.place(side.get(each.name, each.setting.advice)) for each in box
+            }
+            known = {name: at for name, at in places.items() if at is not None}
+            self._try("earlier", side, known if len(known) == len(box) else {})
 
     def _trials(self) -> None:
         """Race what the optimiser proposes, until the share of the budget is spent."""
@@ -127,7 +149,7 @@ class Procedure:
 
     def _optimiser(self) -> Optimiser:
         search = self.search
-        done = [one for one in search.trials if one.origin == "proposed"]
+        done = [one for one in search.trials if one.place]
         box = dimensions(search.searched, self.server)
         seed = search.seed + len(done)
         made = Optimiser(box, seed, search.advice, at_random=self.at_random)
@@ -178,9 +200,10 @@ class Procedure:
     def _try(self, origin: Origin, side: dict[str, str], place: Mapping[str, float]) -> Trial:
         """Race a side with the best so far, and record it."""
         search, number = self.search, len(self.search.trials) + 1
-        best = search.best
+        best = 0 if search.live else search.best  # a live server is untouched between two windows
         # Baselines restart the server in every run, and are there to be compared with.
-        pairs = search.schedule.pairs if origin == "proposed" else _BASELINE
+        baseline = origin not in {"proposed", "earlier"}
+        pairs = _BASELINE if baseline else search.schedule.pairs
         what = f"trial {number}" if origin == "proposed" else f"trial {number} ({origin})"
         raced, began = Raced(pairs=()), time.monotonic()
         error: MrTunerError | None = None
@@ -201,7 +224,7 @@ class Procedure:
         done = Trial(
             number=number, origin=origin, settings=side, place=dict(place), against=best,
             pairs=tuple(raced.pairs), outcome=ended, because=because, score=score,
-            seconds=round(raced.seconds, 1),
+            seconds=round(raced.seconds, 1), unknown=raced.unknown,
         )  # fmt: skip
         search.trials.append(done)
         self.keep(search)
@@ -221,6 +244,9 @@ class Procedure:
         search = self.search
         best = search.best
         scored = [one for one in search.trials if one.score is not None]
+        if search.live:  # all of them raced what is in force; what hurt is not tried again
+            won = [one for one in scored if one.outcome == "better"]
+            scored, best = won or [one for one in scored if one.outcome != "stopped"], 0
         if best == 0 and scored:
             best = max(scored, key=lambda one: one.score or 0.0).number
         search.candidate = best
@@ -229,11 +255,13 @@ class Procedure:
     def _confirm(self, candidate: int) -> None:
         search = self.search
         pairs = confirming(search, search.schedule.confirmation)
-        self.tell(f"trial {candidate} against the advice: {pairs} fresh pairs")
+        self.tell(f"trial {candidate} against {search.start}: {pairs} fresh pairs")
         raced = self.measuring.race(
             search.advice, search.side(candidate), pairs, _never, "confirmation"
         )
         search.confirmation = _measured(raced)
+        if search.confirmation is None:
+            search.unknown += [f"the confirmation of trial {candidate}: {w}" for w in raced.refused]
         self.keep(search)
 
     def _take_back(self) -> None:
@@ -265,7 +293,7 @@ class Procedure:
             return
         side = search.reduced_side
         pairs = confirming(search, search.schedule.reduced)
-        self.tell(f"without {', '.join(little)} against the advice: {pairs} fresh pairs")
+        self.tell(f"without {', '.join(little)} against {search.start}: {pairs} fresh pairs")
         search.reduced = _measured(
             self.measuring.race(search.advice, side, pairs, _never, "reduced")
         )
@@ -294,7 +322,7 @@ def _measured(raced: Raced) -> Measured | None:
         verdict=raced.verdict, ratio=seen.ratio, low=seen.low if inside else None,
         high=seen.high if inside else None, pairs=seen.pairs,
         detectable=seen.mde if isfinite(seen.mde) else None, refused=raced.refused,
-        cautions=raced.cautions, seconds=round(raced.seconds, 1),
+        cautions=raced.cautions, seconds=round(raced.seconds, 1), unknown=raced.unknown,
     )  # fmt: skip
 
 

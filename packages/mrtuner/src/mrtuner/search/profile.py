@@ -46,7 +46,29 @@ def mechanisms() -> list[Mechanism]:
     ]
 
 
-def evidence(samples: Sequence[Sample], cpus: int) -> tuple[Evidence, ...]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """What was counted while the load ran for a while."""
+
+    transactions: float
+    mean_ms: float | None  # of a transaction
+    requested: float  # checkpoints that WAL volume started
+    waits: Mapping[str, int]  # active sessions seen in each event
+    deltas: Mapping[str, Mapping[str, float]]  # of pg_stat_* views
+    series: Mapping[str, Sequence[float]]  # rates of this machine, each second
+
+
+def of_run(sample: Sample) -> Seen:
+    """Return what was counted in a run of `mrtuner.bench`."""
+    return Seen(
+        transactions=sample.run.transactions,
+        mean_ms=sample.times.mean / 1000 if sample.times.counts else None,
+        requested=sample.checkpoints_requested, waits=sample.waits, deltas=sample.deltas,
+        series=sample.series,
+    )  # fmt: skip
+
+
+def evidence(samples: Sequence[Seen], cpus: int) -> tuple[Evidence, ...]:
     """Return what was seen of each mechanism in the runs of one side, on this many CPUs."""
     return tuple(
         Evidence(
@@ -57,11 +79,11 @@ def evidence(samples: Sequence[Sample], cpus: int) -> tuple[Evidence, ...]:
     )  # fmt: skip
 
 
-def _seen(one: Mechanism, samples: Sequence[Sample], cpus: int) -> float | None:
+def _seen(one: Mechanism, samples: Sequence[Seen], cpus: int) -> float | None:
     if one.waits:
         return _waiting(samples, one.waits)
     if one.counter == "checkpoints requested":
-        return fmean(sample.checkpoints_requested for sample in samples) if samples else None
+        return fmean(sample.requested for sample in samples) if samples else None
     if one.counter == "cpu":
         return _busy(samples, cpus)
     if one.counter == "latency":
@@ -70,7 +92,7 @@ def _seen(one: Mechanism, samples: Sequence[Sample], cpus: int) -> float | None:
     return _per_transaction(samples, view, column)
 
 
-def _waiting(samples: Sequence[Sample], events: Sequence[str]) -> float | None:
+def _waiting(samples: Sequence[Seen], events: Sequence[str]) -> float | None:
     """Return the share of the active sessions seen in these events; None if none was seen."""
     seen: Counter[str] = Counter()
     for sample in samples:
@@ -81,7 +103,7 @@ def _waiting(samples: Sequence[Sample], events: Sequence[str]) -> float | None:
     return sum(count for name, count in seen.items() if name.startswith(begins)) / seen.total()
 
 
-def _busy(samples: Sequence[Sample], cpus: int) -> float | None:
+def _busy(samples: Sequence[Seen], cpus: int) -> float | None:
     shares = [
         fmean(map(sum, zip(sample.series["cpu user"], sample.series["cpu system"], strict=False)))
         for sample in samples
@@ -90,20 +112,20 @@ def _busy(samples: Sequence[Sample], cpus: int) -> float | None:
     return fmean(shares) / cpus if shares else None
 
 
-def _latency(samples: Sequence[Sample]) -> float | None:
+def _latency(samples: Sequence[Seen]) -> float | None:
     """Return the mean time of a transaction [ms], less the share spent waiting for WAL or locks."""
-    counted = [sample for sample in samples if sample.times.counts]
-    if not counted:
+    means = [sample.mean_ms for sample in samples if sample.mean_ms is not None]
+    if not means:
         return None
     waiting = _waiting(samples, _OF_OTHERS) or 0.0
-    return fmean(sample.times.mean for sample in counted) / 1000 * (1 - waiting)
+    return fmean(means) * (1 - waiting)
 
 
-def _per_transaction(samples: Sequence[Sample], view: str, column: str) -> float | None:
-    known = [sample for sample in samples if view in sample.deltas and sample.run.transactions]
+def _per_transaction(samples: Sequence[Seen], view: str, column: str) -> float | None:
+    known = [sample for sample in samples if view in sample.deltas and sample.transactions]
     if not known:
         return None
-    return fmean(sample.deltas[view].get(column, 0.0) / sample.run.transactions for sample in known)
+    return fmean(sample.deltas[view].get(column, 0.0) / sample.transactions for sample in known)
 
 
 def _rounded(value: float | None) -> float | None:

@@ -40,16 +40,18 @@ class Raced:
     refused: tuple[str, ...] = ()  # why there is no verdict
     cautions: tuple[str, ...] = ()  # what weakens it
     evidence: tuple[Evidence, ...] = field(default=())  # of the first side
+    unknown: tuple[str, ...] = ()  # why pairs do not count, one for each
+    tripped: str | None = None  # what the guard of a live server saw
     seconds: float = 0.0
 
 
 def stop(raced: Raced) -> str | None:
     """Return why a trial is stopped after these pairs; None while it may go on."""
-    if not raced.pairs:
-        return None
+    if raced.tripped is not None or not raced.pairs:
+        return raced.tripped
     before, now = raced.pairs[-1]
     if now < _COLLAPSED * before:
-        return f"its throughput fell to {now / before:.0%} of the best so far"
+        return f"it fell to {now / before:.0%} of the best so far"
     if raced.failed[1] > raced.failed[0] + _ERRORS:
         return f"{raced.failed[1]:.1%} of its transactions failed"
     slow = sum(1 for a, b in raced.slowest if b > _SLOW * a)

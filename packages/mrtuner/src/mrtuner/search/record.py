@@ -6,13 +6,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from mrtuner import files
+from mrtuner.change.journal import journal_directory
 from mrtuner.errors import BadValue, MrTunerError, Refused, UsageError
-from mrtuner.search.model import Search
+from mrtuner.search.model import Earlier, Search
 
 if TYPE_CHECKING:
     from mrtuner.search.document import SearchDocument
 
 FILE: Final = "search.json"
+#: What must be the same in an earlier search.
+_ALIKE: Final = ("load", "postgres", "machine", "cpus", "memory", "goal")
+#: Each costs the time of a trial.
+_MOST_EARLIER: Final = 2
 
 
 def file_of(place: Path) -> Path:
@@ -52,6 +57,46 @@ def save(search: Search, directory: Path) -> None:
             f"cannot write the search in {directory}: {error.strerror}",
             "Make room there, then continue with --resume.",
         ) from error
+
+
+def remember(search: Search) -> None:
+    """Keep a finished search among those of this user, on this machine, for later ones."""
+    if search.result is not None and search.result.found:
+        place = _remembered() / "".join(one for one in search.started if one.isalnum())
+        try:
+            place.mkdir(parents=True, exist_ok=True, mode=0o700)
+        except OSError as error:
+            raise MrTunerError(
+                f"cannot keep the search for later ones in {place}: {error.strerror}",
+                "Name another directory with MRTUNER_STATE_DIR.",
+            ) from error
+        save(search, place)
+
+
+def earlier(search: Search) -> list[Earlier]:
+    """Return what earlier searches of the same load, version and machine confirmed, newest first.
+
+    What cannot be read is told in `unknown` of the search.
+    """
+    found: list[Earlier] = []
+    for place in sorted(_remembered().glob("*"), reverse=True):
+        try:
+            one = load(place)
+        except MrTunerError as error:
+            search.unknown.append(f"an earlier search: {error.message}")
+            continue
+        if one.result is None or any(
+            getattr(one, name) != getattr(search, name) for name in _ALIKE
+        ):
+            continue
+        settings = {each.name: each.value for each in one.result.differences}
+        if settings not in [each.settings for each in found]:
+            found.append(Earlier(started=one.started, settings=settings))
+    return found[:_MOST_EARLIER]
+
+
+def _remembered() -> Path:
+    return journal_directory() / "searches"
 
 
 def load(place: Path) -> Search:

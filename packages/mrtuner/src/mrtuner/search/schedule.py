@@ -18,6 +18,10 @@ _PAIRS: Final = 4
 _TRIALS: Final = 8
 _SHORTEST, _LONGEST = 2, 20  # seconds of a window; what waits is seen once a second
 _WARMUP: Final = 3
+#: Untouched, tried, untouched; a load that comes and goes needs longer windows, and what sessions
+#: did before a window is reported up to a second later.
+_LIVE_RUNS, _SETTLING, _TRIALS_LIVE, _LEAST_LIVE = 3, 2, 4, 300.0
+_SHORTEST_LIVE, _LONGEST_LIVE = 5, 60
 #: Seconds that a run takes besides: two checkpoints, connections, switching settings.
 _BESIDE: Final = 1.0
 #: After filling, the load runs for this share of the budget first, up to two minutes.
@@ -26,18 +30,21 @@ _WARMING, _LONGEST_WARMING = 0.03, 120
 _MOST_PAIRS: Final = 30
 
 
-def schedule(budget: float) -> Schedule:
+def schedule(budget: float, *, live: bool = False) -> Schedule:
     """Return how a budget [s] is spent; UsageError if it is too short or too long."""
-    if not _LEAST <= budget <= _MOST:
+    fewest = _LEAST_LIVE if live else _LEAST
+    if not fewest <= budget <= _MOST:
         raise UsageError(
-            f"a budget of {pretty_duration(budget)} is not between {pretty_duration(_LEAST)} "
+            f"a budget of {pretty_duration(budget)} is not between {pretty_duration(fewest)} "
             f"and {pretty_duration(_MOST)}",
             "Give --budget 20min, for example.",
         )
-    run = budget * _SHARES["search"] / (_TRIALS * _PAIRS * 2) - _BESIDE
-    warmup = min(_WARMUP, int(run / 3))
-    window = max(_SHORTEST, min(_LONGEST, int(run - warmup)))
-    return Schedule(budget=budget, window=window, warmup=warmup, pairs=_PAIRS, **_SHARES)
+    runs, trials = (_LIVE_RUNS, _TRIALS_LIVE) if live else (2, _TRIALS)
+    shortest, longest = (_SHORTEST_LIVE, _LONGEST_LIVE) if live else (_SHORTEST, _LONGEST)
+    run = budget * _SHARES["search"] / (trials * _PAIRS * runs) - _BESIDE
+    warmup = _SETTLING if live else min(_WARMUP, int(run / 3))
+    window = max(shortest, min(longest, int(run - warmup)))
+    return Schedule(budget=budget, window=window, warmup=warmup, pairs=_PAIRS, runs=runs, **_SHARES)
 
 
 def warming(planned: Schedule) -> int:
@@ -48,13 +55,13 @@ def warming(planned: Schedule) -> int:
 def pair_seconds(search: Search) -> float:
     """Return what a pair takes [s]: as measured so far, else as expected."""
     planned = search.schedule
-    done = [(len(one.pairs), one.seconds) for one in search.trials if one.pairs]
-    if search.calibration is not None:
-        done.append((search.calibration.pairs, search.calibration.seconds))
+    done = [(len(one.pairs) + len(one.unknown), one.seconds) for one in search.trials if one.pairs]
+    if (first := search.calibration) is not None:
+        done.append((first.pairs + len(first.unknown), first.seconds))
     if not done:
         return _expected(planned)
     pairs, seconds = sum(count for count, _ in done), sum(time for _, time in done)
-    return max(seconds / pairs, 2.0 * planned.window)
+    return max(seconds / pairs, float(planned.runs * planned.window))
 
 
 def confirming(search: Search, share: float) -> int:
@@ -64,7 +71,7 @@ def confirming(search: Search, share: float) -> int:
 
 def _expected(planned: Schedule) -> float:
     """Return what a pair takes [s] before any was measured."""
-    return 2 * (planned.window + planned.warmup + _BESIDE)
+    return planned.runs * (planned.window + planned.warmup + _BESIDE)
 
 
 def _pairs(seconds: float, pair: float) -> int:
@@ -76,12 +83,16 @@ def forecast(planned: Schedule) -> list[str]:
     """Return the plan in sentences, before anything runs."""
     pair = _expected(planned)
     trial = pair * planned.pairs
+    live = planned.runs > 2
+    before = "" if live else f", after filling and {warming(planned)} s of load"
+    what = "settings in force" if live else "advice"
+    against = f"the {what}" if live else "the best so far"
     return [
-        f"{pretty_duration(planned.budget)} in all, after filling and {warming(planned)} s of load"
-        f"; a run measures {planned.window} s, after {planned.warmup} s of warm-up",
+        f"{pretty_duration(planned.budget)} in all{before}; a run measures "
+        f"{planned.window} s, after {planned.warmup} s of warm-up",
         f"{planned.search:.0%} for trials: about {int(planned.budget * planned.search / trial)}, "
-        f"each of {planned.pairs} pairs with the best so far; those that lose are stopped early",
-        f"{planned.confirmation:.0%} for the winner against the advice: about "
+        f"each of {planned.pairs} pairs with {against}; those that lose are stopped early",
+        f"{planned.confirmation:.0%} for the winner against the {what}: about "
         f"{_pairs(planned.confirmation * planned.budget, pair)} fresh pairs",
         f"{planned.ablation:.0%} for what each of its settings is worth",
         f"{planned.reduced:.0%} for what is left without those worth under 1 %: about "

@@ -31,7 +31,7 @@ from mrtuner.bench.verdict.pairs import (
 )
 from mrtuner.errors import MrTunerError
 from mrtuner.postgres.connect import connect
-from mrtuner.search.profile import evidence
+from mrtuner.search.profile import evidence, of_run
 from mrtuner.search.race import Raced
 from mrtuner.search.schedule import warming
 from mrtuner.search.space import Server
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from mrtuner.search.model import Schedule, Settings
 
 _FIRST, _SECOND = "baseline", "candidate"
+_NO_P99: Final = "too few transactions ended in a run for a p99"
 #: For filling only.
 _FILLING: Final = {"max_wal_size": "4GB", "maintenance_work_mem": "64MB", "wal_compression": "on"}
 #: A reload is a signal: it arrives a little later.
@@ -198,10 +199,11 @@ class Measurements:
         )  # fmt: skip
         record = done.record
         judged = next(iter(verdicts(record)), None)  # None without a pair that has a ratio
+        few = judged is not None and self.cell.rate != "" and judged.measure != "p99 latency"
         return replace(
             self._raced(record.samples),
-            verdict=Verdict.UNDECIDED if judged is None else judged.verdict,
-            refused=() if judged is None else judged.refused,
+            verdict=Verdict.UNDECIDED if judged is None or few else judged.verdict,
+            refused=(_NO_P99,) if few else () if judged is None else judged.refused,
             cautions=() if judged is None else judged.cautions,
             seconds=time.monotonic() - began,
         )
@@ -229,7 +231,7 @@ class Measurements:
         limits = self.own.limits
         return Plan(
             name="search", workloads=(self.workload,), scales=(self.cell.scale,),
-            clients=(self.cell.clients,), threads=self.threads,
+            clients=(self.cell.clients,), rates=(self.cell.rate,), threads=self.threads,
             variants=tuple(
                 Variant(name=name, settings=side, memory=limits.memory, iops=limits.iops)
                 for name, side in sides.items()
@@ -250,7 +252,9 @@ class Measurements:
 
     def _raced(self, taken: Sequence[Sample]) -> Raced:
         """Return the pairs of runs so far."""
-        read = throughput if self.workload.reads_only else throughput_with_checkpoint
+        read: Measure = throughput if self.workload.reads_only else throughput_with_checkpoint
+        if self.cell.rate:
+            read = _inverse_p99
         sides = [
             {one.block: one for one in taken if one.label == name} for name in (_FIRST, _SECOND)
         ]
@@ -258,8 +262,14 @@ class Measurements:
         return Raced(
             pairs=_values(sides, both, read), slowest=_values(sides, both, latency(0.99)),
             failed=(_failed(sides[0].values()), _failed(sides[1].values())),
-            evidence=evidence(_settled(sides[0]), os.cpu_count() or 1),
+            evidence=evidence([of_run(one) for one in _settled(sides[0])], os.cpu_count() or 1),
         )  # fmt: skip
+
+
+def _inverse_p99(sample: Sample) -> float | None:
+    """1 / p99 latency [1/s]; None where too few transactions were logged."""
+    slow = latency(0.99)(sample)
+    return 1e6 / slow if slow else None
 
 
 def _settled(side: Mapping[int, Sample]) -> list[Sample]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import exp, floor, log, log2
 from typing import Any, Final
 
@@ -11,7 +11,7 @@ from mrtuner.catalog import Parameter
 from mrtuner.errors import BadValue
 from mrtuner.search.model import Evidence, SearchedSetting, SettingLeftOut
 from mrtuner.search.profile import table
-from mrtuner.units import memory_unit
+from mrtuner.units import Bytes, memory_unit
 
 #: The box around the advice.
 _FACTOR: Final = 4
@@ -77,6 +77,8 @@ class Server:
 
     parameters: Mapping[str, Parameter]
     accepted: Mapping[str, Sequence[str]]  # of settings with a list of values
+    memory: int | None = None  # bytes; None: unknown
+    fixed: Mapping[str, str] = field(default_factory=dict)  # settings not to be changed, and why
 
     def shown(self, name: str, text: str) -> str:
         """Return a value in its shortest form, so that equal values are equal texts."""
@@ -87,6 +89,12 @@ class Server:
         """Return what initdb gives; empty if that depends on the machine."""
         known = self.parameters.get(name)
         return "" if known is None or known.default is None else known.show(known.default)
+
+    def bytes(self, name: str, settings: Mapping[str, str]) -> Bytes:
+        """Return the size that a setting has in these settings, else by default."""
+        known = self.parameters[name]
+        value = known.parse(settings.get(name, self.default(name)))
+        return Bytes(int(float(value) * (memory_unit(known.unit or "B") or 1)))
 
     def refuses(self, settings: Mapping[str, str]) -> list[str]:
         """Return the settings with values that this server does not accept, or that never change.
@@ -155,6 +163,8 @@ def _why_not(
         return "this version does not have it"
     if entry["name"] in keep:
         return "it was to be kept"
+    if why := server.fixed.get(entry["name"]):
+        return why
     if seen is None or seen.value is None:
         return f"{entry['mechanism']}: could not be seen"
     if not seen.binds:
@@ -180,7 +190,11 @@ def _setting(
             return None
         ends = _box(parameter, centre)
         if parameter.restart:
-            values = tuple(_ladder(parameter, now, centre, ends, special))
+            values = tuple(
+                text
+                for text in _ladder(parameter, now, centre, ends, special)
+                if text == now or not _above_memory(entry, text, server)
+            )
         else:
             low, high = (_shown(parameter, end, *ends) for end in ends)
             if low == high:
@@ -191,6 +205,13 @@ def _setting(
         name=name, mechanism=entry["mechanism"], why=entry["why"], advice=now, values=values,
         low=low, high=high, special=() if values else special, restart=parameter.restart,
     )  # fmt: skip
+
+
+def _above_memory(entry: Mapping[str, Any], text: str, server: Server) -> bool:
+    """Whether a size that must lie within memory is all of it, or more."""
+    if not entry.get("in_memory") or server.memory is None:
+        return False
+    return server.bytes(entry["name"], {entry["name"]: text}) >= server.memory
 
 
 def _accepted(

@@ -17,13 +17,20 @@ from mrtuner.wording import first_upper, plural
 _NOT_MEASURED: Final = "not measured: the budget had no room"
 
 
+_ORIGINS: Final = {
+    "default": "what initdb gives", "pgtune": "PgTune's values", "advice": "the advice",
+}  # fmt: skip
+
+
 def lines(search: Search, look: Look, place: Path) -> Iterator[str]:
     """Yield the answer; `place` is the directory of its record."""
     yield look.painted(first_upper(headline(search)), "heading")
     yield from paragraph(f"{search.load.title}; PostgreSQL {search.postgres}", look)
+    yield from paragraph(f"the goal: {search.aim}", look)
     if search.calibration is not None:
+        itself = "themselves" if search.live else "itself"
         yield from paragraph(
-            f"the advice against itself, for the noise: {interval(search.calibration)}", look
+            f"{search.start} against {itself}, for the noise: {interval(search.calibration)}", look
         )
     for text in notes(search):
         yield from paragraph(text, look, "warning")
@@ -49,6 +56,13 @@ def headline(search: Search) -> str:
 
 def notes(search: Search) -> Iterator[str]:
     """Yield what weakens the result."""
+    if search.earlier:
+        when = ", ".join(one.started[:10] for one in search.earlier)
+        yield f"tried first: what earlier searches of this load found on this machine ({when})"
+    for what in search.unknown:
+        yield f"unknown: {what}"
+    if uncounted := sum(len(one.unknown) for one in search.trials):
+        yield f"{plural(uncounted, 'pair')} of trials could not be compared, and count for nothing"
     if search.busy is not None:
         yield f"other programs used this machine: {search.busy}"
     seen = search.result.measured if search.result else None
@@ -70,9 +84,9 @@ def costs(search: Search) -> Iterator[str]:
     sizes = [one.memory for one in (found.before, found.after)]
     if None not in sizes:
         before, after = (pretty_bytes(Bytes(size or 0)) for size in sizes)
-        yield f"memory at worst: {after}; as advised {before}"
+        yield f"memory at worst: {after}; before {before}"
     if found.after.replay:
-        yield f"recovery after a crash: {found.after.replay}; as advised {found.before.replay}"
+        yield f"recovery after a crash: {found.after.replay}; before {found.before.replay}"
 
 
 def worth(one: Worth) -> str:
@@ -90,8 +104,8 @@ def gain(one: Trial) -> str:
 
 def changed(search: Search, one: Trial) -> str:
     """Return where a trial differs from the advice, in the settings that are searched."""
-    if one.origin != "proposed":
-        return {"default": "what initdb gives", "pgtune": "PgTune's values"}[one.origin]
+    if one.origin in _ORIGINS:
+        return _ORIGINS[one.origin]
     advice = {entry.name: entry.advice for entry in search.searched}
     values = {name: one.settings.get(name, text) for name, text in advice.items()}
     return ", ".join(
@@ -103,20 +117,26 @@ def commands(search: Search, place: Path) -> Iterator[tuple[str, str]]:
     """Yield what to do next: its purpose, and the command."""
     where = shlex.quote(str(place))
     if search.result is None:
-        yield "to go on", f"mrtuner search --resume {where}"
+        yield "to go on", resume_command(place, live=search.live)
     elif search.result.found:
         yield "to apply it", f"mrtuner apply postgresql://USER@HOST/DATABASE --from {where}"
+
+
+def resume_command(place: Path, *, live: bool) -> str:
+    """Return the command that goes on with an interrupted search."""
+    server = "postgresql://USER@HOST/DATABASE --reload-only " if live else ""
+    return f"mrtuner search {server}--resume {shlex.quote(str(place))}"
 
 
 def _differences(search: Search, look: Look) -> Iterator[str]:
     if search.result is None or not search.result.differences:
         return
-    yield from heading("Differences from the advice", look)
+    yield from heading(f"Differences from {search.start}", look)
     rows = [
         (one.name, one.advice, one.value, "restart" if one.restart else "reload")
         for one in search.result.differences
     ]
-    yield from table(("setting", "advice", "found", "takes"), rows, look)
+    yield from table(("setting", search.start, "found", "takes"), rows, look)
     for text in costs(search):
         yield from paragraph(text, look)
 

@@ -226,13 +226,7 @@ class Preparation:
                     f"{pretty_bytes(Bytes(variant.disk))}",
                     "Use smaller scales or a larger disk.",
                 )
-        free = host.disk_free.value if self.local and host and host.disk_free else None
-        if free is not None and size + _RESERVE > free:
-            raise Refused(
-                f"the databases need {pretty_bytes(size)} and {pretty_bytes(_RESERVE)} to spare, "
-                f"but the disk has {pretty_bytes(free)} free",
-                "Use a smaller scale.",
-            )
+        scratch.require_space(size, _RESERVE, host if self.local else None)
 
     def _try_scripts(self, server: VariantServer) -> None:
         """Try every workload that is not built in, at scale 1, before hours are spent."""

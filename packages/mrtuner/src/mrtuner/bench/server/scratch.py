@@ -20,11 +20,12 @@ from mrtuner.bench.load.pgbench import Load, initialise
 from mrtuner.bench.server.session import one_row
 from mrtuner.errors import MissingPart, Refused
 from mrtuner.postgres.connect import connect, translated
-from mrtuner.units import Bytes, MiB
+from mrtuner.units import Bytes, MiB, pretty_bytes
 
 if TYPE_CHECKING:
     from typing import LiteralString
 
+    from mrtuner.host.model import Host
     from mrtuner.postgres.connect import Connection
 
 _MARK: Final = "mrtuner proof"
@@ -59,6 +60,17 @@ def copy_name(template: str) -> str:
 def size_of_databases(scale: int, count: int) -> Bytes:
     """Disk space of `count` databases with pgbench's tables at this scale."""
     return Bytes(count * (_EMPTY + scale * _PER_SCALE))
+
+
+def require_space(size: Bytes, reserve: Bytes, host: Host | None) -> None:
+    """Refuse databases too large for this disk: a full disk ruins more than a measurement."""
+    free = host.disk_free.value if host and host.disk_free else None
+    if free is not None and size + reserve > free:
+        raise Refused(
+            f"the databases need {pretty_bytes(size)} and {pretty_bytes(reserve)} to spare, "
+            f"but the disk has {pretty_bytes(free)} free",
+            "Use a smaller scale.",
+        )
 
 
 def in_database(dsn: str, name: str) -> str:

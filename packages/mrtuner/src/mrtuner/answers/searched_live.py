@@ -1,0 +1,286 @@
+"""A search on a server in use: its own load, settings that a reload changes, canary windows."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, replace
+from pathlib import Path
+from random import randrange
+from typing import TYPE_CHECKING, Final, Unpack
+
+from mrtuner import __version__
+from mrtuner.answers.proof_sides import Sides
+from mrtuner.answers.remembered import Tell, silent
+from mrtuner.answers.searched import (
+    DIRECTORY,
+    SearchWish,
+    carried_out,
+    locked,
+    recall,
+    require_same,
+)
+from mrtuner.bench.record.model import now
+from mrtuner.change.settings import apply as changing
+from mrtuner.change.settings import live
+from mrtuner.change.settings.apply import Wanted
+from mrtuner.change.settings.restart import NEVER
+from mrtuner.errors import Refused
+from mrtuner.inputs import MachineInputs, checked
+from mrtuner.postgres.conf_file import with_unit
+from mrtuner.postgres.connect import connect, translated
+from mrtuner.postgres.reader import rows_of
+from mrtuner.search import record
+from mrtuner.search.model import Search, SearchedLoad, Settings, differences
+from mrtuner.search.profile import table
+from mrtuner.search.schedule import forecast, schedule
+from mrtuner.search.window import SHORTEST_BY_TRANSACTIONS
+from mrtuner.tuning import changes, tune
+from mrtuner.units import parse_duration
+from mrtuner.wording import enumerated
+
+if TYPE_CHECKING:
+    from mrtuner.answers.searched import Clock, Shown
+    from mrtuner.change.journal import Journal
+    from mrtuner.search.live import LiveMeasurements
+    from mrtuner.search.space import Server
+    from mrtuner.tuning import Tuning
+
+#: Whoever replays WAL must know the method: a build without it stops there.
+_REPLAYED: Final = "wal_compression"
+
+
+def search_live(
+    dsn: str,
+    directory: Path = DIRECTORY,
+    wish: SearchWish | None = None,
+    *,
+    journal: Journal,
+    confirm: Callable[[Search], None] = lambda _search: None,
+    tell: Tell = silent,
+    progress: Shown = nullcontext,
+    resumed: bool = False,
+    repair: str | None = None,
+    **machine: Unpack[MachineInputs],
+) -> Search:
+    """Search for settings better than those in force, under a server's own load.
+
+    Only settings that a reload changes are tried, each in a window between two untouched ones, by
+    changes in `journal`, and taken back at the end of the window or as soon as its guard trips. Of
+    `wish`, only the budget, `keep` and the seed count. `confirm` may raise before anything is
+    changed. `resumed`: the search in `directory` goes on. `repair` is the command that takes back
+    what a killed search left in force: it is run if we are killed.
+
+    Raises:
+        Refused: it is a standby, its settings are managed elsewhere, or a standby could pause.
+        MissingPart: there is no optuna or no scipy, or a permission is missing.
+        MrTunerError: no untouched windows are alike, or several trials in a row do not run.
+    """
+    wish = wish or SearchWish()
+    made = record.load(directory) if resumed else None
+    if made is None:
+        record.require_new(directory)
+    elif made.result is not None:
+        return made
+    else:
+        machine = {**made.machine}  # type: ignore[typeddict-item]
+    with locked(directory):
+        _put_back(dsn, journal, tell)
+        tuning = tune(dsn, **machine)
+        known = _known(dsn, tuning)
+        who = _identity(dsn)
+        if made is None:
+            made = _begun(wish, tuning, known, who, checked(machine))
+        _require(dsn, tuning, made)
+        require_same(made, tuning.server.version if tuning.server else "", who)
+        known.require(made.keep)
+        for text in (made.load.title, *forecast(made.schedule)):
+            tell(text)
+        confirm(made)
+        tried = Tried(dsn, made.advice, known, journal, changes.fits(tuning), tell, repair)
+        return _carried_out(tried, made, tuning, directory, progress)
+
+
+def _begun(
+    wish: SearchWish, tuning: Tuning, known: Server, who: str, given: Mapping[str, object]
+) -> Search:
+    from mrtuner.answers.searched import plain
+
+    assert tuning.server is not None  # noqa: S101 - it was tuned by its dsn
+    settings = {
+        name: one for name, one in tuning.server.settings.items() if name in _searchable(known)
+    }
+    in_force = {
+        name: known.shown(name, with_unit(one.setting, one.vartype, one.unit))
+        for name, one in settings.items()
+    }
+    advised = {
+        one.name: known.shown(one.name, one.value)
+        for one in tuning.changes
+        if one.name in in_force and one.name not in wish.keep
+    }
+    return Search(
+        mrtuner=__version__, postgres=tuning.server.version, started=now(),
+        seed=randrange(2**31) if wish.seed is None else wish.seed,  # noqa: S311 - no secret
+        schedule=schedule(parse_duration(wish.budget), live=True), keep=tuple(sorted(wish.keep)),
+        load=SearchedLoad(
+            builtin=None, scripts=(), scale=None, clients=None, memory=None, iops=None, server=who
+        ),
+        machine=plain(given), advice=in_force,
+        baselines={"advice": in_force | advised} if advised else {},
+    )  # fmt: skip
+
+
+def _searchable(known: Server) -> set[str]:
+    return {one["name"] for one in table()["knobs"]} & known.parameters.keys() - known.fixed.keys()
+
+
+def _known(dsn: str, tuning: Tuning) -> Server:
+    """Return what is known of the server; what no reload changes for all sessions is fixed."""
+    from mrtuner.search.server import known
+
+    assert tuning.server is not None  # noqa: S101 - it was tuned by its dsn
+    found = known(dsn, tuning.server.major)
+    fixed = {
+        name: "it takes a restart, which a live server never gets"
+        for name, one in found.parameters.items()
+        if one.context not in {"sighup", "superuser", "user"}
+    }
+    fixed |= {
+        one.name: "ALTER ROLE or ALTER DATABASE overrides it" for one in tuning.server.overrides
+    }
+    return replace(found, fixed=fixed)
+
+
+def _identity(dsn: str) -> str:
+    with connect(dsn) as session:
+        return live.identify(session).server
+
+
+def _require(dsn: str, tuning: Tuning, made: Search) -> None:
+    """Refuse a server on which nothing may be tried, before anything is changed."""
+    server = tuning.server
+    assert server is not None  # noqa: S101 - it was tuned by its dsn
+    if server.standby:
+        raise Refused(
+            "this server is a standby: a change could pause its replay", "Search on its primary."
+        )
+    if elsewhere := changing.plan(server, []).elsewhere:
+        raise Refused("settings cannot be changed with ALTER SYSTEM here", elsewhere)
+    with connect(dsn) as session, translated():
+        live.require_reload(session)
+        names = [name for name in made.advice if name not in made.keep]
+        live.require_alter_system(session, names)
+        replaying = [row["name"] for row in rows_of(session, "standbys", server.version_num)]
+    if server.text("archive_mode") not in {"off", None}:
+        replaying.append("whoever restores from the archive")
+    if replaying and _REPLAYED not in made.keep:
+        raise Refused(
+            f"{enumerated(replaying)} would stop replay if built without a method of {_REPLAYED}",
+            f"Add --keep {_REPLAYED}.",
+        )
+
+
+def _carried_out(
+    tried: Tried, made: Search, tuning: Tuning, directory: Path, progress: Shown
+) -> Search:
+    from mrtuner.search.live import LiveMeasurements, statement_times
+
+    with connect(tried.dsn) as session:
+        by_statements = statement_times(session) is not None
+    if not made.trials and made.calibration is None:
+        made.goal = "statement time" if by_statements else "throughput"
+        least = 0 if by_statements else SHORTEST_BY_TRANSACTIONS
+        made.schedule = replace(made.schedule, window=max(made.schedule.window, least))
+        recall(made, tuning)
+    if not by_statements and not made.unknown:
+        made.unknown.append(
+            "statement times: pg_stat_statements is not installed in this database, or hides some "
+            "from this role; transactions a second count instead, which clients may decide"
+        )
+    if (made.goal == "statement time") is not by_statements:
+        raise Refused(
+            "pg_stat_statements is not as it was when the search began",
+            "Restore it, or begin another search in a new directory.",
+        )
+
+    @contextmanager
+    def measuring(clock: Clock) -> Iterator[LiveMeasurements]:
+        measurements = LiveMeasurements(
+            dsn=tried.dsn, postmaster=tuning.server.local_pid if tuning.server else None,
+            untouched=made.advice, trying=tried.during, by_statements=by_statements,
+            schedule=made.schedule, progress=clock.moved,
+        )  # fmt: skip
+        with measurements.connected():
+            yield measurements
+
+    return carried_out(
+        made, tried.known, tuning, directory=directory, measuring=measuring, tell=tried.tell,
+        progress=progress,
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Tried:
+    """Puts settings into force on a live server for a while."""
+
+    dsn: str
+    untouched: Settings
+    known: Server
+    journal: Journal
+    fits: Callable[[Mapping[str, str]], bool]
+    tell: Tell = silent
+    repair: str | None = None  # the command that takes back what is tried
+
+    @contextmanager
+    def during(self, side: Settings) -> Iterator[None]:
+        """Put a side into force during the block, as a change in the journal; then take it back.
+
+        Raises Refused for a setting that would not come into force.
+        """
+        changed = differences(self.untouched, side, self.known.default)
+        if not changed:
+            _put_back(self.dsn, self.journal, self.tell)  # what a failed trial may have left
+            yield
+            return
+        wanted = [Wanted(name=name, value=value) for name, (_, value) in changed.items()]
+        sides = Sides(
+            self.dsn, wanted, self.journal, NEVER, self.fits, tell=self.tell, repair=self.repair,
+            often=True,
+        )  # fmt: skip
+        with _undone_if_killed(self.repair), sides:
+            sides.as_advised()
+            if sides.plan is not None and sides.plan.left_alone:
+                one = sides.plan.left_alone[0]
+                raise Refused(f"{one.name} cannot be tried: {one.why}", f"Add --keep {one.name}.")
+            yield
+
+
+def _put_back(dsn: str, journal: Journal, tell: Tell) -> None:
+    """Take back what a killed search, or a failed trial, left in force."""
+    found = changing.finish_or_revert_settings(dsn, journal)
+    if found is not None:
+        tell("an interrupted change was cleaned up")
+    last = journal.last(_identity(dsn))
+    if last is not None and last.proof:
+        changing.undo(dsn, journal)
+        tell(f"taken back, as a killed run had left it: {', '.join(last.names)}")
+
+
+@contextmanager
+def _undone_if_killed(repair: str | None) -> Iterator[None]:
+    """If we are killed inside the block, `repair`, which undoes only a measurement, is run.
+
+    A password that only the connection string has is not in it: command lines are public.
+    """
+    from mrtuner.bench.server import guard
+
+    with nullcontext() if repair is None else guard.command_run(_as_a_program(repair)):
+        yield
+
+
+def _as_a_program(repair: str) -> list[str]:
+    _, *words = shlex.split(repair)
+    return [sys.executable, "-c", "from mrtuner.cli import main; main()", *words, "--yes"]

@@ -1,0 +1,133 @@
+"""What a server did in a window of time, and whether it is safe to go on: from its counters alone.
+
+Pure: takes counters that were read, returns figures. Source: pg_stat_database, pg_stat_statements,
+pg_stat_replication.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from math import log
+from typing import Final
+
+from mrtuner.units import Bytes, MiB, pretty_bytes
+
+#: Untouched windows that differ by more than this are too unlike to compare anything with.
+UNLIKE: Final = 0.10
+#: The statements that ran in all windows must have so much of the time of each.
+_COMMON: Final = 0.5
+#: Transactions or calls below which a rate says nothing yet.
+_FEW: Final = 50
+#: Rollbacks: this share more than before, and so many.
+_ROLLBACKS, _FEW_ROLLBACKS = 0.01, 10
+_SLOWER: Final = 1.5
+_COLLAPSED: Final = 0.5
+#: Backends report to pg_stat_database about once a second, often all at once: in windows shorter
+#: than these, that second alone makes them unlike, if nothing else is counted.
+_REPORTED_S: Final = 2.0
+SHORTEST_BY_TRANSACTIONS: Final = 20
+_BEHIND: Final = Bytes(64 * MiB)
+
+#: Calls and execution time [ms] of each statement of each role.
+Statements = Mapping[tuple[int, int], tuple[float, float]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Window:
+    """What happened between two readings of the counters."""
+
+    seconds: float
+    commits: float
+    rollbacks: float
+    statements: Statements | None = None  # None: pg_stat_statements cannot be read
+    behind: float | None = None  # bytes that the slowest standby had still to replay; None: none
+    lost: bool = False  # counters were reset meanwhile
+    tripped: str | None = None  # why it was ended early
+    deltas: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+
+    @property
+    def work(self) -> float:
+        """Calls of statements, which are counted at once; else transactions, a second later."""
+        if self.statements is None:
+            return self.commits
+        return sum(calls for calls, _ in self.statements.values())
+
+    @property
+    def throughput(self) -> float:
+        """What was done in a second."""
+        return self.work / self.seconds
+
+
+def speeds(windows: Sequence[Window]) -> list[float] | None:
+    """Return how fast each window ran its statements: 1000 / mean time [ms].
+
+    Only statements that ran in all windows count, each by its calls in the first and the last
+    window, which are alike: other statements in one window are no difference in speed. None if
+    they are less than half of a window's time.
+    """
+    known = [one.statements for one in windows]
+    seen = [one for one in known if one is not None]
+    if len(seen) < len(windows):
+        return None
+    common = set.intersection(*(set(one) for one in seen))
+    for one in seen:
+        if sum(one[key][1] for key in common) <= _COMMON * sum(ms for _, ms in one.values()):
+            return None
+    weights = {key: seen[0][key][0] + seen[-1][key][0] for key in common}
+    calls = sum(weights.values())
+    return [
+        1000 * calls / sum(weight * one[key][1] / one[key][0] for key, weight in weights.items())
+        for one in seen
+    ]
+
+
+def unlike(around: Sequence[Window], rates: Sequence[float]) -> str | None:
+    """Return why the windows around a tried one show nothing; None if they are alike."""
+    if any(one.lost for one in around):
+        return "counters were reset meanwhile"
+    for what, (a, b) in (
+        ("throughputs", (around[0].throughput, around[-1].throughput)),
+        ("mean statement times", (rates[0], rates[-1])),
+    ):
+        if not (a > 0 and b > 0):
+            return "no transaction ended in one of the windows around it"
+        if abs(log(b / a)) > log(1 + UNLIKE):
+            return f"{what} of the windows around it differ by over {UNLIKE:.0%}"
+    return None
+
+
+def trip(untouched: Window, now: Window) -> str | None:
+    """Return why a tried window must end at once, against an untouched one; None if it may go on.
+
+    `now` is the window so far.
+    """
+    ended, before = now.commits + now.rollbacks, untouched.commits + untouched.rollbacks
+    share = untouched.rollbacks / before if before else 0.0
+    if now.rollbacks >= _FEW_ROLLBACKS and now.rollbacks > (share + _ROLLBACKS) * ended:
+        return f"{now.rollbacks / ended:.1%} of its transactions were rolled back"
+    expected = untouched.throughput * now.seconds
+    alike = (untouched.statements is None) is (now.statements is None)
+    told = alike and now.seconds >= _REPORTED_S and expected >= _FEW
+    if told and now.work < _COLLAPSED * expected:
+        return f"its throughput fell to {now.work / expected:.0%} of the untouched server's"
+    if now.work >= _FEW:
+        rates = speeds([untouched, now])
+        if rates is not None and rates[0] > _SLOWER * rates[1]:
+            return f"its statements took {rates[0] / rates[1]:.1f} times as long"
+    if (now.behind or 0) > (untouched.behind or 0) + _BEHIND:
+        return f"a standby is {pretty_bytes(Bytes(int(now.behind or 0)))} behind in replay"
+    return None
+
+
+def grown(before: Statements | None, after: Statements | None) -> Statements | None:
+    """Return the statements that ran between two readings; None if they were reset or unknown."""
+    if before is None or after is None:
+        return None
+    moved = {
+        key: (calls - before.get(key, (0.0, 0.0))[0], ms - before.get(key, (0.0, 0.0))[1])
+        for key, (calls, ms) in after.items()
+    }
+    if any(calls < 0 or ms < 0 for calls, ms in moved.values()):
+        return None
+    return {key: one for key, one in moved.items() if one[0] > 0 and one[1] > 0}
