@@ -323,23 +323,18 @@ def _without_shadows(
     real: list[Pegged] = []
     shadows: list[Steady] = []
     for one in sorted(pegged, key=_weight):
-        over = next((other for other in real if _shadows(other, one, every)), None)
-        echo = next((other for other in real if _echoes(other, one, every)), None)
-        because = f"{over.resource} is at its ceiling in the same minutes" if over else ""
-        if echo and not over:
-            because = (
-                f"an echo: {echo.resource} is at its ceiling in the same minutes, and operations "
-                "of one size make both flat"
-            )
-            shadows.append(Steady(resource=one.resource, plateau=one.plateau, because=because))
-            continue
-        if not over and (even := next((e for e in steady if _shadows(e, one, every)), None)):
-            because = f"{even.resource} is steady in the same minutes ({even.because})"
-        if because:
-            because += ", which explains it"
-            shadows.append(Steady(resource=one.resource, plateau=one.plateau, because=because))
-        else:
+        over = next((each for each in (*real, *steady) if _repeats(one, each, every)), None)
+        if over is None:
             real.append(one)
+            continue
+        because = f"{over.resource} is at its ceiling in the same minutes"
+        if isinstance(over, Steady):
+            because = f"{over.resource} is steady in the same minutes ({over.because})"
+        if _is_current(one):
+            because = f"an echo: {because}, and operations of one size make both flat"
+        else:
+            because += ", which explains it"
+        shadows.append(Steady(resource=one.resource, plateau=one.plateau, because=because))
     return real, shadows
 
 
@@ -358,33 +353,31 @@ def _by_a_balance(one: Pegged) -> bool:
     return any(said.says is Support.CONFIRMS and not said.ratio for said in one.evidence)
 
 
-def _echoes(over: Pegged, under: Pegged, every: Mapping[Resource, Values]) -> bool:
-    """Whether `under`, at the value of a known ceiling by chance, only repeats `over`."""
-    if over.resource is under.resource or not {over.resource, under.resource} <= DISK:
-        return False
-    if over.ceiling is None or _is_former(over) or _by_a_balance(under):
-        return False
-    length = len(every[over.resource])
-    there = inside(under.plateau.spans, length)
-    return bool((there & inside(over.plateau.spans, length)).sum() >= ECHO * there.sum())
+def _is_current(one: Pegged) -> bool:
+    return one.ceiling is not None and not _is_former(one)
 
 
-def _shadows(over: Pegged | Steady, under: Pegged, every: Mapping[Resource, Values]) -> bool:
-    """Whether too little of `under` remains outside the time of `over`.
+def _repeats(under: Pegged, over: Pegged | Steady, every: Mapping[Resource, Values]) -> bool:
+    """Whether too little of `under` remains outside the time of `over` to be a ceiling itself.
 
-    That includes rough points at its level, which are in no run.
+    That time includes rough points at its level, which are in no run, and minutes not filled.
     """
     if over.resource is under.resource or not {over.resource, under.resource} <= DISK:
         return False
     if isinstance(over, Steady) and not over.refuted:
         return False
-    if under.ceiling is not None and under.ceiling.kind is not CeilingKind.FORMER:
+    if _is_current(under) and (
+        isinstance(over, Steady) or not _is_current(over) or _by_a_balance(under)
+    ):
         return False
-    values = every[over.resource]
+    values, level = every[over.resource], over.plateau.level
     there = inside(under.plateau.spans, len(values))
-    spans = [(max(a - AROUND, 0), b + AROUND) for a, b in over.plateau.spans]
-    left = there & ~inside(spans, len(values)) & ~fitting(values, over.plateau.level)
-    return bool(left.sum() <= (1 - ECHO) * there.sum() + 1)
+    around = 0 if _is_current(under) else AROUND
+    spans = [(max(a - around, 0), b + around) for a, b in over.plateau.spans]
+    low, alone = (JUST_BELOW, LASTS_AT_UNKNOWN[0]) if under.ceiling is None else (LOW, 1)
+    at = (values >= low * level) & (values <= HIGH * level)
+    left = (there & ~inside(spans, len(values)) & ~at).sum()
+    return bool(left < alone or left <= (1 - ECHO) * there.sum() + 1)
 
 
 def pegged_mask(pegged: Sequence[Pegged], resource: Resource, length: int) -> Mask:
