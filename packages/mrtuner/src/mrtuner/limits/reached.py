@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from mrtuner.limits.ceilings import Ceiling, CeilingKind, Resource
-from mrtuner.limits.confirmation import Evidence, Support, balances, nearby, sessions, waiting
+from mrtuner.limits.confirmation import DOES_NOT_WAIT, Evidence, Support, balances, nearby, sessions, waiting
 from mrtuner.limits.levels import (
     DISK,
     HIGH,
@@ -101,9 +101,9 @@ def reached_ceilings(series: Series, known: Sequence[Ceiling]) -> Findings:
     pegged = [one for one in usual if isinstance(one, Pegged)]
     rare = [one for one in judged(rarely) if isinstance(one, Pegged)]
     sure = [one for one in pegged if not _doubtful(one)]
-    sure += [one for one in rare if _by_the_queue(one)]
+    sure += [one for one in rare if _by_the_queue(one) or _held_long(one)]
     pegged = [one for one in pegged if not _doubtful(one) or _sibling(one, sure)]
-    pegged += [one for one in rare if _by_the_queue(one) or _sibling(one, sure)]
+    pegged += [one for one in rare if one in sure or _sibling(one, sure)]
     steady = [_steady(one) for one in usual if isinstance(one, Steady) or one not in pegged]
     each = _one_each(pegged, every)
     unfilled = [(one, _unfilled(one, each)) for one in each]
@@ -134,6 +134,13 @@ def _unfilled(one: Pegged, pegged: Sequence[Pegged]) -> Steady | None:
 def _by_the_queue(one: Pegged) -> bool:
     """Whether requests waited longer than elsewhere."""
     return any(said.ratio and said.says is Support.CONFIRMS for said in one.evidence)
+
+
+def _held_long(one: Pegged) -> bool:
+    """Whether a current ceiling held for long and requests waited, if less than is clear."""
+    points, run = LASTS_AT_UNKNOWN
+    lasted = one.plateau.points >= points and one.plateau.longest >= run
+    return _is_current(one) and lasted and any(said.ratio > DOES_NOT_WAIT for said in one.evidence)
 
 
 def _doubtful(one: Pegged) -> bool:
