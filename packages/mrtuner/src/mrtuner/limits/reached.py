@@ -12,7 +12,15 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from mrtuner.limits.ceilings import Ceiling, CeilingKind, Resource
-from mrtuner.limits.confirmation import DOES_NOT_WAIT, Evidence, Support, balances, nearby, sessions, waiting
+from mrtuner.limits.confirmation import (
+    DOES_NOT_WAIT,
+    Evidence,
+    Support,
+    balances,
+    nearby,
+    sessions,
+    waiting,
+)
 from mrtuner.limits.levels import (
     DISK,
     HIGH,
@@ -218,7 +226,7 @@ def _judge(
 ) -> Pegged | Steady:
     of_the_disk = tuple(_of_the_disk(series, resource, plateau, calm))
     fitting = within(plateau.level, known, resource)
-    ceiling, said = _named(series, resource, plateau, fitting)
+    ceiling, said = _named(series, resource, plateau, fitting, known)
     evidence = (*of_the_disk, *said)
     because = _no_ceiling(series, resource, plateau, ceiling, evidence)
     if because is not None:
@@ -233,12 +241,16 @@ def _judge(
 
 
 def _named(
-    series: Series, resource: Resource, plateau: Plateau, fitting: Sequence[Ceiling]
-) -> tuple[Ceiling | None, tuple[Evidence, ...]]:
+    series: Series, resource: Resource, plateau: Plateau, fitting: Sequence[Ceiling],
+    known: Sequence[Ceiling],
+) -> tuple[Ceiling | None, tuple[Evidence, ...]]:  # fmt: skip
     """The first of these ceilings that no balance refutes, and what its balance says."""
+    bursts = {one.part for one in known
+              if one.resource is resource and one.kind is CeilingKind.BURST}  # fmt: skip
     said: tuple[Evidence, ...] = ()
     for one in fitting:
-        said = tuple(balances(series, resource, plateau, one))
+        # Where nothing bursts, a balance stays full and the baseline applies all the same.
+        said = tuple(balances(series, resource, plateau, one)) if one.part in bursts else ()
         if not any(each.decisive for each in said):
             return one, said
     return None, said
