@@ -99,7 +99,7 @@ def test_an_even_load_just_below_a_ceiling_is_none() -> None:
 
 
 def test_unlimited_has_no_baseline_but_costs(judged) -> None:  # type: ignore[no-untyped-def]
-    """By hand: the file's CPU adds up to 7,587 %·minutes above 20 %, of 2 vCPUs, at 7.5 cents an hour.
+    """By hand: the file's CPU adds up to 7,587 %·minutes above 20 %; 2 vCPUs, 7.5 cents an hour.
 
     7,587 / 100 x 2 / 60 = 2.53 vCPU hours, x 0.075 = 19 cents.
     """
