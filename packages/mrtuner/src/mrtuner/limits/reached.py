@@ -43,6 +43,9 @@ if TYPE_CHECKING:
 AT_UNKNOWN: Final = ((2.0, 2.0), (4.0, 1.0))
 #: And it has to last: points in total, and in a row.
 LASTS_AT_UNKNOWN: Final = (30, 15)
+#: A rough level at a known ceiling counts without a clear wait if it lasts: minutes in total, and
+#: in a row.
+LASTS: Final = (30, 15)
 #: Two known ceilings of the disk are not reached at once: this share of the minutes of one in those
 #: of the other makes it an echo, which operations of one size carry from one to the other.
 ECHO: Final = 0.75
@@ -109,7 +112,7 @@ def reached_ceilings(series: Series, known: Sequence[Ceiling]) -> Findings:
     pegged = [one for one in usual if isinstance(one, Pegged)]
     rare = [one for one in judged(rarely) if isinstance(one, Pegged)]
     sure = [one for one in pegged if not _doubtful(one)]
-    sure += [one for one in rare if _by_the_queue(one) or _held_long(one)]
+    sure += [one for one in rare if _by_the_queue(one) or _held_long(one, series)]
     pegged = [one for one in pegged if not _doubtful(one) or _sibling(one, sure)]
     pegged += [one for one in rare if one in sure or _sibling(one, sure)]
     steady = [_steady(one) for one in usual if isinstance(one, Steady) or one not in pegged]
@@ -144,10 +147,13 @@ def _by_the_queue(one: Pegged) -> bool:
     return any(said.ratio and said.says is Support.CONFIRMS for said in one.evidence)
 
 
-def _held_long(one: Pegged) -> bool:
+def _held_long(one: Pegged, series: Series) -> bool:
     """Whether a current ceiling held for long and requests waited, if less than is clear."""
-    points, run = LASTS_AT_UNKNOWN
-    lasted = one.plateau.points >= points and one.plateau.longest >= run
+    minutes, run = LASTS
+    lasted = (
+        series.minutes(one.plateau.points) >= minutes
+        and series.minutes(one.plateau.longest) >= run
+    )  # fmt: skip
     return _is_current(one) and lasted and any(said.ratio > DOES_NOT_WAIT for said in one.evidence)
 
 
