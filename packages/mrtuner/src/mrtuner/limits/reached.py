@@ -126,19 +126,14 @@ def reached_ceilings(series: Series, known: Sequence[Ceiling]) -> Findings:
 
 def _unfilled(one: Pegged, pegged: Sequence[Pegged]) -> Steady | None:
     """An unknown level just below a known ceiling that was reached too, as no ceiling."""
-    if one.ceiling is not None:
+    above = [
+        other.ceiling.name for other in pegged
+        if one.ceiling is None and other.ceiling is not None and other.resource is one.resource
+        and JUST_BELOW <= one.plateau.level / other.ceiling.value < LOW
+    ]  # fmt: skip
+    if not above:
         return None
-    above = next(
-        (
-            other.ceiling for other in pegged
-            if other.resource is one.resource and other.ceiling is not None
-            and JUST_BELOW <= one.plateau.level / other.ceiling.value < LOW
-        ),
-        None,
-    )  # fmt: skip
-    if above is None:
-        return None
-    because = f"just below {above.name}, which was reached too: minutes that pauses did not fill"
+    because = f"just below {above[0]}, which was reached too: minutes that pauses did not fill"
     return Steady(resource=one.resource, plateau=one.plateau, because=because, refuted=True)
 
 
@@ -168,6 +163,10 @@ def _doubtful(one: Pegged) -> bool:
 
 def _is_former(one: Pegged) -> bool:
     return one.ceiling is not None and one.ceiling.kind is CeilingKind.FORMER
+
+
+def _is_current(one: Pegged) -> bool:
+    return one.ceiling is not None and not _is_former(one)
 
 
 #: The kind of ceiling that the same part has beside one of this kind.
@@ -378,10 +377,6 @@ def _by_a_balance(one: Pegged) -> bool:
     return any(said.says is Support.CONFIRMS and not said.ratio for said in one.evidence)
 
 
-def _is_current(one: Pegged) -> bool:
-    return one.ceiling is not None and not _is_former(one)
-
-
 def _repeats(under: Pegged, over: Pegged | Steady, every: Mapping[Resource, Values]) -> bool:
     """Whether too little of `under` remains outside the time of `over` to be a ceiling itself.
 
@@ -389,11 +384,10 @@ def _repeats(under: Pegged, over: Pegged | Steady, every: Mapping[Resource, Valu
     """
     if over.resource is under.resource or not {over.resource, under.resource} <= DISK:
         return False
-    if isinstance(over, Steady) and not over.refuted:
-        return False
-    if _is_current(under) and (
-        isinstance(over, Steady) or not _is_current(over) or _by_a_balance(under)
-    ):
+    explains = over.refuted if isinstance(over, Steady) else True
+    if _is_current(under):
+        explains = isinstance(over, Pegged) and _is_current(over) and not _by_a_balance(under)
+    if not explains:
         return False
     values, level = every[over.resource], over.plateau.level
     there = inside(under.plateau.spans, len(values))
