@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Final
 from mrtuner.limits.ceilings import Ceiling, CeilingKind, Resource
 from mrtuner.limits.confirmation import (
     DOES_NOT_WAIT,
+    REQUEST_RATE,
+    REQUEST_RATE_AT_UNKNOWN,
     Evidence,
     Support,
     balances,
@@ -229,8 +231,9 @@ def _judge(
     plateau: Plateau,
     calm: Mask,
 ) -> Pegged | Steady:
-    of_the_disk = tuple(_of_the_disk(series, resource, plateau, calm))
     fitting = within(plateau.level, known, resource)
+    rate = REQUEST_RATE if fitting else REQUEST_RATE_AT_UNKNOWN
+    of_the_disk = tuple(_of_the_disk(series, resource, plateau, calm, rate))
     ceiling, said = _named(series, resource, plateau, fitting, known)
     evidence = (*of_the_disk, *said)
     because = _no_ceiling(series, resource, plateau, ceiling, evidence)
@@ -313,7 +316,7 @@ def _no_unknown_one(
 
 
 def _of_the_disk(
-    series: Series, resource: Resource, plateau: Plateau, calm: Mask
+    series: Series, resource: Resource, plateau: Plateau, calm: Mask, rate: float
 ) -> Iterator[Evidence]:
     """The queue's evidence, compared with the calm time around.
 
@@ -323,7 +326,7 @@ def _of_the_disk(
     if resource in DISK:
         there = inside(plateau.spans, series.points)
         elsewhere = nearby(there, calm)
-        yield from waiting(series, there, elsewhere)
+        yield from waiting(series, there, elsewhere, rate)
         yield from sessions(series, there, elsewhere)
 
 
