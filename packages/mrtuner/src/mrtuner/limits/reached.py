@@ -350,7 +350,8 @@ def _without_shadows(
     real: list[Pegged] = []
     shadows: list[Steady] = []
     for one in sorted(pegged, key=_weight):
-        over = next((each for each in (*real, *steady) if _repeats(one, each, every)), None)
+        others: tuple[Pegged | Steady, ...] = (*real, *steady)
+        over = next((each for each in others if _repeats(one, each, every)), None)
         if over is None:
             real.append(one)
             continue
