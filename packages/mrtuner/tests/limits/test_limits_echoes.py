@@ -1,10 +1,11 @@
-"""Flat levels beside a ceiling that was reached: echoes of it, and minutes that did not fill it."""
+"""Flat levels beside a ceiling that was reached, and what shows that requests waited there."""
 
 from __future__ import annotations
 
 from datetime import UTC, datetime
 
 import numpy as np
+import pytest
 
 from mrtuner.catalog.classes import instance_class
 from mrtuner.catalog.volumes import volume_of
@@ -25,10 +26,12 @@ def job(begin: int, minutes: int) -> np.ndarray:
     return mask
 
 
-def served(operations: np.ndarray, size: np.ndarray, waits: np.ndarray) -> Series:
-    """Metrics of these operations a second of these bytes: 1 ms each, 3.5 ms where they wait."""
+def served(
+    operations: np.ndarray, size: np.ndarray, waits: np.ndarray, took: float = 0.0035
+) -> Series:
+    """Metrics of these operations a second of these bytes: 1 ms each, `took` where they wait."""
     random = np.random.default_rng(8)
-    latency = np.where(waits, 0.0035, 0.001) * random.lognormal(0, 0.03, len(waits))
+    latency = np.where(waits, took, 0.001) * random.lognormal(0, 0.03, len(waits))
     return Series(
         start=datetime(2026, 3, 2, tzinfo=UTC), step=60,
         metrics={
@@ -76,3 +79,40 @@ def test_a_level_below_a_known_ceiling_that_was_never_reached_stays_unknown() ->
     operations = np.where(held, 2800.0 * random.normal(1, 0.002, len(held)), at_night(held, 300, 0))
     found = reached_ceilings(served(operations, np.full(len(held), 8192.0), held), GP3)
     assert [one.ceiling for one in found.pegged] == [None]
+
+
+def test_what_a_ceiling_leaves_of_an_unknown_level_must_be_one_by_itself() -> None:
+    """By hand: 3,000 operations of 16 kB are 48 MB/s, and so are 2,400 of 20 kB for 25 minutes."""
+    random = np.random.default_rng(11)
+    pegged, other = job(1500, 40), job(3000, 25)
+    size = np.where(other, 20_000.0, 16_000.0)
+    level = np.where(other, 2400.0, 3000.0) * random.normal(1, 0.002, len(size))
+    operations = np.where(pegged | other, level, at_night(pegged, 300, 0))
+    found = reached_ceilings(served(operations, size, pegged | other), GP3)
+    assert [one.ceiling and one.ceiling.name for one in found.pegged] == ["volume iops"]
+
+
+def test_larger_requests_explain_no_more_time_than_their_bytes_take() -> None:
+    """By hand: 246 kB more at 200 MB/s take 1.23 ms; 3.5 ms are 1.57 times 2.23 ms."""
+    random = np.random.default_rng(12)
+    held = job(1500, 120)
+    size = np.where(held, 262_144.0, 16_384.0)
+    operations = np.where(held, 500 * random.normal(1, 0.002, len(held)), at_night(held, 300, 0))
+    (found,) = reached_ceilings(served(operations, size, held), GP3).pegged
+    assert found.ceiling is not None
+    assert found.ceiling.name == "volume throughput"
+    assert found.evidence[0].ratio == pytest.approx(1.57, abs=0.03)
+
+
+@pytest.mark.parametrize(
+    ("minutes", "took", "counts"),
+    [(120, 0.00135, True), (20, 0.00135, False), (120, 0.0011, False), (20, 0.002, True)],
+)
+def test_a_rough_level_counts_if_it_lasts_or_if_requests_clearly_wait(
+    minutes: int, took: float, counts: bool
+) -> None:
+    random = np.random.default_rng(13)
+    held = job(1500, minutes)
+    operations = np.where(held, 3000 * random.normal(1, 0.014, len(held)), at_night(held, 300, 0))
+    found = reached_ceilings(served(operations, np.full(len(held), 16_384.0), held, took), GP3)
+    assert [one.resource for one in found.pegged] == [Resource.IOPS] * counts

@@ -56,6 +56,16 @@ def test_the_same_level_where_nothing_waits_is_a_steady_job() -> None:
     assert "ms per operation here" in steady.because
 
 
+def test_a_full_balance_says_nothing_where_no_burst_exists() -> None:
+    """4,750 Mbps, of a db.r6g.4xlarge always, are 593.75 MB/s."""
+    columns = metrics(593.75e6, waits=4) | {"EBSByteBalance%": np.full(DAY, 100.0)}
+    (found,) = judged(columns, "db.r6g.4xlarge").pegged
+    assert found.ceiling is not None
+    assert (found.ceiling.name, found.ceiling.kind) == (
+        "instance throughput", CeilingKind.SUSTAINED,
+    )  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("off", "matches"), [(0.97, True), (1.02, True), (0.94, False), (1.05, False)]
 )

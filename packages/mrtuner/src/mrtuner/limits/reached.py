@@ -12,7 +12,17 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from mrtuner.limits.ceilings import Ceiling, CeilingKind, Resource
-from mrtuner.limits.confirmation import Evidence, Support, balances, nearby, sessions, waiting
+from mrtuner.limits.confirmation import (
+    DOES_NOT_WAIT,
+    REQUEST_RATE,
+    REQUEST_RATE_AT_UNKNOWN,
+    Evidence,
+    Support,
+    balances,
+    nearby,
+    sessions,
+    waiting,
+)
 from mrtuner.limits.levels import (
     DISK,
     HIGH,
@@ -35,6 +45,9 @@ if TYPE_CHECKING:
 AT_UNKNOWN: Final = ((2.0, 2.0), (4.0, 1.0))
 #: And it has to last: points in total, and in a row.
 LASTS_AT_UNKNOWN: Final = (30, 15)
+#: A rough level at a known ceiling counts without a clear wait if it lasts: minutes in total, and
+#: in a row.
+LASTS: Final = (30, 15)
 #: Two known ceilings of the disk are not reached at once: this share of the minutes of one in those
 #: of the other makes it an echo, which operations of one size carry from one to the other.
 ECHO: Final = 0.75
@@ -101,9 +114,9 @@ def reached_ceilings(series: Series, known: Sequence[Ceiling]) -> Findings:
     pegged = [one for one in usual if isinstance(one, Pegged)]
     rare = [one for one in judged(rarely) if isinstance(one, Pegged)]
     sure = [one for one in pegged if not _doubtful(one)]
-    sure += [one for one in rare if _by_the_queue(one)]
+    sure += [one for one in rare if _by_the_queue(one) or _held_long(one, series)]
     pegged = [one for one in pegged if not _doubtful(one) or _sibling(one, sure)]
-    pegged += [one for one in rare if _by_the_queue(one) or _sibling(one, sure)]
+    pegged += [one for one in rare if one in sure or _sibling(one, sure)]
     steady = [_steady(one) for one in usual if isinstance(one, Steady) or one not in pegged]
     each = _one_each(pegged, every)
     unfilled = [(one, _unfilled(one, each)) for one in each]
@@ -115,25 +128,30 @@ def reached_ceilings(series: Series, known: Sequence[Ceiling]) -> Findings:
 
 def _unfilled(one: Pegged, pegged: Sequence[Pegged]) -> Steady | None:
     """An unknown level just below a known ceiling that was reached too, as no ceiling."""
-    if one.ceiling is not None:
+    above = [
+        other.ceiling.name for other in pegged
+        if one.ceiling is None and other.ceiling is not None and other.resource is one.resource
+        and JUST_BELOW <= one.plateau.level / other.ceiling.value < LOW
+    ]  # fmt: skip
+    if not above:
         return None
-    above = next(
-        (
-            other.ceiling for other in pegged
-            if other.resource is one.resource and other.ceiling is not None
-            and JUST_BELOW <= one.plateau.level / other.ceiling.value < LOW
-        ),
-        None,
-    )  # fmt: skip
-    if above is None:
-        return None
-    because = f"just below {above.name}, which was reached too: minutes that pauses did not fill"
+    because = f"just below {above[0]}, which was reached too: minutes that pauses did not fill"
     return Steady(resource=one.resource, plateau=one.plateau, because=because, refuted=True)
 
 
 def _by_the_queue(one: Pegged) -> bool:
     """Whether requests waited longer than elsewhere."""
     return any(said.ratio and said.says is Support.CONFIRMS for said in one.evidence)
+
+
+def _held_long(one: Pegged, series: Series) -> bool:
+    """Whether a current ceiling held for long and requests waited, if less than is clear."""
+    minutes, run = LASTS
+    lasted = (
+        series.minutes(one.plateau.points) >= minutes
+        and series.minutes(one.plateau.longest) >= run
+    )  # fmt: skip
+    return _is_current(one) and lasted and any(said.ratio > DOES_NOT_WAIT for said in one.evidence)
 
 
 def _doubtful(one: Pegged) -> bool:
@@ -147,6 +165,10 @@ def _doubtful(one: Pegged) -> bool:
 
 def _is_former(one: Pegged) -> bool:
     return one.ceiling is not None and one.ceiling.kind is CeilingKind.FORMER
+
+
+def _is_current(one: Pegged) -> bool:
+    return one.ceiling is not None and not _is_former(one)
 
 
 #: The kind of ceiling that the same part has beside one of this kind.
@@ -209,9 +231,10 @@ def _judge(
     plateau: Plateau,
     calm: Mask,
 ) -> Pegged | Steady:
-    of_the_disk = tuple(_of_the_disk(series, resource, plateau, calm))
     fitting = within(plateau.level, known, resource)
-    ceiling, said = _named(series, resource, plateau, fitting)
+    rate = REQUEST_RATE if fitting else REQUEST_RATE_AT_UNKNOWN
+    of_the_disk = tuple(_of_the_disk(series, resource, plateau, calm, rate))
+    ceiling, said = _named(series, resource, plateau, fitting, known)
     evidence = (*of_the_disk, *said)
     because = _no_ceiling(series, resource, plateau, ceiling, evidence)
     if because is not None:
@@ -226,12 +249,16 @@ def _judge(
 
 
 def _named(
-    series: Series, resource: Resource, plateau: Plateau, fitting: Sequence[Ceiling]
-) -> tuple[Ceiling | None, tuple[Evidence, ...]]:
+    series: Series, resource: Resource, plateau: Plateau, fitting: Sequence[Ceiling],
+    known: Sequence[Ceiling],
+) -> tuple[Ceiling | None, tuple[Evidence, ...]]:  # fmt: skip
     """The first of these ceilings that no balance refutes, and what its balance says."""
+    bursts = {one.part for one in known
+              if one.resource is resource and one.kind is CeilingKind.BURST}  # fmt: skip
     said: tuple[Evidence, ...] = ()
     for one in fitting:
-        said = tuple(balances(series, resource, plateau, one))
+        # Where nothing bursts, a balance stays full and the baseline applies all the same.
+        said = tuple(balances(series, resource, plateau, one)) if one.part in bursts else ()
         if not any(each.decisive for each in said):
             return one, said
     return None, said
@@ -289,7 +316,7 @@ def _no_unknown_one(
 
 
 def _of_the_disk(
-    series: Series, resource: Resource, plateau: Plateau, calm: Mask
+    series: Series, resource: Resource, plateau: Plateau, calm: Mask, rate: float
 ) -> Iterator[Evidence]:
     """The queue's evidence, compared with the calm time around.
 
@@ -299,7 +326,7 @@ def _of_the_disk(
     if resource in DISK:
         there = inside(plateau.spans, series.points)
         elsewhere = nearby(there, calm)
-        yield from waiting(series, there, elsewhere)
+        yield from waiting(series, there, elsewhere, rate)
         yield from sessions(series, there, elsewhere)
 
 
@@ -323,23 +350,19 @@ def _without_shadows(
     real: list[Pegged] = []
     shadows: list[Steady] = []
     for one in sorted(pegged, key=_weight):
-        over = next((other for other in real if _shadows(other, one, every)), None)
-        echo = next((other for other in real if _echoes(other, one, every)), None)
-        because = f"{over.resource} is at its ceiling in the same minutes" if over else ""
-        if echo and not over:
-            because = (
-                f"an echo: {echo.resource} is at its ceiling in the same minutes, and operations "
-                "of one size make both flat"
-            )
-            shadows.append(Steady(resource=one.resource, plateau=one.plateau, because=because))
-            continue
-        if not over and (even := next((e for e in steady if _shadows(e, one, every)), None)):
-            because = f"{even.resource} is steady in the same minutes ({even.because})"
-        if because:
-            because += ", which explains it"
-            shadows.append(Steady(resource=one.resource, plateau=one.plateau, because=because))
-        else:
+        others: tuple[Pegged | Steady, ...] = (*real, *steady)
+        over = next((each for each in others if _repeats(one, each, every)), None)
+        if over is None:
             real.append(one)
+            continue
+        because = f"{over.resource} is at its ceiling in the same minutes"
+        if isinstance(over, Steady):
+            because = f"{over.resource} is steady in the same minutes ({over.because})"
+        if _is_current(one):
+            because = f"an echo: {because}, and operations of one size make both flat"
+        else:
+            because += ", which explains it"
+        shadows.append(Steady(resource=one.resource, plateau=one.plateau, because=because))
     return real, shadows
 
 
@@ -358,33 +381,26 @@ def _by_a_balance(one: Pegged) -> bool:
     return any(said.says is Support.CONFIRMS and not said.ratio for said in one.evidence)
 
 
-def _echoes(over: Pegged, under: Pegged, every: Mapping[Resource, Values]) -> bool:
-    """Whether `under`, at the value of a known ceiling by chance, only repeats `over`."""
-    if over.resource is under.resource or not {over.resource, under.resource} <= DISK:
-        return False
-    if over.ceiling is None or _is_former(over) or _by_a_balance(under):
-        return False
-    length = len(every[over.resource])
-    there = inside(under.plateau.spans, length)
-    return bool((there & inside(over.plateau.spans, length)).sum() >= ECHO * there.sum())
+def _repeats(under: Pegged, over: Pegged | Steady, every: Mapping[Resource, Values]) -> bool:
+    """Whether too little of `under` remains outside the time of `over` to be a ceiling itself.
 
-
-def _shadows(over: Pegged | Steady, under: Pegged, every: Mapping[Resource, Values]) -> bool:
-    """Whether too little of `under` remains outside the time of `over`.
-
-    That includes rough points at its level, which are in no run.
+    That time includes rough points at its level, which are in no run, and minutes not filled.
     """
     if over.resource is under.resource or not {over.resource, under.resource} <= DISK:
         return False
-    if isinstance(over, Steady) and not over.refuted:
+    explains = over.refuted if isinstance(over, Steady) else True
+    if _is_current(under):
+        explains = isinstance(over, Pegged) and _is_current(over) and not _by_a_balance(under)
+    if not explains:
         return False
-    if under.ceiling is not None and under.ceiling.kind is not CeilingKind.FORMER:
-        return False
-    values = every[over.resource]
+    values, level = every[over.resource], over.plateau.level
     there = inside(under.plateau.spans, len(values))
-    spans = [(max(a - AROUND, 0), b + AROUND) for a, b in over.plateau.spans]
-    left = there & ~inside(spans, len(values)) & ~fitting(values, over.plateau.level)
-    return bool(left.sum() <= (1 - ECHO) * there.sum() + 1)
+    around = 0 if _is_current(under) else AROUND
+    spans = [(max(a - around, 0), b + around) for a, b in over.plateau.spans]
+    low, alone = (JUST_BELOW, LASTS_AT_UNKNOWN[0]) if under.ceiling is None else (LOW, 1)
+    at = (values >= low * level) & (values <= HIGH * level)
+    left = (there & ~inside(spans, len(values)) & ~at).sum()
+    return bool(left < alone or left <= (1 - ECHO) * there.sum() + 1)
 
 
 def pegged_mask(pegged: Sequence[Pegged], resource: Resource, length: int) -> Mask:
