@@ -19,7 +19,7 @@ from mrtuner.web.document import ScreenAnswer
 from shared import made_once
 
 #: These stores have no metrics of a host.
-NO_HOST = "ceilings of every resource are not looked for: nothing was measured"
+NO_HOST = "ceilings are not looked for: nothing of the host was measured"
 NOT_EVEN_CONNECTIONS = (
     "ceilings are not looked for: the host of db:5432 was not recorded. Run mrtuner record on the "
     "server's host."
@@ -77,7 +77,9 @@ def test_a_ceiling_is_told_where_the_load_ran_flat_at_it(example: Path) -> None:
     assert ceiling.screen == "limits"
     assert "09:58" <= clock(ceiling.begin) <= "10:05"
     assert "17:25" <= clock(ceiling.end) <= "17:32"
-    assert ceiling.text.startswith("throughput ran flat at 213 MB/s, the limit of instance throughp")
+    assert ceiling.text.startswith(
+        "throughput ran flat at 213 MB/s, the limit of instance throughp"
+    )
 
 
 @pytest.mark.parametrize(
