@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mrtuner.postgres.model import Origin, Setting
+from mrtuner.postgres.model import Origin, Platform, Setting
 from mrtuner.postgres.platform import HOW, Clues, platform
 
 
@@ -82,3 +82,15 @@ def test_the_evidence_names_what_was_seen() -> None:
 def test_every_platform_says_how_a_setting_is_changed() -> None:
     assert all(how.endswith(".") for how in HOW.values())
     assert len(HOW) == 13  # all but self-managed
+
+
+def test_a_remedy_is_sql_only_where_sql_changes_settings() -> None:
+    ours = Platform(name="self-managed", evidence="", alter_system=True, how="Use ALTER SYSTEM.")
+    assert ours.remedy(autovacuum="on", wal_sender_timeout=None) == (
+        "ALTER SYSTEM SET autovacuum = on; ALTER SYSTEM RESET wal_sender_timeout; "
+        "SELECT pg_reload_conf();"
+    )
+    rds = Platform(name="rds", evidence="", alter_system=False, how="Change it in the group.")
+    assert rds.remedy(autovacuum="on", wal_sender_timeout=None) == (
+        "autovacuum = on, wal_sender_timeout = its default. Change it in the group."
+    )

@@ -91,6 +91,23 @@ class Platform:
     alter_system: bool  # may MrTuner write with ALTER SYSTEM here?
     how: str  # one sentence: how a setting is changed on this platform
 
+    def remedy(self, **settings: str | None) -> str:
+        """How settings come into force here, without a restart: SQL, or the platform's own way.
+
+        Values are SQL literals; None is the default.
+        """
+        if self.alter_system:
+            changes = (
+                f"RESET {name}" if value is None else f"SET {name} = {value}"
+                for name, value in settings.items()
+            )
+            return f"{' '.join(f'ALTER SYSTEM {one};' for one in changes)} SELECT pg_reload_conf();"
+        wanted = (
+            f"{name} = {'its default' if value is None else value}"
+            for name, value in settings.items()
+        )
+        return f"{', '.join(wanted)}. {self.how}"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Relation:

@@ -44,12 +44,12 @@ def dangers(
     """
     if server is None:
         return
-    yield from _switched_off(situation, "durability-off", "fsync", "full_page_writes")
+    yield from _switched_off(situation, server, "durability-off", "fsync", "full_page_writes")
     yield from _more_memory_than_there_is(situation, now)
     yield from _no_next_start(start)
     yield from _too_few_huge_pages(situation, host)
     yield from _wal_fills_the_volume(situation)
-    yield from _switched_off(situation, "autovacuum-off", "autovacuum", "track_counts")
+    yield from _switched_off(situation, server, "autovacuum-off", "autovacuum", "track_counts")
     yield from _workers_without_slots(situation)
 
 
@@ -63,10 +63,12 @@ def _danger(
     )  # fmt: skip
 
 
-def _switched_off(situation: Situation, name: str, *switches: str) -> Iterator[Finding]:
+def _switched_off(
+    situation: Situation, server: Server, name: str, *switches: str
+) -> Iterator[Finding]:
     for one in switches:
         if situation.running.get(one) == "off":
-            remedy = f"ALTER SYSTEM SET {one} = on; SELECT pg_reload_conf();"
+            remedy = server.platform.remedy(**{one: "on"})
             yield _danger(name, f"{one} is off", _MUST_BE_ON[one], remedy)
 
 

@@ -60,7 +60,7 @@ def synchronous_standby_missing(state: State) -> Iterator[Finding]:
         basis="pg_stat_replication, now",
         remedy=(
             "Start the standby; or, and then the next failover can lose commits:",
-            "ALTER SYSTEM SET synchronous_standby_names = ''; SELECT pg_reload_conf();",
+            state.server.platform.remedy(synchronous_standby_names="''"),
         ),
     )
 
@@ -180,7 +180,7 @@ def replication_timeout_off(state: State) -> Iterator[Finding]:
                 consequence="the connection stays until the kernel gives it up, which takes from a "
                 "quarter of an hour to two hours, and WAL waits so long",
                 basis="pg_settings, now",
-                remedy=(f"ALTER SYSTEM RESET {name}; SELECT pg_reload_conf();  -- 60 s",),
+                remedy=(state.server.platform.remedy(**{name: None}), "The default is 60 s"),
             )
 
 
@@ -215,8 +215,9 @@ def dead_clients_stay(state: State) -> Iterator[Finding]:
         cost=float(len(found)),
         basis="pg_settings, now; Linux's defaults where they are 0",
         remedy=(
-            "ALTER SYSTEM SET tcp_keepalives_idle = 60; ALTER SYSTEM SET tcp_keepalives_interval "
-            "= 10; ALTER SYSTEM SET tcp_keepalives_count = 6; SELECT pg_reload_conf();",
+            state.server.platform.remedy(
+                tcp_keepalives_idle="60", tcp_keepalives_interval="10", tcp_keepalives_count="6"
+            ),
         ),
     )
 

@@ -116,7 +116,7 @@ def checkpoints_forced(state: State) -> Iterator[Finding]:
         cost=share,
         basis="counters since the last reset of statistics",
         remedy=(
-            f"ALTER SYSTEM SET max_wal_size = '{value}'; SELECT pg_reload_conf();" if value else
+            state.server.platform.remedy(max_wal_size=f"'{value}'") if value else
             "Raise max_wal_size, as far as the volume and the recovery time allow: mrtuner tune",
         ),
     )  # fmt: skip
