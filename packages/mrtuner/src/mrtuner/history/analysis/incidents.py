@@ -7,7 +7,7 @@ is in docs/measured-results.md.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from statistics import median
@@ -98,12 +98,19 @@ def searched(about: HistoryPeriod) -> HistoryPeriod:
 
 
 def _near(
-    seen: Sequence[tuple[datetime, T]], apart: timedelta
+    seen: Iterable[tuple[datetime, T]], apart: timedelta
 ) -> Iterator[list[tuple[datetime, T]]]:
     """Divide what was seen wherever nothing was seen for longer than `apart`."""
-    part: list[tuple[datetime, T]] = []
-    for one in seen:
-        if part and one[0] - part[-1][0] > apart:
+    return _divided(seen, apart, lambda one: (one[0], one[0]))
+
+
+def _divided(
+    items: Iterable[T], apart: timedelta, span: Callable[[T], tuple[datetime, datetime]]
+) -> Iterator[list[T]]:
+    """Divide items wherever one begins later than `apart` after the end of the one before."""
+    part: list[T] = []
+    for one in items:
+        if part and span(one)[0] - span(part[-1])[1] > apart:
             yield part
             part = []
         part.append(one)
@@ -137,19 +144,8 @@ def _lock_queues(history: History, about: HistoryPeriod) -> Iterator[Incident]:
                 idle[str(row["pid"])].append((at, row))
     for root, seen in waiting.items():
         queues = [one for one in _near(seen, _APART) if one[-1][0] - one[0][0] >= _QUEUE]
-        for several in _soon_after(queues):
+        for several in _divided(queues, _AGAIN, lambda one: (one[0][0], one[-1][0])):
             yield _queue(history, about, root, several, idle[root])
-
-
-def _soon_after(queues: Iterable[list[tuple[datetime, T]]]) -> list[list[list[tuple[datetime, T]]]]:
-    """Put queues together that follow each other closely."""
-    found: list[list[list[tuple[datetime, T]]]] = []
-    for queue in queues:
-        if found and queue[0][0] - found[-1][-1][-1][0] <= _AGAIN:
-            found[-1].append(queue)
-        else:
-            found.append([queue])
-    return found
 
 
 def _by_time(
