@@ -23,7 +23,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import shutil
 import sys
 import time
@@ -39,7 +38,7 @@ import mrtuner
 from mrtuner.bench.load.pgbench import BUILTIN, Load, LoadRun, run, run_logged
 from mrtuner.bench.plan.order import blocks
 from mrtuner.bench.server.instance import inside, memory_limit, volume
-from mrtuner.bench.server.standing import DATABASE, copied, filled
+from mrtuner.bench.server.standing import DATABASE, copied, evict, filled
 from mrtuner.inputs import Storage, Workload
 from mrtuner.postgres.binaries import find_binaries
 from mrtuner.postgres.cluster import Cluster
@@ -106,7 +105,7 @@ def pgtunes(scenario: Scenario, *, literally: bool = False) -> dict[str, str]:
     }
 
 
-def advised(scenario: Scenario, **more: Any) -> dict[str, str]:
+def advised(scenario: Scenario) -> dict[str, str]:
     """Return our advice for the same machine, as any caller gets it."""
     tuning = mrtuner.tune(
         memory=scenario.memory,
@@ -115,7 +114,6 @@ def advised(scenario: Scenario, **more: Any) -> dict[str, str]:
         workload="oltp",
         connections=100,
         postgres=18,
-        **more,
     )
     return {item.name: item.value for item in tuning.changes}
 
@@ -191,6 +189,7 @@ def started(
         say(f"copying to {name}")
         cluster = copied(template, place / name)
         cluster.configure(settings | {"port": cluster.port})
+        evict(cluster.directory)
         group = (
             stack.enter_context(memory_limit(name, Bytes(scenario.memory)))
             if scenario.iops
@@ -201,10 +200,6 @@ def started(
         stack.callback(cluster.stop)
         servers.append(Arm(name, cluster))
     shutil.rmtree(template.directory)
-    if scenario.iops:
-        # The copies are in the cache, and in nobody's limit: every read would be free.
-        os.sync()
-        Path("/proc/sys/vm/drop_caches").write_text("3")
     return servers
 
 

@@ -15,7 +15,7 @@ from mrtuner.bench.load.pgbench import find_pgbench
 from mrtuner.bench.plan.model import Plan, Script, Variant, Workload
 from mrtuner.bench.series import LeftOut, Series, Task, from_dict, measure
 from mrtuner.bench.server.instance import huge_pages
-from mrtuner.bench.server.standing import DATABASE, _evict, filled, side_by_side
+from mrtuner.bench.server.standing import DATABASE, evict, filled, side_by_side
 from mrtuner.errors import MrTunerError
 from mrtuner.postgres.cluster import Cluster
 from mrtuner.postgres.server_user import scratch_directory
@@ -118,7 +118,7 @@ def test_what_we_read_ourselves_leaves_the_kernels_cache(tmp_path: Path) -> None
     file.parent.mkdir()
     file.write_bytes(b"x" * 65536)
     assert _is_cached(file)
-    _evict(tmp_path)
+    evict(tmp_path)
     assert not _is_cached(file)
     assert file.read_bytes() == b"x" * 65536
 

@@ -135,7 +135,7 @@ def side_by_side(
         clusters[last] = _moved(template, place / last)
         if memory is not None:
             for cluster in clusters.values():
-                _evict(cluster.directory)
+                evict(cluster.directory)
         for name in sorted(sides, key=lambda name: name != huge_pages_for):
             cluster = clusters[name]
             cluster.configure({**sides[name], "port": cluster.port})
@@ -152,7 +152,7 @@ def side_by_side(
         yield {name: made[name] for name in sides}
 
 
-def _evict(directory: Path) -> None:
+def evict(directory: Path) -> None:
     """Drop files from the page cache: pages that we read do not count towards a server's limit."""
     for at, _, names in os.walk(directory):
         for name in names:
