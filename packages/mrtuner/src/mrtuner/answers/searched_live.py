@@ -19,6 +19,7 @@ from mrtuner.answers.searched import (
     SearchWish,
     carried_out,
     locked,
+    plain,
     recall,
     require_same,
 )
@@ -106,8 +107,6 @@ def search_live(
 def _begun(
     wish: SearchWish, tuning: Tuning, known: Server, who: str, given: Mapping[str, object]
 ) -> Search:
-    from mrtuner.answers.searched import plain
-
     assert tuning.server is not None  # noqa: S101 - it was tuned by its dsn
     settings = {
         name: one for name, one in tuning.server.settings.items() if name in _searchable(known)
