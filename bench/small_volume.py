@@ -71,12 +71,16 @@ def main() -> None:
         }
         for arm in servers.values() if options.load == "inserts" else ():
             arm.sql(TABLE)
-        disk.throttle(options.iops, bandwidth=options.bandwidth)
         seeds = count(options.seed)
         load = Load(
             script="tpcb", scale=options.scale, clients=options.clients, threads=1,
             seconds=options.seconds,
         )  # fmt: skip
+        for arm in servers.values():  # caches filled at the disk's own pace
+            pgbench = arm.cluster.binaries.program("pgbench")
+            warm_up = replace(load, seconds=options.warm_up)
+            run_logged(arm.dsn(), warm_up, script, seed=next(seeds), program=pgbench)
+        disk.throttle(options.iops, bandwidth=options.bandwidth)
         rows = []
         trials = [f"{arm} {reloaded}" for arm, reloaded in product(servers, options.reload)]
         for number, order in enumerate(blocks(trials, options.blocks, options.seed), start=1):
@@ -117,7 +121,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--memory", type=parse_bytes, default=GIB)
     parser.add_argument("--bandwidth", type=parse_bytes, default=125_000_000)
     for name, usual in (("scale", 200), ("clients", 16), ("iops", 3000), ("seconds", 12),
-                        ("blocks", 6), ("gib", 50), ("seed", 1)):  # fmt: skip
+                        ("blocks", 6), ("gib", 50), ("seed", 1), ("warm-up", 40)):  # fmt: skip
         parser.add_argument(f"--{name}", type=int, default=usual)
     parser.add_argument("--output", default="small-volume.json")
     return parser.parse_args()

@@ -105,6 +105,10 @@ def pgtunes(scenario: Scenario, *, literally: bool = False) -> dict[str, str]:
     }
 
 
+#: What a unit of pgbench's scale takes with its index [bytes].
+PER_SCALE = 15_000_000
+
+
 def advised(scenario: Scenario) -> dict[str, str]:
     """Return our advice for the same machine, as any caller gets it."""
     tuning = mrtuner.tune(
@@ -114,6 +118,8 @@ def advised(scenario: Scenario) -> dict[str, str]:
         workload="oltp",
         connections=100,
         postgres=18,
+        iops=scenario.iops,
+        data=scenario.scale * PER_SCALE,
     )
     return {item.name: item.value for item in tuning.changes}
 

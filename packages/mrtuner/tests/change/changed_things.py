@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import killed_preload
+from mrtuner.change import roles
 from mrtuner.change.journal import Journal
 from mrtuner.change.record import Entry, Outcome
 from mrtuner.change.settings import apply as settings
@@ -182,13 +183,13 @@ class StorageParameters:
         )
 
     def apply(self, journal: Journal, at: Observer = unobserved) -> None:
-        storage.apply(self.dsn, self.ENTRIES, journal, at=at)
+        storage.StorageParameters.apply(self.dsn, self.ENTRIES, journal, at=at)
 
     def undo(self, journal: Journal, at: Observer = unobserved) -> None:
-        storage.undo(self.dsn, journal, at=at)
+        storage.StorageParameters.undo(self.dsn, journal, at=at)
 
     def finish_or_revert(self, journal: Journal) -> Outcome | None:
-        return storage.finish_or_revert_storage_parameters(self.dsn, journal)
+        return storage.StorageParameters.finish_or_revert_interrupted(self.dsn, journal)
 
     def now(self) -> list[Any]:
         """The options of table one, of its TOAST table, and of table two."""
@@ -206,6 +207,56 @@ class StorageParameters:
     def mixed(self) -> bool:
         now = self.now()
         return not self.at_target(now) and now != [[f"{self.SCALE}=0.3"], None, None]
+
+
+@dataclass(frozen=True)
+class RoleSettings:
+    """A setting of each of two roles; one had a value before, the other has an odd name."""
+
+    dsn: str
+
+    @property
+    def calls(self) -> Calls:
+        return self
+
+    ENTRIES = tuple(
+        Entry(
+            name=f"{role} work_mem", before=before, after="64MB", restart=False,
+            in_force=before or "",
+        )
+        for role, before in (("killed plain", "8MB"), ('killed "odd" name', None))
+    )  # fmt: skip
+
+    def reset(self) -> None:
+        for role in ("killed plain", 'killed ""odd"" name'):
+            sql(self.dsn, f'DROP ROLE IF EXISTS "{role}"', f'CREATE ROLE "{role}"')
+        sql(self.dsn, "ALTER ROLE \"killed plain\" SET work_mem = '8MB'")
+
+    def apply(self, journal: Journal, at: Observer = unobserved) -> None:
+        roles.RoleSettings.apply(self.dsn, self.ENTRIES, journal, at=at)
+
+    def undo(self, journal: Journal, at: Observer = unobserved) -> None:
+        roles.RoleSettings.undo(self.dsn, journal, at=at)
+
+    def finish_or_revert(self, journal: Journal) -> Outcome | None:
+        return roles.RoleSettings.finish_or_revert_interrupted(self.dsn, journal)
+
+    def now(self) -> list[Any]:
+        return [
+            row[0]
+            for row in sql(
+                self.dsn,
+                "SELECT s.setconfig FROM pg_roles AS r LEFT JOIN pg_db_role_setting AS s "
+                "ON s.setrole = r.oid WHERE r.rolname LIKE 'killed%' ORDER BY r.rolname DESC",
+            )
+        ]
+
+    def at_target(self, now: list[Any]) -> bool:
+        return now == [["work_mem=64MB"], ["work_mem=64MB"]]
+
+    def mixed(self) -> bool:
+        now = self.now()
+        return not self.at_target(now) and now != [["work_mem=8MB"], None]
 
 
 #: The lab of these tests is twenty times as fast as elsewhere, so we poll more often.

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 import pytest
-from changed_things import ParameterGroup, Settings, StorageParameters, Thing, pg_ctl
+from changed_things import ParameterGroup, RoleSettings, Settings, StorageParameters, Thing, pg_ctl
 from killed import Verb, change, was_killed
 
 from labs import lead_to
@@ -76,6 +76,7 @@ THINGS: dict[str, Callable[[Request], Thing]] = {
     "settings, by restart": lambda request: settings(request, restarts=True),
     "include file": include_file,
     "storage parameters": storage_parameters,
+    "role settings": lambda request: RoleSettings(request.getfixturevalue("server").dsn()),
     "group of its own": lambda request: parameter_group(request, custom=True),
     "new group": lambda request: parameter_group(request, custom=False),
 }

@@ -14,7 +14,7 @@ from mrtuner.change.record import Outcome, State
 from mrtuner.errors import ApplyError, UsageError
 from mrtuner.postgres.cluster import Cluster
 from mrtuner.vacuum import Vacuum, judge
-from mrtuner.vacuum.apply import apply, finish_or_revert_storage_parameters, plan, undo
+from mrtuner.vacuum.apply import StorageParameters, wanted
 from mrtuner.vacuum.model import StorageParameter
 from servers import sql
 
@@ -52,7 +52,8 @@ ADVICE = {SCALE: "0.01", THRESHOLD: "50", f"toast_{SCALE}": "0"}
 
 
 def put(dsn: str, journal: Journal, **values: str) -> Outcome:
-    return apply(dsn, plan(dsn, advised(**values)), journal)
+    entries = StorageParameters.planned(dsn, wanted(advised(**values)))
+    return StorageParameters.apply(dsn, entries, journal)
 
 
 def options(dsn: str) -> Any:
@@ -64,10 +65,10 @@ def test_what_is_set_is_verified_and_taken_back_exactly(dsn: str, journal: Journ
     assert done.result == "applied"
     assert done.changed[0] == f'"public"."odd name" {SCALE}'
     assert options(dsn) == ([f"{SCALE}=0.01", f"{THRESHOLD}=50"], [f"{SCALE}=0"])
-    assert undo(dsn, journal).result == "undone"
+    assert StorageParameters.undo(dsn, journal).result == "undone"
     assert options(dsn) == ([f"{SCALE}=0.3"], None)
     with pytest.raises(UsageError, match="nothing to undo"):
-        undo(dsn, journal)
+        StorageParameters.undo(dsn, journal)
 
 
 def test_what_is_in_force_already_is_no_change(dsn: str, journal: Journal) -> None:
@@ -78,13 +79,13 @@ def test_what_the_server_refuses_changes_nothing(dsn: str, journal: Journal) -> 
     with pytest.raises(ApplyError, match="nothing was changed"):
         put(dsn, journal, **{THRESHOLD: "50", SCALE: "101"})
     assert options(dsn) == ([f"{SCALE}=0.3"], None)
-    assert finish_or_revert_storage_parameters(dsn, journal) is None
+    assert StorageParameters.finish_or_revert_interrupted(dsn, journal) is None
 
 
 def test_what_somebody_has_changed_since_is_left_to_them(dsn: str, journal: Journal) -> None:
     put(dsn, journal, **ADVICE)
     sql(dsn, f'ALTER TABLE "odd name" SET ({THRESHOLD} = 77)')
-    done = undo(dsn, journal)
+    done = StorageParameters.undo(dsn, journal)
     assert done.left == (f'"public"."odd name" {THRESHOLD}',)
     assert sorted(options(dsn)[0]) == [f"{SCALE}=0.3", f"{THRESHOLD}=77"]
 
@@ -96,10 +97,10 @@ def test_a_run_killed_around_the_commit_is_told_apart(
     put(dsn, journal, **ADVICE)
     (change,) = journal.changes()
     if not committed:
-        undo(dsn, journal)
+        StorageParameters.undo(dsn, journal)
     again = journal.begin(replace(change, id=0))
     journal.note(again, State.WRITING, "killed here")
-    outcome = finish_or_revert_storage_parameters(dsn, journal)
+    outcome = StorageParameters.finish_or_revert_interrupted(dsn, journal)
     assert outcome is not None
     assert outcome.result == did
 
@@ -108,7 +109,7 @@ def test_another_database_has_its_own_changes(dsn: str, journal: Journal) -> Non
     put(dsn, journal, **ADVICE)
     elsewhere = dsn.replace("altered", "postgres")
     with pytest.raises(UsageError, match="nothing to undo"):
-        undo(elsewhere, journal)
+        StorageParameters.undo(elsewhere, journal)
 
 
 def test_the_owner_of_the_tables_needs_no_other_right(dsn: str, journal: Journal) -> None:
@@ -116,7 +117,7 @@ def test_the_owner_of_the_tables_needs_no_other_right(dsn: str, journal: Journal
     theirs = dsn.replace("user=postgres", "user=shopkeeper")
     try:
         assert put(theirs, journal, **ADVICE).result == "applied"
-        assert undo(theirs, journal).result == "undone"
+        assert StorageParameters.undo(theirs, journal).result == "undone"
         assert options(dsn) == ([f"{SCALE}=0.3"], None)
     finally:
         sql(dsn, "REASSIGN OWNED BY shopkeeper TO postgres", "DROP ROLE shopkeeper")

@@ -19,7 +19,7 @@ from killed import change, was_killed
 from mrtuner.change.journal import Journal
 from mrtuner.errors import ApplyError, Refused
 from mrtuner.postgres.cluster import Cluster
-from mrtuner.vacuum.apply import apply, finish_or_revert_storage_parameters, undo
+from mrtuner.vacuum.apply import StorageParameters as Tables
 from servers import sql
 
 pytestmark = pytest.mark.timed
@@ -58,17 +58,17 @@ def test_what_was_committed_is_known_even_if_somebody_changed_one_since(
     assert committed
     sql(dsn, f"ALTER TABLE two SET ({SCALE} = 0.07)")
     with Journal(tmp_path) as journal:
-        outcome = finish_or_revert_storage_parameters(dsn, journal)
+        outcome = Tables.finish_or_revert_interrupted(dsn, journal)
         assert outcome is not None
         assert (outcome.result, outcome.left) == ("finished", (ENTRIES[2].name,))
-        undo(dsn, journal)
+        Tables.undo(dsn, journal)
     assert options(dsn) == [*START[:2], [f"{SCALE}=0.07"]]
 
 
 def test_a_plan_that_is_no_longer_true_changes_nothing(dsn: str, tmp_path: Path) -> None:
     sql(dsn, f"ALTER TABLE one SET ({SCALE} = 0.4)")
     with Journal(tmp_path) as journal, pytest.raises(ApplyError, match="since the plan"):
-        apply(dsn, ENTRIES, journal)
+        Tables.apply(dsn, ENTRIES, journal)
     assert options(dsn) == [[f"{SCALE}=0.4"], None, None]
 
 
@@ -78,10 +78,10 @@ def test_two_at_once_from_two_machines_are_refused(dsn: str, tmp_path: Path) -> 
     def meanwhile(step: str) -> None:
         if step == "commit":
             with Journal(tmp_path / "other") as other, pytest.raises(Refused, match="another"):
-                undo(dsn, other)
+                Tables.undo(dsn, other)
 
     with Journal(tmp_path) as journal:
-        assert apply(dsn, ENTRIES, journal, at=meanwhile).result == "applied"
+        assert Tables.apply(dsn, ENTRIES, journal, at=meanwhile).result == "applied"
     assert options(dsn) == TARGET
 
 
@@ -92,7 +92,7 @@ def test_a_role_that_does_not_own_the_table_is_told_so(dsn: str, tmp_path: Path)
             Journal(tmp_path) as journal,
             pytest.raises(ApplyError, match="must be owner") as not_ours,
         ):
-            apply(dsn.replace("user=postgres", "user=stranger"), ENTRIES, journal)
+            Tables.apply(dsn.replace("user=postgres", "user=stranger"), ENTRIES, journal)
     finally:
         sql(dsn, "DROP ROLE stranger")
     assert not_ours.value.hint == "Connect as the owner of the tables or as a superuser."

@@ -58,7 +58,9 @@ class GroupChange:
 
 
 #: How the change is made; there is one adapter for each.
-Method = Literal["alter system", "include file", "parameter group", "storage parameters"]
+Method = Literal[
+    "alter system", "include file", "parameter group", "storage parameters", "role settings"
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

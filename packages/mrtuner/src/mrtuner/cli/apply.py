@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mrtuner.cli.common import change, options, targets, terminal
+from mrtuner.cli.common import change, options, role_settings, targets, terminal
 from mrtuner.wording import plural
 
 if TYPE_CHECKING:
@@ -35,6 +35,11 @@ if TYPE_CHECKING:
     metavar="FILE|DIR",
     help="Apply what mrtuner tune wrote (conf or JSON) or mrtuner search found, not fresh advice.",
 )
+@click.option(
+    "--roles",
+    is_flag=True,
+    help="Set work_mem of the roles whose statements spill, and nothing else.",
+)
 @options.plans_option
 @click.option("--no-plans", is_flag=True, help="Do not compare plans of statements.")
 @click.option("--accept-worse-plans", is_flag=True, help="Apply even if a plan gets worse.")
@@ -44,6 +49,7 @@ def command(
     restarting: change.Restarting,
     conf_dir: Path | None,
     source: Path | None,
+    roles: bool,
     plans: int | None,
     no_plans: bool,
     accept_worse_plans: bool,
@@ -59,6 +65,7 @@ def command(
       mrtuner apply postgresql://postgres@db/app --restart ask --workload oltp
       mrtuner apply postgresql://postgres@db/app --from mrtuner.conf --yes
       mrtuner apply postgresql://postgres@db/app --plans 50
+      mrtuner apply postgresql://postgres@db/app --roles
 
     The plan is shown first, with the statements of pg_stat_statements whose execution plan it
     changes; if one gets worse, nothing is applied unless you accept that. Every step is recorded
@@ -68,6 +75,12 @@ def command(
     from mrtuner.answers import apply
 
     options.warn_of_password(dsn)
+    if roles:
+        if conf_dir or source or restarting != change.Restarting():
+            raise click.UsageError("--roles goes without --conf-dir, --from, --restart, --standby")
+        with terminal.sigterm_as_interrupt():
+            role_settings.CHANGE.put(dsn, partial(role_settings.planned, dsn, machine), asked)
+        return
     with terminal.sigterm_as_interrupt(), asked.book() as book:
         recovered = restarting.finish_interrupted(dsn, book)
         done = apply(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from mrtuner.cli.common import change, leftovers, options, targets, terminal
+from mrtuner.cli.common import change, leftovers, options, role_settings, targets, terminal
 from mrtuner.errors import ConnectCause, ConnectError
 from mrtuner.wording import plural
 
@@ -34,6 +34,9 @@ if TYPE_CHECKING:
 @click.option(
     "--proof", is_flag=True, help="Remove only what a killed proof or search left behind."
 )
+@click.option(
+    "--roles", is_flag=True, help="Undo the last mrtuner apply --roles, and nothing else."
+)
 @options.change_options
 def command(
     dsn: str,
@@ -41,6 +44,7 @@ def command(
     force: bool,
     directory: Path | None,
     proof: bool,
+    roles: bool,
     asked: options.Asked,
 ) -> None:
     """Undo the last change of a server: a value that was unset becomes unset again.
@@ -51,6 +55,7 @@ def command(
       mrtuner undo postgresql://postgres@db/app --restart 'systemctl restart postgresql'
       mrtuner undo postgresql://postgres@db/app --force --yes
       mrtuner undo postgresql://postgres@db/app --proof
+      mrtuner undo postgresql://postgres@db/app --roles
       mrtuner undo postgresql://postgres@db/app --data-directory /var/lib/pgsql/data
 
     If the server is down, its files are put back on this machine, and --restart starts it.
@@ -62,6 +67,12 @@ def command(
     from mrtuner.change.settings.apply import Outcome
 
     options.warn_of_password(dsn)
+    if roles:
+        if force or directory or proof or restarting != change.Restarting():
+            raise click.UsageError("--roles goes without --force, --proof, --restart, --standby")
+        with terminal.sigterm_as_interrupt():
+            role_settings.CHANGE.take_back(dsn, asked)
+        return
     with terminal.sigterm_as_interrupt(), asked.book() as book:
         try:
             recovered = restarting.finish_interrupted(dsn, book)

@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+import shlex
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import click
 
 from mrtuner.cli.common import (
+    change,
     checks,
     options,
     prerequisites,
-    storage_parameters,
     targets,
     terminal,
     watch_progress,
 )
+from mrtuner.cli.common.catalog_change import CatalogChange
 from mrtuner.cli.common.commands import offer_verbs
 
 if TYPE_CHECKING:
+    from mrtuner.change.catalog import Wanted
     from mrtuner.vacuum import Vacuum
     from mrtuner.vacuum.document import VacuumDocument
 
@@ -142,7 +146,7 @@ def apply(
     options.warn_of_password(dsn)
     with terminal.sigterm_as_interrupt():
         _consent(sample, asked.yes)
-        storage_parameters.put(dsn, watch, sample, asked, history=history, instance=instance)
+        _tables().put(dsn, partial(_planned, dsn, watch, sample, history, instance), asked)
 
 
 @command.verb("undo")
@@ -161,7 +165,45 @@ def undo(dsn: str, asked: options.Asked) -> None:
     """
     options.warn_of_password(dsn)
     with terminal.sigterm_as_interrupt():
-        storage_parameters.take_back(dsn, asked)
+        _tables().take_back(dsn, asked)
+
+
+def _tables() -> CatalogChange:
+    from mrtuner.vacuum.apply import StorageParameters
+    from mrtuner.vacuum.document import change_document
+
+    return CatalogChange(
+        kind=StorageParameters,
+        nouns=("parameter", "table"),
+        undo=("mrtuner", "vacuum", "undo", "DSN"),
+        told=change_document,
+    )
+
+
+def _planned(
+    dsn: str,
+    watch: float | None,
+    sample: tuple[str, ...],
+    history: Path | None,
+    instance: str | None,
+) -> Wanted:
+    """Measure; return what tables are to be set to, and why. Name the server's settings."""
+    from mrtuner.vacuum.apply import wanted
+
+    found, cut_short = watch_progress.watched(
+        dsn, watch, sample, history=history, instance=instance
+    )
+    if cut_short:
+        terminal.print_note("the watch was incomplete, so nothing was set")
+        raise click.exceptions.Exit(cut_short)
+    if found.settings:
+        names = ", ".join(f"{one.name} = {one.value}" for one in found.settings)
+        where = shlex.quote(change.dsn_without_secrets(dsn))
+        terminal.print_note(
+            f"server settings, not set here: {names}; write them with --format conf > "
+            f"server.conf, then run: mrtuner apply {where} --from server.conf"
+        )
+    return wanted(found)
 
 
 def _consent(tables: tuple[str, ...], yes: bool) -> None:

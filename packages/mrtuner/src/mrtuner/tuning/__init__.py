@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, Unpack
 from mrtuner.facts import Missing
 from mrtuner.inputs import MachineInputs
 from mrtuner.tuning import gather, notices
-from mrtuner.tuning.advice import Level, Notice, Tuning
+from mrtuner.tuning.advice import Level, Notice, RoleMemory, Tuning
 from mrtuner.tuning.dangers import dangers
 from mrtuner.tuning.feasibility import (
     in_force,
@@ -145,11 +145,13 @@ def _finish(
     ]
     found = tuple(dangers(situation, server, host, now, start))
     to_do = [*steps(situation, solution.chosen, solution.budget, host, server, reserved=reserved)]
+    roles: tuple[RoleMemory, ...] = ()
     if server is not None:
         from mrtuner.tuning import suggestions
 
         more += suggestions.notices(server)
-        to_do += suggestions.steps(server, solution.chosen, solution.budget)
+        roles = tuple(suggestions.roles(server, solution.chosen, solution.budget))
+        to_do += (suggestions.step(one) for one in roles)
     return Tuning(
         situation=situation,
         given=tuple(gathered.given),
@@ -164,6 +166,7 @@ def _finish(
             *more,
         ),
         steps=tuple(to_do),
+        roles=roles,
         missing=(*gathered.missing, *_unchecked(start)),
         server=server,
         host=host,

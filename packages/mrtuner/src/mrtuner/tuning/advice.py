@@ -49,6 +49,22 @@ class ManualStep:
     risk: Annotated[str, Doc("what can go wrong")] = ""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoleMemory:
+    """A work_mem for one role, which `mrtuner apply --roles` sets."""
+
+    role: str
+    value: str  # 132MB
+    spilt: str  # the evidence, as the end of a sentence about the role
+
+    @property
+    def gain(self) -> str:
+        return (
+            f"with {self.value} of work_mem such a sort takes one merge pass, and the budget has "
+            "room for it in the sessions that the role has open; time it in one session first"
+        )
+
+
 @dataclass(frozen=True, slots=True)
 class Input:
     """One input of the tuning."""
@@ -180,6 +196,7 @@ class Tuning(Mapping[str, Advice]):
     steps: tuple[ManualStep, ...]
     missing: tuple[Missing, ...]
     findings: tuple[Finding, ...] = ()  # dangers of a running server, as `mrtuner check` has them
+    roles: tuple[RoleMemory, ...] = ()  # roles that spill, and are to have a work_mem of their own
     server: Server | None = None
     host: Host | None = None
 

@@ -21,6 +21,7 @@ from mrtuner.tuning.feasibility import (
 )
 from mrtuner.tuning.rules.wal import FEW
 from mrtuner.tuning.situation import Situation, Wal
+from mrtuner.tuning.suggestions import deserved
 from mrtuner.units import Bytes, MiB, pretty_bytes, pretty_duration
 from mrtuner.wording import enumerated, plural
 
@@ -174,7 +175,8 @@ def _server_notices(server: Server, chosen: Chosen) -> Iterator[Notice]:
     if server.standby:
         yield _warn("this is a standby: settings that must match the primary are left alone")
     for item in server.overrides:
-        if item.name in chosen.plain:  # others do not concern us and may hold secrets
+        # Others do not concern us and may hold secrets.
+        if item.name in chosen.plain and not deserved(server, item):
             yield _warn(
                 f"{_who(item)} sets {item.name} = {item.value}, which overrides the advised value"
             )

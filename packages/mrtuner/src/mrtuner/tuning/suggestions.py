@@ -1,4 +1,4 @@
-"""What a live server's counters suggest for single tables, roles or slots; never applied."""
+"""What a live server's counters suggest for single tables, roles or slots."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from mrtuner.findings import Finding, Severity
-from mrtuner.tuning.advice import Level, ManualStep, Notice
+from mrtuner.postgres.conf_file import number
+from mrtuner.tuning.advice import Level, ManualStep, Notice, RoleMemory
 from mrtuner.tuning.rules.work_mem import one_merge_pass
-from mrtuner.units import GiB, MiB, pretty_bytes, pretty_duration
+from mrtuner.units import GiB, KiB, MiB, pretty_bytes, pretty_duration
 from mrtuner.vacuum.commands import identifier, literal
 
 if TYPE_CHECKING:
-    from mrtuner.postgres.model import Relation, RoleSpills, Server, Slot
+    from mrtuner.postgres.model import Override, Relation, RoleSpills, Server, Slot
     from mrtuner.tuning.budget import Budget, Chosen
 
 #: Too few updates to judge a table by.
@@ -138,30 +139,56 @@ def _fillfactor(relation: Relation) -> int:
     return int(relation.storage_parameters.get("fillfactor", 100))
 
 
-def steps(server: Server, chosen: Chosen, budget: Budget | None) -> Iterator[ManualStep]:
-    """Yield steps that give more work_mem to roles that spill, as far as the budget has room."""
+def roles(server: Server, chosen: Chosen, budget: Budget | None) -> Iterator[RoleMemory]:
+    """Yield more work_mem for roles that spill, as far as the budget has room for it."""
     if budget is None or "work_mem" not in chosen.actual:
         return
     everyone = chosen.settled().size("work_mem").evaluate({})
     room = budget.ceiling - budget.total
     for spills in server.role_spills:
-        value = one_merge_pass(spills.largest)
+        value, now = one_merge_pass(spills.largest), _own_work_mem(server, spills.role)
         more = int((value - everyone) * max(1, spills.sessions) * chosen.hash_factor)
-        if value >= everyone * MUCH_MORE and more <= room and spills.role.isprintable():
+        needed = value >= everyone * MUCH_MORE and value > now
+        if needed and more <= room and spills.role.isprintable():
             room -= more
-            yield _for_role(spills, value)
+            yield RoleMemory(role=spills.role, value=f"{value // MiB}MB", spilt=_spilt(spills))
 
 
-def _for_role(spills: RoleSpills, value: int) -> ManualStep:
-    role, size = identifier(spills.role), f"{value // MiB}MB"
+def deserved(server: Server, override: Override) -> bool:
+    """Whether a role's own work_mem is no more than its temporary files call for."""
+    return override.name == "work_mem" and any(
+        spills.role == override.role and _bytes(override.value) <= one_merge_pass(spills.largest)
+        for spills in server.role_spills
+    )
+
+
+def _own_work_mem(server: Server, role: str) -> int:
+    """The largest work_mem [bytes] that was set for the role itself; 0: none."""
+    own = [
+        _bytes(one.value) for one in server.overrides if one.role == role and one.name == "work_mem"
+    ]
+    return max(own, default=0)
+
+
+def _bytes(work_mem: str) -> int:
+    return int(number(work_mem, "integer", "kB") or 0) * KiB
+
+
+def _spilt(spills: RoleSpills) -> str:
     age = "" if spills.seconds is None else f" in {pretty_duration(spills.seconds)}"
+    return (
+        f"wrote {pretty_bytes(spills.size)} of temporary files in {spills.calls:,} calls{age}, "
+        f"up to {pretty_bytes(spills.largest)} in one"
+    )
+
+
+def step(one: RoleMemory) -> ManualStep:
+    """Return how to give a role its work_mem by hand."""
+    role = identifier(one.role)
     return ManualStep(
-        f"role {spills.role} wrote {pretty_bytes(spills.size)} of temporary files in "
-        f"{spills.calls:,} calls{age}, up to {pretty_bytes(spills.largest)} in one: with {size} "
-        "of work_mem such a sort takes one merge pass, and the budget has room for it in "
-        "the sessions that the role has open; time it in one session first",
+        f"role {one.role} {one.spilt}: {one.gain}",
         (
-            f"ALTER ROLE {role} SET work_mem = '{size}';",
+            f"ALTER ROLE {role} SET work_mem = '{one.value}';",
             f"ALTER ROLE {role} RESET work_mem;  -- undoes it",
         ),
     )

@@ -155,7 +155,7 @@ def _made(history: History, instance: str) -> list[Made] | None:
 def _is_of(change: Change, instance: str, system: str | None, identifier: str | None) -> bool:
     if change.group is not None:
         return identifier is not None and change.group.identifier == identifier
-    if change.method == "storage parameters":
+    if change.method in {"storage parameters", "role settings"}:
         return system is not None and change.server.endswith(f" in {system}")
     if system is not None and change.system_identifier is not None:
         return change.system_identifier == system
@@ -225,5 +225,7 @@ def _undo_words(change: Change) -> list[str]:
     dsn = f"host={host} port={port} dbname={database or 'postgres'}"
     if change.method == "storage parameters":
         return ["mrtuner", "vacuum", "undo", dsn, *journal]
+    if change.method == "role settings":
+        return ["mrtuner", "undo", dsn, "--roles", *journal]
     restart = ["--restart", "ask"] if any(one.restart for one in change.entries) else []
     return ["mrtuner", "undo", dsn, *restart, *journal]

@@ -13,6 +13,7 @@ from mrtuner.check.state import FileValue, State
 from mrtuner.findings import Finding, Severity
 from mrtuner.notation import same
 from mrtuner.postgres.model import Setting
+from mrtuner.tuning.suggestions import deserved
 from mrtuner.vacuum.commands import identifier
 from mrtuner.wording import first_few, plural
 
@@ -159,7 +160,7 @@ def override_undoes_advice(state: State) -> Iterator[Finding]:
     advised = advice(state)
     for one in state.server.overrides:
         item = advised.advice.get(one.name)
-        if item is None or _same(one.value, item.value):
+        if item is None or _same(one.value, item.value) or deserved(state.server, one):
             continue
         if not item.changes and item.origin == "default":
             continue  # nobody has set it for the server, and nobody is advised to

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from mrtuner.check.catalogue import CannotJudge, check
 from mrtuner.check.state import State
 from mrtuner.findings import Finding, Severity
+from mrtuner.tuning.suggestions import step
 from mrtuner.units import GiB, pretty_bytes, pretty_duration
 
 if TYPE_CHECKING:
@@ -156,13 +157,12 @@ def checksum_failures(state: State) -> Iterator[Finding]:
 )
 def temporary_files(state: State) -> Iterator[Finding]:
     """Sorts and hashes do not fit work_mem and go to disk, although there is memory for them."""
-    for step in advice(state).steps:
-        if step.commands and step.commands[0].startswith("ALTER ROLE"):
-            text, _, more = step.purpose.partition(": ")
-            yield Finding(
-                id="temporary-files", severity=Severity.TO_DO, text=text, consequence=more,
-                basis="pg_stat_statements, since its last reset", remedy=step.commands,
-            )  # fmt: skip
+    for one in advice(state).roles:
+        yield Finding(
+            id="temporary-files", severity=Severity.TO_DO, text=f"role {one.role} {one.spilt}",
+            consequence=one.gain, basis="pg_stat_statements, since its last reset",
+            remedy=step(one).commands,
+        )  # fmt: skip
     written, window = state.server.activity.temp_bytes or 0, state.server.activity.window
     counted = "pg_stat_statements" in state.server.extensions
     if not counted and written >= GiB and written / window * 86_400 >= GiB:

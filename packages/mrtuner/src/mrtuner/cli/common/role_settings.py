@@ -1,0 +1,57 @@
+"""What `mrtuner apply --roles` and `mrtuner undo --roles` do."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from mrtuner.change.roles import RoleSettings
+from mrtuner.cli.common import terminal
+from mrtuner.cli.common.catalog_change import CatalogChange
+
+if TYPE_CHECKING:
+    from mrtuner.change.catalog import Wanted
+    from mrtuner.change.record import Entry, Outcome
+    from mrtuner.cli.common.document import ApplyDocument, UndoDocument
+
+
+def planned(dsn: str, machine: Mapping[str, Any]) -> Wanted:
+    """Return the work_mem that roles are to have, and why, by ``role work_mem``."""
+    from mrtuner.answers import tune
+
+    tuning = tune(dsn, **machine)
+    if any(one.name == "role_spills" for one in tuning.missing):
+        terminal.print_note("what roles spill is not known: pg_stat_statements cannot be read")
+    return {
+        f"{one.role} work_mem": (one.value, f"it {one.spilt}; {one.gain}") for one in tuning.roles
+    }
+
+
+def _told(
+    recovered: Outcome | None, entries: Sequence[Entry], outcome: Outcome, undo: str | None
+) -> ApplyDocument | UndoDocument:
+    from mrtuner.change.document import ChangeOutcome, ChangePlan, PlannedSetting
+    from mrtuner.cli.common.document import ApplyDocument, UndoDocument
+    from mrtuner.documents import convert
+
+    found = convert(recovered, ChangeOutcome) if recovered else None
+    ended = convert(outcome, ChangeOutcome)
+    if undo is None and outcome.result == "undone":
+        return UndoDocument(recovered=found, outcome=ended, removed=[])
+    steps = [
+        PlannedSetting(
+            name=one.name, before=one.before or "", value=one.after or "", restart=False,
+            notes=["in force in the role's new sessions"],
+        )
+        for one in entries
+    ]  # fmt: skip
+    plan = ChangePlan(steps=steps, left_alone=[], refused=[], pending=[], elsewhere=None)
+    return ApplyDocument(recovered=found, plan=plan, outcome=ended, undo=undo)
+
+
+CHANGE: Final = CatalogChange(
+    kind=RoleSettings,
+    nouns=("setting", "role"),
+    undo=("mrtuner", "undo", "DSN", "--roles"),
+    told=_told,
+)
