@@ -87,27 +87,20 @@ import sys
 from pathlib import Path
 from mrtuner.change.comment import DatabaseComment
 from mrtuner.change.journal import Journal
-from mrtuner.change.record import Change, Entry
-from mrtuner.change.transaction import unobserved
 from mrtuner.postgres.connect import connect
 
 dsn, state = sys.argv[1:]
-entry = Entry(name="postgres", before=None, after="ours", restart=False, in_force="")
 with connect(dsn) as conn, Journal(Path(state)) as journal:
-    change = Change(
-        server="comment", address="here", method="comment", entries=(entry,), restarts=False
-    )
+    conn.autocommit = True
     def now():
         query = "SELECT shobj_description(oid, 'pg_database') FROM pg_database WHERE datname = %s"
         return conn.execute(query, ("postgres",)).fetchone()[0]
     conn.execute("COMMENT ON DATABASE postgres IS NULL")
-    under_way = DatabaseComment(conn, journal, journal.begin(change), unobserved)
-    under_way.carry_out()
-    print(now(), end=" ")
-    print(under_way.at_target(), end=" ")
-    print(under_way.put_back().result, now())
+    plan = DatabaseComment.planned(dsn, {"postgres comment": ("ours", "to show it")})
+    print(DatabaseComment.apply(dsn, plan, journal).result, now(), end=" ")
+    print(DatabaseComment.undo(dsn, journal).result, now())
 """
 
 
 def test_the_adapter_changes_and_puts_back(source: Path, embedded: Cluster, tmp_path: Path) -> None:
-    assert run(source, COMMENT, embedded.dsn(), str(tmp_path)) == "ours True reverted None\n"
+    assert run(source, COMMENT, embedded.dsn(), str(tmp_path)) == "applied ours undone None\n"
