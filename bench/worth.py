@@ -23,11 +23,9 @@ from __future__ import annotations
 
 import argparse
 import json
-import shutil
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -37,8 +35,8 @@ import psycopg
 import mrtuner
 from mrtuner.bench.load.pgbench import BUILTIN, Load, LoadRun, run, run_logged
 from mrtuner.bench.plan.order import blocks
-from mrtuner.bench.server.instance import inside, memory_limit, volume
-from mrtuner.bench.server.standing import DATABASE, copied, evict, filled
+from mrtuner.bench.server.instance import huge_pages, volume
+from mrtuner.bench.server.standing import DATABASE, filled, side_by_side
 from mrtuner.inputs import Storage, Workload
 from mrtuner.postgres.binaries import find_binaries
 from mrtuner.postgres.cluster import Cluster
@@ -167,7 +165,8 @@ def main() -> None:
     if options.arms:
         arms = {name: arms[name] for name in options.arms.split(",")}
     with ExitStack() as stack:
-        stack.enter_context(huge_pages(options.huge_pages))
+        if stack.enter_context(huge_pages(options.huge_pages)) < options.huge_pages:
+            raise SystemExit(f"{options.huge_pages} huge pages are not to be had")
         disk = stack.enter_context(volume(Bytes(options.gib * GIB)))
         servers = started(stack, disk.place, scenario, arms)
         if scenario.iops:
@@ -187,26 +186,11 @@ def started(
     server_bin: Path | None = None,
 ) -> list[Arm]:
     """A server for each arm on a copy of the same data, started inside its own limit."""
-    binaries = find_binaries(server_bin)
     say(f"loading scale {scenario.scale}")
-    template = filled(binaries, place / "template", scenario.scale)
-    servers = []
-    for name, settings in arms.items():
-        say(f"copying to {name}")
-        cluster = copied(template, place / name)
-        cluster.configure(settings | {"port": cluster.port})
-        evict(cluster.directory)
-        group = (
-            stack.enter_context(memory_limit(name, Bytes(scenario.memory)))
-            if scenario.iops
-            else None
-        )
-        with inside(group):
-            cluster.start()
-        stack.callback(cluster.stop)
-        servers.append(Arm(name, cluster))
-    shutil.rmtree(template.directory)
-    return servers
+    template = filled(find_binaries(server_bin), place / "template", scenario.scale)
+    memory = Bytes(scenario.memory) if scenario.iops else None
+    servers = stack.enter_context(side_by_side(template, arms, place=place, memory=memory))
+    return [Arm(name, one.cluster) for name, one in servers.items()]
 
 
 def _measure(
@@ -284,22 +268,6 @@ def _tell(rows: list[dict[str, Any]], names: list[str]) -> None:
                     f"{other} / {base} {key:8} {found.ratio:.2f} "
                     f"({found.low:.2f} to {found.high:.2f}, {len(pairs)} pairs) {found.verdict}\n"
                 )
-
-
-@contextmanager
-def huge_pages(count: int) -> Iterator[None]:
-    """Reserve that many huge pages for the block; raise RuntimeError if the kernel cannot."""
-    knob = Path("/proc/sys/vm/nr_hugepages")
-    before = knob.read_text() if count else ""
-    try:
-        if count:
-            knob.write_text(str(count))
-            if int(knob.read_text()) < count:
-                raise RuntimeError(f"only {knob.read_text().strip()} huge pages to be had")
-        yield
-    finally:
-        if count:
-            knob.write_text(before)
 
 
 def say(text: str) -> None:
