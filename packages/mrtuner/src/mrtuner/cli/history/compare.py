@@ -50,7 +50,6 @@ def command(
     """
     prerequisites.require("duckdb")
     from mrtuner.answers.incidents import with_ceilings
-    from mrtuner.documents import as_builtins
     from mrtuner.history.analysis.coverage import require_recorded
     from mrtuner.history.analysis.happened import compare
     from mrtuner.history.analysis.period import period
@@ -72,5 +71,5 @@ def command(
             before=with_ceilings(history, found.before),
             after=with_ceilings(history, found.after),
         )
-    told = as_builtins(as_comparison(found))
+    told = as_comparison(found)
     terminal.answer(told, comparison_lines(told, terminal.width(sys.stdout)), as_json)

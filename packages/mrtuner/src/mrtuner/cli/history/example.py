@@ -37,7 +37,6 @@ def command(directory: Path, as_json: bool) -> None:
     provisioned IOPS did not help; a larger class did. Finding the limit is left to you.
     """
     prerequisites.require("duckdb", "numpy")
-    from mrtuner.documents import as_builtins
     from mrtuner.history.example.record import INSTANCE, record_example
     from mrtuner.history.size import size
     from mrtuner.limits.examples.upgrade import DAYS, START, simulated_upgrade
@@ -48,7 +47,7 @@ def command(directory: Path, as_json: bool) -> None:
         directory, START, minutes_of(told), list(_happened()), forgotten=_forgotten(START)
     )
     if as_json:
-        terminal.answer(as_builtins(size(directory)), (), as_json)
+        terminal.answer(size(directory), (), as_json)
         return
     terminal.print_line(f"{INSTANCE}, {START:%Y-%m-%d}, {DAYS} days; to see it in the browser:")
     terminal.print_line(f"  mrtuner serve --dir {directory}")

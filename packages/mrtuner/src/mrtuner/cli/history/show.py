@@ -51,10 +51,9 @@ def command(
     wait for each other; the letters in the chart show what they wait for.
     """
     from mrtuner.answers import history
-    from mrtuner.documents import as_builtins
     from mrtuner.history.document import as_document
     from mrtuner.history.text import lines
 
     found = history(directory, instance=instance, since=since, until=until, cpus=cpus, top=top)
-    told = as_builtins(as_document(found))
+    told = as_document(found)
     terminal.answer(told, lines(told, terminal.width(sys.stdout)), as_json)
