@@ -32,7 +32,7 @@ from dataclasses import dataclass, field
 from typing import Final, Literal
 
 from mrtuner.errors import BadValue
-from mrtuner_image.context import Context, Entry
+from mrtuner_image.context import Context, ContextEntry
 from mrtuner_image.dockerfile import (
     NO_BASE,
     Builder,
@@ -46,7 +46,7 @@ from mrtuner_image.sources import Source, is_remote, sources
 
 State = Literal["cached", "rebuilt", "unknown"]
 #: Returns a text that changes with a file's contents.
-Digest = Callable[[Entry], str]
+Digest = Callable[[ContextEntry], str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,6 @@ class Step:
 
     @property
     def inputs(self) -> tuple[Source, ...]:
-        """The parts of the context whose changes change this line."""
         return self.copied + self.mounted
 
 

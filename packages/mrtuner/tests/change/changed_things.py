@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 import killed_preload
 from mrtuner.change.journal import Journal
-from mrtuner.change.record import Entry, Outcome
+from mrtuner.change.record import Outcome, ParameterChange
 from mrtuner.change.settings import apply as settings
 from mrtuner.change.settings.apply import NEVER, Restart
 from mrtuner.change.settings.draft import INCLUDE_FILE
@@ -162,7 +162,7 @@ class StorageParameters:
 
     SCALE = "autovacuum_vacuum_scale_factor"
     ENTRIES = tuple(
-        Entry(
+        ParameterChange(
             name=f'"public"."{table}" {name}', before=before, after=after, restart=False,
             in_force="",
         )

@@ -16,7 +16,7 @@ from history_story import BEGIN, INSTANCE, of_source
 from served import HOUR, PATIENCE, Viewer, in_a_browser, serving_here, violations
 
 from mrtuner.change.journal import Journal, changes_with_steps
-from mrtuner.change.record import Change, Entry, GroupChange, State
+from mrtuner.change.record import Change, GroupChange, ParameterChange, State
 from mrtuner.errors import MrTunerError
 from mrtuner.history.recording.sample import Identity
 from mrtuner.history.recording.source import built_in
@@ -31,9 +31,13 @@ HOSTILE = "<img src=x onerror=document.title='run'>"
 def change(**more: Any) -> Change:
     """The change of the story: 1 GB becomes 4 GB; and a secret that must not be shown."""
     entries = (
-        Entry(name="max_wal_size", before=None, after="4GB", restart=False, in_force="1024"),
-        Entry(name="primary_conninfo", before="password=geheim", after="password=geheim2",
-              restart=True, in_force=""),
+        ParameterChange(
+            name="max_wal_size", before=None, after="4GB", restart=False, in_force="1024"
+        ),
+        ParameterChange(
+            name="primary_conninfo", before="password=geheim", after="password=geheim2",
+            restart=True, in_force="",
+        ),
     )  # fmt: skip
     return replace(
         Change(

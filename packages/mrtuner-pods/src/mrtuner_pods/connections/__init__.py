@@ -175,7 +175,6 @@ def _others(others: Mapping[str, int]) -> list[Other]:
 
 
 def _add_fleet(fleet: Fleet, given: Given, found: Gathered) -> None:
-    """Add the pods that are given by numbers."""
     values: dict[str, Any] = {
         name: {fleet.name: value}
         for name in ("workers", "threads", "pool", "overflow", "databases", "framework")

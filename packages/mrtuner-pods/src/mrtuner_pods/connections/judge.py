@@ -156,7 +156,6 @@ def judge(
 
 
 def _names(workload: Workload, pooler: Pooler) -> bool:
-    """Whether a workload connects to the pooler by one of its names."""
     return any(server_name(pool.host) in pooler.names for pool in workload.pools)
 
 
@@ -264,7 +263,6 @@ def _terms(
 
 
 def _behind(pooler: Pooler) -> str | None:
-    """The server behind the pooler, if it is known."""
     return server_name(next(iter(pooler.hosts), None))
 
 
@@ -474,5 +472,4 @@ def _unmatched_limits(
 
 
 def _listed(limits: Mapping[str, Fact[int]]) -> str:
-    """The limits of named roles or databases, as text."""
     return ", ".join(f"{name} {one.value}" for name, one in limits.items() if name)

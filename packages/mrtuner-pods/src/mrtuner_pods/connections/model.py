@@ -135,7 +135,6 @@ class ServerPool:
 
     @property
     def connections(self) -> int:
-        """The most connections of this pool."""
         return self.size.value + self.reserve.value
 
 

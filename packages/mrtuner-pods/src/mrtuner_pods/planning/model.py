@@ -135,14 +135,12 @@ class Plan:
         return self.question.busy / self.layout.slots
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the plan as the JSON document mrtuner.pods.plan/1."""
         from mrtuner.documents import as_builtins
         from mrtuner_pods.planning.document import plan_document
 
         return as_builtins(plan_document(self))
 
     def render(self, format: str) -> str:
-        """Return the plan in a format of `mrtuner_pods.formats.FORMATS`."""
         from mrtuner_pods.planning.rendering import rendered
 
         return rendered(self, format)

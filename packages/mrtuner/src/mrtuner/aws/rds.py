@@ -86,7 +86,6 @@ def instance(client: Any, identifier: str) -> Instance:
 
 
 def clusters(client: Any, **filters: str) -> Iterator[Cluster]:
-    """Yield every Aurora and Multi-AZ DB cluster of the region."""
     rows = pages(client, "describe_db_clusters", "DBClusters", **_filtered(filters))
     return (cluster_row(row) for row in rows)
 

@@ -72,7 +72,6 @@ class Task:
 
     @property
     def steps(self) -> int:
-        """Number of steps for a progress bar."""
         return sum(len(block.labels) for block in blocks(self.plan)) * STEPS_OF_A_RUN + 1
 
 
@@ -204,7 +203,6 @@ class Series:
         return median(shares) if shares else None
 
     def to_dict(self) -> dict[str, Any]:
-        """A document of JSON types."""
         from mrtuner.bench.document import SeriesDocument
         from mrtuner.documents import as_builtins, convert
 

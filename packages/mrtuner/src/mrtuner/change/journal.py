@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from mrtuner.change.journal_schema import SCHEMA_VERSION, opened
-from mrtuner.change.record import Change, Entry, GroupChange, State
+from mrtuner.change.record import Change, GroupChange, ParameterChange, State
 from mrtuner.errors import ApplyError, Refused
 
 if TYPE_CHECKING:
@@ -292,7 +292,7 @@ def _contents(change: Change) -> str:
 
 def _change(row: sqlite3.Row) -> Change:
     contents: dict[str, Any] = json.loads(row["contents"])
-    entries = tuple(Entry(**entry) for entry in contents.pop("entries"))
+    entries = tuple(ParameterChange(**entry) for entry in contents.pop("entries"))
     group = _group(contents.pop("group", None))  # absent in records older than this field
     columns = {name: row[name] for name in _COLUMNS - {"state"}}
     return Change(**columns, **contents, state=State(row["state"]), entries=entries, group=group)

@@ -292,7 +292,6 @@ def _why_no_volume(host: Host) -> LeftOut | None:
 
 
 def _announce(tasks: Sequence[Task], left_out: Sequence[LeftOut]) -> None:
-    """Print what will be measured and why."""
     terminal.print_note()
     terminal.print_note(
         "Comparing default with advised settings, on two servers side by side. The loads:"

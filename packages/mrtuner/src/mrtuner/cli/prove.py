@@ -214,7 +214,6 @@ def _proof(
 
 
 def _announce(compared: Sequence[Wanted], question: Question, target: MeasuredServer) -> None:
-    """Print what will be done and why."""
     from mrtuner.bench.plan.cells import seconds_expected, space_needed
     from mrtuner.units import pretty_bytes
 

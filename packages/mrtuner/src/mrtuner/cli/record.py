@@ -92,7 +92,7 @@ def command(
     instances, managed = _instances(targets_given, config, name)
     prerequisites.require("duckdb", *(["boto3"] if managed or publish else []))
     from mrtuner.history.directory import history_directory
-    from mrtuner.history.recording.recorder import Limits, record
+    from mrtuner.history.recording.recorder import RecordingLimits, record
     from mrtuner.history.recording.source import built_in, in_directory, installed, of_program
     from mrtuner.history.store.writer import Writer
     from mrtuner.limits.recorded_ceilings import CEILINGS
@@ -109,7 +109,7 @@ def command(
         sources["cloudwatch"] = CLOUDWATCH
         fleet = managed_fleet(managed, account)
     largest = None if max_size is None else int(parse_bytes(max_size))
-    limits = Limits(
+    limits = RecordingLimits(
         budget=budget, largest=largest, hourly=publish is not None, all_databases=all_databases
     )
     place = history_directory(directory)
@@ -134,7 +134,6 @@ def command(
 
 
 def _last_samples(place: Path) -> set[tuple[str, str, datetime]]:
-    """The last sample of each source and instance."""
     from mrtuner.history.size import status
 
     found = status(place, 0.0).sources

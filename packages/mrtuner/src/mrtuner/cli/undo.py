@@ -145,7 +145,6 @@ def _undone(
 
 
 def _last(dsn: str, book: Journal) -> Change | None:
-    """The change that would be undone."""
     from mrtuner.change.settings.live import identify
     from mrtuner.postgres.connect import connect
 

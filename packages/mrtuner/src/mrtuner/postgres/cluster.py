@@ -144,7 +144,6 @@ class Cluster:
             time.sleep(_POLL)
 
     def restart(self) -> None:
-        """Stop in fast mode, then start."""
         self.stop()
         self.start()
 
@@ -161,7 +160,6 @@ class Cluster:
         return " ".join(f"{name}={_conninfo_quoted(text)}" for name, text in parts.items())
 
     def log(self, lines: int = 50) -> str:
-        """Return the last lines of the server's log."""
         return "\n".join(self._whole_log().splitlines()[-lines:])
 
     def run(self, program: str, *arguments: str | Path) -> subprocess.CompletedProcess[str]:

@@ -66,7 +66,6 @@ class FileProblem:
 
     @property
     def where(self) -> str:
-        """The file and line, for display."""
         return f"{self.sourcefile}:{self.sourceline}" if self.sourcefile else "configuration files"
 
 

@@ -38,7 +38,6 @@ class Look:
 
 
 def heading(text: str, look: Look) -> Iterator[str]:
-    """Yield a heading after an empty line."""
     yield ""
     yield from titled(text, look)
 

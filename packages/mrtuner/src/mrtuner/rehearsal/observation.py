@@ -241,7 +241,6 @@ class Observation:
 
     @property
     def went_away(self) -> bool:
-        """Whether anything happened to the server that a client could notice."""
         return self.restarted or any(True for _ in self.all_gaps())
 
     @property
@@ -250,7 +249,6 @@ class Observation:
         return max((one.sent - one.due for one in self.attempts), default=0.0)
 
     def gaps(self, kind: ProbeKind) -> tuple[Gap, ...]:
-        """Return the times without good answers to one kind."""
         return gaps(self.attempts, kind)
 
     def all_gaps(self) -> Iterator[Gap]:

@@ -15,7 +15,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
 from mrtuner.change.journal import Journal, busy
-from mrtuner.change.record import Change, Entry, Outcome, State
+from mrtuner.change.record import Change, Outcome, ParameterChange, State
 from mrtuner.change.transaction import Observer, Transaction, unobserved
 from mrtuner.errors import ApplyError, UsageError
 from mrtuner.postgres.connect import connect, translated
@@ -37,7 +37,7 @@ _LOOK_AGAIN: Final = "Run again: that checks whether it was committed, and finis
 _LOCK: Final = int.from_bytes(b"mrtuner")
 
 
-def plan(dsn: str, found: Vacuum) -> tuple[Entry, ...]:
+def plan(dsn: str, found: Vacuum) -> tuple[ParameterChange, ...]:
     """Return the changes to tables that the advice requires, without what is already set."""
     wanted = {
         entry_name(one.table, item.name): item.value for one in found.tables for item in one.advice
@@ -45,7 +45,9 @@ def plan(dsn: str, found: Vacuum) -> tuple[Entry, ...]:
     with connect(dsn) as conn, translated():
         now = _values(conn, wanted)
     return tuple(
-        Entry(name=name, before=now[name], after=value, restart=False, in_force=now[name] or "")
+        ParameterChange(
+            name=name, before=now[name], after=value, restart=False, in_force=now[name] or ""
+        )
         for name, value in wanted.items()
         if now[name] != value
     )
@@ -57,7 +59,7 @@ def entry_name(table: Table, parameter: str) -> str:
 
 
 def apply(
-    dsn: str, entries: Sequence[Entry], journal: Journal, *, at: Observer = unobserved
+    dsn: str, entries: Sequence[ParameterChange], journal: Journal, *, at: Observer = unobserved
 ) -> Outcome:
     """Set what was planned. ApplyError if the server refuses; nothing is changed then.
 
@@ -151,7 +153,7 @@ def _key(conn: Connection) -> str:
     return f"storage parameters of {row[1]} in {row[0]}"
 
 
-def _change(conn: Connection, key: str, entries: Sequence[Entry]) -> Change:
+def _change(conn: Connection, key: str, entries: Sequence[ParameterChange]) -> Change:
     info = conn.info
     return Change(
         server=key,
@@ -206,7 +208,7 @@ class _StorageParameters(Transaction):
     def _after(self) -> list[str | None]:
         return [one.after for one in self.change.entries]
 
-    def _alter(self, entries: Sequence[Entry]) -> None:
+    def _alter(self, entries: Sequence[ParameterChange]) -> None:
         """Alter all tables in one transaction, which ends with the step that commits it."""
         import psycopg
 
@@ -233,7 +235,7 @@ def _refused(error: psycopg.Error) -> ApplyError:
     return ApplyError(said, hint or "Resolve this, then run again.")
 
 
-def _statements(entries: Sequence[Entry]) -> Iterator[str]:
+def _statements(entries: Sequence[ParameterChange]) -> Iterator[str]:
     """SET for parameters with a value, RESET for those that become unset; for one table."""
     relation = table_of(entries[0])
     put = [f"{_split(one.name)[1]} = {one.after}" for one in entries if one.after is not None]
@@ -245,7 +247,7 @@ def _statements(entries: Sequence[Entry]) -> Iterator[str]:
 
 
 def _off(
-    conn: Connection, entries: Sequence[Entry], expected: Sequence[str | None]
+    conn: Connection, entries: Sequence[ParameterChange], expected: Sequence[str | None]
 ) -> tuple[str, ...]:
     """The names of entries that differ from what is expected."""
     now = _values(conn, tuple(one.name for one in entries))
@@ -280,7 +282,7 @@ def _options(given: Sequence[str] | None) -> Mapping[str, str]:
     return {name: value for name, _, value in (text.partition("=") for text in given or ())}
 
 
-def table_of(entry: Entry) -> str:
+def table_of(entry: ParameterChange) -> str:
     """Return the table whose parameter an entry is, quoted as in SQL."""
     return _split(entry.name)[0]
 

@@ -34,7 +34,6 @@ class Story:
 
 
 def story(history: History, about: HistoryPeriod) -> Story:
-    """Return what happened in a period."""
     found = incidents(history, about)
     return Story(
         unrecorded=not_looked_for(history, about),

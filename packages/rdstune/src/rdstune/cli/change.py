@@ -166,7 +166,6 @@ _HOW: Final = {
 
 
 def undo_command(instance: str, account: Account, reboot: Reboot, journal: Path | None) -> str:
-    """The command that undoes a change."""
     return change.command_line(
         ["rdstune", "undo", instance], journal,
         region=account.region, profile=account.profile,

@@ -43,7 +43,6 @@ class RehearsalPlan:
 
     @property
     def what(self) -> str:
-        """The plan in words."""
         if self.action is not None:
             return f"apply {self.action} immediately"
         return "reboot with failover" if self.failover else "reboot"

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from statistics import fmean, median
 from typing import Final
 
-from mrtuner.bench.record.model import Record, Sample
+from mrtuner.bench.record.model import MeasuredRun, Record
 
 #: How many wait events are reported.
 _EVENTS: Final = 5
@@ -42,7 +42,7 @@ def meanwhile(record: Record) -> list[Meanwhile]:
     return [_one(key, name, runs) for key, name, runs in found if runs]
 
 
-def _one(cell: str, variant: str, runs: Sequence[Sample]) -> Meanwhile:
+def _one(cell: str, variant: str, runs: Sequence[MeasuredRun]) -> Meanwhile:
     waits: Counter[str] = Counter()
     for sample in runs:
         waits.update(sample.waits)
@@ -63,13 +63,13 @@ def _one(cell: str, variant: str, runs: Sequence[Sample]) -> Meanwhile:
     )
 
 
-def _mean(runs: Sequence[Sample], name: str) -> float | None:
+def _mean(runs: Sequence[MeasuredRun], name: str) -> float | None:
     """Mean over the seconds of each run; the median over runs."""
     means = [fmean(sample.series[name]) for sample in runs if sample.series.get(name)]
     return median(means) if means else None
 
 
-def _switches(runs: Sequence[Sample], place: int) -> float | None:
+def _switches(runs: Sequence[MeasuredRun], place: int) -> float | None:
     """Context switches of the clients' backends per transaction; the median over runs."""
     seen = [
         sum(int(one[place]) for one in sample.backends if one[0] == _CLIENT)

@@ -200,13 +200,11 @@ class Asked:
     as_json: bool
 
     def book(self) -> Journal:
-        """Return the journal to open."""
         from mrtuner.change.journal import Journal
 
         return Journal(self.journal)
 
     def confirm(self, question: str) -> None:
-        """Ask the user, unless --yes was given."""
         confirm(question, yes=self.yes)
 
 

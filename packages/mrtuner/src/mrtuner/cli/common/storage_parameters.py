@@ -17,7 +17,7 @@ from mrtuner.wording import plural
 
 if TYPE_CHECKING:
     from mrtuner.change.journal import Journal
-    from mrtuner.change.record import Entry, Outcome
+    from mrtuner.change.record import Outcome, ParameterChange
     from mrtuner.cli.common.options import Asked
     from mrtuner.vacuum import Vacuum
 
@@ -79,7 +79,7 @@ def _finish_interrupted(dsn: str, book: Journal) -> Outcome | None:
     return outcome
 
 
-def _turned(entries: Sequence[Entry]) -> list[Entry]:
+def _turned(entries: Sequence[ParameterChange]) -> list[ParameterChange]:
     return [replace(one, before=one.after, after=one.before) for one in entries]
 
 
@@ -94,7 +94,9 @@ def _reasons(found: Vacuum) -> dict[str, str]:
     }
 
 
-def _show(title: str, entries: Sequence[Entry], reasons: Mapping[str, str] | None = None) -> None:
+def _show(
+    title: str, entries: Sequence[ParameterChange], reasons: Mapping[str, str] | None = None
+) -> None:
     """Print how each parameter changes, and why if reasons are given."""
     if entries:
         from mrtuner.present.text import heading, table
@@ -128,7 +130,7 @@ def _text(value: str | None) -> str:
     return "unset" if value is None else value
 
 
-def _number(entries: Sequence[Entry]) -> str:
+def _number(entries: Sequence[ParameterChange]) -> str:
     from mrtuner.vacuum.apply import table_of
 
     tables = len({table_of(one) for one in entries})
@@ -143,7 +145,7 @@ def _undo_command(dsn: str, journal: Path | None) -> str:
 
 def _finish(
     recovered: Outcome | None,
-    entries: Sequence[Entry],
+    entries: Sequence[ParameterChange],
     outcome: Outcome,
     undo: str | None,
     *,

@@ -173,7 +173,6 @@ SCENARIOS: Final = {
 
 
 def scenario(name: str) -> Scenario:
-    """Return a scenario by name."""
     if name not in SCENARIOS:
         raise BadValue(f"unknown scenario {name!r}", f"Use one of {', '.join(SCENARIOS)}.")
     return SCENARIOS[name]

@@ -13,7 +13,7 @@ from mrtuner.errors import Refused
 from mrtuner.history.example.server import MAX_CONNECTIONS, Minute, Server
 from mrtuner.history.example.statements import LOADS
 from mrtuner.history.recording.managed import CLOUDWATCH, METRICS
-from mrtuner.history.recording.sample import Identity, Row, Sample
+from mrtuner.history.recording.sample import Identity, Row, SourceSample
 from mrtuner.history.recording.source import Source, built_in
 from mrtuner.history.store import layout, sealing
 from mrtuner.history.store.layout import MICRO
@@ -106,7 +106,7 @@ def _batches(
             settings |= one.settings or {}
             machine |= one.machine or {}
         server.max_wal_size = int(settings["max_wal_size"])
-        samples: list[Sample] = []
+        samples: list[SourceSample] = []
         if now is not None:
             held = _held_for(forgotten, at)
             server.pass_minute(now, held_for=held)
@@ -137,16 +137,16 @@ class _Recorder:
     sources: Mapping[str, Source]
     start: datetime
 
-    def sample(self, at: datetime, name: str, rows: Sequence[Mapping[str, Any]]) -> Sample:
+    def sample(self, at: datetime, name: str, rows: Sequence[Mapping[str, Any]]) -> SourceSample:
         """A sample of a source; columns that a row does not have are null."""
         source = self.sources[name]
         names = [column.name for column in source.columns]
-        return Sample(
+        return SourceSample(
             source=source, at=_micro(at), monotonic=(at - self.start).total_seconds(), cost=0.001,
             rows=tuple(Row(values=tuple(map(row.get, names)), reset=None) for row in rows),
         )  # fmt: skip
 
-    def metrics(self, at: datetime, values: Mapping[str, float]) -> Sample:
+    def metrics(self, at: datetime, values: Mapping[str, float]) -> SourceSample:
         """Return CloudWatch's point of a minute, stamped with its beginning."""
         row = {
             column: round(values[metric], 6)
@@ -155,7 +155,9 @@ class _Recorder:
         }
         return self.sample(at, "cloudwatch", [row])
 
-    def looks(self, server: Server, now: Minute, begin: datetime, held: float) -> Iterator[Sample]:
+    def looks(
+        self, server: Server, now: Minute, begin: datetime, held: float
+    ) -> Iterator[SourceSample]:
         """Yield the samples of sessions in a minute, one every `_LOOK` seconds."""
         for second in range(0, 60, _LOOK):
             at = begin + timedelta(seconds=second)

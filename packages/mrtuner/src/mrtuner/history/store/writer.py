@@ -22,7 +22,7 @@ from mrtuner.errors import Refused, UsageError
 from mrtuner.facts import Missing
 from mrtuner.history.recording.growth import Key, by_key, grown
 from mrtuner.history.recording.incidents import change_of, incidents
-from mrtuner.history.recording.sample import Identity, Row, Sample
+from mrtuner.history.recording.sample import Identity, Row, SourceSample
 from mrtuner.history.recording.source import Source
 from mrtuner.history.store import layout, opening, own
 from mrtuner.history.store.layout import HOUR, MICRO
@@ -50,7 +50,7 @@ class Batch:
     """What was read of one instance at about one time."""
 
     instance: str
-    samples: tuple[Sample, ...] = ()
+    samples: tuple[SourceSample, ...] = ()
     identity: Identity | None = None  # after a connection was made
     texts: Mapping[int, str] = field(default_factory=dict)
     events: tuple[Event, ...] = ()
@@ -181,7 +181,6 @@ class Writer:
         return None if found is None else int(found[0])
 
     def files(self) -> list[File]:
-        """The Parquet files on the list, in the order of their numbers."""
         return listed(self.db)
 
     # The parts of a commit.
@@ -207,7 +206,7 @@ class Writer:
             kind, detail = changed
             self._events([Event(at=_now(), instance=instance, kind=kind, detail=detail)])
 
-    def _store(self, instance: str, sample: Sample, clocks: _Clocks) -> None:
+    def _store(self, instance: str, sample: SourceSample, clocks: _Clocks) -> None:
         source = sample.source
         seconds = self._elapsed(instance, sample, clocks)
         if source.compared:
@@ -228,7 +227,7 @@ class Writer:
             [(at, instance, seconds, source.name, len(sample.rows), cost)],
         )
 
-    def _elapsed(self, instance: str, sample: Sample, clocks: _Clocks) -> float | None:
+    def _elapsed(self, instance: str, sample: SourceSample, clocks: _Clocks) -> float | None:
         """Return seconds since the previous sample, by the monotonic clock if possible, or None."""
         name = sample.source.name
         before = self.db.execute(
@@ -249,7 +248,7 @@ class Writer:
             self._jumped(instance, sample, by_wall - elapsed, clocks)
         return _rounded(elapsed)
 
-    def _jumped(self, instance: str, sample: Sample, by: float, clocks: _Clocks) -> None:
+    def _jumped(self, instance: str, sample: SourceSample, by: float, clocks: _Clocks) -> None:
         """Store that the clock jumped, once: each source notices it at its own next sample."""
         now = sample.at / MICRO - sample.monotonic
         known = clocks.jumped_to.get(instance)

@@ -100,7 +100,6 @@ def _given(tuning: Tuning, look: Look) -> Iterator[str]:
 
 
 def dangers(tuning: Tuning, look: Look) -> Iterator[str]:
-    """Yield what can go wrong with the settings in force."""
     if tuning.dangers:
         yield from heading("danger: what can go wrong with the settings in force", look)
     for notice in tuning.dangers:
