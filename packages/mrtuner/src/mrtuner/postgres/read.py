@@ -6,7 +6,7 @@ with its reason; it never raises an exception and never counts as "fine".
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Final
 
 from mrtuner.postgres.activity import activity
@@ -79,9 +79,13 @@ def _server(reader: Reader) -> Server:
         why = "the role may not see where settings come from, nor the value of some settings"
         reader.lacks("sourcefile", why, _SEE_SETTINGS)
         reader.lacks("data_directory", "the role may not see it", _SEE_SETTINGS)
-    extensions = reader.rows("extensions")
+    extensions = tuple(row["name"] for row in reader.rows("extensions"))
     problems, pending = _files(reader)
     typed = _settings((settings | _own(reader, settings)).values(), config_file)
+    reader.lacks(
+        "peak_connections", "PostgreSQL does not record the highest number of connections",
+        "Give the number from your monitoring with --connections.",
+    )  # fmt: skip
     return Server(
         version_num=about["version_num"],
         version=about["version"],
@@ -93,11 +97,9 @@ def _server(reader: Reader) -> Server:
         standby=about["standby"],
         standbys=about["standbys"],
         connections=about["connections"],
-        peak_connections=_peak(reader),
         databases=_databases(reader),
         relations=_relations(reader),
-        extensions=tuple(row["name"] for row in extensions if row["installed"]),
-        available_extensions=frozenset(row["name"] for row in extensions),
+        extensions=extensions,
         activity=activity(reader, about, typed),
         data_directory=_text(settings, "data_directory"),
         local_pid=_local_pid(reader),
@@ -197,15 +199,6 @@ def _platform(reader: Reader, settings: Mapping[str, Setting]) -> Platform:
     return platform(clues)
 
 
-def _peak(reader: Reader) -> int | None:
-    """Report the peak number of sessions as missing: PostgreSQL does not record it."""
-    why = "PostgreSQL does not record the highest number of connections"
-    reader.lacks(
-        "peak_connections", why, "Give the number from your monitoring with --connections."
-    )
-    return None
-
-
 def _databases(reader: Reader) -> dict[str, Bytes]:
     rows = reader.rows_if_allowed("databases", "databases", SEE_STATS)
     hidden = [row["name"] for row in rows if row["size"] is None]
@@ -225,19 +218,19 @@ def _archiver(reader: Reader) -> Archiver | None:
     return Archiver(**rows[0]) if rows else None
 
 
-def _jit(reader: Reader, extensions: Iterable[Row]) -> JitWork | None:
+def _jit(reader: Reader, extensions: Collection[str]) -> JitWork | None:
     rows = _statements(reader, extensions, "statements_jit", "jit")
     return JitWork(**rows[0]) if rows else None
 
 
-def _role_spills(reader: Reader, extensions: Iterable[Row]) -> tuple[RoleSpills, ...]:
+def _role_spills(reader: Reader, extensions: Collection[str]) -> tuple[RoleSpills, ...]:
     rows = _statements(reader, extensions, "statements_spills", "role_spills")
     return tuple(RoleSpills(**row) for row in rows)
 
 
-def _statements(reader: Reader, extensions: Iterable[Row], name: str, fact: str) -> list[Row]:
+def _statements(reader: Reader, extensions: Collection[str], name: str, fact: str) -> list[Row]:
     """Rows of pg_stat_statements, if the current database has it."""
-    if not any(row["name"] == "pg_stat_statements" and row["installed"] for row in extensions):
+    if "pg_stat_statements" not in extensions:
         return []
     return reader.rows_if_allowed(name, fact, SEE_STATS, first="extension_schema")
 

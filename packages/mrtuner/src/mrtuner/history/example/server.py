@@ -27,7 +27,6 @@ _QUIET: Final = 0.15
 _WAL: Final = 0.45
 #: Share of an undisturbed call that runs on a CPU.
 _ON_CPU: Final = 0.5
-_TOAST_AND_INDEXES: Final = 1.3
 #: Share of the order items' sequence that is used when the example begins.
 _ITEMS_NUMBERED: Final = 0.31
 MAX_CONNECTIONS: Final = 400
