@@ -80,7 +80,7 @@ class Journal:
             number = db.execute(
                 "INSERT INTO change (server, address, state, began, undoes, contents)"
                 " VALUES (?, ?, ?, ?, ?, ?)",
-                (*row, _contents(change)),
+                (*row, json.dumps({k: v for k, v in asdict(change).items() if k not in _COLUMNS})),
             ).lastrowid
             _add_step(db, number or 0, self._now(), State.PLANNED, "planned")
         return replace(change, id=number or 0)
@@ -284,10 +284,6 @@ def _add_step(
 
 #: The fields that are columns of table change; everything else of a Change is in `contents`.
 _COLUMNS: Final = frozenset({"id", "server", "address", "state", "began", "undoes"})
-
-
-def _contents(change: Change) -> str:
-    return json.dumps({k: v for k, v in asdict(change).items() if k not in _COLUMNS})
 
 
 def _change(row: sqlite3.Row) -> Change:

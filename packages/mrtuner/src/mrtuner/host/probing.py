@@ -24,7 +24,7 @@ T = TypeVar("T")
 def probe(root: Path, *, pid: int | None = None, data_directory: Path | None = None) -> Host:
     """See `mrtuner.host.probe`."""
     tree = Tree(root, pid)
-    place = place_of(tree, _absolute(data_directory))
+    place = place_of(tree, PurePosixPath(data_directory.absolute() if data_directory else "/"))
     memory, memory_notes = ram.memory(tree)
     cpus, cpu_notes = processors.cpus(tree)
     architecture, kernel, clock = processors.architecture(tree), _kernel(tree), _clock(tree)
@@ -60,10 +60,6 @@ def probe(root: Path, *, pid: int | None = None, data_directory: Path | None = N
 
 def _known(answer: Fact[T] | Missing) -> Fact[T] | None:
     return answer if isinstance(answer, Fact) else None
-
-
-def _absolute(data_directory: Path | None) -> PurePosixPath:
-    return PurePosixPath(data_directory.absolute() if data_directory else "/")
 
 
 def _kernel(tree: Tree) -> Fact[str] | Missing:

@@ -282,7 +282,7 @@ class Cluster:
             os.kill(number, 0)
             if not _PROC:
                 return True
-            ours = self.user is None or self.user.uid == _owner(number)
+            ours = self.user is None or self.user.uid == Path("/proc", str(number)).stat().st_uid
             return ours and not uncollected(number)
         except OSError:
             return False
@@ -300,10 +300,6 @@ class Cluster:
     def _stop_at_exit(self, owner: int) -> None:
         if os.getpid() == owner:  # a forked child must not stop its parent's server
             self.stop("immediate")
-
-
-def _owner(pid: int) -> int:
-    return Path("/proc", str(pid)).stat().st_uid
 
 
 def _make_sparse(wal: Path) -> None:

@@ -6,7 +6,7 @@ with its reason; it never raises an exception and never counts as "fine".
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Final
 
 from mrtuner.postgres.activity import activity
@@ -81,7 +81,10 @@ def _server(reader: Reader) -> Server:
         reader.lacks("data_directory", "the role may not see it", _SEE_SETTINGS)
     extensions = tuple(row["name"] for row in reader.rows("extensions"))
     problems, pending = _files(reader)
-    typed = _settings((settings | _own(reader, settings)).values(), config_file)
+    typed = {
+        row["name"]: _setting(row, config_file)
+        for row in (settings | _own(reader, settings)).values()
+    }
     reader.lacks(
         "peak_connections", "PostgreSQL does not record the highest number of connections",
         "Give the number from your monitoring with --connections.",
@@ -138,10 +141,6 @@ def _text(settings: Mapping[str, Row], name: str) -> str | None:
     return settings[name]["setting"] if name in settings else None
 
 
-def _settings(rows: Iterable[Row], config_file: str | None) -> dict[str, Setting]:
-    return {row["name"]: _setting(row, config_file) for row in rows}
-
-
 def _setting(row: Row, config_file: str | None) -> Setting:
     kept = {name: value for name, value in row.items() if name != "source"}
     origin = _origin(row["source"], row["sourcefile"], config_file)
@@ -173,12 +172,10 @@ def _files(reader: Reader) -> tuple[tuple[FileProblem, ...], tuple[Pending, ...]
         if one := waiting(row["name"], row["setting"], row["error"], flagged):
             pending.append(one)
         else:
-            problems.append(_problem(row))
+            problems.append(
+                FileProblem(**{name: value for name, value in row.items() if name != "setting"})
+            )
     return tuple(problems), tuple(pending)
-
-
-def _problem(row: Row) -> FileProblem:
-    return FileProblem(**{name: value for name, value in row.items() if name != "setting"})
 
 
 SEE_FILES: Final = (

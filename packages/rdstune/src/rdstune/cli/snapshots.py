@@ -14,7 +14,7 @@ from mrtuner.cli.common.commands import Command
 from mrtuner.tables import aligned
 
 if TYPE_CHECKING:
-    from rdstune.fleet.snapshot_copy import Copy, Progress, Report
+    from rdstune.fleet.snapshot_copy import Progress, Report
 
 
 @click.group("snapshots")
@@ -134,13 +134,11 @@ def _print(report: Report) -> None:
 
 
 def _lines(report: Report) -> Iterator[str]:
-    yield from aligned((one.instance, one.outcome, _names(one)) for one in report.copies)
+    yield from aligned(
+        (one.instance, one.outcome, f"{one.source} -> {one.name}") for one in report.copies
+    )
     for name in report.deleted:
         yield f"deleted  {name}"
-
-
-def _names(copied: Copy) -> str:
-    return f"{copied.source} -> {copied.name}"
 
 
 @contextmanager

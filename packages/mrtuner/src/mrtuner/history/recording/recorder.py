@@ -405,7 +405,7 @@ class _Watch:
             row.values[place]
             for sample in samples
             if sample.source.name == "statements"
-            for place in [_place(sample.source, "query_id")]
+            for place in [[one.name for one in sample.source.columns].index("query_id")]
             for row in sample.rows
         }
         fresh = ids - self.known_texts
@@ -417,7 +417,3 @@ class _Watch:
         # Forget those that the server has evicted, or this set would grow without end.
         self.known_texts = self.known_texts & ids | fresh
         return {number: normalized(text) for number, text in found.items()}
-
-
-def _place(source: Source, column: str) -> int:
-    return [one.name for one in source.columns].index(column)
