@@ -100,7 +100,6 @@ def _summed(path: str, what: What, entries: Iterable[ContextEntry]) -> Misplaced
 
 
 def _is_source(what: What, below: Iterable[ContextEntry]) -> bool:
-    """Whether a directory called log is a package of that name: it holds code."""
     return what == "log" and any(kind_of(one.path) == "code" for one in below)
 
 

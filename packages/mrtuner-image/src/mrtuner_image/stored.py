@@ -252,7 +252,6 @@ def _platform(row: Mapping[str, Any]) -> str:
 
 
 def _checked(stream: IO[bytes], digest: str) -> IO[bytes]:
-    """The stream, whose digest is verified at its end."""
     return io.BufferedReader(_Compared(stream, digest), _CHUNK)
 
 

@@ -213,7 +213,6 @@ def _with_texts(
 
 
 def _room(columns: Iterable[Column], width: int) -> int:
-    """Return the width of a line that columns leave for the text after them."""
     return width - sum(max(map(len, [name, *cells])) + len(GAP) for name, cells, _ in columns)
 
 
@@ -468,7 +467,6 @@ def _share(cost: float | None) -> str:
 
 
 def _state(one: HistoryLag) -> str | None:
-    """Return what is wrong with a source; None if nothing is."""
     return one.why or ("late" if one.late else None)
 
 

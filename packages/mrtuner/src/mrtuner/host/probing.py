@@ -74,7 +74,6 @@ def _kernel(tree: Tree) -> Fact[str] | Missing:
 
 
 def _clock(tree: Tree) -> Fact[str] | Missing:
-    """The clock that EXPLAIN ANALYZE and track_io_timing use."""
     path = "/sys/devices/system/clocksource/clocksource0/current_clocksource"
     name = tree.peek(path)
     return Fact(name, path) if name else Missing("clock", f"{path} cannot be read")

@@ -137,7 +137,6 @@ def _own(reader: Reader, settings: Mapping[str, Row]) -> dict[str, Row]:
 
 
 def _text(settings: Mapping[str, Row], name: str) -> str | None:
-    """A setting's value, or None if it is hidden from the role."""
     return settings[name]["setting"] if name in settings else None
 
 
@@ -226,7 +225,6 @@ def _role_spills(reader: Reader, extensions: Collection[str]) -> tuple[RoleSpill
 
 
 def _statements(reader: Reader, extensions: Collection[str], name: str, fact: str) -> list[Row]:
-    """Rows of pg_stat_statements, if the current database has it."""
     if "pg_stat_statements" not in extensions:
         return []
     return reader.rows_if_allowed(name, fact, SEE_STATS, first="extension_schema")

@@ -179,7 +179,6 @@ def _offered(class_name: str, group: Family) -> InstanceClass:
 
 
 def _by_memory(name: str) -> tuple[int, str]:
-    """Sort key: least memory first."""
     return instance_class(name).memory, name
 
 

@@ -238,6 +238,5 @@ def _switches(tree: Tree) -> Switches:
 
 
 def _fields(text: str) -> dict[str, str]:
-    """Parse lines of the form `name: value`."""
     pairs = (line.partition(":") for line in text.splitlines())
     return {name.strip(): value.strip() for name, _, value in pairs}

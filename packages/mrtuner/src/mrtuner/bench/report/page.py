@@ -12,7 +12,7 @@ from mrtuner.bench.record.model import MeasuredRun, Record
 from mrtuner.bench.report import charts as bench_charts
 from mrtuner.bench.report.text import answer, settings_shown
 from mrtuner.bench.verdict.judge import CellVerdict, blocks_of, require_samples, verdicts
-from mrtuner.bench.verdict.meanwhile import Meanwhile, meanwhile
+from mrtuner.bench.verdict.meanwhile import SeenMeanwhile, meanwhile
 from mrtuner.bench.verdict.summary import (
     VariantSummary,
     beside,
@@ -57,7 +57,7 @@ class Shown:
     seconds: str
     percentiles: str
     by_second: tuple[tuple[MeasuredRun, tuple[int, ...]], ...]  # the runs in it; their checkpoints
-    meanwhile: tuple[Meanwhile, ...]
+    meanwhile: list[SeenMeanwhile]
     runs: tuple[MeasuredRun, ...]  # every run, including rejected ones
 
 
@@ -149,7 +149,7 @@ def _shown(
         seconds=_seconds(record, cell, f"seconds-{number}"),
         percentiles=_percentiles(found, f"percentiles-{number}"),
         by_second=tuple(_by_second(record, cell)),
-        meanwhile=tuple(one for one in meanwhile(record) if one.cell == cell.key),
+        meanwhile=meanwhile(record, cell),
         runs=tuple(record.of(cell)),
     )
 
@@ -194,7 +194,6 @@ def _by_second(record: Record, cell: GridCell) -> Iterator[tuple[MeasuredRun, tu
 
 
 def _checkpoints(one: MeasuredRun) -> Iterator[int]:
-    """Yield the seconds in which the statistics reported a checkpoint."""
     for second, rate in enumerate(one.series.get("checkpoints", ()), 1):
         if rate > 0:
             yield second

@@ -298,5 +298,4 @@ def sessions(load: Load, now: Minute) -> float:
 
 
 def _waiting(load: Load, now: Minute) -> float:
-    """Return the share of a call's time that it waits."""
     return 1 - _ON_CPU * load.ms / call_ms(load, now)

@@ -230,7 +230,6 @@ class _Upkeep:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Wait for the upkeep under way."""
         self.pool.shutdown()
         if self.running is not None:
             self.running.result()

@@ -191,7 +191,6 @@ class Sampler:
         )
 
     def _may(self, role: str) -> bool:
-        """Whether the session has the privileges of a role."""
         with self._answer(_PROMPT):
             found = self.conn.execute("SELECT pg_catalog.pg_has_role(%s, 'USAGE')", (role,))
         return bool(found.fetchone() == (True,))

@@ -144,7 +144,6 @@ def _write_parameters(of: Deployment, path: Path) -> None:
 
 
 def _write_site(target: Path) -> None:
-    """Write the page as `mrtuner serve` shows it."""
     shutil.copytree(str(STATIC), target)
     (target / "tuner.html").write_text(tuner_page(), encoding="utf-8")
 

@@ -325,5 +325,4 @@ def _write(path: Path, text: str) -> None:
 
 
 def _key(instance: Instance) -> str:
-    """Return the server's key: a cluster's members share one server."""
     return instance.cluster or instance.arn
