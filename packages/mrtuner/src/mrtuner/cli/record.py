@@ -28,20 +28,17 @@ _BUDGET: Final = 0.01
 @options.command("record")
 @click.argument("targets_given", nargs=-1, metavar="[TARGET]...")
 @directory_option
-@click.option(
-    "--config", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
-    help="File in TOML with a table [instances]: NAME = \"connection string\"; and a table [rds]: "
-         "NAME = \"identifier\".",
+@options.path_option(
+    "--config", "FILE",
+    'File in TOML with a table [instances]: NAME = "connection string"; and a table [rds]: '
+    'NAME = "identifier".',
 )  # fmt: skip
 @click.option(
     "--name",
     metavar="NAME",
     help="Name of the instance in the history.  [default: HOST:PORT, or the name in RDS]",
 )
-@click.option(
-    "--metrics", type=click.Path(path_type=Path, file_okay=False), metavar="DIR",
-    help="Directory with your own SQL files to sample as well.",
-)  # fmt: skip
+@options.path_option("--metrics", "DIR", "Directory with your own SQL files to sample as well.")
 @click.option(
     "--all-databases", is_flag=True,
     help="Sample tables, indexes, bloat and sequences of all databases of each server, over one "

@@ -7,8 +7,6 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import click
-
 from mrtuner.cli.common import options, prerequisites, terminal
 
 if TYPE_CHECKING:
@@ -18,9 +16,9 @@ if TYPE_CHECKING:
 
 
 @options.command("example")
-@click.option(
-    "--dir", "directory", type=click.Path(path_type=Path, file_okay=False), metavar="DIR",
-    required=True, help="Directory for the history; it must not hold one yet.",
+@options.path_option(
+    "--dir", "DIR", "Directory for the history; it must not hold one yet.",
+    name="directory", required=True,
 )  # fmt: skip
 @options.json_option
 def command(directory: Path, as_json: bool) -> None:
