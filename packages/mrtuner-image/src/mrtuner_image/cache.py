@@ -36,9 +36,9 @@ from mrtuner_image.context import Context, ContextEntry
 from mrtuner_image.dockerfile import (
     NO_BASE,
     Builder,
+    BuildStage,
     Dockerfile,
     Instruction,
-    Stage,
     assigned,
     expanded,
 )
@@ -71,7 +71,7 @@ class Step:
 class PlannedStage:
     """A stage with the keys of its lines; `base` is a stage's number or an image's name."""
 
-    stage: Stage
+    stage: BuildStage
     base: int | str
     steps: tuple[Step, ...]
     needed: bool  # others are skipped
@@ -136,7 +136,7 @@ class _Keys:
     dockerfile: Dockerfile
     context: Context
     digest: Digest
-    stage: Stage
+    stage: BuildStage
     given: Mapping[str, str]
     builder: Builder = "podman"
     environment: dict[str, str] = field(default_factory=dict)

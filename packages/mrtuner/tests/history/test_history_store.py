@@ -20,7 +20,7 @@ from mrtuner.history.reading import open_history
 from mrtuner.history.recording.sample import Identity
 from mrtuner.history.size import is_recording, size, status, verify
 from mrtuner.history.store import layout, parquet, sealing
-from mrtuner.history.store.writer import Batch, Event, Writer
+from mrtuner.history.store.writer import Batch, HistoryEvent, Writer
 from mrtuner.history.text import status_lines
 
 SOURCE = queue()
@@ -496,7 +496,7 @@ def test_size_adds_up_what_is_on_disk(writer: Writer) -> None:
 
 
 def test_events_are_kept(writer: Writer) -> None:
-    event = Event(at=MIDNIGHT, instance="db:5432", kind="lost", detail="gone")
+    event = HistoryEvent(at=MIDNIGHT, instance="db:5432", kind="lost", detail="gone")
     writer.commit([batch(events=(event,))])
     assert rows(writer.directory, "SELECT kind, detail FROM events") == [("lost", "gone")]
 

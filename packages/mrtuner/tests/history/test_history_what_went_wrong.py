@@ -21,7 +21,7 @@ from mrtuner.bench.load.pgbench import find_pgbench
 from mrtuner.cli import main
 from mrtuner.history.recording.sample import SourceSample
 from mrtuner.history.recording.source import built_in
-from mrtuner.history.store.writer import Batch, Event, Writer
+from mrtuner.history.store.writer import Batch, HistoryEvent, Writer
 from servers import sql
 
 TEXTS = {7: "LOCK TABLE stock", 8: "UPDATE stock SET n = n - ?", 9: "SELECT * FROM orders"}
@@ -178,7 +178,7 @@ def test_three_checkpoints_before_their_time_are_told_and_two_are_not(tmp_path: 
 def test_a_storm_before_the_last_day_is_not_searched_and_that_is_said(tmp_path: Path) -> None:
     """Two days: only the second is searched, in Python and as text; a crash is told of both."""
     storm = connections([30] * 100 + [180] * 10 + [30] * 100)
-    crash = Event(
+    crash = HistoryEvent(
         at=MIDNIGHT + (BEGIN + 5) * SECOND, instance=INSTANCE, kind="crash", detail="it recovered"
     )
     with Writer(tmp_path, built_in().values()) as writer:

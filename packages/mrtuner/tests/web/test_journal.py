@@ -20,7 +20,7 @@ from mrtuner.change.record import Change, GroupChange, ParameterChange, State
 from mrtuner.errors import MrTunerError
 from mrtuner.history.recording.sample import Identity
 from mrtuner.history.recording.source import built_in
-from mrtuner.history.store.writer import Batch, Event, Writer
+from mrtuner.history.store.writer import Batch, HistoryEvent, Writer
 
 #: At 02:30 of the story, max_wal_size went from 1024 to 4096 MB.
 HALF_PAST = datetime.fromtimestamp(MIDNIGHT // SECOND, UTC) + timedelta(seconds=BEGIN + 1800)
@@ -63,7 +63,7 @@ def store(recorded: Path, tmp_path: Path) -> Path:
     directory = tmp_path / "store"
     shutil.copytree(recorded, directory)
     identity = Identity(version_num=180_000, started="now", system=SYSTEM, standby=False)
-    restart = Event(
+    restart = HistoryEvent(
         at=MIDNIGHT + (BEGIN + 2700) * SECOND, instance=INSTANCE, kind="restart", detail="started"
     )
     with Writer(directory, built_in().values()) as writer:
@@ -192,7 +192,7 @@ def test_a_parameter_group_that_mrtuner_attached_leads_to_its_entry(
         ))
         for at, one in zip((BEGIN, BEGIN + 1860), facts, strict=True)
     ]  # fmt: skip
-    told = Event(
+    told = HistoryEvent(
         at=MIDNIGHT + (BEGIN + 1830) * SECOND, instance=INSTANCE, kind="rds", detail=HOSTILE
     )
     with Writer(store, built_in().values()) as writer:

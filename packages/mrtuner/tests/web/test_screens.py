@@ -14,7 +14,7 @@ from history_story import INSTANCE, of_source
 from mrtuner.history.reading import open_history
 from mrtuner.history.recording.sample import SourceSample
 from mrtuner.history.recording.source import Source, built_in
-from mrtuner.history.store.writer import Event, Writer
+from mrtuner.history.store.writer import HistoryEvent, Writer
 from mrtuner.web.answers import fleet_answer, screen_answer
 from mrtuner.web.document import ScreenAnswer
 
@@ -193,8 +193,8 @@ def test_the_pace_of_the_recorder_is_no_change(tmp_path: Path) -> None:
         at = MIDNIGHT + (TWO + 600) * SECOND
         writer.commit([
             batch(events=(
-                Event(at=at, instance=INSTANCE, kind="pace", detail="tables every 2 min"),
-                Event(at=at, instance=INSTANCE, kind="reset", detail="statistics were reset"),
+                HistoryEvent(at=at, instance=INSTANCE, kind="pace", detail="tables every 2 min"),
+                HistoryEvent(at=at, instance=INSTANCE, kind="reset", detail="a reset"),
             ), instance=INSTANCE)
         ])  # fmt: skip
     found = screen(directory, "changes")

@@ -14,7 +14,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from mrtuner.aws import rds, session
-from mrtuner.aws.rows import Event, Instance
+from mrtuner.aws.rows import Instance, RdsEvent
 from mrtuner.aws.session import Account
 from mrtuner.errors import MrTunerError, Refused, UsageError
 from mrtuner.postgres.connect import resolved
@@ -256,7 +256,7 @@ class Reboot:
             self._status = self.instance.status
             yield News(self._status, "status")
 
-    def _events(self) -> Sequence[Event]:
+    def _events(self) -> Sequence[RdsEvent]:
         return list(
             rds.events(
                 self.client,

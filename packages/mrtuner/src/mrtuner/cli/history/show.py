@@ -11,7 +11,7 @@ import click
 from mrtuner.cli.common import options, terminal
 from mrtuner.cli.history.store_options import (
     LONGEST_PERIOD,
-    Moment,
+    MomentType,
     cpus_option,
     directory_option,
     instance_option,
@@ -29,7 +29,7 @@ from mrtuner.cli.history.store_options import (
     default="1h",
 )
 @click.option(
-    "--until", type=Moment(), metavar="TIME",
+    "--until", type=MomentType(), metavar="TIME",
     help="End of the period, in UTC, such as 2026-11-23T10:00.  [default: the last sample]",
 )  # fmt: skip
 @cpus_option

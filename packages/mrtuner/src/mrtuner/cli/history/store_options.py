@@ -36,7 +36,7 @@ top_option = click.option(
 )  # fmt: skip
 
 
-class Moment(click.ParamType):  # type: ignore[type-arg]  # generic only in newer versions of click
+class MomentType(click.ParamType):  # type: ignore[type-arg]  # generic only in newer versions of click
     """A time: ISO 8601, in UTC unless it names an offset."""
 
     name = "moment"

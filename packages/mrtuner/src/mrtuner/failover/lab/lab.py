@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 from typing import Final
 
 from mrtuner.errors import UsageError
-from mrtuner.failover.lab.network import MOVING, LabMachine, Site, mount_over
+from mrtuner.failover.lab.network import MOVING, LabMachine, LabSite, mount_over
 from mrtuner.failover.lab.resolver import NAME, Resolver
 from mrtuner.failover.lab.server import PORT, LabServer, pair
 from mrtuner.postgres.binaries import Binaries
@@ -24,7 +24,7 @@ class Lab(AbstractContextManager["Lab"]):
 
     def __init__(self, binaries: Binaries, *, ttl: float = 5.0) -> None:
         self._binaries = binaries
-        self._site = Site(self.names)
+        self._site = LabSite(self.names)
         self._ttl = ttl
 
     def __enter__(self) -> Lab:

@@ -88,7 +88,7 @@ def _environment() -> dict[str, str]:
     return without_libpq() | {"LC_ALL": "C", "HOME": str(SCRATCH)}
 
 
-class Site(AbstractContextManager["Site"]):
+class LabSite(AbstractContextManager["LabSite"]):
     """The links and machines, up while the block runs; all packet loss happens in the router."""
 
     def __init__(self, names: Sequence[str] = ("a", "b")) -> None:
@@ -98,7 +98,7 @@ class Site(AbstractContextManager["Site"]):
         self._lost: set[tuple[str, ...]] = set()
         self.machines: Mapping[str, LabMachine] = {}
 
-    def __enter__(self) -> Site:
+    def __enter__(self) -> LabSite:
         with ExitStack() as stack:
             self._router = stack.enter_context(Peer(["cat"])).pid
             self._connect_client()

@@ -48,7 +48,7 @@ class Minute:
 
 
 @dataclass
-class Server:
+class ExampleServer:
     """The server's counters since it was created; `pass_minute` advances them."""
 
     random: random.Random

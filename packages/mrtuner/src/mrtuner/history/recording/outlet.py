@@ -9,7 +9,7 @@ from queue import Full, Queue
 
 from mrtuner.facts import Missing
 from mrtuner.history.recording.sample import Identity, SourceSample
-from mrtuner.history.store.writer import Batch, Event
+from mrtuner.history.store.writer import Batch, HistoryEvent
 
 #: Called with a sentence for the operator.
 Tell = Callable[[str], None]
@@ -29,7 +29,7 @@ class Outlet:
 
     def note(self, kind: str, detail: str, at: int | None = None) -> None:
         """Add an event of the time `at` [µs since 1970], by default now."""
-        event = Event(
+        event = HistoryEvent(
             at=at or timestamp(), instance=self._unsent.instance, kind=kind, detail=detail
         )
         self._unsent = replace(self._unsent, events=(*self._unsent.events, event))

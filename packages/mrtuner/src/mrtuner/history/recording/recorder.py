@@ -31,7 +31,7 @@ from mrtuner.history.recording.source import CONNECTION, Source
 from mrtuner.history.recording.statement_text import normalized
 from mrtuner.history.store import opening, sealing
 from mrtuner.history.store.layout import HOUR, MICRO
-from mrtuner.history.store.writer import Batch, Event, Writer
+from mrtuner.history.store.writer import Batch, HistoryEvent, Writer
 from mrtuner.postgres.connect import connect, translated
 from mrtuner.units import pretty_bytes
 
@@ -198,7 +198,7 @@ def _full(batches: Sequence[Batch], since: int, why: str) -> Iterator[Batch]:
     """Yield for each instance the event that nothing could be stored."""
     seconds = (timestamp() - since) / MICRO
     for instance in dict.fromkeys(batch.instance for batch in batches):
-        event = Event(
+        event = HistoryEvent(
             at=since, instance=instance, kind="full",
             detail=f"nothing could be stored for {seconds:.0f} s: {why}",
         )  # fmt: skip

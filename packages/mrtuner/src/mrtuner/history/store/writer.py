@@ -36,7 +36,7 @@ _RECURRING: Final = {"eviction": HOUR}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Event:
+class HistoryEvent:
     """Something that happened to an instance or to its recording."""
 
     at: int
@@ -53,7 +53,7 @@ class Batch:
     samples: tuple[SourceSample, ...] = ()
     identity: Identity | None = None  # after a connection was made
     texts: Mapping[int, str] = field(default_factory=dict)
-    events: tuple[Event, ...] = ()
+    events: tuple[HistoryEvent, ...] = ()
     missing: tuple[Missing, ...] | None = None  # sources that cannot be read; None: as before
 
 
@@ -204,7 +204,7 @@ class Writer:
                     f"DELETE FROM {table} WHERE instance = ? AND {kept}", (instance, *machine)
                 )
             kind, detail = changed
-            self._events([Event(at=_now(), instance=instance, kind=kind, detail=detail)])
+            self._events([HistoryEvent(at=_now(), instance=instance, kind=kind, detail=detail)])
 
     def _store(self, instance: str, sample: SourceSample, clocks: _Clocks) -> None:
         source = sample.source
@@ -214,7 +214,9 @@ class Writer:
             before = self._last_rows(instance, source)
             rows = grown(source, before, after)
             for kind, detail in incidents(source, before, after):
-                self._happened(Event(at=sample.at, instance=instance, kind=kind, detail=detail))
+                self._happened(
+                    HistoryEvent(at=sample.at, instance=instance, kind=kind, detail=detail)
+                )
             self._remember(instance, source, before or {}, after)
         else:
             rows = (row.values for row in sample.rows)
@@ -255,7 +257,9 @@ class Writer:
         if known is None or abs(now - known) > _JUMP:
             clocks.jumped_to[instance] = now
             detail = f"the recorder's clock jumped by {by:+.1f} s"
-            self._events([Event(at=sample.at, instance=instance, kind="clock", detail=detail)])
+            self._events(
+                [HistoryEvent(at=sample.at, instance=instance, kind="clock", detail=detail)]
+            )
 
     def _last_rows(self, instance: str, source: Source) -> dict[Key, Row] | None:
         """Return the rows of the previous sample, or None if there is none with these columns."""
@@ -290,7 +294,7 @@ class Writer:
             "DELETE FROM last_row WHERE instance = ? AND source = ? AND key = ?", gone
         )
 
-    def _happened(self, event: Event) -> None:
+    def _happened(self, event: HistoryEvent) -> None:
         """Store an event, unless it is one that recurs and was stored a short time ago."""
         since = event.at - _RECURRING.get(event.kind, 0)
         if not self.db.execute(
@@ -300,7 +304,7 @@ class Writer:
         ).fetchone():
             self._events([event])
 
-    def _events(self, events: Iterable[Event]) -> None:
+    def _events(self, events: Iterable[HistoryEvent]) -> None:
         rows = [(one.at, one.instance, None, one.kind, one.detail) for one in events]
         self._insert(own.EVENTS, rows)
 
